@@ -160,7 +160,7 @@ def regroup(
 def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tuple[int, int]:
     """Rank and size, checked. Raises ConfigError."""
     if rank is None or size is None:
-        launcher = next((row for row in _LAUNCHERS if row[1] in environ and row[2] in environ), None)
+        launcher = _launcher(environ)
         if launcher is None:
             half = [name for row in _LAUNCHERS for name in row[1:] if name in environ]
             raise ConfigError(
@@ -173,6 +173,11 @@ def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tu
     if size < 1 or not 0 <= rank < size:
         raise ConfigError(f"rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
     return rank, size
+
+
+def _launcher(environ: Mapping[str, str]) -> tuple[str, str, str] | None:
+    """The launcher whose variables are set, and the names of those for rank and size; None if there is none."""
+    return next((row for row in _LAUNCHERS if row[1] in environ and row[2] in environ), None)
 
 
 def _number(name: str, environ: Mapping[str, str]) -> int:
@@ -188,6 +193,12 @@ def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
         return FileStore(config.store)
     if size == 1:
         return MemoryStore()
+    _check_address(size)
+    return _tcp_store(rank, size, config.timeout if timeout is None else timeout)
+
+
+def _check_address(size: int) -> None:
+    """Raises ConfigError unless MASTER_ADDR and MASTER_PORT name a store that can be used."""
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
         raise ConfigError(
@@ -199,7 +210,6 @@ def _store(rank: int, size: int, timeout: float | None, config: Config) -> Any:
             "MASTER_ADDR and MASTER_PORT name a store of torch, which is not installed: install torch, or set "
             "RINGROAD_STORE=file:///shared/directory, or pass store="
         )
-    return _tcp_store(rank, size, config.timeout if timeout is None else timeout)
 
 
 _rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
@@ -229,5 +239,8 @@ def _tcp_store(rank: int, size: int, timeout: float) -> Any:
     except (RuntimeError, ValueError) as error:
         del _rendezvous[place]
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        text = f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}"
+        text = (
+            f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}; start `ringroad doctor` "
+            "the same way to see which ranks are missing"
+        )
         raise StoreError(text) from error
