@@ -727,4 +727,3 @@ def test_alone_in_a_job(bare, ask):
     bare.setenv("WORLD_SIZE", "8")
     bare.setattr("ringroad.commands.doctor.machine_checks", lambda place: [Check("x", lambda: FINE, "stuck")])
     assert json.loads(ask("doctor", "--alone", "--json"))["findings"] == [FINE.to_json()]
-

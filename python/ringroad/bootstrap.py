@@ -240,7 +240,7 @@ def _tcp_store(rank: int, size: int, timeout: float) -> Any:
         del _rendezvous[place]
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         text = (
-            f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}; start `ringroad doctor` "
-            "the same way to see which ranks are missing"
+            f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}; start "
+            "`ringroad doctor` the same way to see which ranks are missing"
         )
         raise StoreError(text) from error

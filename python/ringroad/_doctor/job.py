@@ -1,7 +1,7 @@
 """The ranks of a job, examined together.
 
-They meet at the job's store. Rank 0 decides who came; those make a communicator and measure every pair. One rank of each
-host then checks its machine. Each rank publishes what it found, and rank 0 makes the report.
+They meet at the job's store. Rank 0 decides who came; those make a communicator and measure every pair. One rank of
+each host then checks its machine. Each rank publishes what it found, and rank 0 makes the report.
 """
 
 import json
@@ -363,9 +363,7 @@ def same_settings(roster: Roster) -> Iterator[Finding]:
         yield Finding("same settings", "ok", "all ranks have the same")
 
 
-def _different(
-    roster: Roster, facts: Callable[[Card], Mapping[str, str | None]]
-) -> Iterator[tuple[str, str]]:
+def _different(roster: Roster, facts: Callable[[Card], Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
     """The names of facts that differ, each with who has which value."""
     cards = list(roster.cards.values())
     for name in sorted({name for card in cards for name in facts(card)}):
@@ -388,7 +386,9 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
         return
     silent = [card for rank, card in sorted(roster.cards.items()) if rank not in parts]
     for card in silent:
-        remedy = f"On {card.host} see whether process {card.pid} still runs and what it does: py-spy dump --pid {card.pid}"
+        remedy = (
+            f"On {card.host} see whether process {card.pid} still runs and what it does: py-spy dump --pid {card.pid}"
+        )
         yield Finding("communicator", "failure", f"{card} came but does not answer any more", remedy)
     errors: dict[str, list[int]] = {}
     for rank, part in sorted(parts.items()):
@@ -396,8 +396,8 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
             errors.setdefault(part.error, []).append(rank)
     for text, ranks in errors.items():
         remedy = (
-            "See the findings on settings, UCX and rendezvous; check firewalls between the hosts (RINGROAD_PORT_RANGE), "
-            "and name the network with RINGROAD_NET_DEVICES"
+            "See the findings on settings, UCX and rendezvous; check firewalls between the hosts "
+            "(RINGROAD_PORT_RANGE), and name the network with RINGROAD_NET_DEVICES"
         )
         yield Finding("communicator", "failure", f"{_whom([roster.cards[rank] for rank in ranks])}: {text}", remedy)
     if not silent and not errors:

@@ -1,7 +1,6 @@
 """Checks of this machine: what the kernel, the container and the limits allow."""
 
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -215,7 +214,7 @@ def address_space() -> Finding:
 def _limit(name: str, which: int, option: str, needed: int, text: Callable[[int], str], few: str) -> Finding:
     soft, hard = resource.getrlimit(which)
     found = "unlimited" if soft == _UNLIMITED else text(soft)
-    if soft == _UNLIMITED or needed != _UNLIMITED and soft >= needed:
+    if soft == _UNLIMITED or (needed != _UNLIMITED and soft >= needed):
         return Finding(name, "ok", found)
     enough = "unlimited" if needed == _UNLIMITED else str(needed)
     needs_root = hard != _UNLIMITED and (needed == _UNLIMITED or hard < needed)

@@ -15,7 +15,7 @@ SECRET = b"ringroad doctor"
 
 
 class _Part(ctypes.Structure):
-    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]  # noqa: RUF012
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
 def hold() -> None:

@@ -69,11 +69,11 @@ def ucx(found: Mapping[str, str], several_hosts: bool) -> Finding:
 def ucx_copies(used: str, candidates: Iterable[Path], maps: Path = Path("/proc/self/maps")) -> Finding:
     """Whether there are several libraries UCX. Two in one process disturb each other."""
     name = "copies of UCX"
-    loaded = sorted(set(re.findall(r"/\S*/libucp[-.]\S*", read(maps))))
-    if len({os.path.realpath(path) for path in loaded}) > 1:
+    loaded = _installations(re.findall(r"/\S*/libucp[-.]\S*", read(maps)))
+    if len(loaded) > 1:
         remedy = f"Make all libraries use one: set RINGROAD_UCX_LIBRARY={loaded[0]}, or uninstall the others"
         return Finding(name, "failure", f"this process has loaded several: {', '.join(loaded)}", remedy)
-    others = sorted({os.path.realpath(path) for path in candidates} - {os.path.realpath(used)})
+    others = [path for path in _installations(candidates) if Path(path).parent != Path(os.path.realpath(used)).parent]
     if others:
         remedy = (
             "If a process also uses another library with UCX, such as mpi4py or ucxx, set RINGROAD_UCX_LIBRARY to the "
@@ -81,6 +81,11 @@ def ucx_copies(used: str, candidates: Iterable[Path], maps: Path = Path("/proc/s
         )
         return Finding(name, "note", f"also {', '.join(others)}", remedy)
     return Finding(name, "ok", "there is only one")
+
+
+def _installations(libraries: Iterable[str | Path]) -> list[str]:
+    """One library of each folder: wheels have the same library under several names."""
+    return sorted({Path(path).parent: path for path in sorted(map(os.path.realpath, libraries))}.values())
 
 
 def ucx_candidates(environ: Mapping[str, str], root: Path = Path("/")) -> Iterator[Path]:

@@ -23,7 +23,7 @@ _WIDTH = 80
 _SLOWEST = 6
 _ENDS = {
     "ok": "all is well",
-    "note": "communication works; the notes say what would be faster or matters to some jobs",
+    "note": "communication works; the notes say what could be better, or matters to some jobs",
     "warning": "communication works, but the warnings slow it down or may end a job",
     "failure": "ranks cannot communicate until the failures are corrected",
 }
@@ -38,9 +38,9 @@ def doctor(
 ) -> None:
     """Find out whether this machine, and the ranks of a job, can communicate well, with a remedy for every finding.
 
-    In a job, start it as its program, for example `torchrun --nproc-per-node 4 -m ringroad doctor`: it then also measures
-    latency and bandwidth between the ranks, and names ranks that cannot be reached. Rank 0 prints the report. The exit
-    status is 1 if there is a failure.
+    In a job, start it as its program, for example `torchrun --nproc-per-node 4 -m ringroad doctor`: it then also
+    measures latency and bandwidth between the ranks, and names ranks that cannot be reached. Rank 0 prints the report.
+    The exit status is 1 if there is a failure.
     """
     rank, size = (0, 1) if alone or not bootstrap._launcher(os.environ) else bootstrap._place(None, None, os.environ)
     report = _of_the_job(rank, size, timeout) if size > 1 else _of_this_machine()
