@@ -50,22 +50,26 @@ class Board(Protocol):
 
 
 class _Directory:
-    """A board in the directory of RINGROAD_STORE."""
+    """A board in the directory of RINGROAD_STORE, which exists. A FileStore accepts only files with such names there."""
 
     def __init__(self, path: str) -> None:
-        self._folder = Path(path, "doctor")
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(path)
 
     def set(self, key: str, value: str) -> None:
-        with tempfile.NamedTemporaryFile("w", dir=self._folder, delete=False) as file:
+        with tempfile.NamedTemporaryFile("w", dir=self._folder, prefix="tmp.doctor.", delete=False) as file:
             file.write(value)
-        os.replace(file.name, self._folder / key)
+            file.flush()
+            os.fsync(file.fileno())  # over a network file system others may open the file as soon as it has its name
+        os.replace(file.name, self._path(key))
 
     def get(self, key: str) -> str | None:
         try:
-            return (self._folder / key).read_text()
+            return self._path(key).read_text()
         except FileNotFoundError:
             return None
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"key.doctor.{key}"
 
 
 class _Torch:
@@ -101,7 +105,8 @@ def open_store(rank: int, size: int, timeout: float) -> tuple[Board, Any]:
     """
     config = Config()
     if config.store is not None:
-        return _Directory(config.store), FileStore(config.store)
+        store = FileStore(config.store)
+        return _Directory(config.store), store
     bootstrap._check_address(size)
     host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     distributed: Any = import_module("torch.distributed")
