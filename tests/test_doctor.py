@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import launch
+from helpers import launch, needs_namespaces
 from ringroad import _machine
 from ringroad._doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
 from ringroad.commands import doctor as command
+from ringroad.emulation.network import DEVICE, EmulatedNetwork
 from test_api_init import LAUNCHERS, free_port
 
 GIB = 1 << 30
@@ -301,6 +302,8 @@ def test_rendezvous():
     check(rendezvous(master, address="127.0.0.1", own="127.0.0.1"), "ok", "by lo")
     loopback = rendezvous(master, several_hosts=True, address="127.0.1.1", own="127.0.0.1")
     check(loopback, "failure", "loopback", "Set MASTER_ADDR")
+    with_store = {**master, "RINGROAD_STORE": "file:///shared/job"}
+    check(rendezvous(with_store, several_hosts=True, address="127.0.1.1", own="127.0.0.1"), "warning", "loopback")
     check(rendezvous(master, resolved=unknown), "failure", "MASTER_ADDR=head", "not known", "/etc/hosts")
     check(rendezvous(master, sends_from=no_route), "failure", "unreachable", "ip route get 10.0.0.9")
     check(rendezvous({**master, "RINGROAD_NET_DEVICES": "ib0"}), "note", "by ib0", "RINGROAD_NET_DEVICES")
@@ -572,10 +575,11 @@ def test_other_hosts_report_what_is_not_ok(tmp_path):
     board = job._Directory(str(tmp_path))
     findings = [Finding("memory", "ok", "enough"), Finding("/dev/shm", "note", "small", "--shm-size")]
     board.set("machine-s-1", json.dumps([one.to_json() for one in findings]))
-    both = roster(card(0), card(1, "b"), card(2, "c"))
-    small, silent = job._others(board, both, 0.1)
-    assert small == Finding("/dev/shm", "note", "small", "--shm-size", "b")
+    board.set("machine-s-3", json.dumps([findings[1].to_json()]))
+    silent, small = job._others(board, roster(card(0), card(1, "b"), card(2, "c"), card(3, "d")), 0.1)
     check(silent, "failure", "rank 2 (host c, process 102) did not end its checks", "--alone on c")
+    assert silent.host == "c" and small == Finding("/dev/shm", "note", "small", "--shm-size", "b, d")
+    assert [command._hosts(names) for names in ("", "b", "b, d, e")] == ["", "b: ", "b and 2 more: "]
 
 
 # ------------------------------------------------------------------------------------------------ the command
@@ -653,6 +657,24 @@ def test_a_job(tmp_path):
         assert "127.0.0.1" in found["rendezvous"]["found"]
 
 
+def test_a_job_on_two_hosts(tmp_path):
+    """Rank 0 reports on both. MASTER_ADDR leads nowhere else."""
+    needs_namespaces()
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "MASTER_ADDR": "127.0.0.1"}
+    env |= {"UCX_NET_DEVICES": DEVICE, "UCX_TLS": "tcp,self"}
+    code = COMMAND.format(["doctor", "--json"])
+    with EmulatedNetwork(ringroad.Topology("ring:2"), 1.25e8) as network:
+        ranks = launch(code, 3, env=env, timeout=150, host=lambda rank: (network.command(rank // 2, []), {}))
+    report = ranks[0].json()
+    assert [one.out for one in ranks[1:]] == ["", ""]
+    assert by_name(report)["ranks"]["found"] == "3 of 3 came, on 2 hosts"
+    ways = {tuple(one["ranks"]): one["over"] for one in report["pairs"]}
+    assert ways == {(0, 1): "shared memory", (0, 2): "UCX (tcp)", (1, 2): "UCX (tcp)"}
+    here, there = (one for one in report["findings"] if one["name"] == "rendezvous")
+    assert here["verdict"] == there["verdict"] == "warning" and here["host"] == ""
+    assert there["host"] == report["ranks"][2]["host"] != report["ranks"][0]["host"]
+
+
 def test_a_job_whose_settings_differ(tmp_path):
     code = COMMAND.format(["doctor", "--json"])
     env = {"RINGROAD_STORE": f"file://{tmp_path}"}
@@ -690,11 +712,24 @@ def test_a_job_without_rank_0(tmp_path):
     assert f"process {second.pid}): rank 0 did not come within 3 s" in second.err
 
 
-def test_a_job_whose_rank_dies(tmp_path):
+@pytest.mark.parametrize("hangs", [False, True])
+def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
     """It is named with its host and process, once it has come."""
-    die = "import os; from ringroad._doctor import job\n"
-    die += "if os.environ['RANK'] == '1': job.communicate = lambda *_: os._exit(0)\n"
-    code = die + COMMAND.format(["doctor", "--json", "--timeout", "6"])
+    code = f"""
+import os, sys, time
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from helpers import is_running
+from ringroad._doctor import job
+
+def communicate(roster, *_):
+    while {hangs} and is_running(roster.cards[0].pid):
+        time.sleep(0.1)
+    os._exit(0)
+
+if os.environ["RANK"] == "1":
+    job.communicate = communicate
+"""
+    code += COMMAND.format(["doctor", "--json", "--timeout", "6"])
     first, second = launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}"}, timeout=150)
     failures = [Finding(**one) for one in json.loads(first.out)["findings"] if one["verdict"] == "failure"]
     who = f"rank 1 (host {socket.gethostname()}, process {second.pid})"

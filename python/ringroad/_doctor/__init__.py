@@ -14,7 +14,7 @@ communicate."""
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has found, and what to do about it. `host` is empty on the machine that reports."""
+    """What a check has found, and what to do about it. `host` names other hosts than the one that reports."""
 
     name: str
     verdict: Verdict

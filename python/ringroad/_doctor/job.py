@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -50,7 +50,7 @@ class Board(Protocol):
 
 
 class _Directory:
-    """A board in the directory of RINGROAD_STORE, which exists. A FileStore accepts only files with such names there."""
+    """A board in the existing directory of RINGROAD_STORE. A FileStore accepts only files with such names there."""
 
     def __init__(self, path: str) -> None:
         self._folder = Path(path)
@@ -323,16 +323,19 @@ def _collect(board: Board, key: str, ranks: Sequence[int], seconds: float) -> di
 
 
 def _others(board: Board, roster: Roster, seconds: float) -> Iterator[Finding]:
-    """What the other hosts have to say of themselves, if it is not ok."""
+    """What the other hosts have to say of themselves, if it is not ok; what several say, once."""
     firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0}
     found = _collect(board, f"machine-{roster.session}", list(firsts), seconds)
+    said: dict[Finding, list[str]] = {}
     for rank, host in firsts.items():
         if rank not in found:
             text = f"{roster.cards[rank]} did not end its checks within {seconds:g} s"
             yield Finding("machine", "failure", text, f"Run ringroad doctor --alone on {host}", host)
         for one in found.get(rank, []):
             if one["verdict"] != "ok":
-                yield Finding(**{**one, "host": host})
+                said.setdefault(Finding(**one), []).append(host)
+    for finding, hosts in said.items():
+        yield replace(finding, host=", ".join(hosts))
 
 
 def came(roster: Roster, timeout: float) -> Finding:

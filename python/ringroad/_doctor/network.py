@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ringroad._doctor import Finding
+from ringroad._doctor import Finding, Verdict
 
 Resolve = Callable[[str], list[str]]
 
@@ -47,23 +47,25 @@ def rendezvous(
     """Which interface leads to the host at which the ranks meet."""
     name = "rendezvous"
     host = environ.get("MASTER_ADDR")
+    # With RINGROAD_STORE it does not say where the ranks meet, only which interface UCX uses.
+    bad: Verdict = "warning" if environ.get("RINGROAD_STORE") else "failure"
     if not host:
         return Finding(name, "ok", "MASTER_ADDR is not set; ranks of one machine need none")
     try:
         address = resolved(host)[0]
     except OSError as error:
         remedy = "Set MASTER_ADDR to an address of rank 0's host, or add the name to /etc/hosts or DNS"
-        return Finding(name, "failure", f"MASTER_ADDR={host} cannot be resolved: {error}", remedy)
+        return Finding(name, bad, f"MASTER_ADDR={host} cannot be resolved: {error}", remedy)
     try:
         own = sends_from(address)
     except OSError as error:
         remedy = f"Set MASTER_ADDR to an address that this host can reach; ip route get {address} shows the way"
-        return Finding(name, "failure", f"no way to MASTER_ADDR={host} ({address}): {error}", remedy)
+        return Finding(name, bad, f"no way to MASTER_ADDR={host} ({address}): {error}", remedy)
     device = next((one["name"] for one in found if own in one["addresses"]), None)
     text = f"{host} ({address}) by {device or f'the interface of {own}'}"
     if several_hosts and _is_loopback(address):
         remedy = "Set MASTER_ADDR to an address of rank 0's host that the other hosts can reach"
-        return Finding(name, "failure", f"{text}: loopback does not lead to other hosts", remedy)
+        return Finding(name, bad, f"{text}: loopback does not lead to other hosts", remedy)
     wanted = _devices(environ)
     if wanted and device and device not in wanted and not _is_loopback(address):
         remedy = "Unset RINGROAD_NET_DEVICES and RINGROAD_PORTS unless that network is the faster one"

@@ -78,12 +78,17 @@ def _of_the_job(rank: int, size: int, timeout: float) -> Report | None:
 def _print(report: Report, verdict: str) -> None:
     ranks = f", {len(report.cards)} ranks" if len(report.cards) > 1 else ""
     print(f"ringroad doctor on {socket.gethostname()}{ranks}")
-    names = [f"{finding.host}: {finding.name}" if finding.host else finding.name for finding in report.findings]
+    names = [_hosts(finding.host) + finding.name for finding in report.findings]
     width = min(20, max(map(len, names)))
     for name, finding in zip(names, report.findings, strict=True):
         _print_finding(name, width, finding)
     _print_pairs(report.pairs)
     print(_ENDS[verdict])
+
+
+def _hosts(names: str) -> str:
+    first, *more = names.split(", ")
+    return names and first + (f" and {len(more)} more: " if more else ": ")
 
 
 def _print_finding(name: str, width: int, finding: Finding) -> None:
