@@ -555,9 +555,11 @@ def test_pairs():
     even = [pair(0, 1), pair(0, 2), pair(1, 2)]
     (found,) = job.paired({0: job.Part(pairs=even, planned=3, tried=3)})
     check(found, "ok", "3 pairs over shared memory: 1 us, 4 GB/s (median)")
-    slow = [*even, pair(0, 3, bandwidth=0.5e9), pair(1, 3, latency=2e-5), pair(2, 3)]
-    (found,) = job.paired({0: job.Part(pairs=slow, planned=6, tried=6)})
-    check(found, "warning", "2 of 6 pairs", "2 of them with rank 3", "the slowest is 0-3: 1 us, 500 MB/s", "cables")
+    for over, verdict, word in [("UCX (tcp)", "warning", "cables"), ("shared memory", "note", "cores")]:
+        slow = [pair(0, 3, bandwidth=0.5e9), pair(1, 3, latency=3e-4), pair(2, 3, latency=1e-4)]
+        slow = [one | {"over": over} for one in [*even, *slow]]
+        (found,) = job.paired({0: job.Part(pairs=slow, planned=6, tried=6)})
+        check(found, verdict, "2 of 6 pairs", "2 of them with rank 3", "the slowest is 0-3: 1 us, 500 MB/s", word)
     mixed = {0: job.Part(pairs=even), 1: job.Part(pairs=[pair(1, 3, 1e-4, 1e8, "UCX (tcp)")])}
     assert [one.verdict for one in job.paired(mixed)] == ["ok", "ok"]
     late, _ = job.paired({0: job.Part(pairs=even, planned=2016, tried=3)})

@@ -34,7 +34,8 @@ ALL_PAIRS = 64
 _GRACE = 5.0
 _POLL = 0.02
 _SLOWER = 4.0  # times the median of the pairs over the same transport
-_LATER = 10.0
+_LATER = 10.0  # likewise
+_SCHEDULING = 200e-6  # ranks that share a core answer this late now and then
 _OWN = {"RINGROAD_HOST", "RINGROAD_TRACE"}
 """Settings that may differ between ranks."""
 
@@ -292,6 +293,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     board, store = open_store(rank, size, timeout)
     roster = meet(board, rank, size, timeout)
     present = sorted(roster.cards)
+    end = time.monotonic() + timeout + _GRACE  # all ranks begin now
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
     key = f"part-{roster.session}"
     board.set(f"{key}-{rank}", json.dumps(asdict(part)))
@@ -302,7 +304,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
             findings = perform_all(checks)
             board.set(f"machine-{roster.session}-{rank}", json.dumps([one.to_json() for one in findings]))
         return None
-    parts = {one: Part(**found) for one, found in _collect(board, key, present, timeout + _GRACE).items()}
+    parts = {one: Part(**found) for one, found in _collect(board, key, present, remaining(end, 1)).items()}
     findings = [*perform_all(checks), *_others(board, roster, longest(checks))]
     findings += [came(roster, timeout), *same_versions(roster), *same_settings(roster)]
     findings += [*connected(roster, parts), *near(roster, parts), *paired(parts)]
@@ -444,7 +446,8 @@ def _group(way: str, pairs: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     slow = [
         pair
         for pair in pairs
-        if pair["bandwidth"] * _SLOWER < usual["bandwidth"] or pair["latency"] > _LATER * usual["latency"]
+        if pair["bandwidth"] * _SLOWER < usual["bandwidth"]
+        or pair["latency"] > max(_SCHEDULING, _LATER * usual["latency"])
     ]
     if not slow:
         yield Finding("pairs", "ok", f"{count}: {speed_text(usual)} (median)")
@@ -457,5 +460,9 @@ def _group(way: str, pairs: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         f"{len(slow)} of {count} are much slower than the median ({speed_text(usual)}){who}; the slowest is "
         f"{worst['ranks'][0]}-{worst['ranks'][1]}: {speed_text(worst)}"
     )
-    remedy = "Compare the cables, ports, MTU and load of these hosts with others; run it again when the hosts are idle"
-    yield Finding("pairs", "warning", text, remedy)
+    if way == "shared memory":
+        remedy = "See the finding on cores; run it again when no other program uses them"
+        yield Finding("pairs", "note", text, remedy)
+    else:
+        remedy = "Compare the cables, ports, MTU and load of these hosts with others; run it again when they are idle"
+        yield Finding("pairs", "warning", text, remedy)
