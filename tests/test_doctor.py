@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import launch, needs_namespaces
+from helpers import in_threads, launch, needs_namespaces
 from ringroad import _machine
 from ringroad._doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
 from ringroad.commands import doctor as command
@@ -566,6 +566,15 @@ def test_pairs():
     check(late, "note", "only 3 of 2016 pairs", "--timeout")
 
 
+def test_no_time_for_pairs():
+    """The ranks agree to stop, and say how many pairs were tried."""
+    found = [[], []]
+    with_deadline = lambda comm: job._measure_pairs(comm, [0, 1], time.monotonic() + 60, found[comm.rank])  # noqa: E731
+    assert in_threads(2, with_deadline) == [(1, 1), (1, 1)]
+    assert [len(some) for some in found] == [1, 0] and found[0][0]["ranks"] == [0, 1]
+    assert in_threads(2, lambda comm: job._measure_pairs(comm, [0, 1], time.monotonic(), [])) == [(1, 0), (1, 0)]
+
+
 def test_which_pairs_are_measured():
     assert job.pairs_of(3) == [(0, 1), (0, 2), (1, 2)]
     assert len(job.pairs_of(64)) == 64 * 63 // 2
@@ -578,7 +587,9 @@ def test_other_hosts_report_what_is_not_ok(tmp_path):
     findings = [Finding("memory", "ok", "enough"), Finding("/dev/shm", "note", "small", "--shm-size")]
     board.set("machine-s-1", json.dumps([one.to_json() for one in findings]))
     board.set("machine-s-3", json.dumps([findings[1].to_json()]))
-    silent, small = job._others(board, roster(card(0), card(1, "b"), card(2, "c"), card(3, "d")), 0.1)
+    together = roster(card(0), card(1, "b"), card(2, "c"), card(3, "d"), card(4, "e"))
+    parts = dict.fromkeys(range(4), job.Part())  # nobody waits for rank 4, which has fallen silent
+    silent, small = job._others(board, together, parts, 0.1)
     check(silent, "failure", "rank 2 (host c, process 102) did not end its checks", "--alone on c")
     assert silent.host == "c" and small == Finding("/dev/shm", "note", "small", "--shm-size", "b, d")
     assert [command._hosts(names) for names in ("", "b", "b, d, e")] == ["", "b: ", "b and 2 more: "]

@@ -28,11 +28,10 @@ class Place:
 
 def machine_checks(place: Place) -> list[Check]:
     """The checks of this machine. Together they take a few seconds, and at most `longest(...)`."""
-    interfaces = _machine.interfaces()
-    names = [str(one["name"]) for one in interfaces]
-    ucx = cache(_machine.ucx)
+    interfaces, ucx = cache(_machine.interfaces), cache(_machine.ucx)
 
     def settings() -> Iterable[Finding]:
+        names = [str(one["name"]) for one in interfaces()]
         return software.settings(os.environ, names, place.size, place.ranks_here)
 
     def cores() -> Finding:
@@ -48,9 +47,9 @@ def machine_checks(place: Place) -> list[Check]:
     return [
         Check("versions", lambda: software.versions(_machine.versions()), _READING),
         Check("settings", settings, _READING),
-        Check("interfaces", lambda: network.interfaces(interfaces), _READING),
+        Check("interfaces", lambda: network.interfaces(interfaces()), _READING),
         Check("hostname", lambda: network.hostname(socket.gethostname()), _NAMES),
-        Check("rendezvous", lambda: network.rendezvous(os.environ, interfaces, place.several_hosts), _NAMES),
+        Check("rendezvous", lambda: network.rendezvous(os.environ, interfaces(), place.several_hosts), _NAMES),
         Check("processes", machine.processes, _STARTING),
         Check("/dev/shm", lambda: machine.dev_shm(_machine.shared_memory()), _READING),
         Check("memory", machine.memory, _READING),

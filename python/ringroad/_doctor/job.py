@@ -228,7 +228,7 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
     present = sorted(roster.cards)
     deadline = time.monotonic() + timeout
     topology = f"switch:{len(present)}" if roster.missing else None  # the job's own has other ranks
-    part = Part()
+    pairs: list[dict[str, Any]] = []
     try:
         with Communicator(
             store,
@@ -239,10 +239,10 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
             name="doctor",
             ucx_wheel=_ucx_wheel(),
         ) as comm:
-            part = _measured(comm, present, deadline)
+            planned, tried = _measure_pairs(comm, present, deadline, pairs)
+            return Part("", comm.transport, comm.hosts, pairs, planned, tried)
     except (RingroadError, ValueError) as error:
-        return Part(error=one_line(error), pairs=part.pairs)
-    return part
+        return Part(error=one_line(error), pairs=pairs)
 
 
 def pairs_of(size: int) -> list[tuple[int, int]]:
@@ -252,9 +252,11 @@ def pairs_of(size: int) -> list[tuple[int, int]]:
     return [(min(a, b), max(a, b)) for a, b in ((a, (a + 1) % size) for a in range(size))]
 
 
-def _measured(comm: Communicator, present: Sequence[int], deadline: float) -> Part:
+def _measure_pairs(
+    comm: Communicator, present: Sequence[int], deadline: float, found: list[dict[str, Any]]
+) -> tuple[int, int]:
+    """Adds what this rank measures to `found`. Returns the number of pairs, and of those that were tried in time."""
     pairs = pairs_of(comm.size)
-    found: list[dict[str, Any]] = []
     tried = 0
     for a, b in pairs:
         # One pair at a time, so that they do not disturb each other. All ranks agree on whether time is left.
@@ -268,7 +270,7 @@ def _measured(comm: Communicator, present: Sequence[int], deadline: float) -> Pa
                 way = over(comm.transport, comm.hosts[a] == comm.hosts[b])
                 found.append({"ranks": [present[a], present[b]], "over": way, **speed})
     comm.barrier(timeout=remaining(deadline, 1))
-    return Part("", comm.transport, comm.hosts, found, len(pairs), tried)
+    return len(pairs), tried
 
 
 # ------------------------------------------------------------------------------------------------ the whole
@@ -305,7 +307,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
             board.set(f"machine-{roster.session}-{rank}", json.dumps([one.to_json() for one in findings]))
         return None
     parts = {one: Part(**found) for one, found in _collect(board, key, present, remaining(end, 1)).items()}
-    findings = [*perform_all(checks), *_others(board, roster, longest(checks))]
+    findings = [*perform_all(checks), *_others(board, roster, parts, longest(checks))]
     findings += [came(roster, timeout), *same_versions(roster), *same_settings(roster)]
     findings += [*connected(roster, parts), *near(roster, parts), *paired(parts)]
     pairs = sorted((pair for one in parts.values() for pair in one.pairs), key=lambda pair: pair["ranks"])
@@ -324,9 +326,10 @@ def _collect(board: Board, key: str, ranks: Sequence[int], seconds: float) -> di
     return found
 
 
-def _others(board: Board, roster: Roster, seconds: float) -> Iterator[Finding]:
-    """What the other hosts have to say of themselves, if it is not ok; what several say, once."""
-    firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0}
+def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: float) -> Iterator[Finding]:
+    """What the other hosts have to say of themselves, if it is not ok; what several say, once. Ranks that have fallen
+    silent before are not waited for."""
+    firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0 and ranks[0] in parts}
     found = _collect(board, f"machine-{roster.session}", list(firsts), seconds)
     said: dict[Finding, list[str]] = {}
     for rank, host in firsts.items():
