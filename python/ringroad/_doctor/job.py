@@ -148,7 +148,7 @@ class Card:
 class Roster:
     """The ranks that came, by number, and the name of this examination."""
 
-    session: str
+    meeting: str
     size: int
     cards: dict[int, Card]
 
@@ -168,23 +168,23 @@ class Roster:
 def meet(board: Board, rank: int, size: int, timeout: float) -> Roster:
     """Rank 0 waits for all ranks, up to the timeout; the others for rank 0's decision. Raises StoreError.
 
-    What is left in the store from earlier examinations has another session, or other nonces, and is passed over.
+    What is left in the store from earlier examinations has another meeting, or other nonces, and is passed over.
     """
     return _gather(board, size, timeout) if rank == 0 else _join(board, rank, size, timeout)
 
 
 def _gather(board: Board, size: int, timeout: float) -> Roster:
-    session = secrets.token_hex(8)
+    meeting = secrets.token_hex(8)
     cards = {0: Card.own(0)}
-    board.set("session", session)
+    board.set("meeting", meeting)
     deadline = time.monotonic() + timeout
     while len(cards) < size and time.monotonic() < deadline:
         for rank in range(size):
-            if rank not in cards and (text := board.get(f"card-{session}-{rank}")):
+            if rank not in cards and (text := board.get(f"card-{meeting}-{rank}")):
                 cards[rank] = Card(**json.loads(text))
         time.sleep(_POLL)
-    board.set(f"roster-{session}", json.dumps([asdict(card) for card in cards.values()]))
-    return Roster(session, size, cards)
+    board.set(f"roster-{meeting}", json.dumps([asdict(card) for card in cards.values()]))
+    return Roster(meeting, size, cards)
 
 
 def _join(board: Board, rank: int, size: int, timeout: float) -> Roster:
@@ -192,14 +192,14 @@ def _join(board: Board, rank: int, size: int, timeout: float) -> Roster:
     start, shown = time.monotonic(), ""
     # Rank 0 may start this much later, and then waits this long for others.
     while time.monotonic() < start + 2 * timeout + _GRACE:
-        session = board.get("session")
-        if session and session != shown:
-            board.set(f"card-{session}-{rank}", json.dumps(asdict(card)))
-            shown = session
-        if text := session and board.get(f"roster-{session}"):
+        meeting = board.get("meeting")
+        if meeting and meeting != shown:
+            board.set(f"card-{meeting}-{rank}", json.dumps(asdict(card)))
+            shown = meeting
+        if text := meeting and board.get(f"roster-{meeting}"):
             cards = {one["rank"]: Card(**one) for one in json.loads(text)}
             if cards.get(rank) == card:
-                return Roster(session or "", size, cards)
+                return Roster(meeting or "", size, cards)
         if not shown and time.monotonic() > start + timeout:
             break
         time.sleep(_POLL)
@@ -297,14 +297,14 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     present = sorted(roster.cards)
     end = time.monotonic() + timeout + _GRACE  # all ranks begin now
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
-    key = f"part-{roster.session}"
+    key = f"part-{roster.meeting}"
     board.set(f"{key}-{rank}", json.dumps(asdict(part)))
     hosts = roster.hosts
     checks = machine_checks(Place(size, len(hosts[roster.cards[rank].host]), len(hosts) > 1))
     if rank:
         if hosts[roster.cards[rank].host][0] == rank:
             findings = perform_all(checks)
-            board.set(f"machine-{roster.session}-{rank}", json.dumps([one.to_json() for one in findings]))
+            board.set(f"machine-{roster.meeting}-{rank}", json.dumps([one.to_json() for one in findings]))
         return None
     parts = {one: Part(**found) for one, found in _collect(board, key, present, remaining(end, 1)).items()}
     findings = [*perform_all(checks), *_others(board, roster, parts, longest(checks))]
@@ -330,7 +330,7 @@ def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: fl
     """What the other hosts have to say of themselves, if it is not ok; what several say, once. Ranks that have fallen
     silent before are not waited for."""
     firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0 and ranks[0] in parts}
-    found = _collect(board, f"machine-{roster.session}", list(firsts), seconds)
+    found = _collect(board, f"machine-{roster.meeting}", list(firsts), seconds)
     said: dict[Finding, list[str]] = {}
     for rank, host in firsts.items():
         if rank not in found:

@@ -38,8 +38,10 @@ def doctor(
 ) -> None:
     """Find out whether this machine, and the ranks of a job, can communicate well, with a remedy for every finding.
 
-    In a job, start it as its program, for example `torchrun --nproc-per-node 4 -m ringroad doctor`: it then also
-    measures latency and bandwidth between the ranks, and names ranks that cannot be reached. Rank 0 prints the report.
+    In a job, start it in place of the program: for example
+    torchrun --nproc-per-node 4 -m ringroad doctor
+    It then also measures latency and bandwidth between the ranks, and names
+    ranks that cannot be reached. Rank 0 prints the report.
     The exit status is 1 if there is a failure.
     """
     rank, size = (0, 1) if alone or not bootstrap._launcher(os.environ) else bootstrap._place(None, None, os.environ)
