@@ -1,4 +1,4 @@
-"""The facts that `ringroad info` reports: software and hardware that affect communication."""
+"""The facts that `ringroad info` and `ringroad doctor` report: software and hardware that affect communication."""
 
 import fcntl
 import json
@@ -25,12 +25,7 @@ def describe() -> dict[str, Any]:
     config, warnings = _config()
     found = json.loads(machine())
     return {
-        "versions": {
-            "ringroad": __version__,
-            "python": platform.python_version(),
-            "numpy": _version("numpy"),
-            "torch": _version("torch"),
-        },
+        "versions": versions(),
         "ucx": ucx(),
         "ucx_variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith("UCX_")},
         "host": {
@@ -70,6 +65,16 @@ def _config() -> tuple[Config, list[str]]:
     return config, config.warnings
 
 
+def versions() -> dict[str, str | None]:
+    """The versions of what takes part; None for what is not installed."""
+    return {
+        "ringroad": __version__,
+        "python": platform.python_version(),
+        "numpy": _version("numpy"),
+        "torch": _version("torch"),
+    }
+
+
 def _version(package: str) -> str | None:
     """The version of an installed package, without importing it; None if it is not installed."""
     try:
@@ -91,7 +96,7 @@ def ucx() -> dict[str, str]:
 def core_quota() -> float | None:
     """The cores' worth of CPU time that the control group allows; None if there is no limit."""
     quotas = []
-    for line in _read("/proc/self/cgroup").splitlines():
+    for line in read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:
             quotas += [_quota_v2(folder) for folder in _with_parents("/sys/fs/cgroup", path)]
@@ -107,12 +112,12 @@ def _with_parents(mount: str, path: str) -> list[Path]:
 
 
 def _quota_v2(folder: Path) -> float | None:
-    quota, _, period = _read(folder / "cpu.max").partition(" ")
+    quota, _, period = read(folder / "cpu.max").partition(" ")
     return int(quota) / int(period) if quota.isdigit() else None
 
 
 def _quota_v1(folder: Path) -> float | None:
-    quota, period = _read(folder / "cpu.cfs_quota_us").strip(), _read(folder / "cpu.cfs_period_us").strip()
+    quota, period = read(folder / "cpu.cfs_quota_us").strip(), read(folder / "cpu.cfs_period_us").strip()
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
@@ -148,11 +153,11 @@ def interfaces() -> list[dict[str, Any]]:
     ipv6 = _ipv6_addresses()
     found = []
     for _, name in socket.if_nameindex():
-        speed = _read(f"/sys/class/net/{name}/speed").strip()
+        speed = read(f"/sys/class/net/{name}/speed").strip()
         found.append(
             {
                 "name": name,
-                "state": _read(f"/sys/class/net/{name}/operstate").strip() or "unknown",
+                "state": read(f"/sys/class/net/{name}/operstate").strip() or "unknown",
                 "megabits": int(speed) if speed.isdigit() else None,
                 "addresses": _ipv4_addresses(name) + ipv6.get(name, []),
             }
@@ -171,13 +176,13 @@ def _ipv4_addresses(name: str) -> list[str]:
 
 def _ipv6_addresses() -> dict[str, list[str]]:
     addresses: dict[str, list[str]] = {}
-    for line in _read("/proc/net/if_inet6").splitlines():
+    for line in read("/proc/net/if_inet6").splitlines():
         digits, *_, name = line.split()
         addresses.setdefault(name, []).append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits)))
     return addresses
 
 
-def _read(path: str | Path) -> str:
+def read(path: str | Path) -> str:
     """The file's text, empty if it cannot be read."""
     try:
         return Path(path).read_text()

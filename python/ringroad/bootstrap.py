@@ -186,29 +186,40 @@ def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tu
 def _store(rank: int, size: int, timeout: float | None, settings: Mapping[str, str] | None) -> Any:
     """The store that the settings name, or else that of the launcher. Raises ConfigError if there is none."""
     config = Config(settings)
-    if isinstance(config.store, str):
-        return FileStore(config.store)
+    where = _where(rank, size, config)
+    seconds = config.timeout if timeout is None else timeout
+    if isinstance(where, str):
+        return FileStore(where)
     if size == 1:
         return MemoryStore()
-    seconds = config.timeout if timeout is None else timeout
+    return _torch_store(rank, size, seconds) if where is None else _own_store(where, rank, seconds, settings)
+
+
+def _where(rank: int, size: int, config: Config) -> str | Place | None:
+    """The directory of a FileStore, or the place of a TcpStore; None: torch's store at MASTER_ADDR and MASTER_PORT, or none
+    for a group of one. Raises ConfigError if there is nothing.
+    """
+    if isinstance(config.store, str):
+        return config.store
+    if size == 1:
+        return None
     launcher = _launchers.launcher_of(os.environ)
     if launcher and (launcher.rank, launcher.size) != (rank, size):
         launcher = None  # the caller has made groups of its own
     if isinstance(config.store, tuple):
         host, port = config.store
-        place: Place | None = Place(host, (port,), _launchers.job_of(launcher, os.environ))
-    else:
-        place = _launchers.master(launcher, os.environ, config.port_range)
-        if place and find_spec("torch"):
-            return _torch_store(rank, size, seconds)
-        if not place and launcher:
-            place = _launchers.derived(launcher, os.environ, config.port_range)
+        return Place(host, (port,), _launchers.job_of(launcher, os.environ))
+    place = _launchers.master(launcher, os.environ, config.port_range)
+    if place and find_spec("torch"):
+        return None
+    if not place and launcher:
+        place = _launchers.derived(launcher, os.environ, config.port_range)
     if not place:
         raise ConfigError(
             f"no store for {size} ranks to meet in: set RINGROAD_STORE=tcp://host:port (rank 0's host, and a free "
             "port) or RINGROAD_STORE=file:///shared/directory, or MASTER_ADDR and MASTER_PORT, or pass store="
         )
-    return _own_store(place, rank, seconds, settings)
+    return place
 
 
 _servers: dict[tuple[int, Place], TcpStore] = {}
@@ -255,5 +266,8 @@ def _torch_store(rank: int, size: int, timeout: float) -> Any:
     except (RuntimeError, ValueError) as error:
         del _rendezvous[place]
         address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        text = f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}"
+        text = (
+            f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}; start "
+            "`ringroad doctor` the same way to see which ranks are missing"
+        )
         raise StoreError(text) from error

@@ -11,6 +11,7 @@ from ringroad.commands.algorithms import algorithms
 from ringroad.commands.alltoall import alltoall
 from ringroad.commands.bench import bench
 from ringroad.commands.cost import cost
+from ringroad.commands.doctor import doctor
 from ringroad.commands.explain import explain
 from ringroad.commands.find import find
 from ringroad.commands.info import info
@@ -33,6 +34,7 @@ app = typer.Typer(
 
 for _command in (
     info,
+    doctor,
     algorithms,
     schedule,
     cost,

@@ -223,7 +223,10 @@ class LocalCluster:
         failures = [reply for reply in replies if isinstance(reply, WorkerFailure)]
         if failures:
             self._connected = False
-            raise _error(self._size, failures, restarts=lost)
+            advice = ["the next run starts new workers"] if lost else []
+            if command == "connect":
+                advice.append("`ringroad doctor` checks whether processes of this machine can communicate")
+            raise _error(self._size, failures, advice)
         return replies
 
     def _dismiss(self, patient: bool = True) -> None:
@@ -234,7 +237,7 @@ class LocalCluster:
         self._connected = False
 
 
-def _error(size: int, failures: list[WorkerFailure], restarts: bool) -> WorkerError:
+def _error(size: int, failures: list[WorkerFailure], advice: list[str]) -> WorkerError:
     def follows(failure: WorkerFailure) -> bool:
         return isinstance(failure.exception, AbortedError | PeerError)
 
@@ -246,9 +249,7 @@ def _error(size: int, failures: list[WorkerFailure], restarts: bool) -> WorkerEr
     for text, ranks in ranks_by_text.items():
         lines.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}:")
         lines.append(indent(text.rstrip(), "  "))
-    if restarts:
-        lines.append("the next run starts new workers")
-    error = WorkerError("\n".join(lines), tuple(failures))
+    error = WorkerError("\n".join(lines + advice), tuple(failures))
     error.__cause__ = next((failure.exception for failure in failures if failure.exception), None)
     return error
 

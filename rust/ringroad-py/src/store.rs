@@ -113,6 +113,33 @@ impl PyTcpStore {
         let store = py.detach(|| JobStore::open(&place, rank, secret, timeout, || listening.go_on()));
         Ok(PyTcpStore(Arc::new(listening.outcome(py, store)?)))
     }
+
+    /// Stores a value for all ranks.
+    ///
+    /// Args:
+    ///     key: Its name. Keys of ringroad's own begin with "ringroad".
+    ///     value: The bytes. They replace an earlier value.
+    ///
+    /// Raises:
+    ///     StoreError: Rank 0's process cannot be reached.
+    fn set(&self, py: Python<'_>, key: String, value: Vec<u8>) -> PyResult<()> {
+        py.detach(|| self.0.set(&key, &value)).map_err(|error| raise(Error::from(error)))
+    }
+
+    /// Returns the value of a key at once.
+    ///
+    /// Args:
+    ///     key: The name of the value.
+    ///
+    /// Returns:
+    ///     The bytes, or None if no rank has stored a value.
+    ///
+    /// Raises:
+    ///     StoreError: Rank 0's process cannot be reached.
+    fn get(&self, py: Python<'_>, key: String) -> PyResult<Option<Py<PyBytes>>> {
+        let value = py.detach(|| self.0.get(&key)).map_err(|error| raise(Error::from(error)))?;
+        Ok(value.map(|bytes| PyBytes::new(py, &bytes).unbind()))
+    }
 }
 
 /// A store that checks for Python's signals, such as Ctrl-C, while somebody waits for a key.
