@@ -1551,8 +1551,28 @@ class TcpStore:
         timeout: float | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> TcpStore: ...
-    def set(self, key: str, value: bytes) -> None: ...
-    def get(self, key: str) -> bytes | None: ...
+    def set(self, key: str, value: bytes) -> None:
+        """Stores a value for all ranks.
+
+        Args:
+            key: Its name. Keys of ringroad's own begin with "ringroad".
+            value: The bytes. They replace an earlier value.
+
+        Raises:
+            StoreError: Rank 0's process cannot be reached.
+        """
+    def get(self, key: str) -> bytes | None:
+        """Returns the value of a key at once.
+
+        Args:
+            key: The name of the value.
+
+        Returns:
+            The bytes, or None if no rank has stored a value.
+
+        Raises:
+            StoreError: Rank 0's process cannot be reached.
+        """
 
 @final
 class Work(Generic[_Result_co]):
