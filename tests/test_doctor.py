@@ -719,6 +719,15 @@ def test_a_job_with_a_master_without_one_rank():
     check(Finding(**by_name(json.loads(first.out))["ranks"]), "failure", "rank 1 did not come within 8 s")
 
 
+def test_a_job_in_the_store_that_rank_0_serves():
+    env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{free_port()}"}
+    first, _, third = launch(without(1), 3, env=env, timeout=150)
+    assert first.status == 1 and third.status == 0, (first, third)
+    report = json.loads(first.out)
+    check(Finding(**by_name(report)["ranks"]), "failure", "rank 1 did not come within 8 s; 2 of 3 came")
+    assert [one["ranks"] for one in report["pairs"]] == [[0, 2]]
+
+
 def test_a_job_without_rank_0(tmp_path):
     _, second = launch(without(0, "--timeout", "3"), 2, env={"RINGROAD_STORE": f"file://{tmp_path}"}, timeout=150)
     assert second.status == 1 and second.out == ""

@@ -13,8 +13,10 @@ Rows = dict[str, dict[int, dict[str, Any]]]
 
 
 def read(record: Path, buffers: str) -> dict[str, Rows]:
-    """The in-place allreduces by place: the emulated network, or the number of ranks on one host. If a size was measured
-    several times, the measurement with the most calls."""
+    """The in-place allreduces by place: the emulated network, or the number of ranks on one host.
+
+    If a size was measured several times, the measurement with the most calls counts.
+    """
     places: dict[str, Rows] = defaultdict(lambda: defaultdict(dict))
     testbed = None
     for row in map(json.loads, record.read_text().splitlines()):
