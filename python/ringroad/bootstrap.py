@@ -198,8 +198,8 @@ def _store(rank: int, size: int, timeout: float | None, settings: Mapping[str, s
 def _where(rank: int, size: int, config: Config) -> str | Place | None:
     """The directory of a FileStore, or the place of a TcpStore.
 
-    None: torch's store at MASTER_ADDR and MASTER_PORT, or no store for a group of one. Raises ConfigError if there is no
-    place to meet.
+    None: torch's store at MASTER_ADDR and MASTER_PORT, or no store for a group of one. Raises ConfigError if there is
+    no place to meet.
     """
     if isinstance(config.store, str):
         return config.store
