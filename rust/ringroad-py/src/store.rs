@@ -91,13 +91,13 @@ pub enum Ports {
 #[pymethods]
 impl PyTcpStore {
     #[new]
-    #[pyo3(signature = (host, port, rank, *, job="".to_owned(), timeout=None, settings=None))]
+    #[pyo3(signature = (host, port, rank, *, job="", timeout=None, settings=None))]
     fn new(
         py: Python<'_>,
         host: String,
         port: Ports,
         rank: usize,
-        job: String,
+        job: &str,
         timeout: Option<f64>,
         settings: Option<HashMap<String, String>>,
     ) -> PyResult<Self> {
@@ -107,7 +107,7 @@ impl PyTcpStore {
             Ports::One(port) => vec![port],
             Ports::Several(ports) => ports,
         };
-        let place = JobPlace { host, ports, job };
+        let place = JobPlace { host, ports, job: job.to_owned() };
         let secret = config.secret.as_ref().map(Secret::reveal);
         let listening = Listening::without_store();
         let store = py.detach(|| JobStore::open(&place, rank, secret, timeout, || listening.go_on()));
