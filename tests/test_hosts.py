@@ -96,13 +96,15 @@ with ringroad.init(Prefix(), timeout=20) as comm:
 """
 
 
-@pytest.mark.parametrize("served_by, devices", [("10.77.0.1", DEVICE), ("127.0.0.1", "host, lo, to1")])
+@pytest.mark.parametrize("served_by, devices", [("10.77.0.1", [DEVICE]), ("127.0.0.1", [DEVICE, "lo", "to{other}"])])
 def test_the_way_to_the_store_is_listened_on(two_hosts, tmp_path, served_by, devices):
     """The loopback interface reaches no other host. If the store seems to be there, UCX chooses the interface."""
     env = {"FOLDER": str(tmp_path), "SERVED_BY": served_by, "UCX_TLS": "tcp,self"}
-    for ended in launch(STORE, 2, env=env, host=on(two_hosts, [1, 1])):
+    for rank, ended in enumerate(launch(STORE, 2, env=env, host=on(two_hosts, [1, 1]))):
         transport = ended.json()
-        assert transport.endswith(f"; devices {devices})"), transport
+        # The cable's device at either end has the other host's number.
+        names = ", ".join(devices).format(other=1 - rank)
+        assert transport.endswith(f"; devices {names})"), transport
 
 
 def test_death_is_seen_across_hosts(two_hosts, tmp_path):
