@@ -292,7 +292,7 @@ def test_interfaces():
 
 def rendezvous(environ, several_hosts=False, address="10.0.0.9", own="10.0.0.2", **how):
     how = {"resolved": lambda name: [address], "sends_from": lambda to: own} | how
-    return network.rendezvous(environ, [LO, ETH], several_hosts, **how)
+    return network.rendezvous(environ.get("MASTER_ADDR"), environ, [LO, ETH], several_hosts, **how)
 
 
 def test_rendezvous():
@@ -401,7 +401,7 @@ def test_settings_that_make_sense(bare, settings, tmp_path):
 @pytest.mark.parametrize(
     ("variable", "value", "verdict", "words"),
     [
-        ("RINGROAD_TIMEUOT", "5", "warning", ["RINGROAD_TIMEUOT", "Correct or unset"]),
+        ("RINGROAD_TIMOUT", "5", "warning", ["RINGROAD_TIMOUT", "Correct or unset"]),
         ("RINGROAD_TIMEOUT", "soon", "failure", ["RINGROAD_TIMEOUT", "soon", "ringroad info"]),
         ("RINGROAD_TIMEOUT", "2", "note", ["2 s", "a minute"]),
         ("RINGROAD_TOPOLOGY", "ring:8", "failure", ["8 ranks, the job has 4", "Start 8 ranks"]),
@@ -682,7 +682,9 @@ def test_a_job_on_two_hosts(tmp_path):
     assert [one.out for one in ranks[1:]] == ["", ""]
     assert by_name(report)["ranks"]["found"] == "3 of 3 came, on 2 hosts"
     ways = {tuple(one["ranks"]): one["over"] for one in report["pairs"]}
-    assert ways == {(0, 1): "shared memory", (0, 2): "UCX (tcp)", (1, 2): "UCX (tcp)"}
+    assert ways.pop((0, 1)) == "shared memory"
+    # UCX 1.13 does not tell which of its transports it uses.
+    assert set(ways) == {(0, 2), (1, 2)} and set(ways.values()) <= {"UCX (tcp)", "UCX (of tcp,self)"}
     here, there = (one for one in report["findings"] if one["name"] == "rendezvous")
     assert here["verdict"] == there["verdict"] == "warning" and here["host"] == ""
     assert there["host"] == report["ranks"][2]["host"] != report["ranks"][0]["host"]

@@ -72,7 +72,7 @@ def test_arguments():
         (ValueError, "ranks 0 to 3", {"late": {4: 1.0}}),
         (ValueError, "positive number", {"late": {1: math.nan}}),
         (ValueError, "positive number", {"slow_links": {(0, 1): -1.0}}),
-        (ValueError, "take 4004 bytes", {"algorithm": "direct", "collective": "alltoall", "bytes": 4001}),
+        (ValueError, "use 4004 bytes", {"algorithm": "direct", "collective": "alltoall", "bytes": 4001}),
         (ValueError, "0 or more", {"bytes": -1}),
         (ValueError, "not a number of bytes", {"bytes": "many"}),
         (ValueError, "without cores", {"model": ringroad.CostModel(cores=2)}),

@@ -56,6 +56,12 @@ def describe() -> dict[str, Any]:
     }
 
 
+def chosen() -> dict[str, str]:
+    """The settings that the environment has, by name; none if one of them is invalid."""
+    config, _ = _config()
+    return {setting.name: setting.value or "" for setting in config.settings if setting.origin == "environment"}
+
+
 def _config() -> tuple[Config, list[str]]:
     """The settings and their warnings. If a setting is invalid, the defaults of all settings and the error."""
     try:

@@ -2,9 +2,10 @@
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from ringroad import _machine
 from ringroad._doctor import Check, Finding, machine, messages, network, software
@@ -49,7 +50,7 @@ def machine_checks(place: Place) -> list[Check]:
         Check("settings", settings, _READING),
         Check("interfaces", lambda: network.interfaces(interfaces()), _READING),
         Check("hostname", lambda: network.hostname(socket.gethostname()), _NAMES),
-        Check("rendezvous", lambda: network.rendezvous(os.environ, interfaces(), place.several_hosts), _NAMES),
+        Check("rendezvous", lambda: _rendezvous(interfaces(), place.several_hosts), _NAMES),
         Check("processes", machine.processes, _STARTING),
         Check("/dev/shm", lambda: machine.dev_shm(_machine.shared_memory()), _READING),
         Check("memory", machine.memory, _READING),
@@ -68,3 +69,7 @@ def machine_checks(place: Place) -> list[Check]:
 def longest(checks: Iterable[Check]) -> float:
     """The seconds within which all checks end."""
     return sum(check.seconds for check in checks)
+
+
+def _rendezvous(interfaces: Sequence[Mapping[str, Any]], several_hosts: bool) -> Finding:
+    return network.rendezvous(os.environ.get("MASTER_ADDR"), _machine.chosen(), interfaces, several_hosts)

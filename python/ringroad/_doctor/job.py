@@ -154,9 +154,8 @@ class Card:
 
     @staticmethod
     def own(rank: int) -> "Card":
-        values = {k: v for k, v in os.environ.items() if k.startswith(("RINGROAD_", "UCX_")) and k not in _OWN}
-        if "RINGROAD_SECRET" in values:
-            values["RINGROAD_SECRET"] = "set"
+        values = {name: value for name, value in _machine.chosen().items() if name not in _OWN}
+        values |= {name: value for name, value in os.environ.items() if name.startswith("UCX_")}
         return Card(rank, socket.gethostname(), os.getpid(), secrets.token_hex(8), _machine.versions(), values)
 
     def __str__(self) -> str:

@@ -38,17 +38,17 @@ def interfaces(found: Sequence[Mapping[str, Any]]) -> Finding:
 
 
 def rendezvous(
-    environ: Mapping[str, str],
+    host: str | None,
+    chosen: Mapping[str, str],
     found: Sequence[Mapping[str, Any]],
     several_hosts: bool,
     resolved: Resolve = resolve,
     sends_from: Callable[[str], str] = source,
 ) -> Finding:
-    """Which interface leads to the host at which the ranks meet."""
+    """Which interface leads to MASTER_ADDR, at which the ranks meet. `chosen`: the settings of the environment."""
     name = "rendezvous"
-    host = environ.get("MASTER_ADDR")
     # With RINGROAD_STORE it does not say where the ranks meet, only which interface UCX uses.
-    bad: Verdict = "warning" if environ.get("RINGROAD_STORE") else "failure"
+    bad: Verdict = "warning" if chosen.get("RINGROAD_STORE") else "failure"
     if not host:
         return Finding(name, "ok", "MASTER_ADDR is not set; ranks of one machine need none")
     try:
@@ -66,15 +66,15 @@ def rendezvous(
     if several_hosts and _is_loopback(address):
         remedy = "Set MASTER_ADDR to an address of rank 0's host that the other hosts can reach"
         return Finding(name, bad, f"{text}: loopback does not lead to other hosts", remedy)
-    wanted = _devices(environ)
+    wanted = _devices(chosen)
     if wanted and device and device not in wanted and not _is_loopback(address):
         remedy = "Unset RINGROAD_NET_DEVICES and RINGROAD_PORTS unless that network is the faster one"
         return Finding(name, "note", f"{text}, but messages go by {', '.join(wanted)}", remedy)
     return Finding(name, "ok", text)
 
 
-def _devices(environ: Mapping[str, str]) -> list[str]:
-    text = environ.get("RINGROAD_PORTS") or environ.get("RINGROAD_NET_DEVICES") or ""
+def _devices(chosen: Mapping[str, str]) -> list[str]:
+    text = chosen.get("RINGROAD_PORTS") or chosen.get("RINGROAD_NET_DEVICES") or ""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
