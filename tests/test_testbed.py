@@ -170,14 +170,19 @@ def test_once_runs_on_the_first_host_and_reaches_the_others():
     assert ended.stdout.split() == ["host0", "host0", "slots=1", "host1", "slots=1", "host2", "slots=1", "host2"]
 
 
-def test_a_killed_testbed_leaves_nothing(tmp_path):
-    code = f"readlink /proc/self/ns/net > {tmp_path}/$RANK; exec sleep 1000"
+def run_until_killed(code, folder):
+    """Runs shell code on two ranks. Kills the testbed when both have written a file; what they have written."""
     command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
     with subprocess.Popen(command) as process:
-        while len([path for path in tmp_path.iterdir() if path.read_text()]) < 2:
+        while len([path for path in folder.iterdir() if path.read_text()]) < 2:
             assert process.poll() is None
         process.send_signal(signal.SIGKILL)
-    made = {path.read_text().strip() for path in tmp_path.iterdir()}
+    return [path.read_text().strip() for path in folder.iterdir()]
+
+
+def test_a_killed_testbed_leaves_nothing(tmp_path):
+    code = f"readlink /proc/self/ns/net > {tmp_path}/$RANK; exec sleep 1000"
+    made = set(run_until_killed(code, tmp_path))
 
     def left():
         found = set()
@@ -197,13 +202,8 @@ def test_a_killed_testbed_leaves_nothing(tmp_path):
 def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
     """Ranks end with their testbed. Processes that they have started end when another testbed starts."""
     code = f"sleep 1000 & echo $! > {tmp_path}/$RANK; wait"
-    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
-    with subprocess.Popen(command) as process:
-        while len([path for path in tmp_path.iterdir() if path.read_text()]) < 2:
-            assert process.poll() is None
-        mine = subprocess.Popen(["sleep", "1000"], env=leftovers.mark())
-        process.send_signal(signal.SIGKILL)
-    left = [int(path.read_text()) for path in tmp_path.iterdir()]
+    mine = subprocess.Popen(["sleep", "1000"], env=leftovers.mark())
+    left = [int(text) for text in run_until_killed(code, tmp_path)]
     assert all(is_running(pid) for pid in left)
     assert run_testbed("ring:2", "--rate", RATE, "--", "true").returncode == 0
     assert not any(is_running(pid) for pid in left)

@@ -56,9 +56,10 @@ def describe() -> dict[str, Any]:
     }
 
 
-def chosen() -> dict[str, str]:
+def chosen(config: Config | None = None) -> dict[str, str]:
     """The settings that the environment has, by name; none if one of them is invalid."""
-    config, _ = _config()
+    if config is None:
+        config, _ = _config()
     return {setting.name: setting.value or "" for setting in config.settings if setting.origin == "environment"}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ringroad._doctor import Finding, Verdict
+from ringroad._machine import chosen as chosen_settings
 from ringroad._machine import read
 from ringroad._native import Config, ConfigError, RingroadError, Topology
 
@@ -114,7 +115,7 @@ def settings(
         yield Finding(name, "failure", str(error), "Correct or unset it; `ringroad info` lists all settings")
         return
     problems = [Finding(name, "warning", text, "Correct or unset it") for text in config.warnings]
-    chosen = {s.name: s.value or "" for s in config.settings if s.origin == "environment"}
+    chosen = chosen_settings(config)
     problems += _files(chosen)
     problems += _devices(chosen, interfaces, root)
     problems += _of_the_job(chosen, size, ranks_here)
