@@ -21,9 +21,9 @@ _TIMES = (
 )
 _PREDICTED = (("model", "(us)", 8), ("t/model", "", 7), ("simul.", "(us)", 8), ("t/simul", "", 7))
 LEGEND = """\
-# time: median over the rounds of the slowest rank's median; p50, p99, max: of all calls, of the slowest rank
-# ratio: how many times as long as ringroad's own interface takes, in the same run
-# on a testbed, model and simul.: what the cost model and the simulator say; t/...: time in place over that"""
+# time: of each round the slowest rank's median, of these the median. p50, p99, max: over all calls of the slowest rank
+# ratio: how many times as long as ringroad's own interface took in the same run
+# On emulated networks: model and simul. are predicted times; t/model and t/simul are the time in place over them"""
 
 
 def title(team: Row) -> str:
