@@ -126,8 +126,9 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
         for size in sorted(options.sizes):
             case = _Case(communicator, collective, size)
             names = [name for name in algorithms if size < _LARGE or name not in hopeless]
-            expected = _expected(communicator, [c for c in contestants if c.algorithm in names], case)
-            if expected > _OVERDRAWN * seconds:
+            allowed = _OVERDRAWN * seconds
+            expected = _expected(communicator, [c for c in contestants if c.algorithm in names], case, allowed)
+            if expected > allowed:
                 found.warnings.append(
                     f"{collective} from {bytes_text(size)} on is not measured: that size takes about "
                     f"{seconds_text(expected)}; allow for it with a larger --budget, or name fewer --sizes"
@@ -159,17 +160,22 @@ def _busy(communicator: Communicator) -> list[str]:
     return [f"other processes keep {most:.1f} cores busy: times are longer than on an idle machine, and vary"]
 
 
-def _expected(communicator: Communicator, contestants: Sequence[_Contestant], case: _Case) -> float:
+def _expected(communicator: Communicator, contestants: Sequence[_Contestant], case: _Case, allowed: float) -> float:
     """The expected least seconds to measure a size; 0 for the first size.
 
-    The fastest algorithm of the size before makes one call. The others are assumed to be as far behind as there.
+    The fastest algorithm of the size before makes a call, and up to two more while that is longer than allowed: another
+    process may have held up the first. The other algorithms are assumed to be as far behind as there.
     """
     if not contestants:
         return 0.0
     fastest = min(contestants, key=lambda contestant: contestant.time)
     probe = _Contestant(fastest.algorithm, case.call(fastest.algorithm))
-    _round(communicator, [probe])
-    return _CALLS * probe.times[0] * sum(contestant.time / fastest.time for contestant in contestants)
+    calls = _CALLS * sum(contestant.time / fastest.time for contestant in contestants)
+    for _ in range(3):
+        _round(communicator, [probe])
+        if calls * min(probe.times) <= allowed:
+            break
+    return calls * min(probe.times)
 
 
 def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
