@@ -190,7 +190,8 @@ def _lines(columns: list[_Column], most: int | None, repeat: int = 0) -> list[li
     lines = [columns[:1]]
     for column in columns[1:]:
         line = [*lines[-1], column]
-        if most is None or len(_GAP) * len(line) + sum(one.least for one in line) <= most:
+        gaps = len(line) - (len(lines) == 1 or repeat > 0)  # further lines of a row are indented
+        if most is None or len(_GAP) * gaps + sum(one.least for one in line) <= most:
             lines[-1] = line
         else:
             lines.append([*columns[:repeat], column])
