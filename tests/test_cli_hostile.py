@@ -37,7 +37,7 @@ VALID = {
 """The arguments with which a command does little."""
 NUMBERS = ["-1", "0", "9223372036854775807", "-99999999999999999999999", "9" * 5000, "1.5", "nan", "1e999"]
 TEXTS = ["", "é🦀", ",", "0:99999999999999999999999", "-1:-1:-1", "[%s]{}", "ring:99999999999999999999"]
-PATHS = ["", ".", "/nonexistent/file.json", "/nonexistent\0", "x" * 5000, "list.json", "bytes.csv"]
+PATHS = ["", ".", "list.json/file.json", "with\0zero", "x" * 5000, "list.json", "bytes.csv"]
 
 
 class Started(Exception):

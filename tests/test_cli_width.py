@@ -1,6 +1,5 @@
 """Tables on narrow terminals: no name and no number is cut, and no line is longer than the terminal."""
 
-import json
 import re
 
 import pytest

@@ -32,7 +32,9 @@ def alltoall(
             help="A file of bytes by source and target, instead of --bytes: a line for each source, with commas.",
         ),
     ] = None,
-    gap: Annotated[float, fraction_option(help="Stop at this distance from the bound: 0.005 is half a percent.")] = 0.005,
+    gap: Annotated[
+        float, fraction_option(help="Stop at this distance from the bound: 0.005 is half a percent.")
+    ] = 0.005,
     budget: Annotated[float | None, time_option(help="Stop after this time in any case.")] = None,
     plot: Annotated[Path | None, picture_option(help="Draw the links' loads, by direct sends and by the flow")] = None,
     as_json: Json = False,

@@ -37,7 +37,9 @@ def bench(
     check: Annotated[int, whole_option("-c", "--check", help="0: do not verify results.")] = 1,
     dtype: Annotated[str, typer.Option("-d", "--datatype", help="float32, bfloat16, int32 and so on.")] = "float32",
     op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
-    root: Annotated[int, whole_option("-r", "--root", help="The root, for collectives that have one.", most=LAST_RANK)] = 0,
+    root: Annotated[
+        int, whole_option("-r", "--root", help="The root, for collectives that have one.", most=LAST_RANK)
+    ] = 0,
     ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4",
     testbed: Annotated[
         str,
@@ -77,9 +79,7 @@ def bench(
     budget: Annotated[float, time_option(help="Approximate seconds for the whole run; without -n.")] = _BUDGET,
     hogs: Annotated[int, whole_option(help="Busy processes to run beside.", most=MOST_PROCESSES)] = 0,
     timeout: Annotated[float, time_option(help="Time limit of a call in seconds.", least=1.0)] = 120.0,
-    json_file: Annotated[
-        Path | None, file_option("--json", help="Also write JSON lines to this file.")
-    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", help="Also write JSON lines to this file.")] = None,
 ) -> None:
     """Measure a collective on this machine beside other libraries, and verify the results."""
     if testbed:

@@ -118,5 +118,3 @@ def _print_pairs(pairs: Sequence[Mapping[str, Any]], most: int) -> None:
         for line in wrapped(f"{first}-{second}: {speed_text(pair)}, over {pair['over']}", most - 2):
             print(f"  {line}")
     print()
-
-

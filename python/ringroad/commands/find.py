@@ -20,9 +20,7 @@ from ringroad.finding import find as search
 
 def find(
     ranks: Annotated[int | None, whole_option(help="Number of ranks.", least=1)] = None,
-    degree: Annotated[
-        int | None, whole_option(help="Number of links out of each rank, and into it.", least=1)
-    ] = None,
+    degree: Annotated[int | None, whole_option(help="Number of links out of each rank, and into it.", least=1)] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -101,7 +99,9 @@ def _print(findings: Findings) -> None:
     least = ["", str(findings.least_steps), bound, seconds_text(findings.least_seconds), "", "", "(bound)"]
     header = ["", "steps", "bandwidth", "time", "links", "ways", "network"]
     print_table(header, [*rows, least], right=["steps", "bandwidth", "time", "links"])
-    print_wrapped("\n*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better")
+    print_wrapped(
+        "\n*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better"
+    )
 
 
 def _report(findings: Findings) -> dict[str, Any]:

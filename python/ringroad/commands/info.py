@@ -1,11 +1,20 @@
 """`ringroad info`: this machine's software, hardware and settings."""
 
-from textwrap import fill
 from typing import Any
 
 from ringroad import _machine
 from ringroad._options import Json
-from ringroad._text import about_bytes, bytes_text, print_fields, print_json, print_wrapped, seconds_text, significant, width
+from ringroad._text import (
+    about_bytes,
+    bytes_text,
+    print_fields,
+    print_json,
+    print_wrapped,
+    seconds_text,
+    significant,
+    width,
+    wrapped,
+)
 
 _WIDTH = 100  # at most
 
@@ -93,5 +102,4 @@ def _print_setting(setting: dict[str, Any]) -> None:
 
 def _print_indented(text: str) -> None:
     most = min(_WIDTH, width() or _WIDTH)
-    indents = {"initial_indent": "      ", "subsequent_indent": "        "}
-    print(fill(text, most, break_on_hyphens=False, break_long_words=False, **indents))
+    print("\n".join(wrapped(" " * 6 + text, most, " " * 8)))

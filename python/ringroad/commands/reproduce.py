@@ -14,9 +14,7 @@ from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"One of {', '.join(PAPERS)}.")],
-    folder: Annotated[
-        Path | None, folder_option("--plot", help="Draw every figure into this directory")
-    ] = None,
+    folder: Annotated[Path | None, folder_option("--plot", help="Draw every figure into this directory")] = None,
     as_json: Json = False,
 ) -> None:
     """Recompute a paper's evaluation, and compare it with what the paper states."""

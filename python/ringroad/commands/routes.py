@@ -22,7 +22,9 @@ def routes(
     budget: Annotated[float | None, time_option(help="Stop the search after this time in any case.")] = None,
     save: Annotated[
         Path | None,
-        file_option(help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop."),
+        file_option(
+            help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -132,7 +132,7 @@ def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> l
             nodes, numbers = [int(part) for part in parts[:whole]], [float(part) for part in parts[whole:]]
         except ValueError:
             raise ValueError(f"{option} {text!r} is invalid; write for example {option} {example}") from None
-        if not (0 <= min(nodes) and max(nodes) <= MOST and all(0 <= number < math.inf for number in numbers)):
+        if not (min(nodes) >= 0 and max(nodes) <= MOST and all(0 <= number < math.inf for number in numbers)):
             raise ValueError(f"{option} {text!r} is invalid: nodes count from 0 on, and other numbers are not negative")
         values.append([*nodes, *numbers])
     return values

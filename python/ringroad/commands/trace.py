@@ -12,9 +12,7 @@ from ringroad.tracing import Trace
 
 def trace(
     directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The directory that RINGROAD_TRACE named.")],
-    output: Annotated[
-        Path | None, file_option(help="Write one file with all ranks, for ui.perfetto.dev.")
-    ] = None,
+    output: Annotated[Path | None, file_option(help="Write one file with all ranks, for ui.perfetto.dev.")] = None,
     plot: Annotated[Path | None, picture_option(help="Draw the ranks' timelines")] = None,
     communicator: Annotated[
         str | None, typer.Option(help="The beginning of the files' names, if there are several communicators.")
