@@ -14,24 +14,34 @@ LAST_RANK = (1 << 20) - 1
 """The largest number of a rank in the largest network."""
 MOST_PROCESSES = 1024
 """The most processes that a command starts on this machine."""
+_SHOWN = 30
+"""Errors show this many characters of a wrong number."""
+
+
+def _read_by(parse: Callable[[str], Any], metavar: str, *names: str, help: str, **others: Any) -> Any:
+    """Makes an option whose values are read by `parse`, which raises ValueError."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value  # a default
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return typer.Option(*names, parser=read, metavar=metavar, help=help, **others)
 
 
 def _quantity(parse: Callable[[str], float], metavar: str) -> Callable[..., Any]:
-    """Makes options whose values are read by `parse`, which raises ValueError."""
+    """Makes a function that makes options whose values are read by `parse`."""
 
     def option(*names: str, help: str, least: float = 0.0, **others: Any) -> Any:
-        def read(value: Any) -> Any:
-            if not isinstance(value, str):
-                return value  # a default
-            try:
-                number = parse(value)
-            except ValueError as error:
-                raise typer.BadParameter(str(error)) from None
-            if number < least:
-                raise typer.BadParameter(f"{value!r} is less than {least:g}")
+        def read(text: str) -> float:
+            if (number := parse(text)) < least:
+                raise ValueError(f"{text!r} is less than {least:g}")
             return number
 
-        return typer.Option(*names, parser=read, metavar=metavar, help=help, **others)
+        return _read_by(read, metavar, *names, help=help, **others)
 
     return option
 
@@ -56,7 +66,19 @@ fraction_option = _quantity(_fraction, "FRACTION")
 
 def whole_option(*names: str, help: str, least: int = 0, most: int = MOST) -> Any:
     """Makes an option for a whole number."""
-    return typer.Option(*names, min=least, max=most, help=help)
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise ValueError(f"{text[:_SHOWN]!r} is not a whole number from {least} on")
+        if number > most:
+            raise ValueError(f"{text[:_SHOWN]!r} is too large; write at most {most}")
+        return number
+
+    return _read_by(read, "NUMBER", *names, help=help)
 
 
 def file_option(*names: str, help: str) -> Any:
