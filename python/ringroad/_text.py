@@ -120,7 +120,7 @@ def print_wrapped(text: str, indent: str = "") -> None:
     """Prints lines of text, each wrapped to the terminal; what is wrapped is indented."""
     most = width()
     for line in text.split("\n"):
-        print("\n".join(wrapped(line, most, indent)))
+        print("\n".join(wrapped(line, most, indent)), flush=True)
 
 
 def progress(text: str) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from ringroad import _race as race
 from ringroad._machine import BUSY, busy_cores
 from ringroad._native import Communicator
-from ringroad._text import bytes_text, progress, seconds_text
+from ringroad._text import bytes_text, print_wrapped, progress, seconds_text
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
@@ -319,7 +319,7 @@ def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tu
     def say(text: str) -> None:
         if shows:
             progress("")
-            print(f"measuring {text}", flush=True)
+            print_wrapped(f"measuring {text}", "  ")
 
     def countdown(text: str, left: float) -> None:
         if shows:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from ringroad import Topology
 from ringroad._options import Json, fraction_option, picture_option, time_option
@@ -45,7 +46,7 @@ def alltoall(
     latencies.
     """
     network = Topology(topology)
-    matrix = None if demands is None else np.loadtxt(demands, delimiter=",", ndmin=2)
+    matrix = None if demands is None else _read(demands)
     flow = alltoall_flow(network, matrix, gap=gap, budget=budget)
     if plot is not None:
         from ringroad.viz import alltoall_loads
@@ -56,6 +57,13 @@ def alltoall(
         print_json(_report(flow, block))
     else:
         _print(flow, block, f"of {bytes_text(parse_bytes(size))}" if matrix is None else f"of {demands}")
+
+
+def _read(file: Path) -> NDArray[np.float64]:
+    try:
+        return np.loadtxt(file, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
