@@ -213,6 +213,7 @@ def _widths(line: list[_Column], most: int | None, indented: bool) -> list[int]:
 
 
 def _drawn(line: list[_Column], widths: list[int], row: int) -> list[str]:
+    """The lines of text that these columns take in a row; the names for row -1."""
     cells = [column.lines(row, width) for column, width in zip(line, widths, strict=True)]
     found = []
     for index in range(max(map(len, cells))):

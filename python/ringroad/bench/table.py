@@ -71,7 +71,8 @@ class Columns:
 def chosen(rows: list[Row], most: int | None) -> Columns:
     """The columns that fit into `most` characters, for rows like these."""
     predicted = any(row["model"] is not None for row in rows)
-    order = list(_OMITTED)
+    missing = set() if predicted else {name for name, *_ in _PREDICTED}
+    order = [name for name in _OMITTED if name not in missing]
     if len({row["peer"] for row in rows}) == 1:  # the ratio is 1
         order.remove("ratio")
         order.insert(0, "ratio")
