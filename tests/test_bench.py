@@ -131,7 +131,7 @@ def test_reference_is_right():
         (["-d", "float8"], "there are float32"),
         (["allreduced"], "no collective 'allreduced'"),
         (["--algorithms", "rign"], "did you mean ring?"),
-        (["-b", "8", "-e", "4"], "-b at least 1 and at most -e"),
+        (["-b", "8", "-e", "4"], "-b must be at least 1 and at most -e"),
         (["--ranks", "two"], "numbers with commas"),
         (["--launches", "0"], "--launches"),
         (["--ranks", "99999999999999999999999"], "numbers from 1 to 1024"),
