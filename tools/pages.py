@@ -179,7 +179,8 @@ def commands() -> str:
         rows = []
         for option in command.params:
             names = option.opts if option.param_type_name == "option" else [option.metavar or option.name.upper()]
-            default = "" if option.default in (None, False, "") or option.required else f"`{option.default}`"
+            shown = option.show_default if isinstance(getattr(option, "show_default", None), str) else option.default
+            default = "" if shown in (None, False, "") or option.required else f"`{shown}`"
             rows.append([", ".join(f"`{one}`" for one in names), _literal(option.help or ""), default])
         text += _table(["option", "meaning", "default"], rows)
     return text

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::selection::{
@@ -49,6 +50,9 @@ impl Wishes {
         Terms { size_invariant: *size_invariant, rules, measured }
     }
 }
+
+/// Members with their costs.
+type Costs = Vec<(Member, Candidate)>;
 
 /// Vectors are cut into pieces of at least this many bytes.
 const SHORTEST: usize = 64;
@@ -100,12 +104,21 @@ pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Can
 }
 
 /// The costs of these members, without members that cannot be built.
-fn costs(
-    topology: &Topology,
-    collective: Collective,
-    members: &[Member],
-) -> Result<Vec<(Member, Candidate)>> {
-    Judge::new(topology, &Schedules::default(), None).all(collective.with_root(0), members)
+///
+/// The latest result is kept: people ask about several sizes on one network, and an answer takes seconds on thousands
+/// of ranks.
+fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Result<Costs> {
+    static LATEST: Mutex<Option<(Topology, Collective, Vec<Member>, Costs)>> = Mutex::new(None);
+    let collective = collective.with_root(0);
+    if let Some((on, of, among, found)) = &*LATEST.lock() {
+        if *of == collective && among == members && on == topology {
+            return Ok(found.clone());
+        }
+    }
+    let found = Judge::new(topology, &Schedules::default(), None).all(collective, members)?;
+    let kept = (topology.clone(), collective, members.to_vec(), found.clone());
+    *LATEST.lock() = Some(kept);
+    Ok(found)
 }
 
 /// Explains why a selection has the algorithm that it has for `bytes` bytes.
