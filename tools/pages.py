@@ -8,6 +8,7 @@ import os
 import pkgutil
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pages_algorithms
 import pages_networks
 import pages_records
@@ -112,20 +114,47 @@ Variables that begin with `UCX_` go to UCX unchanged.
     return text
 
 
+TWO = "a, b = ringroad.Communicator.in_process(2)\n"
+CAUSES = {
+    "AbortedError": "comm = ringroad.init(rank=0, size=1)\ncomm.close()\ncomm.barrier()",
+    "ConfigError": 'ringroad.init(rank=0, size=1, settings={"RINGROAD_TIMEOUT": "soon"})',
+    "MismatchError": TWO + "work = a.allreduce(np.ones(2), async_op=True)\nb.allreduce(np.ones(3))",
+    "PeerError": TWO + "a.close()\nb.allreduce(np.ones(2))",
+    "ScheduleError": 'ringroad.Schedule.build("bucket", "ring:8")',
+    "StoreError": 'ringroad.FileStore("/proc/job-17")',
+    "TimeoutError": TWO + "a.allreduce(np.ones(2), timeout=0.1)  # b does not make this call",
+    "TopologyError": 'ringroad.Topology("thorus:4x4")',
+}
+"""Programs that raise an error, by its type."""
+
+
+def _message(kind: type[BaseException], program: str) -> str:
+    """What an error's message says when a program raises it."""
+    try:
+        exec(program, {"np": np, "ringroad": ringroad})
+    except kind as error:
+        lines = str(error).splitlines()
+        return "\n".join("\n".join(textwrap.wrap(line, 100, subsequent_indent="  ")) for line in lines)
+    raise AssertionError(f"no {kind.__name__}: {program}")
+
+
 def errors() -> str:
-    """Every error type, with cause and remedy: its docstring."""
+    """Every error type, with cause and remedy, which are its docstring, and what a message looks like."""
     kinds = [kind for name in ringroad.__all__ if _is_error(kind := getattr(ringroad, name))]
     kinds.sort(key=lambda kind: (kind is not ringroad.RingroadError, kind.__name__))
     text = """\
 # Errors
 
 The types are in `ringroad`. Their bases say what else catches them: `except ConnectionError`, for example, catches a
-`PeerError`.
+`PeerError`. [When a rank is lost](../recovery.md) says how to go on, also in torch.distributed; [Questions](../faq.md) has
+what is asked most.
 """
     for kind in kinds:
         bases = ", ".join(f"`{_full(base)}`" for base in kind.__bases__)
         about = inspect.cleandoc(kind.__doc__ or "").partition("\nExample:\n")[0].strip()
         text += f"\n## {kind.__name__}\n\nA subclass of {bases}.\n\n{about}\n"
+        if program := CAUSES.get(kind.__name__):
+            text += f"\nFor example:\n\n```python\n{program}\n```\n\n```text\n{_message(kind, program)}\n```\n"
     return text
 
 
