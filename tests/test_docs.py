@@ -294,7 +294,8 @@ def test_every_algorithm_has_a_page():
         assert algorithm.source.partition(" (arXiv")[0] in text and "\nstep 0: " in text
         parts = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
         for collective in algorithm.collectives:
-            assert re.search(rf"\n\| ([a-z_, ]*\b)?{collective}\b.* us \|", parts["Costs"]), (algorithm.name, collective)
+            row = re.search(rf"\n\| ([a-z_, ]*\b)?{collective}\b.* us \|", parts["Costs"])
+            assert row, f"{algorithm.name}: {collective}"
             assert f"\n- {collective}: " in parts["What it needs"]
         assert re.search(r"\n\| .*`|It comes nearest in an? |never considered", parts["Where it is the fastest"])
 
@@ -304,7 +305,8 @@ def test_costs_and_winners_are_those_of_the_cost_model():
     network = ringroad.Topology("ring:8")
     cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", network), network, 1 << 20)
     steps, sent = ringroad.Algorithm("ring").cost_line("ring:8")
-    assert f"\n| allreduce | `ring:8` | {steps} | {cost.hops} | {sent:.4g} | {cost.max_link_load:.3g} MiB | 1 | " in ring
+    row = [steps, cost.hops, f"{sent:.4g}", f"{cost.max_link_load:.3g} MiB", 1]
+    assert f"\n| allreduce | `ring:8` | {' | '.join(map(str, row))} | " in ring
     start = next(size for size, name in ringroad.CostModel().switch_points("allreduce", network) if name == "bfb-ring")
     assert re.search(rf"allreduce.* \| `ring:8` \| from {start / 1024:.1f} KiB on \|", bfb_ring)
 

@@ -146,8 +146,8 @@ def errors() -> str:
 # Errors
 
 The types are in `ringroad`. Their bases say what else catches them: `except ConnectionError`, for example, catches a
-`PeerError`. [When a rank is lost](../recovery.md) says how to go on, also in torch.distributed; [Questions](../faq.md) has
-what is asked most.
+`PeerError`. [When a rank is lost](../recovery.md) says how to go on, also in torch.distributed; [Questions](../faq.md)
+has what is asked most.
 """
     for kind in kinds:
         bases = ", ".join(f"`{_full(base)}`" for base in kind.__bases__)
@@ -189,8 +189,9 @@ def speed() -> str:
 
 ## All results
 
-[Records](records.md) has every committed measurement as tables, and lists each comparison in which ringroad was slower than
-a peer or missed a goal. [Benchmarks](benchmarks.md) says how all this is measured, and how to repeat it on your machine.
+[Records](records.md) has every committed measurement as tables, and lists each comparison in which ringroad was slower
+than a peer or missed a goal. [Benchmarks](benchmarks.md) says how all this is measured, and how to repeat it on your
+machine.
 """
 
 

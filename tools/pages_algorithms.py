@@ -80,7 +80,7 @@ The cost model computes which algorithm takes the least time, with its default n
 and 500 ns to start a step. `ringroad explain COLLECTIVE --topology SPEC` repeats it for any network, also with other
 numbers, and [`ringroad tune`](../choosing.md#measure-ringroad-tune) measures instead of computing.
 
-{figure("pictures/fastest.svg", "The fastest allreduce by network and size, and how much longer the next family takes.")}
+{figure("pictures/fastest.svg", "The fastest allreduce by network and size, and how much longer the next one takes.")}
 """
     listed: dict[str, list[str]] = {}
     for collective in COLLECTIVES:
@@ -200,7 +200,7 @@ def _costs(algorithm: ringroad.Algorithm) -> str:
     model = ringroad.CostModel()
     for spec in COSTED:
         for collective in algorithm.collectives:
-            entry = next((e for e in _entries(spec) if (e["family"], e["collective"]) == (algorithm.name, collective)))
+            entry = next(e for e in _entries(spec) if (e["family"], e["collective"]) == (algorithm.name, collective))
             if entry["steps"] is None:
                 continue
             network = ringroad.Topology(spec)

@@ -28,12 +28,12 @@ def pages() -> Iterator[tuple[str, str]]:
     text = """\
 # Networks
 
-A network has a name, its *spec*. Use it wherever a topology is asked for: in `RINGROAD_TOPOLOGY`, in `topology=`, and with
-`--topology` of all commands. `ringroad topology SPEC` describes a network. [Your network](../network.md) says how to tell
-a job which one it runs on.
+A network has a name, its *spec*. Use it wherever a topology is asked for: in `RINGROAD_TOPOLOGY`, in `topology=`, and
+with `--topology` of all commands. `ringroad topology SPEC` describes a network. [Your network](../network.md) says how
+to tell a job which one it runs on.
 
-Circles are ranks, squares are switches, and arrows are links. On a grid, a link that goes around is drawn as a stub on both
-sides.
+Circles are ranks, squares are switches, and arrows are links. On a grid, a link that goes around is drawn as a stub on
+both sides.
 
 ## Families
 """
@@ -83,7 +83,6 @@ def _picture(spec: str) -> str:
 def _drawing(spec: str) -> Callable[[Path], None]:
     def draw(file: Path) -> None:
         from matplotlib import pyplot
-
         from ringroad.viz import layout, links
 
         network = ringroad.Topology(spec)

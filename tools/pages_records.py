@@ -23,10 +23,10 @@ def pages() -> Iterator[tuple[str, str]]:
     text = """\
 # Records
 
-The records of the repository's `benchmarks` folder, newest first. Every time is of an allreduce of float32 in place: the
-median over the rounds of the slowest rank's median. In parentheses stands how many times as long as ringroad the peer took,
-side by side in the same rounds; compare within a table only. Below 1, ringroad was slower. [Benchmarks](benchmarks.md)
-explains the peers, the goals and the words, and how to make a record of your own machine.
+The records of the repository's `benchmarks` folder, newest first. Every time is of an allreduce of float32 in place:
+the median over the rounds of the slowest rank's median. In parentheses stands how many times as long as ringroad the peer
+took, side by side in the same rounds; compare within a table only. Below 1, ringroad was slower.
+[Benchmarks](benchmarks.md) explains the peers, the goals and the words, and how to make a record of your own machine.
 
 Nothing is left out: below each record stand the goals that it misses, one line for each comparison.
 """
@@ -119,7 +119,7 @@ def _picture(record: Path, buffers: str) -> str:
 
 @cache
 def _drawn(record: Path) -> list[str]:
-    """The kinds of buffers with peers, which are worth a picture. Long, compressed records have fixed algorithms only."""
+    """The kinds of buffers with peers, which are worth a picture. Compressed records have fixed algorithms only."""
     if record.suffix != ".jsonl":
         return []
     return [buffers for buffers in BUFFERS if any(len(peers) > 1 for peers in plot.read(record, buffers).values())]
@@ -128,7 +128,8 @@ def _drawn(record: Path) -> list[str]:
 @cache
 def _runs(record: Path) -> list[tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]]:
     """The runs of a record: each one's machine, its first team of ranks, and its measurements."""
-    text = lzma.open(record, "rt").read() if record.suffix == ".xz" else record.read_text()
+    content = record.read_bytes()
+    text = (lzma.decompress(content) if record.suffix == ".xz" else content).decode()
     runs: list[tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]] = []
     for row in map(json.loads, text.splitlines()):
         if row["kind"] == "machine":
