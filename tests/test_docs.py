@@ -49,11 +49,15 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    lines = page.read_text().splitlines()
+    return blocks_of(page.read_text())
+
+
+def blocks_of(text: str) -> list[Block]:
+    lines = text.splitlines()
     found: list[Block] = []
     index = 0
     while index < len(lines):
-        if fence := re.fullmatch(r"```(\S*)", lines[index]):
+        if fence := re.fullmatch(r"```(\S*)( .*)?", lines[index]):
             end = lines.index("```", index + 1)
             above = lines[index - 1] if index else ""
             found.append(
@@ -175,26 +179,38 @@ def _run(words: list[str], directory: Path) -> str:
 # ------------------------------------------------------------------------------------------------ commands
 
 
-def shell_commands(page: Path) -> list[list[str]]:
-    """The words of every line of a shell block that calls ringroad, from `ringroad` on."""
+def shell_commands(text: str) -> list[list[str]]:
+    """The words of every command line that calls ringroad, by itself or by a launcher, from `ringroad` on."""
     found = []
-    for block in blocks(page):
-        prompt = "" if block.language == "sh" else r"\$ "
-        if block.language in ("sh", "console", ""):
-            for line in block.text.replace("\\\n", " ").splitlines():
-                if re.match(rf"{prompt}(\w+=\S+ )*(srun )?ringroad ", line):
-                    words = shlex.split(line, comments=True)
-                    found.append(words[words.index("ringroad") :])
+    for block in blocks_of(text):
+        if block.language not in ("sh", "console", ""):
+            continue
+        for line in block.text.replace("\\\n", " ").splitlines():
+            if block.language == "sh" or line.startswith("$ "):
+                words = shlex.split(line.removeprefix("$ "), comments=True)
+                for at, word in enumerate(words):
+                    if word == "ringroad" and (
+                        at == 0 or words[at - 1] in ("-m", "--", "srun") or "=" in words[at - 1]
+                    ):
+                        found.append(words[at:])
     return found
+
+
+def check_commands(text: str) -> int:
+    """Checks that the commands of a page exist with their options, and returns how many they are."""
+    known = pages.command_line().commands
+    found = shell_commands(text)
+    for words in found:
+        if words[1] != "--version":
+            assert words[1] in known, words
+            known[words[1]].make_context(words[1], words[2:])  # raises an error about what does not exist
+    return len(found)
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_exist_with_their_options(page):
+    check_commands(page.read_text())
     known = pages.command_line().commands
-    for words in shell_commands(page):
-        if words[1] != "--version":
-            assert words[1] in known, words
-            known[words[1]].make_context(words[1], words[2:])  # raises an error about what does not exist
     for code in re.findall(r"`ringroad ([^`]+)`", prose(page)):
         name, *words = code.split()
         assert name in known, code
@@ -205,7 +221,11 @@ def test_commands_exist_with_their_options(page):
 
 def test_commands_are_found():
     """So that the test above does not pass for want of commands."""
-    assert sum(len(shell_commands(page)) for page in WRITTEN) >= 12
+    assert sum(len(shell_commands(page.read_text())) for page in WRITTEN) >= 24
+
+
+def test_commands_of_generated_pages_exist_with_their_options():
+    assert sum(map(check_commands, pages.pages().values())) >= 2 * len(ringroad.algorithms())
 
 
 # ------------------------------------------------------------------------------------------------ links

@@ -24,8 +24,8 @@ def pages() -> Iterator[tuple[str, str]]:
 # Records
 
 The records of the repository's `benchmarks` folder, newest first. Every time is of an allreduce of float32 in place:
-the median over the rounds of the slowest rank's median. In parentheses stands how many times as long as ringroad the peer
-took, side by side in the same rounds; compare within a table only. Below 1, ringroad was slower.
+the median over the rounds of the slowest rank's median. In parentheses stands how many times as long as ringroad the
+peer took, side by side in the same rounds; compare within a table only. Below 1, ringroad was slower.
 [Benchmarks](benchmarks.md) explains the peers, the goals and the words, and how to make a record of your own machine.
 
 Nothing is left out: below each record stand the goals that it misses, one line for each comparison.
