@@ -1,5 +1,6 @@
 """The pages of the documentation on algorithms: one for each, and the list of all with what wins where."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +20,8 @@ DRAWN = ["ring:8", "hosts:2x4", "torus:4x4"]
 DRAWN_ON = {
     **dict.fromkeys(["butterfly", "trivance", "trivance-hybrid", "trivance-latency", "nested", "gather-sum"], "ring:9"),
     **dict.fromkeys(["bucket", "hamiltonian-rings"], "torus:3x3"),
-    **dict.fromkeys(["bfb", "trees", "weighted-trees", "spanning-trees", "flow"], "petersen"),
+    **dict.fromkeys(["bfb", "trees", "spanning-trees"], "petersen"),
+    **dict.fromkeys(["weighted-trees", "flow"], "without(torus:4x4, 0-1)"),
     "leaders": "switch:6",
 }
 """The networks of other pictures: where an algorithm shows what it is made for."""
@@ -135,8 +137,8 @@ def _page(algorithm: ringroad.Algorithm) -> str:
 ## Try it
 
 ```sh
-ringroad schedule {written.member} --topology {written.spec} --collective {written.collective} --show   # every step
-ringroad simulate {drawn.member} --topology {drawn.spec} --collective {drawn.collective} --bytes 1MiB   # its links
+ringroad schedule {written.member} --topology {written.spec} --collective {written.collective} --show
+ringroad simulate {drawn.member} --topology {shlex.quote(drawn.spec)} --collective {drawn.collective} --bytes 1MiB
 RINGROAD_ALGO={algorithm.name} python train.py   # your job with it
 ```
 """
