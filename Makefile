@@ -113,6 +113,7 @@ docs: build ## Build the documentation into docs/_build/html, with the APIs of P
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
 	rm -rf docs/_build/html/rust
 	cp -r docs/_build/rust/doc docs/_build/html/rust
+	$(PYTHON) tools/check_links.py docs/_build/html
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
