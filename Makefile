@@ -11,8 +11,8 @@ TORCHES  ?= 2.8 2.13 2.14
 BUDGET   ?= 1080
 # Minutes that check-faults and soak take.
 MINUTES  ?= 30
-# Of check-wheel; unset: every Python from 3.11 on that it finds.
-PYTHONS  ?=
+# Of check-wheel, as tools/check_wheel.sh explains; unset: all.
+ENVIRONMENTS ?=
 # PASSES=1 builds the extension quickly, for work on its code; short calls are slower then.
 PASSES   ?= 2
 SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
@@ -121,7 +121,7 @@ wheel: $(VENV)/.built ## Build a release into dist: wheels for x86_64 and aarch6
 	tools/wheel.sh $(VENV)
 
 check-wheel: ## Install what dist holds into clean environments, and run the documentation's examples there (30 minutes)
-	tools/check_wheel.sh $(PYTHONS)
+	tools/check_wheel.sh $(ENVIRONMENTS)
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all

@@ -14,7 +14,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 rm -rf dist
 # Its own directory: with another linker in the same one, cargo would compile everything again.
 export CARGO_TARGET_DIR=$target/wheel
-maturin sdist --quiet --out dist
+maturin sdist --out dist
 for architecture in x86_64 aarch64; do
     triple=$architecture-unknown-linux-gnu
     flags="" how="without a training run"
