@@ -11,13 +11,15 @@ TORCHES  ?= 2.8 2.13 2.14
 BUDGET   ?= 1080
 # Minutes that check-faults and soak take.
 MINUTES  ?= 30
+# Of check-wheel, as tools/check_wheel.sh explains; unset: all.
+ENVIRONMENTS ?=
 # PASSES=1 builds the extension quickly, for work on its code; short calls are slower then.
 PASSES   ?= 2
 SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels docs fmt clean both-ucx test-torch-matrix bench-torch bench-select wheel check-wheel
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -115,6 +117,13 @@ docs: build ## Build the documentation into docs/_build/html, with the APIs of P
 	cp -r docs/_build/rust/doc docs/_build/html/rust
 	$(PYTHON) tools/check_links.py docs/_build/html
 
+wheel: $(VENV)/.built ## Build a release into dist: wheels for x86_64 and aarch64, checked by auditwheel, and the source package
+	$(PYTHON) -m pip install --quiet --group release
+	tools/wheel.sh $(VENV)
+
+check-wheel: ## Install what dist holds into clean environments, and run the documentation's examples there (30 minutes)
+	tools/check_wheel.sh $(ENVIRONMENTS)
+
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
 	$(PYTHON) -m ruff format python tests examples benchmarks tools docs
@@ -127,4 +136,4 @@ both-ucx: $(VENV)/.installed
 
 clean: ## Remove all build results, but keep .venv
 	cargo clean
-	rm -rf docs/_build docs/generated python/ringroad/_native*.so $(VENV)/.built
+	rm -rf dist docs/_build docs/generated python/ringroad/_native*.so $(VENV)/.built

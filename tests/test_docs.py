@@ -115,7 +115,8 @@ def test_python_can_be_parsed(page):
             ast.parse(block.text, filename=f"{page}:{block.line + 1}")
 
 
-RUN = [page for page in WRITTEN if any(b.language == "python" and not b.not_run for b in blocks(page))]
+SHOWN = [*WRITTEN, ROOT / "README.md"]
+RUN = [page for page in SHOWN if any(b.language == "python" and not b.not_run for b in blocks(page))]
 
 
 @pytest.mark.parametrize("page", RUN, ids=names(RUN))
@@ -149,7 +150,7 @@ def test_python_runs(page, tmp_path):
     assert done.stdout.count("\0\n") == len(shown)
 
 
-CONSOLE = [page for page in WRITTEN if any(block.language == "console" for block in blocks(page))]
+CONSOLE = [page for page in SHOWN if any(block.language == "console" for block in blocks(page))]
 
 
 @pytest.mark.parametrize("page", CONSOLE, ids=names(CONSOLE))

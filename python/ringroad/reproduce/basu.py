@@ -35,7 +35,7 @@ def reports(definition: NetworkDefinition) -> Iterator[TableReport]:
     """All tables, one after the other."""
     missing = [name for name in ("highspy", "networkx") if find_spec(name) is None]
     if missing:
-        raise ValueError(f"{' and '.join(missing)} not found; install with: pip install 'ringroad[programs]'")
+        raise ValueError(f"{' and '.join(missing)} not found; install with: pip install {' '.join(missing)}")
     tables = definition.tables
     yield equal_programs(tables["programs"])
     yield bound(tables["bound"])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ringroad._native import CostModel, Topology
+from ringroad._pictures import need_matplotlib
 from ringroad._text import bytes_text
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     Returns:
         The matplotlib figure.
     """
+    need_matplotlib()
     from matplotlib import pyplot
     from matplotlib.patches import Rectangle
 
@@ -146,6 +148,7 @@ def curves(
     Raises:
         ValueError: An algorithm does not perform the collective on the network.
     """
+    need_matplotlib()
     from matplotlib import pyplot
 
     network = topology if isinstance(topology, Topology) else Topology(topology)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringroad._pictures import need_matplotlib
 from ringroad._text import bytes_text, seconds_text
 from ringroad.viz.layout import Drawing, draw
 from ringroad.viz.subjects import Loaded
@@ -33,6 +34,7 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
     Raises:
         ValueError: The simulation has no details.
     """
+    need_matplotlib()
     from matplotlib import pyplot
 
     chosen = _spread(simulation.steps) if steps is None else steps
@@ -66,6 +68,7 @@ def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
     Raises:
         ValueError: The simulation has no details.
     """
+    need_matplotlib()
     from matplotlib import pyplot
     from matplotlib.animation import FuncAnimation
 
