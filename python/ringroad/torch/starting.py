@@ -58,49 +58,49 @@ def init(
         timeout = default_pg_timeout
     limit = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
     rank, size = bootstrap._place(None, None, os.environ)
-    _tell(RANK=rank, WORLD_SIZE=size)
     launcher, config = _launchers.launcher_of(os.environ), Config()
-    local = launcher and _launchers.local_of(launcher, os.environ)
-    if local:
-        _tell(LOCAL_RANK=local[0], LOCAL_WORLD_SIZE=local[1])
     method = "env://"
+    said: dict[str, str | int] = {"RANK": rank, "WORLD_SIZE": size}
+    if launcher and (local := _launchers.local_of(launcher, os.environ)):
+        said |= {"LOCAL_RANK": local[0], "LOCAL_WORLD_SIZE": local[1]}
     if _launchers.master(launcher, os.environ, config.port_range) is None:
         where = bootstrap._where(rank, size, config)
         if isinstance(where, str):
             # A name that ringroad's store in this directory accepts.
             method = (Path(where).absolute() / f"key.{_KEY}").as_uri()
         else:
-            _tell_master(where, rank, size, limit)
-    dist.init_process_group(backend, init_method=method, timeout=limit, rank=rank, world_size=size, pg_options=options)
-
-
-def _tell(**variables: object) -> None:
-    for name, value in variables.items():
+            said |= _master(where, rank, size, limit)
+    # Only now, since they count before the launcher's.
+    for name, value in said.items():
         os.environ.setdefault(name, str(value))
+    dist.init_process_group(backend, init_method=method, timeout=limit, rank=rank, world_size=size, pg_options=options)
 
 
 _server: dist.TCPStore | None = None
 """torch's store, which rank 0 serves as long as its process lives. Within the process torch finds it by its port."""
 
 
-def _tell_master(place: Place | None, rank: int, size: int, limit: timedelta) -> None:
-    """Serves torch's store on rank 0, and sets MASTER_ADDR and MASTER_PORT on all ranks, which meet at `place`."""
+def _master(place: Place | None, rank: int, size: int, limit: timedelta) -> dict[str, str | int]:
+    """MASTER_ADDR and MASTER_PORT. Rank 0 serves torch's store there, and tells the others at `place`; a group of one
+    needs none.
+    """
     global _server
+    seconds = limit.total_seconds()
+    host = place.host if place else "127.0.0.1"
     if rank == 0:
-        host = place.host if place else "127.0.0.1"
         _server = dist.TCPStore(host, 0, size, True, limit, wait_for_workers=False, multi_tenant=True)
-        port = _server.port
-    if place:
-        board = bootstrap._own_store(place, rank, limit.total_seconds(), None)
-        if rank == 0:
-            board.set(_KEY, str(port).encode())
-        deadline = time.monotonic() + limit.total_seconds()
-        while (said := board.get(_KEY)) is None:
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"ringroad: rank {rank} of {size} waited {limit.total_seconds():g} s for rank 0 at {place.host}, "
-                    "which runs but does not call ringroad.torch.init()"
-                )
-            time.sleep(_POLL)
-        host, port = place.host, int(said)
-    _tell(MASTER_ADDR=host, MASTER_PORT=port)
+    if place is None:
+        assert _server, "this is rank 0"
+        return {"MASTER_ADDR": host, "MASTER_PORT": _server.port}
+    board = bootstrap._own_store(place, rank, seconds, None)
+    if _server:
+        board.set(_KEY, str(_server.port).encode())
+    deadline = time.monotonic() + seconds
+    while (port := board.get(_KEY)) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"ringroad: rank {rank} of {size} waited {seconds:g} s for rank 0, which runs at {host} but does not "
+                "call ringroad.torch.init()"
+            )
+        time.sleep(_POLL)
+    return {"MASTER_ADDR": host, "MASTER_PORT": int(port)}
