@@ -52,7 +52,7 @@ test-python: build both-ucx ## Run the Python tests
 test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in its own environment (5 GB each)
 	tools/torch_matrix.sh $(TORCHES)
 
-test-frameworks: build ## Train with accelerate, transformers, Lightning, Ray Train, DeepSpeed and torchft, and under mpirun and a Slurm of its own (10 minutes, 2 GB)
+test-frameworks: build ## Train with six frameworks, and under mpirun and a Slurm of its own, beside gloo (10 minutes, 2 GB)
 	tools/frameworks.sh $(VENV) -q
 
 check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly

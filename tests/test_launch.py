@@ -40,10 +40,10 @@ except ringroad.RingroadError as error:
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
-    """An environment without any launcher's variables."""
+    """An environment without any launcher's variables. SLURM_CONF says where Slurm itself is."""
     prefixes = ("RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "MPI_", "RINGROAD_STORE")
     for name in list(os.environ):
-        if name.startswith(prefixes):
+        if name.startswith(prefixes) and name != "SLURM_CONF":
             monkeypatch.delenv(name)
     return monkeypatch
 

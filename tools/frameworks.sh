@@ -16,4 +16,5 @@ for program in munged slurmctld slurmd srun mpiexec.hydra; do
     PATH=$PATH:/usr/sbin command -v "$program" >/dev/null || missing=1
 done
 [ -z "${missing:-}" ] || tools/apt.sh slurmctld slurmd slurm-client munge mpich
-tools/slurm.sh "$venv/bin/python" -m pytest "$@" tests/test_frameworks.py tests/test_launch.py -k "not variables"
+launchers=(tests/test_launch.py::test_open_mpi tests/test_launch.py::test_mpich tests/test_launch.py::test_srun)
+RINGROAD_TEST_FULL=1 tools/slurm.sh "$venv/bin/python" -m pytest "$@" tests/test_frameworks.py "${launchers[@]}"

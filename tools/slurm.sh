@@ -12,7 +12,11 @@ folder=$(mktemp -d)
 daemons=()
 stop() {
     scancel --quiet --user "$USER" 2>/dev/null || true
-    for daemon in "${daemons[@]}"; do kill "$daemon" 2>/dev/null && wait "$daemon" || true; done
+    # slurmd first: it reports to slurmctld, and both speak through munged.
+    for ((i = ${#daemons[@]} - 1; i >= 0; i--)); do
+        kill "${daemons[i]}" 2>/dev/null || continue
+        wait "${daemons[i]}" 2>/dev/null || true
+    done
     rm -rf "$folder"
 }
 trap stop EXIT
@@ -50,12 +54,12 @@ CONF
 export SLURM_CONF=$folder/slurm.conf
 
 munged --foreground --force --key-file "$folder/key" --socket "$folder/munge" --pid-file "$folder/munged.pid" \
-    --seed-file "$folder/munged.seed" --log-file "$folder/munged.log" &
+    --seed-file "$folder/munged.seed" &>"$folder/munged.log" &
 daemons+=($!)
 until [ -S "$folder/munge" ]; do kill -0 "${daemons[0]}"; sleep 0.1; done
-slurmctld -D -L "$folder/slurmctld.log" &
+slurmctld -D &>"$folder/slurmctld.log" &
 daemons+=($!)
-slurmd -D -L "$folder/slurmd.log" &
+slurmd -D &>"$folder/slurmd.log" &
 daemons+=($!)
 for _ in $(seq 300); do
     [ "$(sinfo --noheader --format %T 2>/dev/null)" = idle ] && ready=1 && break
