@@ -37,14 +37,14 @@ def needs(module):
         pytest.skip(f"{module} is not installed; make test-frameworks installs it")
 
 
-def run(command: Sequence[str | Path], timeout: float = 300) -> str:
+def run(command: Sequence[str | Path], check: bool = True, timeout: float = 300) -> str:
     """The output of a command that succeeds. `python` is this one, as in an activated environment."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIXES)}
     path = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
     environ |= {"PATH": path, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(command, cwd=EXAMPLES.parent, env=environ, capture_output=True, text=True, timeout=timeout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + ("" if done.returncode == 0 else done.stderr)
 
 
 def loss(output: str, backend: str, ranks: int = 4) -> float:
@@ -55,7 +55,9 @@ def loss(output: str, backend: str, ranks: int = 4) -> float:
 
 
 def like_gloo(command: Sequence[str | Path]) -> None:
-    ours, theirs = (loss(run([*command, "--backend", backend]), backend) for backend in ("ringroad", "gloo"))
+    ours = loss(run([*command, "--backend", "ringroad"]), "ringroad")
+    # On a busy machine a rank of gloo aborts now and then while it exits.
+    theirs = loss(run([*command, "--backend", "gloo"], check=False), "gloo")
     assert ours == pytest.approx(theirs, rel=0.01)
 
 

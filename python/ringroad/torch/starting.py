@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from datetime import timedelta
@@ -66,14 +67,23 @@ def init(
     if _launchers.master(launcher, os.environ, config.port_range) is None:
         where = bootstrap._where(rank, size, config)
         if isinstance(where, str):
-            # A name that ringroad's store in this directory accepts.
-            method = (Path(where).absolute() / f"key.{_KEY}").as_uri()
+            method = _file(Path(where)).as_uri()
         else:
             said |= _master(where, rank, size, limit)
     # Only now, since they count before the launcher's.
     for name, value in said.items():
         os.environ.setdefault(name, str(value))
     dist.init_process_group(backend, init_method=method, timeout=limit, rank=rank, world_size=size, pg_options=options)
+
+
+_files = itertools.count()
+
+
+def _file(folder: Path) -> Path:
+    """A file for torch's store; a new one each time, since torch removes it at some time after the group's end."""
+    folder.mkdir(parents=True, exist_ok=True)  # torch would wait for it
+    # A name that ringroad's store in this directory accepts.
+    return folder.absolute() / f"key.{_KEY}.{next(_files)}"
 
 
 _server: dist.TCPStore | None = None
