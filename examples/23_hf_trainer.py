@@ -48,6 +48,7 @@ def main() -> None:
         arguments = TrainingArguments(
             output_dir=folder,
             use_cpu=True,
+            ddp_find_unused_parameters=False,
             max_steps=40,
             per_device_train_batch_size=4,
             learning_rate=3e-3,

@@ -15,7 +15,18 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-PREFIXES = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "OMPI_", "PMI", "MPI_", "RINGROAD_STORE")
+PREFIXES = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_",
+    "MASTER_",
+    "TORCHELASTIC_",
+    "OMPI_",
+    "PMI",
+    "MPI_",
+    "RINGROAD_STORE",
+    "RINGROAD_TEST_",
+)
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
 LAUNCHERS = "20_torch_launchers.py"
 
