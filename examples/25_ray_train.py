@@ -9,6 +9,7 @@ all of its hosts.
 import argparse
 import os
 import tempfile
+from pathlib import Path
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # this example sends nothing to anyone
 
@@ -16,7 +17,7 @@ import ray
 import torch
 import torch.distributed as dist
 from ray import train
-from ray.train import RunConfig, ScalingConfig
+from ray.train import Checkpoint, RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer, prepare_data_loader, prepare_model
 from sklearn.datasets import load_digits
 from torch import nn
@@ -47,8 +48,14 @@ def learn() -> None:
             optimizer.step()
             total += loss.detach()
         dist.all_reduce(total)
-        mean = total.item() / len(loader) / dist.get_world_size()
-        train.report({"epoch": epoch + 1, "loss": mean, "ranks": dist.get_world_size(), "backend": dist.get_backend()})
+        ranks = dist.get_world_size()
+        found = {"loss": total.item() / len(loader) / ranks, "ranks": ranks, "backend": dist.get_backend()}
+        with tempfile.TemporaryDirectory() as folder:
+            # Ray keeps what is reported with a checkpoint.
+            checkpoint = Checkpoint.from_directory(folder) if dist.get_rank() == 0 else None
+            if checkpoint:
+                torch.save(model.module.state_dict(), Path(folder) / "model.pt")
+            train.report(found, checkpoint=checkpoint)
 
 
 def main() -> None:
