@@ -19,7 +19,7 @@ SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels docs fmt clean both-ucx test-torch-matrix bench-torch bench-select wheel check-wheel
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels docs fmt clean both-ucx test-torch-matrix test-frameworks bench-torch bench-select wheel check-wheel
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ test-python: build both-ucx ## Run the Python tests
 
 test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in its own environment (5 GB each)
 	tools/torch_matrix.sh $(TORCHES)
+
+test-frameworks: build ## Train with six frameworks, and under mpirun and a Slurm of its own, beside gloo (10 minutes, 2 GB)
+	tools/frameworks.sh $(VENV) -q
 
 check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly
 	cargo fmt --all --check
