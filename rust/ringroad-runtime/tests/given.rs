@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{config, each, patient, watch, Case, Means};
-use ringroad_core::algorithms::{find, given};
+use ringroad_core::algorithms::{available, find, given};
 use ringroad_core::schedule::{ChunkSet, Send};
 use ringroad_core::{Action, Collective, Schedule, Topology};
 use ringroad_runtime::config::Config;
@@ -111,7 +111,10 @@ fn a_named_file_is_what_runs() {
         let error = result.unwrap_err().to_string();
         assert!(error.contains("it is a schedule of allreduce over 4 ranks"), "{error}");
     }
-    check(&group, &group[0].algorithm_for(Collective::Allreduce, 4, ReduceOp::Sum, DType::F32));
+    // The communicator can still be used.
+    let case = Case::new(RANKS, Collective::Allgather, ReduceOp::Sum, DType::I32, 7);
+    let prepared = case.prepare();
+    each(&group, |communicator| case.check(communicator, &prepared).unwrap());
 }
 
 #[test]
@@ -136,15 +139,10 @@ fn those_of_a_directory_compete() {
     let found = group[0].explain(Collective::Allreduce, 1 << 20, ReduceOp::Sum, DType::F32).unwrap();
     let named = |name: &str| found.candidates.iter().any(|(row, _)| row.member.name() == name);
     assert!(members.iter().all(|member| named(&member.name())) && named("ring"), "{found:?}");
-    // Only they and the slowest one may be used, so that one of them is chosen.
-    let only = "allreduce:^".to_owned()
-        + &found
-            .candidates
-            .iter()
-            .map(|(row, _)| row.member.name())
-            .filter(|name| !name.starts_with("given"))
-            .collect::<Vec<_>>()
-            .join(",");
+    // No other may be used, so that one of them is chosen.
+    let topology = Topology::parse("switch:4").unwrap();
+    let others: Vec<String> = available(&topology, Collective::Allreduce).iter().map(|m| m.name()).collect();
+    let only = format!("allreduce:^{}", others.join(","));
     let group = start(&config, Some(only)).unwrap();
     check(&group, &members[0].name());
 }
