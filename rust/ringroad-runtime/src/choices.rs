@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ringroad_core::algorithms::{self, Member};
+use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::selection::{
     allowed, contestants, decide, is_ordered, needed, Choice, Contender, Selection, SelectionError, Terms,
@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::CacheMode;
 use crate::config::{warn_once, Algorithms};
 use crate::error::{Error, Result};
+use crate::given::Sent;
 use crate::judging::Judge;
 use crate::profile::{Place, Profile};
 use crate::schedules::Schedules;
@@ -73,6 +74,8 @@ pub struct Lowering {
 /// What rank 0 has decided for all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
+    /// The given schedules among the candidates. They come first, because what follows names them.
+    given: Vec<Sent>,
     /// The network.
     pub topology: Topology,
     /// The assumed costs of the network.
@@ -144,7 +147,11 @@ impl Choices {
         wishes: &Wishes,
     ) -> Result<Choices> {
         let (tables, made) = choose(&topology, &model, &Collective::ALL, wishes)?;
-        Ok(Choices { topology, model, lowering, place, profile: None, tables, made })
+        let selections = tables.iter().flat_map(|choice| [&choice.floats, &choice.any]);
+        let among: BTreeSet<Member> =
+            selections.flat_map(|selection| selection.among.iter().copied()).collect();
+        let given = among.into_iter().filter(|member| given::schedule(*member).is_some()).map(Sent).collect();
+        Ok(Choices { given, topology, model, lowering, place, profile: None, tables, made })
     }
 
     /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are near each
@@ -212,8 +219,10 @@ impl Choices {
     pub fn contestants(&self, collective: Collective) -> Result<Vec<Member>> {
         let among = &self.selection(collective, false).among;
         let candidates = costs(&self.topology, collective, among)?;
+        // A profile outlives the process, which alone knows its given schedules.
+        let candidates = candidates.into_iter().filter(|(member, _)| given::schedule(*member).is_none());
         let all_near = self.place.per_host == self.topology.ranks();
-        Ok(contestants(&self.topology, collective, candidates, all_near)?)
+        Ok(contestants(&self.topology, collective, candidates.collect(), all_near)?)
     }
 
     /// Why [`Choices::pick`] picks what it does.

@@ -125,7 +125,9 @@ pub fn allowed(
     collective: Collective,
     preferences: &Algorithms,
 ) -> Result<Vec<Member>, SelectionError> {
-    let all = algorithms::available(topology, collective);
+    let mut all = algorithms::available(topology, collective);
+    let fits = |member: &&Member| member.supports(topology, collective).is_ok();
+    all.extend(preferences.given(collective).iter().filter(fits));
     let preferred = preferences.preferred(collective);
     let left = |mut members: Vec<Member>| {
         members.retain(|member| !preferences.excludes(collective, member));
