@@ -7,7 +7,7 @@ import numpy as np
 from ringroad._native import Topology
 from ringroad._text import significant
 from ringroad.viz.layout import draw
-from ringroad.viz.links import paint, panel_size, scale
+from ringroad.viz.links import legend, paint, panel_size, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +49,7 @@ def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
         panel.set_title(f"{name}{routing}\nbusiest link: {most} times the least", fontsize=8)
     figure.colorbar(scale(top), ax=list(panels[:2]), label="load, over the least of the busiest link", shrink=0.8)
     _in_order(panels[2], shown, len(network.links))
+    legend(figure, drawing, network.ranks)
     figure.suptitle(f"all-to-all on {network.spec}")
     return figure
 
@@ -80,7 +81,8 @@ def _in_order(panel: "Axes", shown: dict[str, Loads], links: int) -> None:
     for name, loads in shown.items():
         busy = sorted((loads.get(link, 0.0) for link in range(links)), reverse=True)
         panel.step(range(1, links + 1), busy, where="mid", label=name)
-    panel.axhline(1, color="grey", lw=0.8, ls=":")
+    panel.axhline(1, color="grey", lw=0.8, ls=":", label="least of the busiest link")
     panel.set_ylim(bottom=0)
     panel.set_xlabel("links, the busiest first")
+    panel.set_ylabel("load, over the least of the busiest link")
     panel.legend(loc="lower left", fontsize=8)
