@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ringroad._native import CostModel, Topology
@@ -11,6 +12,9 @@ from ringroad.viz.scales import log_bytes, log_seconds
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_WIDTH = 15
+"""The most characters of a line in the heatmap."""
 
 
 @dataclass(frozen=True)
@@ -108,21 +112,24 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     # The dark colours first.
     order = [*range(0, palette.N, 2), *range(1, palette.N, 2)]
     colours = {family: palette(order[number % palette.N])[:3] for number, family in enumerate(families)}
+    texts = [_texts(b) for b in best]
+    # The most lines of a name, and of what is below it.
+    above, below = (max(text.count("\n") + 1 for text in column) for column in zip(*texts, strict=True))
     if axes is None:
-        longest = max(len(line) for b in best for line in _lines(b))
-        width = len(sizes) * max(0.8, 0.075 * longest + 0.15)
-        _, axes = pyplot.subplots(figsize=(3.2 + width, 1.8 + 0.62 * len(networks)), layout="constrained")
-    for entry in best:
+        longest = max(len(line) for pair in texts for text in pair for line in text.splitlines())
+        width, height = len(sizes) * (0.075 * longest + 0.15), len(networks) * (0.13 * (above + below) + 0.12)
+        _, axes = pyplot.subplots(figsize=(max(3.2 + width, 7.0), 1.5 + height), layout="constrained")
+    for entry, (name, runner_up) in zip(best, texts, strict=True):
         column, row = sizes.index(entry.bytes), networks.index(entry.topology)
         # The smaller the margin, the paler the colour.
         strength = 0.25 + 0.75 * min(entry.margin, 0.5) / 0.5
         colour = [1 - strength * (1 - part) for part in colours[_family(entry.algorithm)]]
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white"))
         ink = "black" if 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] > 0.5 else "white"
-        name, *runner_up = _lines(entry)
         place: dict[str, Any] = {"ha": "center", "color": ink}
-        axes.text(column + 0.5, row + 0.46, name, va="bottom", fontsize=8, fontweight="bold", **place)
-        axes.text(column + 0.5, row + 0.54, "\n".join(runner_up), va="top", fontsize=7, **place)
+        middle = row + 0.03 + above / (above + below)
+        axes.text(column + 0.5, middle, name, va="bottom", fontsize=8, fontweight="bold", **place)
+        axes.text(column + 0.5, middle, runner_up, va="top", fontsize=7, **place)
     axes.set_xlim(0, len(sizes))
     axes.set_ylim(len(networks), 0)
     axes.set_xticks([i + 0.5 for i in range(len(sizes))], [bytes_text(size) for size in sizes])
@@ -138,11 +145,10 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     return _figure(axes)
 
 
-def _lines(best: Best) -> list[str]:
-    """What a cell of the heatmap says."""
-    if best.margin == float("inf"):
-        return [best.algorithm]
-    return [best.algorithm, best.runner_up, f"+{best.margin:.0%}"]
+def _texts(best: Best) -> tuple[str, str]:
+    """What a cell of the heatmap says of the fastest algorithm and of the runner-up. Long names have several lines."""
+    name, runner_up = ("\n".join(wrap(text, _WIDTH)) for text in (best.algorithm, best.runner_up))
+    return name, "no other" if best.margin == float("inf") else f"{runner_up}\n+{best.margin:.0%}"
 
 
 def curves(
