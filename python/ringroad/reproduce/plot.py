@@ -121,6 +121,7 @@ def _goodput(panel: Panel, axis: "Axes") -> None:
         gain.annotate(panel.series[panel.rival(size)].letter, (size, 100 * panel.gain(size)), fontsize=6)
     gain.axhline(0, color="grey", lw=0.6)
     gain.set_xscale("log", base=2)
+    gain.margins(y=0.2)
     gain.set_title("gain in %", fontsize=6)
     gain.tick_params(labelsize=5)
     small = axis.inset_axes((0.1, 0.24, 0.36, 0.28))
