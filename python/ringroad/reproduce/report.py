@@ -86,7 +86,7 @@ def reproduce(paper: str, figure: str | None = None) -> Iterator[Report | TableR
 
     Example:
         >>> from ringroad.reproduce import reproduce
-        >>> (report,) = reproduce("trivance", "Deficiencies")
+        >>> (report,) = reproduce("kolmakov", "Figure 11")
         >>> all(verdict.agrees for verdict in report.verdicts)
         True
     """
