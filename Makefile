@@ -19,7 +19,7 @@ SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels docs fmt clean both-ucx test-torch-matrix test-frameworks bench-torch bench-select wheel check-wheel
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs fmt clean both-ucx test-torch-matrix test-frameworks bench-torch bench-select wheel check-wheel
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,7 +71,7 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 
 check-all: check ## Run check, and the long tests of all algorithms and flows: larger networks, many more calls
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
-	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_in_process.py tests/test_regroup.py tests/test_reproduce.py tests/torch/test_torch_regroup.py
+	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_in_process.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch/test_torch_regroup.py
 
 check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (15 minutes)
 	tools/check_memory.sh
@@ -111,6 +111,9 @@ bench-torch: build ## Compare calls and training steps of torch with gloo, in on
 bench-select: build ## Tune, then compare the choice with every fixed algorithm, for 2, 4 and 8 ranks in one run (7 minutes)
 	RINGROAD_PROFILE=none $(PYTHON) -m ringroad.bench --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
+
+notebooks: build ## Run the notebooks and store their outputs in them (3 minutes)
+	$(PYTHON) tools/notebooks.py
 
 docs: build ## Build the documentation into docs/_build/html, with the APIs of Python and Rust
 	$(PYTHON) -m pip install --quiet --group docs

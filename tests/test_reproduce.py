@@ -164,7 +164,8 @@ def _fewer(tables):
 def test_flows_of_basu():
     """A few networks of each table; all of them with RINGROAD_TEST_FULL=1."""
     definition = introduction("basu")
-    found = {report.name: report for report in basu.reports(replace(definition, tables=_fewer(definition.tables)))}
+    found = {name: make() for name, make in basu.reports(replace(definition, tables=_fewer(definition.tables)))}
+    assert [report.name for report in found.values()] == list(found)
     _check_statements(found.values(), 112, 101)
     programs = [verdict for verdict in found["Section 3.1"].verdicts if not verdict.agrees]
     # The paths of the best flow are longer than the diameter, and one more step is enough for them.
@@ -253,6 +254,14 @@ def test_tables(reports, capsys):
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ringroad", "reproduce", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_one_figure(reports):
+    (report,) = reproduce("zhao", "Table 5")
+    assert report.name == "Table 5"
+    assert [report.name for report in reports["zhao"]] == [name for name, _ in zhao.reports(introduction("zhao"))]
+    with pytest.raises(ValueError, match=r"swing has no figure 'Figure 1' here; there are Table 2, Figure 7, "):
+        reproduce("swing", "Figure 1")
 
 
 def test_command(tmp_path):

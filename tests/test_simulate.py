@@ -285,6 +285,57 @@ def test_links_are_coloured_by_their_loads(pyplot, algorithm, topology):
     assert len(lines) == len(drawing.lines), "two links are drawn at the same place"
 
 
+FAILED = "#d62728"
+
+
+@pytest.mark.parametrize(
+    ("topology", "failed", "crosses"),
+    [
+        ("torus:4x4", [], 0),
+        ("torus:4x4", [(0, 1)], 1),
+        ("torus:4x4", [(0, 1), (1, 0), (0, 3)], 3),
+        ("without(torus:4x4, 0-1, 5>6)", [], 3),
+        ("without(ring:8, 0-1)", [], 2),
+        ("without(torus:4x4, 0-1)", [(4, 5)], 3),
+    ],
+)
+def test_failed_links_are_marked(pyplot, topology, failed, crosses):
+    done = ringroad.simulate("ring", topology, "1MiB", failed_links=failed)
+    assert done.failed_links == tuple(failed)
+    figure = done.plot("links", steps=[0])
+    marks = [line for line in figure.axes[0].lines if line.get_marker() == "x"]
+    assert len(marks) == crosses and all(mark.get_color() == FAILED for mark in marks)
+    assert ("failed link" in {text.get_text() for text in figure.legends[0].get_texts()}) == (crosses > 0)
+
+
+def test_links_of_a_graph_that_were_removed(pyplot):
+    """The spec of a graph does not say its links, so they cannot be marked."""
+    networkx = pytest.importorskip("networkx")
+    left = ringroad.Topology.from_graph(networkx.cycle_graph(6)).without_links([(0, 1)])
+    assert ringroad.simulate("ring", left, 64).plot("links").axes
+
+
+def test_nothing_is_clipped(pyplot):
+    """All texts lie within the picture."""
+    from ringroad import viz
+
+    done = ringroad.simulate("swing", "torus:4x4", "1MiB", failed_links=[(0, 1)])
+    sizes = [1 << 10, 1 << 20]
+    pictures = [
+        done.plot("links", steps=[0, 1]),
+        done.plot(),
+        viz.curves("ring:8", sizes, measured={"ring": {1 << 10: 1e-5}}),
+        viz.heatmap(viz.best_algorithms(["ring:8"], sizes)),
+        viz.heatmap(viz.best_algorithms(["ring:8"], [8], among=["recursive-doubling-multiport"])),
+        ringroad.find(ranks=16, degree=4).plot(),
+    ]
+    for figure in pictures:
+        figure.draw_without_rendering()
+        inner, outer = figure.get_tightbbox(), figure.bbox_inches
+        assert inner.x0 >= -0.01 and inner.y0 >= -0.01
+        assert inner.x1 <= outer.width + 0.01 and inner.y1 <= outer.height + 0.01
+
+
 def test_pictures_need_details(pyplot):
     brief = simulate(details=False)
     for what in ("timeline", "links"):
@@ -314,19 +365,27 @@ def test_comparisons(pyplot):
         assert (entry.algorithm, entry.seconds) == (rows[0].algorithm, rows[0].seconds)
         assert entry.runner_up.partition(":")[0] != entry.algorithm.partition(":")[0] and entry.margin >= 0
     axes = viz.heatmap(best).axes[0]
-    assert len(axes.texts) == len(axes.patches) == 4
-    assert axes.texts[0].get_text().startswith(best[0].algorithm)
+    said = [text.get_text().replace("-\n", "-").splitlines() for text in axes.texts]
+    assert len(axes.patches) == 4 and len(said) == 8
+    assert (said[0], said[1][0]) == ([best[0].algorithm], best[0].runner_up)
+    assert said[1][1] == f"+{best[0].margin:.0%}"
+    families = {label.get_text() for label in axes.get_legend().get_texts()}
+    assert families == {entry.algorithm.partition(":")[0] for entry in best}
+    with pytest.raises(ValueError, match="nothing to draw"):
+        viz.heatmap([])
     only = viz.best_algorithms(["ring:8"], [64], among=["ring"])
     assert (only[0].algorithm, only[0].runner_up, only[0].margin) == ("ring", "-", math.inf)
     sizes = [1 << 10, 1 << 20]
     figure = viz.curves("ring:8", sizes, algorithms=["ring", "swing"], measured={"ring": {1 << 10: 1e-3}})
     predicted, dots, other = figure.axes[0].lines
     assert (
-        predicted.get_label() == "ring" and other.get_label() == "swing" and dots.get_ydata()[0] == pytest.approx(1e3)
+        predicted.get_label() == "ring" and other.get_label() == "swing" and dots.get_ydata()[0] == pytest.approx(1e-3)
     )
     ring = ringroad.Topology("ring:8")
     expected = model.cost(ringroad.Schedule.build("ring", ring), ring, 1 << 20).seconds
-    assert predicted.get_ydata()[1] == pytest.approx(1e6 * expected)
+    assert predicted.get_ydata()[1] == pytest.approx(expected)
+    assert figure.axes[0].xaxis.get_major_formatter()(1 << 20) == "1 MiB"
+    assert figure.axes[0].yaxis.get_major_formatter()(1e-5) == "10 us"
     assert len(viz.curves("ring:8", sizes).axes[0].lines) >= 2
     with pytest.raises(ValueError, match="no algorithm of that name"):
         viz.curves("ring:8", sizes, algorithms=["rong"])

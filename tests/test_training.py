@@ -309,6 +309,7 @@ def test_pictures(tmp_path, ask):
     titles = [panel.get_title() for panel in figure.axes]
     assert "12.5 s, 3.5 s exposed" in titles[0] and "9 s, 0 ns exposed" in titles[1]
     assert len(figure.axes[0].collections) == 3
+    assert figure.axes[-1].get_xlabel() == "time in s" and len(figure.legends[0].get_texts()) == 4
     assert len(training.iterate(BY_HAND, network(0, 0)).plot().axes) == 1
     with pytest.raises(ValueError, match="at least one"):
         viz.iterations([])

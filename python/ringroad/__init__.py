@@ -22,15 +22,13 @@ Examples in docstrings assume `import numpy as np` and `import ringroad`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ringroad._costs import Candidate, Cost, Explanation
 from ringroad._native import (
     AbortedError,
     Algorithm,
-    Candidate,
     Communicator,
     ConfigError,
-    Cost,
     CostModel,
-    Explanation,
     FileStore,
     MemoryStore,
     MismatchError,

@@ -1,7 +1,12 @@
 """Why an algorithm was chosen, in words."""
 
-from ringroad._native import CostModel, Explanation
+from typing import TYPE_CHECKING
+
+from ringroad._native import CostModel
 from ringroad._text import bytes_text, seconds_text, significant
+
+if TYPE_CHECKING:
+    from ringroad._costs import Explanation
 
 _ORIGINS = {
     "model": "the fastest by the cost model",
@@ -19,7 +24,7 @@ _TERMS = {
 }
 
 
-def text(found: Explanation) -> str:
+def text(found: "Explanation") -> str:
     """Lines that say which algorithm runs, why, and what would change the choice."""
     lines = [f"{found.collective} of {bytes_text(found.bytes)} on {found.topology}: {found.algorithm}"]
     lines.append(f"  {_ORIGINS[found.origin]}, {_range(found.range)}")
@@ -55,7 +60,7 @@ def _margin(runner_up: str, margin: float) -> str:
     return f"{runner_up} takes {significant(100 * margin)} % longer"
 
 
-def _terms(found: Explanation) -> list[str]:
+def _terms(found: "Explanation") -> list[str]:
     """A table of both algorithms' times, term by term, largest difference first. Leaves out terms that are 0 for
     both."""
     ours, theirs = found.terms or {}, found.runner_up_terms or {}
@@ -68,7 +73,7 @@ def _terms(found: Explanation) -> list[str]:
     return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in cells]
 
 
-def _changes(found: Explanation) -> list[str]:
+def _changes(found: "Explanation") -> list[str]:
     """The changes that would make the runner-up the faster one; each suffices on its own."""
     changes = []
     if found.runner_up_bytes is not None:

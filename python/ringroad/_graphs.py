@@ -9,7 +9,6 @@ end there. The graph may have `dimensions` (`4x4`), the grid on which algorithms
 """
 
 import csv
-import html as markup
 import json
 import os
 import re
@@ -85,13 +84,6 @@ def save(topology: Topology, path: str | os.PathLike[str]) -> None:
         need_networkx().write_graphml(to_graph(topology), path)
     else:
         raise ValueError(f"a topology is saved as .json or .graphml, not {str(path)!r}")
-
-
-def html(topology: Topology, quick: bool) -> str:
-    """An HTML table for notebooks, with the diameter if it is `quick` to compute."""
-    rows = describe(topology, quick)
-    cells = "".join(f"<tr><th>{name}</th><td>{markup.escape(value)}</td></tr>" for name, value in rows)
-    return f"<table><caption>{markup.escape(topology.spec)}</caption>{cells}</table>"
 
 
 def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]:

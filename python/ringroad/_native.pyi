@@ -8,8 +8,9 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from typing_extensions import TypeVar, disjoint_base
+from typing_extensions import TypeVar
 
+from ringroad._costs import Candidate, Cost, Explanation
 from ringroad.tracing import Trace
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -110,10 +111,12 @@ class Topology:
     families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
     graph in it.
 
-    Topologies are values: they compare equal by their links, grid and routing, and can be pickled.
+    Topologies are values: they compare equal by their links, grid and routing, and can be pickled. Wherever
+    one is an argument, a spec, the path of a file or a number of ranks may stand for it.
 
     Args:
-        spec: The spec, or the path of a file: .json, .graphml, .gml, .csv, .edges, .edgelist or .txt.
+        spec: The spec, or the path of a file: .json, .graphml, .gml, .csv, .edges, .edgelist or .txt. A
+            number of ranks stands for a ring; a `Topology` is taken as it is.
         bandwidth: Of every link in one direction, in bytes per second; 12.5e9 unless stated.
         latency: Of every link, in seconds, with what the node at its end needs to pass a message on;
             0.5e-6 unless stated.
@@ -136,7 +139,7 @@ class Topology:
 
     def __new__(
         cls,
-        spec: str | PathLike[str],
+        spec: Topology | str | int | PathLike[str],
         *,
         bandwidth: float | None = None,
         latency: float | None = None,
@@ -418,14 +421,22 @@ class Topology:
             >>> hops, [share for _, share in shares]
             (2, [0.5, 0.5, 0.5, 0.5])
         """
-    def _repr_html_(self) -> str:
-        """Returns a table of the network's properties, for notebooks."""
+    def df(self) -> Any:
+        """Returns the links as a pandas.DataFrame with a row for each.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+    def _repr_html_(self) -> str: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Algorithm:
     """An algorithm of the catalogue, or a member of a family of algorithms.
 
-    In its methods a network is a `Topology`, a spec, or a number of ranks, which stands for a ring.
+    In its methods a network is a `Topology`, a spec, or a number of ranks, which stands for a ring. Algorithms
+    compare equal by their names, and can be pickled.
 
     Args:
         name: Such as "swing", or "generalized:2" for a member. `ringroad.algorithms()` lists all.
@@ -522,8 +533,16 @@ class Algorithm:
             >>> ringroad.Algorithm("ring").cost_line(8)
             (14, 1.75)
         """
+    def df(self) -> Any:
+        """Returns the collectives as a pandas.DataFrame with a row for each, and what they require.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+    def _repr_html_(self) -> str: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+    def __getnewargs__(self) -> tuple[str]: ...
 
 @final
 class AlltoallFlow:
@@ -989,69 +1008,16 @@ class Schedule:
         """In an alltoall, the most that a rank holds at once on the way from one other rank to another, in
         units of the vector; 0 for other collectives.
         """
+    def df(self) -> Any:
+        """Returns all messages as a pandas.DataFrame with a row for each, in the order of `sends`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+    def _repr_html_(self) -> str: ...
     def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     def __str__(self) -> str: ...
-
-@disjoint_base
-class Cost:
-    """What the cost model says of a schedule on a network: it takes `fixed + per_byte * bytes` seconds.
-
-    The deficiencies compare the schedule with the optimum, as in De Sensi et al., Swing, NSDI 2024
-    (arXiv 2401.09356), section 2.2: an allreduce of n bytes on a torus of D dimensions needs at least
-    log2(ranks) steps, and at least n / D bytes by every port. 1 is optimal.
-    """
-
-    @property
-    def seconds(self) -> float:
-        """The time of the schedule for this many bytes, in seconds."""
-    @property
-    def fixed(self) -> float:
-        """The part of the time that does not depend on the bytes, in seconds."""
-    @property
-    def per_byte(self) -> float:
-        """The seconds that each byte of the vector adds."""
-    @property
-    def steps(self) -> int:
-        """The number of steps."""
-    @property
-    def hops(self) -> int:
-        """The sum over the steps of the longest route's hops."""
-    @property
-    def link_load(self) -> float:
-        """The sum over the steps of what the most loaded link of the step carries, in units of the vector."""
-    @property
-    def max_link_load(self) -> float:
-        """What the most loaded link carries over the whole schedule, in units of the vector."""
-    @property
-    def latency_deficiency(self) -> float:
-        """Lambda: the steps, over log2(ranks)."""
-    @property
-    def bandwidth_deficiency(self) -> float:
-        """Psi: what the busiest port of each step sends, summed over the steps, over the least it must send."""
-    @property
-    def congestion_deficiency(self) -> float:
-        """Xi: what the most loaded link of each step carries, summed over the steps, over what the busiest
-        port sends.
-        """
-    @property
-    def worst_link(self) -> float:
-        """Psi * Xi: what the most loaded link of each step carries, summed over the steps, over the least that
-        a port must send.
-        """
-
-@final
-class Candidate(Cost):
-    """One algorithm's cost, as `CostModel.explain` and `Explanation.candidates` list them."""
-
-    @property
-    def algorithm(self) -> str:
-        """The algorithm's name."""
-    @property
-    def consistent(self) -> bool:
-        """Whether all ranks end with the same bits after a sum of floats."""
-    @property
-    def ratio(self) -> float:
-        """The time, in units of the time of the fastest."""
 
 @final
 class CostModel:
@@ -1060,7 +1026,7 @@ class CostModel:
     A step takes `step_latency + hops * hop_latency + bytes / bandwidth`, with the hops of its longest
     route and the bytes of its most loaded link; a schedule takes the sum over its steps. This is the
     model of De Sensi et al., Swing, NSDI 2024 (arXiv 2401.09356), section 2.2, extended by the terms
-    below.
+    below. Models are values: they compare equal by their numbers, and can be pickled.
 
     Args:
         step_latency: Seconds to start a step (alpha); 0.5e-6 unless stated.
@@ -1085,8 +1051,7 @@ class CostModel:
 
     Example:
         >>> model = ringroad.CostModel(step_latency=1e-6)
-        >>> torus = ringroad.Topology("torus:4x4")
-        >>> cost = model.cost(ringroad.Schedule.build("swing", torus), torus, 1 << 20)
+        >>> cost = model.cost(ringroad.Schedule.build("swing", "torus:4x4"), "torus:4x4", 1 << 20)
         >>> cost.steps, cost.seconds < 1e-3
         (8, True)
     """
@@ -1131,12 +1096,15 @@ class CostModel:
     @property
     def over_links(self) -> bool:
         """Whether the ranks that share cores have hosts of their own, so that bytes pass links."""
-    def cost(self, schedule: Schedule, topology: Topology, bytes: int, *, blocks: Sequence[int] | None = None) -> Cost:
+    def cost(
+        self, schedule: Schedule, topology: Topology | str | int, bytes: int, *, blocks: Sequence[int] | None = None
+    ) -> Cost:
         """Returns the cost of a schedule on a network.
 
         Args:
             schedule: The schedule.
-            topology: A `Topology` with at least as many ranks.
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring; with at least as
+                many ranks as the schedule.
             bytes: The length of the vector in bytes.
             blocks: The lengths of the ranks' blocks, in any unit, if they differ (reduce_scatter,
                 allgather, gather and scatter only). None: equal blocks.
@@ -1146,19 +1114,19 @@ class CostModel:
 
         Raises:
             ScheduleError: The schedule has more ranks than the topology, or `blocks` does not fit.
+            TopologyError: The topology is malformed.
 
         Example:
-            >>> ring = ringroad.Topology("ring:8")
-            >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", ring), ring, 1 << 20)
+            >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
             >>> cost.link_load, cost.bandwidth_deficiency
             (1.75, 1.75)
         """
-    def explain(self, collective: str, topology: Topology, bytes: int) -> list[Candidate]:
+    def explain(self, collective: str, topology: Topology | str | int, bytes: int) -> list[Candidate]:
         """Returns the costs of all algorithms that perform a collective on a network.
 
         Args:
             collective: For example "allreduce".
-            topology: A `Topology`.
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             bytes: The length of the vector in bytes.
 
         Returns:
@@ -1167,18 +1135,19 @@ class CostModel:
         Raises:
             ValueError: The collective is unknown.
             ScheduleError: No algorithm performs it on this network.
+            TopologyError: The topology is malformed.
 
         Example:
-            >>> rows = ringroad.CostModel().explain("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+            >>> rows = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
             >>> rows[0].algorithm, rows[0].ratio
             ('bfb-ring', 1.0)
         """
-    def compare(self, collective: str, topology: Topology, sizes: Sequence[int]) -> list[list[Candidate]]:
+    def compare(self, collective: str, topology: Topology | str | int, sizes: Sequence[int]) -> list[list[Candidate]]:
         """Returns the costs of all algorithms for several sizes at once. `explain` says more.
 
         Args:
             collective: For example "allreduce".
-            topology: A `Topology`.
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             sizes: The lengths of the vector in bytes.
 
         Returns:
@@ -1187,13 +1156,16 @@ class CostModel:
         Raises:
             ValueError: The collective is unknown.
             ScheduleError: No algorithm performs it on this network.
+            TopologyError: The topology is malformed.
         """
-    def choice(self, collective: str, topology: Topology, bytes: int, consistent: bool = True) -> Explanation:
+    def choice(
+        self, collective: str, topology: Topology | str | int, bytes: int, consistent: bool = True
+    ) -> Explanation:
         """Returns which algorithm this model alone chooses, and why.
 
         Args:
             collective: For example "allreduce".
-            topology: A `Topology`.
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             bytes: The length of the vector in bytes.
             consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
 
@@ -1203,18 +1175,21 @@ class CostModel:
         Raises:
             ValueError: The collective is unknown.
             ScheduleError: No algorithm performs it on this network.
+            TopologyError: The topology is malformed.
 
         Example:
-            >>> found = ringroad.CostModel().choice("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+            >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
             >>> found.algorithm, found.runner_up
             ('bfb-ring', 'nested:1')
         """
-    def switch_points(self, collective: str, topology: Topology, consistent: bool = True) -> list[tuple[int, str]]:
+    def switch_points(
+        self, collective: str, topology: Topology | str | int, consistent: bool = True
+    ) -> list[tuple[int, str]]:
         """Returns the algorithm that this model chooses for every range of sizes.
 
         Args:
             collective: For example "allreduce".
-            topology: A `Topology`.
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
 
         Returns:
@@ -1224,11 +1199,22 @@ class CostModel:
         Raises:
             ValueError: The collective is unknown.
             ScheduleError: No algorithm performs it on this network.
+            TopologyError: The topology is malformed.
 
         Example:
-            >>> ringroad.CostModel().switch_points("broadcast", ringroad.Topology("ring:4"))[0][0]
+            >>> ringroad.CostModel().switch_points("broadcast", "ring:4")[0][0]
             0
         """
+    def df(self) -> Any:
+        """Returns the parameters as a pandas.DataFrame with one row.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+    def _repr_html_(self) -> str: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
 
 @final
 class Outcome:
@@ -1312,69 +1298,6 @@ def simulate(
         TopologyError: Failed links leave no path.
         ValueError: Another argument is invalid.
     """
-
-@final
-class Explanation:
-    """Why an algorithm was chosen. `print` shows it in words. Times are in seconds.
-
-    `comm.explain`, `CostModel.choice` and `Profile.choice` return it.
-
-    Example:
-        >>> found = ringroad.CostModel().choice("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
-        >>> print(str(found).splitlines()[0])
-        allreduce of 1 MiB on torus:8x8: bfb-ring
-    """
-
-    @property
-    def topology(self) -> str:
-        """The spec of the network."""
-    @property
-    def collective(self) -> CollectiveName:
-        """The collective."""
-    @property
-    def bytes(self) -> int:
-        """The length of the vector in bytes."""
-    @property
-    def algorithm(self) -> str:
-        """The algorithm that is chosen."""
-    @property
-    def origin(self) -> Literal["model", "measured", "rules", "only"]:
-        """What chose it: "model", "measured" (a profile), "rules" (RINGROAD_TUNER_FILE) or "only" (no other is
-        allowed).
-        """
-    @property
-    def range(self) -> tuple[int, int | None]:
-        """The smallest and the largest number of bytes for which it is chosen; None: there is no largest."""
-    @property
-    def model(self) -> CostModel:
-        """The `CostModel` that predicts the times."""
-    @property
-    def candidates(self) -> list[Candidate]:
-        """A `Candidate` for each algorithm that can run, the fastest by the model first."""
-    @property
-    def runner_up(self) -> str | None:
-        """The fastest of the other algorithms by the model; None if there is no other."""
-    @property
-    def margin(self) -> float | None:
-        """How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
-        model prefers the runner-up.
-        """
-    @property
-    def terms(self) -> dict[str, float] | None:
-        """The chosen algorithm's seconds by their cause: "steps", "messages", "incast", "hops", "bytes",
-        "reduction".
-        """
-    @property
-    def runner_up_terms(self) -> dict[str, float] | None:
-        """The runner-up's seconds by their cause, as in `terms`."""
-    @property
-    def runner_up_bytes(self) -> tuple[int, int | None] | None:
-        """The smallest and the largest number of bytes for which the runner-up is faster; None: it never is."""
-    @property
-    def factors(self) -> dict[str, float]:
-        """By cause: if it took this many times as long, for all algorithms, both algorithms would be equally
-        fast.
-        """
 
 @final
 class Profile:
@@ -1710,7 +1633,7 @@ class Communicator:
         size: int,
         *,
         timeout: float | None = None,
-        topology: str | Topology | None = None,
+        topology: Topology | str | int | None = None,
         algorithm: str | None = None,
         deterministic: Literal["size-invariant"] | None = None,
         settings: Mapping[str, str] | None = None,
@@ -1722,7 +1645,7 @@ class Communicator:
         size: int,
         *,
         timeout: float | None = None,
-        topology: str | Topology | None = None,
+        topology: Topology | str | int | None = None,
         algorithm: str | None = None,
         deterministic: Literal["size-invariant"] | None = None,
     ) -> list[Communicator]:
@@ -3140,7 +3063,7 @@ def regroup(
     own: str | None = None,
     uuid: int = 0,
     timeout: float | None = None,
-    topology: str | Topology | None = None,
+    topology: Topology | str | int | None = None,
     algorithm: str | None = None,
     deterministic: Literal["size-invariant"] | None = None,
     ucx_wheel: str | PathLike[str] | None = None,

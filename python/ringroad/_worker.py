@@ -77,7 +77,7 @@ class _Worker:
     def connect(
         self,
         store: str,
-        topology: str | Topology | None,
+        topology: Topology | str | int | None,
         algorithm: str | None,
         timeout: float | None,
     ) -> None:

@@ -28,7 +28,7 @@ def init(
     rank: int | None = None,
     size: int | None = None,
     timeout: float | None = None,
-    topology: str | Topology | None = None,
+    topology: Topology | str | int | None = None,
     algorithm: str | None = None,
     deterministic: Literal["size-invariant"] | None = None,
     settings: Mapping[str, str] | None = None,
@@ -117,7 +117,7 @@ def regroup(
     own: str | None = None,
     uuid: int = 0,
     timeout: float | None = None,
-    topology: str | Topology | None = None,
+    topology: Topology | str | int | None = None,
     algorithm: str | None = None,
     deterministic: Literal["size-invariant"] | None = None,
 ) -> Communicator:

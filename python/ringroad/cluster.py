@@ -72,7 +72,7 @@ class WorkerError(RingroadError):
 def local(
     n: int,
     *,
-    topology: str | Topology | None = None,
+    topology: Topology | str | int | None = None,
     algorithm: str | None = None,
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
@@ -119,7 +119,7 @@ class LocalCluster:
         self,
         n: int,
         *,
-        topology: str | Topology | None = None,
+        topology: Topology | str | int | None = None,
         algorithm: str | None = None,
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,

@@ -68,8 +68,8 @@ class _Program:
 class _Network:
     """Links and demands, scaled to numbers near 1. Parallel links are one link. Switches only forward."""
 
-    def __init__(self, topology: Topology | str, demands: ArrayLike | None) -> None:
-        resolved = topology if isinstance(topology, Topology) else Topology(topology)
+    def __init__(self, topology: Topology | str | int, demands: ArrayLike | None) -> None:
+        resolved = Topology(topology)
         self.ranks, self.nodes = resolved.ranks, resolved.nodes
         beside: dict[tuple[int, int], list[float]] = {}
         for source, target, bandwidth, capacity, *_ in resolved._links():
@@ -95,25 +95,25 @@ class _Network:
         return float(value * self.unit / self.largest)
 
 
-def link_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
+def link_rate(topology: Topology | str | int, demands: ArrayLike | None = None) -> float:
     """Returns the rate by formulas (1) to (5): a flow for each pair over each link.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         demands: Bytes from each rank to each rank, shape `(ranks, ranks)`. None: a byte for each pair.
     """
     return link_flows(topology, demands)[0]
 
 
 def link_flows(
-    topology: Topology | str, demands: ArrayLike | None = None
+    topology: Topology | str | int, demands: ArrayLike | None = None
 ) -> tuple[float, dict[tuple[int, int], dict[Link, float]]]:
     """Returns the rate of `link_rate` with the flows.
 
     A flow may carry more than the rate, and may go in cycles: `widest_paths` returns the part that arrives.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         demands: As for `link_rate`.
 
     Returns:
@@ -185,11 +185,11 @@ def _widest(flow: Mapping[Link, float], source: int, target: int) -> tuple[float
     return 0.0, ()
 
 
-def master_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
+def master_rate(topology: Topology | str | int, demands: ArrayLike | None = None) -> float:
     """Returns the rate by formulas (6) to (9), the master of the decomposition: a flow for each source over each link.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         demands: As for `link_rate`.
     """
     return _master(_Network(topology, demands))[0]
@@ -213,13 +213,13 @@ def _master(net: _Network) -> tuple[float, NDArray[np.float64]]:
     return net.rate(-value), solution[:rate].reshape(net.ranks, links)
 
 
-def children_rate(topology: Topology | str, demands: ArrayLike | None = None) -> float:
+def children_rate(topology: Topology | str | int, demands: ArrayLike | None = None) -> float:
     """Returns the rate by formulas (10) to (14): each source's flow of the master, as flows for pairs.
 
     It is the least rate of all sources.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         demands: As for `link_rate`.
     """
     net = _Network(topology, demands)
@@ -245,13 +245,13 @@ def children_rate(topology: Topology | str, demands: ArrayLike | None = None) ->
     return net.rate(least)
 
 
-def stepped_rate(topology: Topology | str, steps: int, demands: ArrayLike | None = None) -> float:
+def stepped_rate(topology: Topology | str | int, steps: int, demands: ArrayLike | None = None) -> float:
     """Returns the rate by formulas (15) to (20): flows in steps, in which a rank passes on only what it has.
 
     The lengths of the steps add up to the time in which all demands are met once.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         steps: The number of steps.
         demands: As for `link_rate`.
     """
@@ -286,12 +286,15 @@ def stepped_rate(topology: Topology | str, steps: int, demands: ArrayLike | None
 
 
 def path_rate(
-    topology: Topology | str, demands: ArrayLike | None = None, *, paths: Literal["shortest", "disjoint"] = "disjoint"
+    topology: Topology | str | int,
+    demands: ArrayLike | None = None,
+    *,
+    paths: Literal["shortest", "disjoint"] = "disjoint",
 ) -> float:
     """Returns the rate by formulas (21) to (24): demands over given paths.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         demands: As for `link_rate`.
         paths: "shortest": all shortest paths. "disjoint": as many paths as share no link.
 

@@ -190,7 +190,7 @@ class Routes:
 
 
 def balanced(
-    topology: Topology | str,
+    topology: Topology | str | int,
     *,
     gap: float = 0.004,
     budget: float | None = None,
@@ -203,7 +203,7 @@ def balanced(
     the bound; on small networks it is further above. Paths need not be shortest. Switches only forward.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         gap: The search ends when the busiest link has at most `1 + gap` times the least load.
         budget: The search ends after this many seconds, with the best flow so far. None: no limit.
         channels: As for `Routes.with_channels`. None: one channel, which may deadlock.
@@ -227,13 +227,13 @@ def balanced(
     return _on_channels(table, "balanced", bound, channels)
 
 
-def shortest(topology: Topology | str, *, channels: ChannelsBy | None = "turns") -> Routes:
+def shortest(topology: Topology | str | int, *, channels: ChannelsBy | None = "turns") -> Routes:
     """Makes single shortest paths, source after source: of the shortest paths, those with the least load so far.
 
     OpenSM's SSSP does this (Hoefler et al. 2009); it is here for comparison.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         channels: As for `balanced`.
 
     Returns:
@@ -245,13 +245,13 @@ def shortest(topology: Topology | str, *, channels: ChannelsBy | None = "turns")
     return _on_channels(_native.plain_routes(topology, "shortest"), "shortest", None, channels)
 
 
-def up_down(topology: Topology | str) -> Routes:
+def up_down(topology: Topology | str | int) -> Routes:
     """Makes the shortest paths that first lead towards a root and then away from it (up*/down*).
 
     They need one channel only, but load the links near the root the most. The best of eight roots is taken.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
 
     Returns:
         The routes.
@@ -262,7 +262,7 @@ def up_down(topology: Topology | str) -> Routes:
     return _routes(_native.plain_routes(topology, "up-down"), "up-down", None)
 
 
-def own(topology: Topology | str, *, channels: ChannelsBy | None = None) -> Routes:
+def own(topology: Topology | str | int, *, channels: ChannelsBy | None = None) -> Routes:
     """Returns the network's own routes, if each pair has one path.
 
     Args:

@@ -1,14 +1,13 @@
 """`ringroad.simulate`: runs a schedule on a model of the network, and records the timeline of every rank and link."""
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ringroad._native import CostModel, Outcome, Schedule, Topology
 from ringroad._native import simulate as _simulate
+from ringroad._notebook import frame, table
 from ringroad._text import bytes_text, parse_bytes, seconds_text
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def simulate(
         >>> done.messages, done.steps, done.seconds < 1e-3
         (512, 8, True)
     """
-    network = _network(topology)
+    network = Topology(topology)
     if isinstance(schedule, str):
         schedule = Schedule.build(schedule, network, collective, root)
     length = parse_bytes(bytes) if isinstance(bytes, str) else bytes
@@ -171,13 +170,7 @@ def simulate(
             segment=segment,
             details=details,
         )
-    return Simulation(schedule, network, length, model, free_running, outcome, again)
-
-
-def _network(topology: Topology | str | int) -> Topology:
-    if isinstance(topology, Topology):
-        return topology
-    return Topology(topology if isinstance(topology, str) else f"ring:{topology}")
+    return Simulation(schedule, network, length, model, free_running, tuple(failed), outcome, again)
 
 
 @dataclass(frozen=True)
@@ -190,6 +183,7 @@ class Simulation:
         bytes: The length of the vector in bytes.
         model: The cost model that says how long things take.
         free_running: Whether ranks waited only for the messages that they needed.
+        failed_links: Source and target of the links that carried nothing.
         replanned: The simulation of the best algorithm on the network that failed links have left, if it was asked
             for.
     """
@@ -199,6 +193,7 @@ class Simulation:
     bytes: int
     model: CostModel
     free_running: bool
+    failed_links: tuple[tuple[int, int], ...]
     _outcome: Outcome
     replanned: "Simulation | None" = None
 
@@ -231,6 +226,11 @@ class Simulation:
     def dividers(self) -> list[float]:
         """The ends of synchronous steps; empty for a free-running simulation."""
         return [] if self.free_running else self.step_ends
+
+    @property
+    def divider(self) -> str:
+        """What `dividers` are, in words."""
+        return "end of a step"
 
     @property
     def messages(self) -> int:
@@ -273,7 +273,7 @@ class Simulation:
         Raises:
             ImportError: pandas is not installed.
         """
-        return _pandas().DataFrame(self.events, columns=Event._fields)
+        return frame(self.events, Event._fields)
 
     def link_df(self) -> Any:
         """Returns the loads of links as a pandas.DataFrame with a row for each link and step.
@@ -281,7 +281,7 @@ class Simulation:
         Raises:
             ImportError: pandas is not installed.
         """
-        return _pandas().DataFrame(self.link_loads, columns=LinkLoad._fields)
+        return frame(self.link_loads, LinkLoad._fields)
 
     def save_trace(self, path: str | Path) -> None:
         """Writes the timeline as JSON, an object for each event.
@@ -355,15 +355,4 @@ class Simulation:
         return f"<Simulation {self.title}: {seconds_text(self.seconds)}>"
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>{escape(text)}</td></tr>"
-            for name, text in self.rows()
-        )
-        return f"<table><caption>{escape(self.title)}</caption>{cells}</table>"
-
-
-def _pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ImportError:
-        raise ImportError("a DataFrame needs pandas: pip install pandas; `events` and `link_loads` do not") from None
+        return table(self.title, self.rows())

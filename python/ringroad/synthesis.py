@@ -40,13 +40,13 @@ class BreadthFirst(NamedTuple):
         return self.steps * alpha + float(self.bandwidth) * size / bandwidth
 
 
-def bfb_cost(topology: Topology | str, collective: str = "allgather") -> BreadthFirst:
+def bfb_cost(topology: Topology | str | int, collective: str = "allgather") -> BreadthFirst:
     """Returns the cost of breadth-first broadcast (algorithm `bfb`) on a graph, without building its schedule.
 
     The algorithm is that of Zhao et al. (arXiv 2202.03356), section 5.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         collective: "allgather", "reduce_scatter" or "allreduce".
 
     Returns:
@@ -197,7 +197,7 @@ class AlltoallFlow:
 
 
 def alltoall_flow(
-    topology: Topology | str,
+    topology: Topology | str | int,
     demands: ArrayLike | None = None,
     *,
     gap: float = 0.005,
@@ -211,7 +211,7 @@ def alltoall_flow(
     arguments give the same flow, unless the budget runs out.
 
     Args:
-        topology: A `Topology`, or a spec.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         demands: `demands[s, t]` is what rank `s` has for rank `t`, in bytes; shape `(ranks, ranks)`. None: every
             pair has the same.
         gap: The search ends when the busiest link has at most `1 + gap` times the least load.
@@ -233,7 +233,7 @@ def alltoall_flow(
         >>> flow.sweeps, flow.gap < 1e-9
         (0, True)
     """
-    resolved = topology if isinstance(topology, Topology) else Topology(topology)
+    resolved = Topology(topology)
     matrix = None
     if demands is not None:
         matrix = np.array(demands, dtype=np.float64)

@@ -4,7 +4,6 @@ Both use the format of Chrome's trace viewer, which ui.perfetto.dev opens: a pro
 sends, receives and reductions, and an arrow for each message.
 """
 
-import importlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from ringroad._native import Communicator
+from ringroad._notebook import frame
 from ringroad._text import seconds_text
 
 if TYPE_CHECKING:
@@ -182,6 +182,11 @@ class Trace:
         return list(begins.values())
 
     @property
+    def divider(self) -> str:
+        """What `dividers` are, in words."""
+        return "start of a call"
+
+    @property
     def title(self) -> str:
         """One line that says what was traced."""
         number = len(self.dividers)
@@ -207,11 +212,7 @@ class Trace:
         Raises:
             ImportError: pandas is not installed.
         """
-        try:
-            pandas: Any = importlib.import_module("pandas")
-        except ImportError:
-            raise ImportError("a DataFrame needs pandas: pip install pandas; `events` does not") from None
-        return pandas.DataFrame(self.events, columns=TraceEvent._fields)
+        return frame(self.events, TraceEvent._fields)
 
     def save_chrome_trace(self, path: str | Path) -> None:
         """Writes the timeline for ui.perfetto.dev and chrome://tracing.

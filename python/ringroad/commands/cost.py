@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad._native import Cost, CostModel, Schedule, Topology
+from ringroad._costs import Cost
+from ringroad._native import CostModel, Schedule, Topology
 from ringroad._options import Bandwidth, Collective, HopLatency, Json, Name, On, ReduceCost, Root, Size, StepLatency
 from ringroad._text import bytes_text, parse_bytes, print_fields, print_json, seconds_text
 

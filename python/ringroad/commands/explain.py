@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from ringroad import _explain
-from ringroad._native import Candidate, CostModel, Explanation, Profile, Topology
+from ringroad._costs import COLUMNS, NUMBERS, Candidate, Explanation
+from ringroad._native import CostModel, Profile, Topology
 from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
-from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped, seconds_text
+from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped
 
 _DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
 _SHOWN_CANDIDATES = 5
@@ -140,17 +141,4 @@ def _reason(found: Explanation) -> dict[str, Any]:
 
 
 def _print_candidates(candidates: Sequence[Candidate]) -> None:
-    rows = [
-        [
-            c.algorithm,
-            seconds_text(c.seconds),
-            f"{c.ratio:.2f}x",
-            str(c.steps),
-            str(c.hops),
-            f"{c.link_load:.4g}",
-            "yes" if c.consistent else "no",
-        ]
-        for c in candidates
-    ]
-    header = ["algorithm", "time", "vs best", "steps", "hops", "link load", "consistent"]
-    print_table(header, rows, right=["time", "vs best", "steps", "hops", "link load"])
+    print_table(COLUMNS, [candidate.cells() for candidate in candidates], right=NUMBERS)

@@ -50,7 +50,7 @@ def testbed(
         [3, 3, 3]
     """
     bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else rate
-    network = EmulatedNetwork(topology if isinstance(topology, Topology) else Topology(topology), bandwidth, mtu=mtu)
+    network = EmulatedNetwork(Topology(topology), bandwidth, mtu=mtu)
     try:
         return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)
     except BaseException:

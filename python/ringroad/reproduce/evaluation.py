@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ringroad._native import Algorithm, Cost, CostModel, Schedule, Topology
+from ringroad._costs import Cost
+from ringroad._native import Algorithm, CostModel, Schedule, Topology
 from ringroad.reproduce.definition import Definition, Model, Setting
 
 

@@ -19,40 +19,56 @@ _SMALL = 32 << 10
 
 def draw(report: Report | TableReport, folder: Path) -> Path | None:
     """Draws a figure into the folder and returns its path, or None for a table without a picture. Needs matplotlib."""
+    drawing = pyplot()
+    figure = picture(report)
+    if figure is None:
+        return None
+    paper, name = (
+        (report.paper, report.name)
+        if isinstance(report, TableReport)
+        else (report.definition.paper, report.figure.name)
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{paper}-{name.lower().replace(' ', '-')}.png"
+    figure.savefig(path, dpi=120)
+    drawing.close(figure)
+    return path
+
+
+def picture(report: Report | TableReport) -> "Figure | None":
+    """A figure in the paper's layout; None for a table without a picture. Needs matplotlib."""
     if isinstance(report, TableReport):
-        return _table(report, report.chart, folder) if report.chart else None
+        return _table(report, report.chart) if report.chart else None
     if report.figure.plot == "none":
         return None
+    from matplotlib import pyplot
+
     together = {"gain": _gains, "box": _boxes, "ranks": _by_ranks}.get(report.figure.plot)
     apart = {"goodput": _goodput, "time": _time}.get(report.figure.plot)
     panels = len(report.panels) if apart else 1
     columns = panels if panels <= 3 else 2
     rows = -(-panels // columns)
-    figure, axes = pyplot().subplots(rows, columns, figsize=(6.4 * columns, 4.4 * rows + 0.6), squeeze=False)
+    size = (6.4 * columns, 4.4 * rows + 0.6)
+    figure, axes = pyplot.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     if together:
         together(report, axes[0][0])
     for axis, panel in zip(axes.flat, report.panels, strict=False):
         if apart:
             apart(panel, axis)
+    for axis in axes.flat[panels:]:
+        axis.set_axis_off()
     figure.suptitle(f"{report.definition.paper.capitalize()}, {report.figure.name}: {report.figure.title}")
     lines = {label: line for axis in axes.flat for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.tight_layout(rect=(0, 0.07 / rows, 1, 1))
     if lines:
         across = min(len(lines), 3 * columns)
-        figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=across, frameon=False, fontsize=8)
-    return _saved(figure, folder, report.definition.paper, report.figure.name)
+        figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=across, frameon=False, fontsize=8)
+    return figure
 
 
-def _saved(figure: "Figure", folder: Path, paper: str, name: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / f"{paper}-{name.lower().replace(' ', '-')}.png"
-    figure.savefig(picture, dpi=120)
-    pyplot().close(figure)
-    return picture
+def _table(report: TableReport, chart: Chart) -> "Figure":
+    from matplotlib import pyplot
 
-
-def _table(report: TableReport, chart: Chart, folder: Path) -> Path:
-    figure, axis = pyplot().subplots(figsize=(7, 4.6), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(7, 4.6), layout="constrained")
     markers = "osD^v*"
     for number, (label, points) in enumerate(chart.lines.items()):
         style: dict[str, Any] = {"ls": "none" if chart.points else "-", "marker": markers[number % len(markers)]}
@@ -67,7 +83,7 @@ def _table(report: TableReport, chart: Chart, folder: Path) -> Path:
     )
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
-    return _saved(figure, folder, report.paper, report.name)
+    return figure
 
 
 def _lines(panel: Panel, axis: "Axes", value: Any, sizes: list[int]) -> None:
@@ -87,6 +103,7 @@ def _sizes_axis(axis: "Axes", sizes: list[int]) -> None:
     axis.set_xscale("log", base=2)
     shown = sizes[::2] if len(sizes) > 8 else sizes
     axis.set_xticks(shown, [bytes_text(size).replace(" ", "") for size in shown], rotation=45, fontsize=7)
+    axis.set_xlabel("length of the vector")
     axis.grid(alpha=0.3)
 
 
@@ -104,6 +121,7 @@ def _goodput(panel: Panel, axis: "Axes") -> None:
         gain.annotate(panel.series[panel.rival(size)].letter, (size, 100 * panel.gain(size)), fontsize=6)
     gain.axhline(0, color="grey", lw=0.6)
     gain.set_xscale("log", base=2)
+    gain.margins(y=0.2)
     gain.set_title("gain in %", fontsize=6)
     gain.tick_params(labelsize=5)
     small = axis.inset_axes((0.1, 0.24, 0.36, 0.28))

@@ -3,7 +3,8 @@
 import statistics
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ringroad._text import bytes_text, print_table, print_wrapped, seconds_text
 from ringroad.reproduce import basu, zhao
@@ -11,6 +12,9 @@ from ringroad.reproduce.claims import Verdict, judge, print_verdicts
 from ringroad.reproduce.definition import Definition, Figure, NetworkDefinition, introduction
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.tables import TableReport
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 TABLES = {"zhao": zhao.reports, "basu": basu.reports}
 """The functions that make the tables of papers that compare networks."""
@@ -56,27 +60,52 @@ class Report:
                     _print_panel(panel)
         print_verdicts(self.verdicts)
 
+    def plot(self) -> "Picture | None":
+        """Draws the figure in the paper's layout. Needs matplotlib.
 
-def reproduce(paper: str) -> Iterator[Report | TableReport]:
+        Returns:
+            A matplotlib figure; None for a table without a picture.
+        """
+        from ringroad.reproduce.plot import picture
+
+        return picture(self)
+
+
+def reproduce(paper: str, figure: str | None = None) -> Iterator[Report | TableReport]:
     """Recomputes the figures of a paper with the cost model, one after the other.
 
     Args:
         paper: One of `PAPERS`.
+        figure: Only those of this name, such as "Figure 7". None: all of them.
 
     Returns:
         An iterator of `Report`, or of `TableReport` for papers that compare networks.
 
     Raises:
-        ValueError: It is another paper.
+        ValueError: It is another paper, or the paper has no such figure. The message lists those that it has.
+
+    Example:
+        >>> from ringroad.reproduce import reproduce
+        >>> (report,) = reproduce("kolmakov", "Figure 11")
+        >>> all(verdict.agrees for verdict in report.verdicts)
+        True
     """
     definition = introduction(paper)
     if isinstance(definition, NetworkDefinition):
-        yield from TABLES[paper](definition)
-        return
-    for figure in definition.figures:
-        panels = [Panel(definition, setting, figure.sizes) for setting in figure.settings]
-        verdicts = [verdict for claim in figure.claims for verdict in judge(definition.model, figure, claim, panels)]
-        yield Report(definition, figure, panels, verdicts)
+        made = TABLES[paper](definition)
+    else:
+        made = [(one.name, partial(_report, definition, one)) for one in definition.figures]
+    chosen = [make for name, make in made if figure in (None, name)]
+    if not chosen:
+        names = ", ".join(dict.fromkeys(name for name, _ in made))
+        raise ValueError(f"{paper} has no figure {figure!r} here; there are {names}")
+    return (make() for make in chosen)
+
+
+def _report(definition: Definition, figure: Figure) -> Report:
+    panels = [Panel(definition, setting, figure.sizes) for setting in figure.settings]
+    verdicts = [verdict for claim in figure.claims for verdict in judge(definition.model, figure, claim, panels)]
+    return Report(definition, figure, panels, verdicts)
 
 
 def _panel(panel: Panel) -> dict[str, Any]:

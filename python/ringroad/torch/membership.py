@@ -39,7 +39,7 @@ class Options:
         'ring'
     """
 
-    topology: str | Topology | None = None
+    topology: Topology | str | int | None = None
     algorithm: str | None = None
     timeout: timedelta | float | None = None
     deterministic: Literal["size-invariant"] | None = None

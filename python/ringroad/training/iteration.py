@@ -1,14 +1,13 @@
 """One iteration of data-parallel training: the backward pass and the allreduces of its gradients."""
 
-import importlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringroad._native import CostModel, Topology
+from ringroad._notebook import frame, table
 from ringroad._text import about_bytes, bytes_text, parse_bytes, seconds_text
 from ringroad.training.model import Layer, Model
 from ringroad.training.network import Network
@@ -97,7 +96,7 @@ class Iteration:
         Raises:
             ImportError: pandas is not installed.
         """
-        return _pandas().DataFrame(self.allreduces, columns=Allreduce._fields)
+        return frame(self.allreduces, Allreduce._fields)
 
     def plot(self) -> "Figure":
         """Draws what is computed and what is sent when. Needs matplotlib.
@@ -141,7 +140,7 @@ class Iteration:
         return f"<Iteration {self.title}: {seconds_text(self.seconds)}, {seconds_text(self.exposed)} exposed>"
 
     def _repr_html_(self) -> str:
-        return _html_table(self.title, [], [list(row) for row in self.rows()])
+        return table(self.title, self.rows())
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ class Comparison:
             [i.network.name, i.seconds, i.exposed, i.efficiency, i.communication, len(i.allreduces), i.algorithms]
             for i in self.iterations
         ]
-        return _pandas().DataFrame(rows, columns=_COLUMNS)
+        return frame(rows, _COLUMNS)
 
     def plot(self) -> "Figure":
         """Draws what is computed and what is sent when, for each network. Needs matplotlib.
@@ -208,7 +207,8 @@ class Comparison:
         return f"<Comparison {self.title}; best on {self.best.network.name}>"
 
     def _repr_html_(self) -> str:
-        return _html_table(self.title, *self.table())
+        header, rows = self.table()
+        return table(self.title, rows, header)
 
 
 def iterate(
@@ -348,19 +348,3 @@ def _allreduce(members: Gradients, network: Network, free: float) -> Allreduce:
 def _bucket_text(bucket: Bucket) -> str:
     names = {"layer": "a bucket for each layer", "model": "all in one", "backlog": "all that is ready together"}
     return f"buckets of {bytes_text(bucket)}" if isinstance(bucket, int) else names[bucket]
-
-
-def _html_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    def line(cells: Sequence[str], kind: str) -> str:
-        return "".join(f"<{kind} style='text-align:left'>{escape(cell)}</{kind}>" for cell in cells)
-
-    head = f"<tr>{line(header, 'th')}</tr>" if header else ""
-    body = "".join(f"<tr>{line(row[:1], 'th')}{line(row[1:], 'td')}</tr>" for row in rows)
-    return f"<table><caption>{escape(title)}</caption>{head}{body}</table>"
-
-
-def _pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ImportError:
-        raise ImportError("a DataFrame needs pandas: pip install pandas; `allreduces` does not") from None

@@ -67,8 +67,7 @@ class Network:
             ScheduleError: The algorithm is unknown, or does not run on this network.
             TopologyError: The topology is malformed.
         """
-        if not isinstance(topology, Topology):
-            topology = Topology(topology if isinstance(topology, str) else f"ring:{topology}")
+        topology = Topology(topology)
         model = model or CostModel()
         if algorithm is not None:
             cost = model.cost(Schedule.build(algorithm, topology), topology, 0)

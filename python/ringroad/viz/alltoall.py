@@ -8,7 +8,7 @@ from ringroad._native import Topology
 from ringroad._pictures import need_matplotlib
 from ringroad._text import significant
 from ringroad.viz.layout import draw
-from ringroad.viz.links import paint, panel_size, scale
+from ringroad.viz.links import legend, paint, panel_size, scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ringroad.synthesis import AlltoallFlow
 
 Loads = dict[int, float]
+_LOAD = "load, in units of the bound"
 
 
 def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
@@ -49,8 +50,9 @@ def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
         routing = f", {network.routing} routing" if name == "direct" else ""
         most = significant(max(loads.values(), default=0.0))
         panel.set_title(f"{name}{routing}\nbusiest link: {most} times the least", fontsize=8)
-    figure.colorbar(scale(top), ax=list(panels[:2]), label="load, over the least of the busiest link", shrink=0.8)
+    figure.colorbar(scale(top), ax=list(panels[:2]), label=_LOAD, shrink=0.8)
     _in_order(panels[2], shown, len(network.links))
+    legend(figure, drawing, network.ranks)
     figure.suptitle(f"all-to-all on {network.spec}")
     return figure
 
@@ -82,7 +84,9 @@ def _in_order(panel: "Axes", shown: dict[str, Loads], links: int) -> None:
     for name, loads in shown.items():
         busy = sorted((loads.get(link, 0.0) for link in range(links)), reverse=True)
         panel.step(range(1, links + 1), busy, where="mid", label=name)
-    panel.axhline(1, color="grey", lw=0.8, ls=":")
-    panel.set_ylim(bottom=0)
+    panel.axhline(1, color="grey", lw=0.8, ls=":", label="no flow is below")
+    most = max((busy for loads in shown.values() for busy in loads.values()), default=0.0)
+    panel.set_ylim(0, 1.1 * max(most, 1.0))
     panel.set_xlabel("links, the busiest first")
+    panel.set_ylabel(_LOAD)
     panel.legend(loc="lower left", fontsize=8)

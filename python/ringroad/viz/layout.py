@@ -1,11 +1,12 @@
 """The positions of a network's nodes in a picture, and the lines of its links."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from ringroad._native import Topology
-from ringroad.viz.places import Points, without_grid
+from ringroad.viz.places import Points, is_made_of_its_spec, without_grid
 
 _GAP = 1.5  # between the planes of a torus of three and more dimensions
 _STUB = 0.42  # length of a wrap-around link, of which only the beginning is drawn
@@ -15,10 +16,12 @@ _SIDE = 0.055  # distance of a link from the straight line, so that both directi
 
 @dataclass(frozen=True)
 class Drawing:
-    """Positions of nodes, and each link's line from its source to the end of its arrow."""
+    """Positions of nodes, and each link's line from its source to the end of its arrow; also of the links that the
+    operator `without` has removed."""
 
     nodes: Points
     lines: Points
+    removed: Points
 
 
 def draw(topology: Topology) -> Drawing:
@@ -34,7 +37,22 @@ def draw(topology: Topology) -> Drawing:
             continue
         number = parallel[source, target] = parallel.get((source, target), -1) + 1
         lines.append(_line(nodes[source], nodes[target], number))
-    return Drawing(nodes, np.array(lines).reshape(-1, 2, 2))
+    return Drawing(nodes, np.array(lines).reshape(-1, 2, 2), _removed(topology))
+
+
+def _removed(topology: Topology) -> Points:
+    operands = topology._operands()
+    if operands is None or operands[0] != "without" or not is_made_of_its_spec(topology):
+        return np.zeros((0, 2, 2))
+    _, (spec,), cuts = operands
+    gone = set()
+    for cut in cuts:
+        source, direction, target = re.split("([->])", cut.replace(" ", ""))
+        gone.add((int(source), int(target)))
+        if direction == "-":
+            gone.add((int(target), int(source)))
+    whole = Topology(spec)
+    return draw(whole).lines[[link[:2] in gone for link in whole.links]]
 
 
 def _places(topology: Topology) -> Points:

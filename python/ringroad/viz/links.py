@@ -1,13 +1,15 @@
 """The loads of links, step by step: the network with its links in the colour of their load."""
 
 import importlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ringroad._pictures import need_matplotlib
-from ringroad._text import bytes_text, seconds_text
+from ringroad._text import seconds_text, significant
 from ringroad.viz.layout import Drawing, draw
+from ringroad.viz.scales import unit_of_size
 from ringroad.viz.subjects import Loaded
 
 if TYPE_CHECKING:
@@ -16,12 +18,13 @@ if TYPE_CHECKING:
 
 _COLOURS = "plasma_r"
 _IDLE = "#d8d8d8"
+_FAILED = "#d62728"
 _NAMED = 128  # ranks; more have no room for their numbers
 _PANELS = 12
 
 
 def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns: int = 4) -> "Figure":
-    """Draws the bytes of every link, a panel for each step. Needs matplotlib.
+    """Draws what every link carries, a panel for each step. Crosses are links that have failed. Needs matplotlib.
 
     Args:
         simulation: A `Simulation` with details.
@@ -38,7 +41,7 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
     from matplotlib import pyplot
 
     chosen = _spread(simulation.steps) if steps is None else steps
-    loads, top = _by_step(simulation)
+    loads, top, unit = _by_step(simulation)
     drawing = draw(simulation.topology)
     rows = max(1, -(-len(chosen) // columns))
     width = min(columns, max(1, len(chosen)))
@@ -47,16 +50,15 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
         rows, width, figsize=(size[0] * width + 1, size[1] * rows + 0.6), squeeze=False, layout="constrained"
     )
     for panel, step in zip(panels.flat, chosen, strict=False):
-        _paint_step(panel, simulation, drawing, loads[step], top, step)
+        _paint_step(panel, simulation, drawing, loads[step], top, unit, step)
     for panel in panels.flat[len(chosen) :]:
         panel.axis("off")
-    figure.colorbar(scale(top), ax=panels, label="bytes on the link", shrink=0.8)
-    figure.suptitle(simulation.title)
+    _explain(figure, simulation, drawing, panels, top, unit)
     return figure
 
 
 def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
-    """Draws the bytes of every link, with a slider for the steps, for notebooks. Needs matplotlib and IPython.
+    """Draws what every link carries, with a slider for the steps, for notebooks. Needs matplotlib and IPython.
 
     Args:
         simulation: A `Simulation` with details.
@@ -72,16 +74,16 @@ def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
     from matplotlib import pyplot
     from matplotlib.animation import FuncAnimation
 
-    loads, top = _by_step(simulation)
+    loads, top, unit = _by_step(simulation)
     drawing = draw(simulation.topology)
     width, height = panel_size(drawing)
-    figure, panel = pyplot.subplots(figsize=(1.4 * width + 1, 1.4 * height + 0.6), layout="constrained")
-    figure.colorbar(scale(top), ax=panel, label="bytes on the link", shrink=0.8)
-    figure.suptitle(simulation.title)
+    size = (max(1.4 * width + 1, 5), max(1.4 * height + 1, 3))
+    figure, panel = pyplot.subplots(figsize=size, layout="constrained")
+    _explain(figure, simulation, drawing, panel, top, unit)
 
     def frame(step: int) -> list[Any]:
         panel.clear()
-        _paint_step(panel, simulation, drawing, loads[step], top, step)
+        _paint_step(panel, simulation, drawing, loads[step], top, unit, step)
         return []
 
     steps = simulation.steps
@@ -97,14 +99,36 @@ def _spread(steps: int) -> list[int]:
     return [int(step) for step in np.unique(np.linspace(0, steps - 1, _PANELS).round())]
 
 
-def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float]:
-    """The bytes of each step's links, and the maximum of all."""
+def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float, str]:
+    """The load of each step's links in a unit, the maximum of all, and the unit."""
     loads: list[dict[int, float]] = [{} for _ in range(simulation.steps)]
-    for load in simulation.link_loads:
-        loads[load.step][load.link] = load.bytes
-    if simulation.messages and not any(loads):
+    carried = simulation.link_loads
+    if simulation.messages and not carried:
         raise ValueError("this simulation kept no loads of steps; simulate with details=True")
-    return loads, max((max(step.values()) for step in loads if step), default=1.0)
+    most = max((load.bytes for load in carried), default=0.0)
+    unit, size = unit_of_size(most)
+    for load in carried:
+        loads[load.step][load.link] = load.bytes / size
+    return loads, most / size or 1.0, unit
+
+
+def _explain(figure: "Figure", simulation: Loaded, drawing: Drawing, panels: Any, top: float, unit: str) -> None:
+    """Adds the scale of colours, the legend and the title."""
+    figure.colorbar(scale(top), ax=panels, label=f"load of the link in {unit}", shrink=0.8)
+    legend(figure, drawing, simulation.topology.ranks, failed=bool(simulation.failed_links))
+    figure.suptitle(simulation.title)
+
+
+def legend(figure: "Figure", drawing: Drawing, ranks: int, failed: bool = False) -> None:
+    """Adds a legend below the panels: what is neither a rank nor a link with a load."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=_IDLE, lw=3, label="idle link")]
+    if failed or len(drawing.removed):
+        handles.append(Line2D([], [], color=_FAILED, marker="x", ls=":", lw=1, label="failed link"))
+    if len(drawing.nodes) > ranks:
+        handles.append(Line2D([], [], color="black", marker="s", ls="", ms=6, label="switch or memory"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
 
 
 def scale(top: float) -> Any:
@@ -123,16 +147,35 @@ def panel_size(drawing: Drawing) -> tuple[float, float]:
 
 
 def _paint_step(
-    panel: "Axes", simulation: Loaded, drawing: Drawing, loads: dict[int, float], top: float, step: int
+    panel: "Axes",
+    simulation: Loaded,
+    drawing: Drawing,
+    loads: dict[int, float],
+    top: float,
+    unit: str,
+    step: int,
 ) -> None:
-    paint(panel, drawing, simulation.topology.ranks, loads, top)
-    most = max(loads.values(), default=0.0)
-    panel.set_title(
-        f"step {step}, done at {seconds_text(simulation.step_ends[step])}\nmost: {bytes_text(round(most))}", fontsize=8
+    ends, failed = simulation.topology.links, set(simulation.failed_links)
+    paint(
+        panel,
+        drawing,
+        simulation.topology.ranks,
+        loads,
+        top,
+        failed=[link for link, (source, target, *_) in enumerate(ends) if (source, target) in failed],
     )
+    most = significant(max(loads.values(), default=0.0))
+    panel.set_title(f"step {step}, done at {seconds_text(simulation.step_ends[step])}\nmost: {most} {unit}", fontsize=8)
 
 
-def paint(panel: "Axes", drawing: Drawing, ranks: int, loads: dict[int, float], top: float) -> None:
+def paint(
+    panel: "Axes",
+    drawing: Drawing,
+    ranks: int,
+    loads: dict[int, float],
+    top: float,
+    failed: Sequence[int] = (),
+) -> None:
     """Draws the network, with links in the colour of their loads on a scale that ends at `top`."""
     colours_of = scale(top)
     busy = np.array([loads.get(link, 0.0) for link in range(len(drawing.lines))])
@@ -155,6 +198,9 @@ def paint(panel: "Axes", drawing: Drawing, ranks: int, loads: dict[int, float], 
         headlength=3.2,
         headaxislength=3,
     )
+    for start, end in [*drawing.lines[list(failed)], *drawing.removed]:
+        panel.plot(*zip(start, end, strict=True), ":", color=_FAILED, lw=1)
+        panel.plot(*((start + end) / 2), "x", color=_FAILED, ms=6, zorder=2)
     x, y = drawing.nodes.T
     panel.scatter(x[:ranks], y[:ranks], s=110 if ranks <= _NAMED else 8, c="white", edgecolors="black", zorder=3)
     panel.scatter(x[ranks:], y[ranks:], s=60, c="black", marker="s", zorder=3)

@@ -22,7 +22,7 @@ def without_grid(topology: Topology, places: Places) -> Points:
     ranks and links of its operands. Networks with rotational symmetry lie on a circle, bipartite ones with sides of
     different sizes in two columns. In all others ranks a few hops apart are close in the picture."""
     operands = topology._operands()
-    if operands is not None:
+    if operands is not None and is_made_of_its_spec(topology):
         operator, specs, parameters = operands
         return _made(topology, operator, [Topology(spec) for spec in specs], parameters, places)
     family, _, sizes = topology.spec.partition(",")[0].partition(":")
@@ -34,6 +34,11 @@ def without_grid(topology: Topology, places: Places) -> Points:
     if rotations or topology.nodes > _SEARCHED or importlib.util.find_spec("networkx") is None:
         return circle(topology.ranks)
     return _by_distance(topology)
+
+
+def is_made_of_its_spec(topology: Topology) -> bool:
+    """Whether the spec says all links; it does not say those of graphs and files."""
+    return "graph:" not in topology.spec
 
 
 def circle(ranks: int) -> Points:

@@ -40,7 +40,11 @@ class Timeline(Protocol):
     def events(self) -> Sequence[Event]: ...
     @property
     def dividers(self) -> Sequence[float]:
-        """Times at which a step ends or a call begins, for vertical lines."""
+        """Times for vertical lines."""
+
+    @property
+    def divider(self) -> str:
+        """What the vertical lines are: "end of a step" or "start of a call"."""
 
 
 class LinkLoad(Protocol):
@@ -69,3 +73,6 @@ class Loaded(Protocol):
     def messages(self) -> int: ...
     @property
     def link_loads(self) -> Sequence[LinkLoad]: ...
+    @property
+    def failed_links(self) -> Sequence[tuple[int, int]]:
+        """Source and target of the links that carry nothing."""

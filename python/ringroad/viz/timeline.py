@@ -6,14 +6,15 @@ import numpy as np
 
 from ringroad._pictures import need_matplotlib
 from ringroad._text import seconds_text
+from ringroad.viz.scales import unit_of_time
 from ringroad.viz.subjects import Timeline
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 _COLOURS = "viridis"
 _MOST = 64  # ranks that are drawn by default
-_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 
 
 class _Span(NamedTuple):
@@ -46,6 +47,8 @@ def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
     from matplotlib import colormaps, pyplot
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 
     events = [
         _Span(e.kind, e.rank, e.step, e.start, e.end) for e in shown.events if e.step is not None and e.end is not None
@@ -53,10 +56,10 @@ def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
     if shown.messages and not events:
         raise ValueError("this simulation kept no events; simulate with details=True")
     rows = list(range(min(shown.ranks, _MOST))) if ranks is None else ranks
-    unit, size = next((u for u in _UNITS if shown.seconds >= u[1]), _UNITS[-1])
+    unit, size = unit_of_time(shown.seconds)
     steps = max(shown.steps, 1)
     colours = [tuple(colour) for colour in colormaps[_COLOURS](np.linspace(0, 1, steps))]
-    figure, axes = pyplot.subplots(figsize=(10, 1.2 + 0.28 * max(len(rows), 4)), layout="constrained")
+    figure, axes = pyplot.subplots(figsize=(10, 1.5 + 0.28 * max(len(rows), 4)), layout="constrained")
     for row, rank in enumerate(rows):
         own = [event for event in events if event.rank == rank]
         for kind, bottom in (("send", 0.05), ("reduce", -0.4)):
@@ -79,9 +82,21 @@ def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, shown.seconds / size * 1.01 or 1)
     axes.set_ylabel("rank")
-    axes.set_xlabel(unit)
+    axes.set_xlabel(f"time in {unit}")
     axes.set_title(f"{shown.title}: {seconds_text(shown.seconds)}")
     scale = ScalarMappable(BoundaryNorm([step - 0.5 for step in range(steps + 1)], 256), _COLOURS)
     bar = figure.colorbar(scale, ax=axes, label="step", pad=0.01)
     bar.set_ticks([step for step in range(0, steps, -(-steps // 12))])
+    middle = colours[len(colours) // 2]
+    drawn = {event.kind for event in events}
+    signs = {
+        "send": Patch(color=middle, label="upper bar: a rank sends"),
+        "reduce": Patch(color=middle, label="lower bar: it reduces"),
+        "receive": Line2D([], [], marker="o", ls="", ms=3, color=middle, label="dot: a message has arrived"),
+    }
+    handles: list[Artist] = [sign for kind, sign in signs.items() if kind in drawn]
+    if shown.dividers:
+        handles.append(Line2D([], [], color="grey", lw=0.8, ls=":", label=shown.divider))
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
     return figure

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ringroad._pictures import need_matplotlib
 from ringroad._text import seconds_text
+from ringroad.viz.scales import unit_of_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from ringroad.training import Iteration
 
-_UNITS = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
 _SHADES = {"forward": ("#9ecae1", "#6baed6"), "backward": ("#3182bd", "#08519c")}
 _SENT, _EXPOSED = "#fd8d3c", "#fee8d2"
 
@@ -35,18 +35,26 @@ def iterations(shown: "Sequence[Iteration]") -> "Figure":
     """
     need_matplotlib()
     from matplotlib import pyplot
+    from matplotlib.patches import Patch
 
     if not shown:
         raise ValueError("no iteration to draw; give at least one")
     longest = max(iteration.seconds for iteration in shown)
-    unit, size = next((u for u in _UNITS if longest >= u[1]), _UNITS[-1])
+    unit, size = unit_of_time(longest)
     figure, panels = pyplot.subplots(
-        len(shown), 1, figsize=(10, 0.6 + 1.3 * len(shown)), sharex=True, squeeze=False, layout="constrained"
+        len(shown), 1, figsize=(10, 0.9 + 1.3 * len(shown)), sharex=True, squeeze=False, layout="constrained"
     )
     for panel, iteration in zip(panels[:, 0], shown, strict=True):
         _draw(panel, iteration, size)
     panels[-1, 0].set_xlim(0, longest / size * 1.01 or 1)
-    panels[-1, 0].set_xlabel(unit)
+    panels[-1, 0].set_xlabel(f"time in {unit}")
+    handles = [
+        Patch(color=_SHADES["forward"][0], label="forward pass, layer by layer"),
+        Patch(color=_SHADES["backward"][0], label="backward pass"),
+        Patch(color=_SENT, label="allreduces"),
+        Patch(color=_EXPOSED, label="exposed: only the network is busy"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
 
 

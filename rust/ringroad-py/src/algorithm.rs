@@ -6,11 +6,13 @@ use ringroad_core::algorithms::{catalogue, find, Algorithm, Member};
 use ringroad_core::Collective;
 
 use crate::errors::raise;
+use crate::notebook::shown;
 use crate::topology::TopologyArgument;
 
 /// An algorithm of the catalogue, or a member of a family of algorithms.
 ///
-/// In its methods a network is a `Topology`, a spec, or a number of ranks, which stands for a ring.
+/// In its methods a network is a `Topology`, a spec, or a number of ranks, which stands for a ring. Algorithms
+/// compare equal by their names, and can be pickled.
 ///
 /// Args:
 ///     name: Such as "swing", or "generalized:2" for a member. `ringroad.algorithms()` lists all.
@@ -152,6 +154,22 @@ impl PyAlgorithm {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         let line = self.0.cost_line(&topology.resolve()?, collective).map_err(raise)?;
         Ok((line.steps, line.sent))
+    }
+
+    /// Returns the collectives as a pandas.DataFrame with a row for each, and what they require.
+    ///
+    /// Raises:
+    ///     ImportError: pandas is not installed.
+    fn df<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "df")
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "html")
+    }
+
+    fn __getnewargs__(&self) -> (String,) {
+        (self.name(),)
     }
 
     fn __repr__(&self) -> String {

@@ -7,7 +7,7 @@ use ringroad_core::cost::Measurement;
 use crate::communicator::PyCommunicator;
 use crate::cost::PyCostModel;
 use crate::errors::raise;
-use crate::explanation::PyExplanation;
+use crate::explanation::explanation;
 use crate::profile::PyProfile;
 
 #[pymethods]
@@ -69,19 +69,19 @@ impl PyCommunicator {
     ///     >>> found.algorithm == a.algorithm_for("allreduce", 1 << 20)
     ///     True
     #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
-    fn explain(
+    fn explain<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         collective: &str,
         bytes: u64,
         dtype: &str,
         op: &str,
-    ) -> PyResult<PyExplanation> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (collective, dtype) = (collective.parse().map_err(raise)?, dtype.parse().map_err(raise)?);
         let op = op.parse().map_err(raise)?;
         let (model, found) =
             py.detach(|| (self.0.choices().model, self.0.explain(collective, bytes, op, dtype)));
-        Ok(PyExplanation::new(model, found.map_err(raise)?))
+        explanation(py, model, found.map_err(raise)?)
     }
 
     /// The `CostModel` with which rank 0 chose the algorithms: its own, or that of the profile it read.

@@ -1,60 +1,45 @@
-//! `CostModel`, and its results: `Cost`, `Candidate`.
+//! `CostModel`, and what makes its results: `Cost` and `Candidate` are classes of Python.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::planner::{candidates, explain};
 
 use crate::errors::raise;
-use crate::explanation::PyExplanation;
+use crate::explanation::explanation;
+use crate::notebook::{hash, shown};
 use crate::schedule::PySchedule;
-use crate::topology::PyTopology;
+use crate::topology::TopologyArgument;
 
-/// What the cost model says of a schedule on a network: it takes `fixed + per_byte * bytes` seconds.
-///
-/// The deficiencies compare the schedule with the optimum, as in De Sensi et al., Swing, NSDI 2024
-/// (arXiv 2401.09356), section 2.2: an allreduce of n bytes on a torus of D dimensions needs at least
-/// log2(ranks) steps, and at least n / D bytes by every port. 1 is optimal.
-#[pyclass(name = "Cost", module = "ringroad", frozen, subclass, get_all)]
-pub struct PyCost {
-    /// The time of the schedule for this many bytes, in seconds.
+/// The fields of a `Cost`.
+#[derive(IntoPyObject)]
+pub struct CostFields {
     seconds: f64,
-    /// The part of the time that does not depend on the bytes, in seconds.
     fixed: f64,
-    /// The seconds that each byte of the vector adds.
     per_byte: f64,
-    /// The number of steps.
     steps: usize,
-    /// The sum over the steps of the longest route's hops.
     hops: usize,
-    /// The sum over the steps of what the most loaded link of the step carries, in units of the vector.
     link_load: f64,
-    /// What the most loaded link carries over the whole schedule, in units of the vector.
     max_link_load: f64,
-    /// Lambda: the steps, over log2(ranks).
     latency_deficiency: f64,
-    /// Psi: what the busiest port of each step sends, summed over the steps, over the least it must send.
     bandwidth_deficiency: f64,
-    /// Xi: what the most loaded link of each step carries, summed over the steps, over what the busiest
-    /// port sends.
     congestion_deficiency: f64,
-    /// Psi * Xi: what the most loaded link of each step carries, summed over the steps, over the least that
-    /// a port must send.
     worst_link: f64,
 }
 
-impl PyCost {
+impl CostFields {
     pub fn new(
         model: &CostModel,
         cost: &ScheduleCost,
         collective: Collective,
         topology: &Topology,
         bytes: u64,
-    ) -> PyCost {
+    ) -> CostFields {
         let Deficiencies { latency, bandwidth, congestion, worst_link } =
             cost.deficiencies(collective, topology);
-        PyCost {
+        CostFields {
             seconds: model.seconds(cost, bytes),
             fixed: model.fixed(cost),
             per_byte: model.per_byte(cost),
@@ -68,24 +53,34 @@ impl PyCost {
             worst_link,
         }
     }
-}
 
-/// One algorithm's cost, as `CostModel.explain` and `Explanation.candidates` list them.
-#[pyclass(name = "Candidate", module = "ringroad", frozen, extends = PyCost, get_all)]
-pub struct PyCandidate {
-    /// The algorithm's name.
-    algorithm: String,
-    /// Whether all ranks end with the same bits after a sum of floats.
-    consistent: bool,
-    /// The time, in units of the time of the fastest.
-    ratio: f64,
-}
-
-impl PyCandidate {
-    pub fn make(py: Python<'_>, cost: PyCost, row: Ranked) -> PyResult<Py<PyCandidate>> {
-        let more = PyCandidate { algorithm: row.member.name(), consistent: row.consistent, ratio: row.ratio };
-        Py::new(py, PyClassInitializer::from(cost).add_subclass(more))
+    /// Makes a `Candidate`.
+    pub fn candidate(self, py: Python<'_>, row: Ranked) -> PyResult<Bound<'_, PyAny>> {
+        let fields = self.into_pyobject(py)?;
+        fields.set_item("algorithm", row.member.name())?;
+        fields.set_item("consistent", row.consistent)?;
+        fields.set_item("ratio", row.ratio)?;
+        made(&fields, "Candidate")
     }
+}
+
+/// Makes an object of a class of `ringroad._costs` from its fields.
+pub fn made<'py>(fields: &Bound<'py, PyDict>, class: &str) -> PyResult<Bound<'py, PyAny>> {
+    fields.py().import("ringroad._costs")?.getattr(class)?.call((), Some(fields))
+}
+
+/// The arguments that make a `CostModel`.
+#[derive(IntoPyObject)]
+struct Parameters {
+    step_latency: f64,
+    message_latency: f64,
+    incast_latency: f64,
+    hop_latency: Option<f64>,
+    bandwidth: Option<f64>,
+    reduce_cost: f64,
+    overlapped: bool,
+    cores: Option<usize>,
+    over_links: bool,
 }
 
 /// Predicts how long a schedule takes on a network.
@@ -93,7 +88,7 @@ impl PyCandidate {
 /// A step takes `step_latency + hops * hop_latency + bytes / bandwidth`, with the hops of its longest
 /// route and the bytes of its most loaded link; a schedule takes the sum over its steps. This is the
 /// model of De Sensi et al., Swing, NSDI 2024 (arXiv 2401.09356), section 2.2, extended by the terms
-/// below.
+/// below. Models are values: they compare equal by their numbers, and can be pickled.
 ///
 /// Args:
 ///     step_latency: Seconds to start a step (alpha); 0.5e-6 unless stated.
@@ -118,11 +113,11 @@ impl PyCandidate {
 ///
 /// Example:
 ///     >>> model = ringroad.CostModel(step_latency=1e-6)
-///     >>> torus = ringroad.Topology("torus:4x4")
-///     >>> cost = model.cost(ringroad.Schedule.build("swing", torus), torus, 1 << 20)
+///     >>> cost = model.cost(ringroad.Schedule.build("swing", "torus:4x4"), "torus:4x4", 1 << 20)
 ///     >>> cost.steps, cost.seconds < 1e-3
 ///     (8, True)
-#[pyclass(name = "CostModel", module = "ringroad", frozen)]
+#[pyclass(name = "CostModel", module = "ringroad", frozen, eq)]
+#[derive(PartialEq)]
 pub struct PyCostModel(pub CostModel);
 
 #[pymethods]
@@ -142,7 +137,7 @@ impl PyCostModel {
         cores: Option<usize>,
         over_links: bool,
     ) -> PyResult<Self> {
-        let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v < 0.0);
+        let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v.is_sign_negative());
         let seconds = [
             ("step_latency", step_latency),
             ("message_latency", message_latency),
@@ -240,7 +235,8 @@ impl PyCostModel {
     ///
     /// Args:
     ///     schedule: The schedule.
-    ///     topology: A `Topology` with at least as many ranks.
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring; with at least as
+    ///         many ranks as the schedule.
     ///     bytes: The length of the vector in bytes.
     ///     blocks: The lengths of the ranks' blocks, in any unit, if they differ (reduce_scatter,
     ///         allgather, gather and scatter only). None: equal blocks.
@@ -250,36 +246,37 @@ impl PyCostModel {
     ///
     /// Raises:
     ///     ScheduleError: The schedule has more ranks than the topology, or `blocks` does not fit.
+    ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> ring = ringroad.Topology("ring:8")
-    ///     >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", ring), ring, 1 << 20)
+    ///     >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
     ///     >>> cost.link_load, cost.bandwidth_deficiency
     ///     (1.75, 1.75)
     #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]
-    fn cost(
+    fn cost<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         schedule: &PySchedule,
-        topology: &PyTopology,
+        topology: TopologyArgument<'_>,
         bytes: u64,
         blocks: Option<Vec<usize>>,
-    ) -> PyResult<PyCost> {
-        let (schedule, topology) = (&schedule.0, &topology.0);
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (schedule, topology) = (&schedule.0, &topology.resolve()?);
         let routes = &mut Routes::new(topology);
         let cost = py.detach(|| match &blocks {
             None => ScheduleCost::with_routes(schedule, routes),
             Some(lengths) => ScheduleCost::of_blocks(schedule, lengths, routes),
         });
         let cost = cost.map_err(raise)?;
-        Ok(PyCost::new(&self.0, &cost, schedule.collective, topology, bytes))
+        let fields = CostFields::new(&self.0, &cost, schedule.collective, topology, bytes);
+        made(&fields.into_pyobject(py)?, "Cost")
     }
 
     /// Returns the costs of all algorithms that perform a collective on a network.
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     topology: A `Topology`.
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     bytes: The length of the vector in bytes.
     ///
     /// Returns:
@@ -288,18 +285,19 @@ impl PyCostModel {
     /// Raises:
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
+    ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> rows = ringroad.CostModel().explain("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+    ///     >>> rows = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
     ///     >>> rows[0].algorithm, rows[0].ratio
     ///     ('bfb-ring', 1.0)
-    fn explain(
+    fn explain<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         collective: &str,
-        topology: &PyTopology,
+        topology: TopologyArgument<'py>,
         bytes: u64,
-    ) -> PyResult<Vec<Py<PyCandidate>>> {
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let rows = self.compare(py, collective, topology, vec![bytes])?;
         Ok(rows.into_iter().next().unwrap_or_default())
     }
@@ -308,7 +306,7 @@ impl PyCostModel {
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     topology: A `Topology`.
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     sizes: The lengths of the vector in bytes.
     ///
     /// Returns:
@@ -317,22 +315,23 @@ impl PyCostModel {
     /// Raises:
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
-    fn compare(
+    ///     TopologyError: The topology is malformed.
+    fn compare<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         collective: &str,
-        topology: &PyTopology,
+        topology: TopologyArgument<'py>,
         sizes: Vec<u64>,
-    ) -> PyResult<Vec<Vec<Py<PyCandidate>>>> {
-        let collective = collective.parse::<Collective>().map_err(raise)?;
-        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+    ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
+        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
+        let all = py.detach(|| candidates(&topology, collective)).map_err(raise)?;
         let row = |bytes: u64| {
             rank(&self.0, &all, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
         };
         let candidate = |(bytes, row): (u64, Ranked)| {
             let found =
                 all.iter().find(|c| c.member == row.member).expect("every row is one of the candidates");
-            PyCandidate::make(py, PyCost::new(&self.0, &found.cost, collective, &topology.0, bytes), row)
+            CostFields::new(&self.0, &found.cost, collective, &topology, bytes).candidate(py, row)
         };
         sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
     }
@@ -341,7 +340,7 @@ impl PyCostModel {
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     topology: A `Topology`.
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     bytes: The length of the vector in bytes.
     ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
     ///
@@ -351,32 +350,33 @@ impl PyCostModel {
     /// Raises:
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
+    ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.CostModel().choice("allreduce", ringroad.Topology("torus:8x8"), 1 << 20)
+    ///     >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
     ///     >>> found.algorithm, found.runner_up
     ///     ('bfb-ring', 'nested:1')
     #[pyo3(signature = (collective, topology, bytes, consistent=true))]
-    fn choice(
+    fn choice<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         collective: &str,
-        topology: &PyTopology,
+        topology: TopologyArgument<'py>,
         bytes: u64,
         consistent: bool,
-    ) -> PyResult<PyExplanation> {
-        let collective = collective.parse::<Collective>().map_err(raise)?;
-        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
+        let all = py.detach(|| candidates(&topology, collective)).map_err(raise)?;
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
-        Ok(PyExplanation::new(self.0, explain(&topology.0, &self.0, &some, &table, collective, bytes)))
+        explanation(py, self.0, explain(&topology, &self.0, &some, &table, collective, bytes))
     }
 
     /// Returns the algorithm that this model chooses for every range of sizes.
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     topology: A `Topology`.
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
     ///
     /// Returns:
@@ -386,22 +386,69 @@ impl PyCostModel {
     /// Raises:
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
+    ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> ringroad.CostModel().switch_points("broadcast", ringroad.Topology("ring:4"))[0][0]
+    ///     >>> ringroad.CostModel().switch_points("broadcast", "ring:4")[0][0]
     ///     0
     #[pyo3(signature = (collective, topology, consistent=true))]
     fn switch_points(
         &self,
         py: Python<'_>,
         collective: &str,
-        topology: &PyTopology,
+        topology: TopologyArgument<'_>,
         consistent: bool,
     ) -> PyResult<Vec<(u64, String)>> {
-        let collective = collective.parse::<Collective>().map_err(raise)?;
-        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
+        let all = py.detach(|| candidates(&topology, collective)).map_err(raise)?;
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
         Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
+    }
+
+    /// Returns the parameters as a pandas.DataFrame with one row.
+    ///
+    /// Raises:
+    ///     ImportError: pandas is not installed.
+    fn df<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "df")
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "html")
+    }
+
+    fn __repr__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "model_text")
+    }
+
+    fn __hash__(&self) -> u64 {
+        hash(&format!("{:?}", self.0))
+    }
+
+    fn __getnewargs_ex__(&self) -> ((), Parameters) {
+        let CostModel {
+            step_latency,
+            message_latency,
+            incast_latency,
+            hop_latency,
+            bandwidth,
+            reduce_cost,
+            overlapped,
+            cores,
+            over_links,
+        } = self.0;
+        let parameters = Parameters {
+            step_latency,
+            message_latency,
+            incast_latency,
+            hop_latency,
+            bandwidth,
+            reduce_cost,
+            overlapped,
+            cores,
+            over_links,
+        };
+        ((), parameters)
     }
 }

@@ -9,7 +9,7 @@ use ringroad_runtime::profile::Profile;
 
 use crate::cost::PyCostModel;
 use crate::errors::raise;
-use crate::explanation::PyExplanation;
+use crate::explanation::explanation;
 
 /// What `ringroad tune` measured on a network: times, the cost model that fits them best, and rules
 /// that follow.
@@ -78,16 +78,16 @@ impl PyProfile {
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
     #[pyo3(signature = (collective, bytes, consistent=true))]
-    fn choice(
+    fn choice<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         collective: &str,
         bytes: u64,
         consistent: bool,
-    ) -> PyResult<PyExplanation> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
         let found = py.detach(|| self.0.explain(collective, bytes, !consistent)).map_err(raise)?;
-        Ok(PyExplanation::new(self.0.fit.model, found))
+        explanation(py, self.0.fit.model, found)
     }
 
     /// Returns the algorithm of every range of sizes.
@@ -159,6 +159,10 @@ impl PyProfile {
     fn measurements(&self) -> Vec<(&'static str, String, u64, f64)> {
         let all = self.0.measurements.iter();
         all.map(|m| (m.collective.name(), m.algorithm.name(), m.bytes, m.seconds)).collect()
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((py.get_type::<PyProfile>().getattr("from_json")?, (self.to_json(),)))
     }
 
     fn __repr__(&self) -> String {

@@ -6,6 +6,7 @@ use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
 
 use crate::errors::{raise, schedule_error};
+use crate::notebook::{hash, shown};
 use crate::topology::TopologyArgument;
 
 /// Step, source, destination, chunks, action, port, slot that is read, slot that is written.
@@ -320,6 +321,24 @@ impl PySchedule {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Schedule {}: {} over {} ranks>", self.0.name, self.0.collective, self.0.ranks)
+        let Schedule { name, collective, ranks, .. } = &self.0;
+        let steps = self.steps();
+        format!("<Schedule {name}: {collective} over {ranks} ranks in {steps} steps>")
+    }
+
+    fn __hash__(&self) -> u64 {
+        hash(&self.__repr__())
+    }
+
+    /// Returns all messages as a pandas.DataFrame with a row for each, in the order of `sends`.
+    ///
+    /// Raises:
+    ///     ImportError: pandas is not installed.
+    fn df<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "df")
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "html")
     }
 }

@@ -9,11 +9,10 @@ use ringroad_core::Topology;
 use ringroad_runtime::Error;
 
 use crate::errors::raise;
+use crate::notebook::{hash, shown};
 
 /// The Python module for networkx graphs and files.
 const GRAPHS: &str = "ringroad._graphs";
-/// A notebook's table has no diameter if the search for it would take more steps than this.
-const QUICK: usize = 50_000_000;
 
 /// A network: ranks, switches, and the directed links between them.
 ///
@@ -25,10 +24,12 @@ const QUICK: usize = 50_000_000;
 /// families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
 /// graph in it.
 ///
-/// Topologies are values: they compare equal by their links, grid and routing, and can be pickled.
+/// Topologies are values: they compare equal by their links, grid and routing, and can be pickled. Wherever
+/// one is an argument, a spec, the path of a file or a number of ranks may stand for it.
 ///
 /// Args:
-///     spec: The spec, or the path of a file: .json, .graphml, .gml, .csv, .edges, .edgelist or .txt.
+///     spec: The spec, or the path of a file: .json, .graphml, .gml, .csv, .edges, .edgelist or .txt. A
+///         number of ranks stands for a ring; a `Topology` is taken as it is.
 ///     bandwidth: Of every link in one direction, in bytes per second; 12.5e9 unless stated.
 ///     latency: Of every link, in seconds, with what the node at its end needs to pass a message on;
 ///         0.5e-6 unless stated.
@@ -65,14 +66,13 @@ impl PyTopology {
     #[new]
     #[pyo3(signature = (spec, *, bandwidth=None, latency=None, processing=None, routing=None))]
     fn new(
-        py: Python<'_>,
-        spec: Source,
+        spec: TopologyArgument<'_>,
         bandwidth: Option<f64>,
         latency: Option<f64>,
         processing: Option<f64>,
         routing: Option<&str>,
     ) -> PyResult<Self> {
-        let links = PyTopology(spec.read(py)?).with_links(bandwidth, latency, processing, None)?;
+        let links = PyTopology(spec.resolve()?).with_links(bandwidth, latency, processing, None)?;
         links.with_routing_named(routing)
     }
 
@@ -480,11 +480,20 @@ impl PyTopology {
         format!("Topology('{}')", self.0.spec())
     }
 
-    /// Returns a table of the network's properties, for notebooks.
+    fn __hash__(&self) -> u64 {
+        hash(&self.0.spec())
+    }
+
+    /// Returns the links as a pandas.DataFrame with a row for each.
+    ///
+    /// Raises:
+    ///     ImportError: pandas is not installed.
+    fn df<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        shown(slf, "df")
+    }
+
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let topology = &slf.get().0;
-        let quick = topology.ranks().saturating_mul(topology.links().len()) <= QUICK;
-        slf.py().import(GRAPHS)?.call_method1("html", (slf, quick))
+        shown(slf, "html")
     }
 }
 
@@ -496,42 +505,30 @@ impl PyTopology {
     }
 }
 
-/// A spec, or the path of a graph's file.
-#[derive(FromPyObject)]
-enum Source {
-    Text(String),
-    Path(PathBuf),
-}
-
-impl Source {
-    fn read(self, py: Python<'_>) -> PyResult<Topology> {
-        match self {
-            Source::Text(spec) if !names_a_file(&spec) => Topology::parse(&spec).map_err(raise),
-            Source::Text(path) => read_file(py, Path::new(&path)),
-            Source::Path(path) => read_file(py, &path),
-        }
-    }
-}
-
-fn read_file(py: Python<'_>, path: &Path) -> PyResult<Topology> {
-    let made = py.import(GRAPHS)?.call_method1("read", (path,))?;
-    Ok(made.cast::<PyTopology>()?.get().0.clone())
-}
-
-/// A topology as an argument: an object, a spec, the path of a file, or the number of ranks of a ring.
+/// A topology as an argument: an object, a spec or the path of a file as text, the number of ranks of a ring, or a path.
 #[derive(FromPyObject)]
 pub enum TopologyArgument<'py> {
     Object(Bound<'py, PyTopology>),
-    Spec(String),
+    Text(String),
     Ranks(usize),
+    Path(PathBuf),
 }
 
 impl TopologyArgument<'_> {
     pub fn resolve(self) -> PyResult<Topology> {
         match self {
             TopologyArgument::Object(object) => Ok(object.get().0.clone()),
-            TopologyArgument::Spec(spec) => Python::attach(|py| Source::Text(spec).read(py)),
+            TopologyArgument::Text(path) if names_a_file(&path) => read_file(Path::new(&path)),
+            TopologyArgument::Text(spec) => Topology::parse(&spec).map_err(raise),
             TopologyArgument::Ranks(ranks) => Topology::ring(ranks).map_err(raise),
+            TopologyArgument::Path(path) => read_file(&path),
         }
     }
+}
+
+fn read_file(path: &Path) -> PyResult<Topology> {
+    Python::attach(|py| {
+        let made = py.import(GRAPHS)?.call_method1("read", (path,))?;
+        Ok(made.cast::<PyTopology>()?.get().0.clone())
+    })
 }

@@ -1,0 +1,220 @@
+"""What the cost model says: costs of schedules, candidates for a call, and why one of them was chosen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from ringroad import _explain
+from ringroad._notebook import frame, table
+from ringroad._text import bytes_text, seconds_text
+
+if TYPE_CHECKING:
+    from ringroad._native import CollectiveName, CostModel
+
+COLUMNS = ("algorithm", "time", "vs best", "steps", "hops", "link load", "consistent")
+"""The titles of `Candidate.cells`."""
+NUMBERS = COLUMNS[1:-1]
+_SHOWN = 8
+"""The candidates of an explanation that a notebook shows."""
+
+
+@dataclass(frozen=True, repr=False)
+class Cost:
+    """What the cost model says of a schedule on a network: it takes `fixed + per_byte * bytes` seconds.
+
+    The deficiencies compare the schedule with the optimum, as in De Sensi et al., Swing, NSDI 2024
+    (arXiv 2401.09356), section 2.2: an allreduce of n bytes on a torus of D dimensions needs at least
+    log2(ranks) steps, and at least n / D bytes by every port. 1 is optimal.
+
+    Attributes:
+        seconds: The time of the schedule for this many bytes, in seconds.
+        fixed: The part of the time that does not depend on the bytes, in seconds.
+        per_byte: The seconds that each byte of the vector adds.
+        steps: The number of steps.
+        hops: The sum over the steps of the longest route's hops.
+        link_load: The sum over the steps of what the most loaded link of the step carries, in units of the vector.
+        max_link_load: What the most loaded link carries over the whole schedule, in units of the vector.
+        latency_deficiency: Lambda: the steps, over log2(ranks).
+        bandwidth_deficiency: Psi: what the busiest port of each step sends, summed over the steps, over the least it
+            must send.
+        congestion_deficiency: Xi: what the most loaded link of each step carries, summed over the steps, over what
+            the busiest port sends.
+        worst_link: Psi * Xi: what the most loaded link of each step carries, summed over the steps, over the least
+            that a port must send.
+    """
+
+    seconds: float
+    fixed: float
+    per_byte: float
+    steps: int
+    hops: int
+    link_load: float
+    max_link_load: float
+    latency_deficiency: float
+    bandwidth_deficiency: float
+    congestion_deficiency: float
+    worst_link: float
+
+    def df(self) -> Any:
+        """Returns the fields as a pandas.DataFrame with one row.
+
+        `pandas.DataFrame(model.explain(...))` has a row for each candidate.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return _frame([self], type(self))
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Returns the fields as tuples of a name and a text."""
+        return [
+            ("time", seconds_text(self.seconds)),
+            ("of it for any size", seconds_text(self.fixed)),
+            ("for each byte", seconds_text(self.per_byte)),
+            ("steps", str(self.steps)),
+            ("hops", str(self.hops)),
+            ("link load, step by step", f"{self.link_load:.4g} vectors"),
+            ("link load, whole schedule", f"{self.max_link_load:.4g} vectors"),
+            ("latency deficiency", f"{self.latency_deficiency:.4g}"),
+            ("bandwidth deficiency", f"{self.bandwidth_deficiency:.4g}"),
+            ("congestion deficiency", f"{self.congestion_deficiency:.4g}"),
+            ("worst link", f"{self.worst_link:.4g}"),
+        ]
+
+    def __repr__(self) -> str:
+        return f"<Cost: {self._brief()}>"
+
+    def _brief(self) -> str:
+        return f"{seconds_text(self.seconds)}, {self.steps} steps, {self.hops} hops, link load {self.link_load:.4g}"
+
+    def _repr_html_(self) -> str:
+        return table("cost", self.rows())
+
+
+@dataclass(frozen=True, repr=False)
+class Candidate(Cost):
+    """One algorithm's cost, as `CostModel.explain` and `Explanation.candidates` list them.
+
+    Attributes:
+        seconds: As in `Cost`, like all fields but the last three.
+        fixed: As in `Cost`.
+        per_byte: As in `Cost`.
+        steps: As in `Cost`.
+        hops: As in `Cost`.
+        link_load: As in `Cost`.
+        max_link_load: As in `Cost`.
+        latency_deficiency: As in `Cost`.
+        bandwidth_deficiency: As in `Cost`.
+        congestion_deficiency: As in `Cost`.
+        worst_link: As in `Cost`.
+        algorithm: The algorithm's name.
+        consistent: Whether all ranks end with the same bits after a sum of floats.
+        ratio: The time, in units of the time of the fastest.
+    """
+
+    algorithm: str
+    consistent: bool
+    ratio: float
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Returns the fields as tuples of a name and a text."""
+        consistent = "the same bits on all ranks" if self.consistent else "not the same bits on all ranks"
+        own = [("algorithm", self.algorithm), ("sums of floats", consistent), ("vs the fastest", f"{self.ratio:.2f}x")]
+        return own + super().rows()
+
+    def cells(self) -> list[str]:
+        """Returns what tables of candidates show, as text."""
+        return [
+            self.algorithm,
+            seconds_text(self.seconds),
+            f"{self.ratio:.2f}x",
+            str(self.steps),
+            str(self.hops),
+            f"{self.link_load:.4g}",
+            "yes" if self.consistent else "no",
+        ]
+
+    def __repr__(self) -> str:
+        return f"<Candidate {self.algorithm}: {self._brief()}, {self.ratio:.2f}x>"
+
+    def _repr_html_(self) -> str:
+        return table("candidate", self.rows())
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """Why an algorithm was chosen. `print` shows it in words. Times are in seconds.
+
+    `comm.explain`, `CostModel.choice` and `Profile.choice` return it. In a notebook it shows itself.
+
+    Attributes:
+        topology: The spec of the network.
+        collective: The collective.
+        bytes: The length of the vector in bytes.
+        algorithm: The algorithm that is chosen.
+        origin: What chose it: "model", "measured" (a profile), "rules" (RINGROAD_TUNER_FILE) or "only" (no other is
+            allowed).
+        range: The smallest and the largest number of bytes for which it is chosen; None: there is no largest.
+        model: The `CostModel` that predicts the times.
+        candidates: A `Candidate` for each algorithm that can run, the fastest by the model first.
+        runner_up: The fastest of the other algorithms by the model; None if there is no other.
+        margin: How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
+            model prefers the runner-up.
+        terms: The chosen algorithm's seconds by their cause: "steps", "messages", "incast", "hops", "bytes",
+            "reduction".
+        runner_up_terms: The runner-up's seconds by their cause, as in `terms`.
+        runner_up_bytes: The smallest and the largest number of bytes for which the runner-up is faster; None: it
+            never is.
+        factors: By cause: if it took this many times as long, for all algorithms, both algorithms would be equally
+            fast.
+
+    Example:
+        >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
+        >>> print(str(found).splitlines()[0])
+        allreduce of 1 MiB on torus:8x8: bfb-ring
+    """
+
+    topology: str
+    collective: "CollectiveName"
+    bytes: int
+    algorithm: str
+    origin: Literal["model", "measured", "rules", "only"]
+    range: tuple[int, int | None]
+    model: "CostModel"
+    candidates: list[Candidate]
+    runner_up: str | None
+    margin: float | None
+    terms: dict[str, float] | None
+    runner_up_terms: dict[str, float] | None
+    runner_up_bytes: tuple[int, int | None] | None
+    factors: dict[str, float]
+
+    def df(self) -> Any:
+        """Returns the candidates as a pandas.DataFrame with a row for each.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return _frame(self.candidates, Candidate)
+
+    def __str__(self) -> str:
+        return _explain.text(self)
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.collective}, {bytes_text(self.bytes)}: {self.algorithm} ({self.origin})>"
+
+    def _repr_html_(self) -> str:
+        title, *reasons = str(self).splitlines()
+        shown = [c for i, c in enumerate(self.candidates) if i < _SHOWN or c.algorithm == self.algorithm]
+        left_out = len(self.candidates) - len(shown)
+        if left_out:
+            reasons.append(f"  {left_out} more candidates in .df()")
+        rows = [candidate.cells() for candidate in shown]
+        return table(title, rows, COLUMNS, right=NUMBERS, strong=self.algorithm, below="\n".join(reasons))
+
+
+def _frame(costs: Sequence[Cost], kind: type[Cost]) -> Any:
+    """A row for each cost. What a candidate has more comes first."""
+    common = [field.name for field in fields(Cost)]
+    own = [field.name for field in fields(kind) if field.name not in common]
+    return frame(costs, own + common)
