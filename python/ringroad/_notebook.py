@@ -38,16 +38,17 @@ def table(
     to emphasise, `below` a text under the table.
     """
 
-    def line(cells: Sequence[str], first: str, others: str, weight: str = "normal") -> str:
+    def line(cells: Sequence[str], others: str) -> str:
         text = ""
         for number, cell in enumerate(cells):
-            kind = others if number else first
+            kind = others if number else "th"
             side = "right" if number < len(header) and header[number] in right else "left"
-            text += f"<{kind} style='text-align:{side};font-weight:{weight}'>{escape(cell)}</{kind}>"
+            weight = ";font-weight:bold" if cells[0] == strong else ""
+            text += f"<{kind} style='text-align:{side}{weight}'>{escape(cell)}</{kind}>"
         return f"<tr>{text}</tr>"
 
-    head = line(header, "th", "th", "bold") if header else ""
-    body = "".join(line(row, "th", "td", "bold" if row[0] == strong else "normal") for row in rows)
+    head = line(header, "th") if header else ""
+    body = "".join(line(row, "td") for row in rows)
     caption = f"<caption style='caption-side:top;text-align:left;color:inherit'>{escape(title)}</caption>"
     note = f"<pre style='background:none;color:inherit'>{escape(below)}</pre>" if below else ""
     return f"<table>{caption}{head}{body}</table>{note}"

@@ -105,7 +105,7 @@ class Findings:
             ylabel="bandwidth term [vectors / bandwidth of a rank]",
             title=f"{self.best.ranks} ranks, {size} with {self.best.degree} links each",
         )
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params("x", integer=True)
         axes.margins(0.1)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False)
         return axes.get_figure(root=True)  # type: ignore[return-value]

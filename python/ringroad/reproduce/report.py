@@ -1,7 +1,7 @@
 """Tables of figures: every series' times, and the paper's statements beside our values."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -91,6 +91,7 @@ def reproduce(paper: str, figure: str | None = None) -> Iterator[Report | TableR
         True
     """
     definition = introduction(paper)
+    made: Sequence[tuple[str, Callable[[], Report | TableReport]]]
     if isinstance(definition, NetworkDefinition):
         made = TABLES[paper](definition)
     else:

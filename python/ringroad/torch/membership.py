@@ -103,9 +103,7 @@ class Membership:
 
     def regroup(self, handles: Sequence[str] | Set[str], own: str, uuid: int, seconds: float) -> Communicator:
         """The communicator of the processes with these handles, which need no store. Collective."""
-        topology = self.options.topology
-        if isinstance(topology, str):
-            topology = Topology(topology)
+        topology = None if self.options.topology is None else Topology(self.options.topology)
         if topology is not None and topology.ranks != len(handles):
             topology = None  # it describes the former number of ranks
         return regroup(
