@@ -63,10 +63,10 @@ def pictures() -> dict[str, Callable[[Path], None]]:
 
 
 def _index() -> str:
-    rows = [
-        [f"[{a.name}](algorithms/{a.name}.md)", literal(a.summary), ", ".join(a.collectives)]
+    entries = "".join(
+        f"- [{a.name}](algorithms/{a.name}.md) ({', '.join(a.collectives)}): {literal(a.summary)}\n"
         for a in ringroad.algorithms()
-    ]
+    )
     names = "\n".join(f"algorithms/{a.name}" for a in ringroad.algorithms())
     text = f"""\
 # Algorithms
@@ -74,7 +74,7 @@ def _index() -> str:
 Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad algorithms
 --topology SPEC` shows the costs for your network, and `ringroad explain` [the choice and its reasons](../choosing.md).
 
-{table(["algorithm", "what it does", "collectives"], rows)}
+{entries}
 ## Which one wins where
 
 The cost model computes which algorithm takes the least time, with its default numbers: links of 100 Gbit/s and 500 ns,
