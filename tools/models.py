@@ -12,7 +12,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "python" / "ringroad" / "training" / "models"
 THROUGHPUT = 20e12
-ASSUMED = f"Seconds are computed from flops at an assumed {THROUGHPUT / 1e12:.0f} TFLOP/s. Measure your own model for real ones."
+ASSUMED = (
+    f"Seconds are computed from flops at an assumed {THROUGHPUT / 1e12:.0f} TFLOP/s. "
+    "Measure your own model for real ones."
+)
 
 
 class Net:

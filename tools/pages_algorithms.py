@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import ringroad
-from pages_text import figure, literal, sentence, table, with_links
+from pages_text import figure, literal, sentence, table, whole, with_links
 from ringroad._text import about_bytes, bytes_text, seconds_text, significant
 from ringroad.commands.algorithms import on_network
 
@@ -63,19 +63,18 @@ def pictures() -> dict[str, Callable[[Path], None]]:
 
 
 def _index() -> str:
-    rows = [
-        [f"[{a.name}](algorithms/{a.name}.md)", literal(a.summary), ", ".join(a.collectives)]
+    entries = "".join(
+        f"- [{a.name}](algorithms/{a.name}.md) ({', '.join(a.collectives)}): {literal(a.summary)}\n"
         for a in ringroad.algorithms()
-    ]
+    )
     names = "\n".join(f"algorithms/{a.name}" for a in ringroad.algorithms())
     text = f"""\
 # Algorithms
 
 Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad algorithms
---topology SPEC` shows the costs for your network, and `ringroad explain` [which one is chosen there, and why
-](../choosing.md).
+--topology SPEC` shows the costs for your network, and `ringroad explain` [the choice and its reasons](../choosing.md).
 
-{table(["algorithm", "what it does", "collectives"], rows)}
+{entries}
 ## Which one wins where
 
 The cost model computes which algorithm takes the least time, with its default numbers: links of 100 Gbit/s and 500 ns,
@@ -97,7 +96,7 @@ def _winners(collective: str) -> str:
     for spec, spans in _fastest(collective, True).items():
         linked = [f"[{span.name}](algorithms/{span.family}.md)" for span in spans]
         first, *others = zip(spans, linked, strict=True)
-        text = "".join([first[1], *(f", from {_about(span.first)} on {link}" for span, link in others)])
+        text = "".join([first[1], *(f", {whole(f'from {_about(span.first)} on')} {link}" for span, link in others)])
         rows.setdefault(text, []).append(f"`{spec}`")
     return table(["network", "fastest"], [[", ".join(specs), text] for text, specs in rows.items()])
 
@@ -191,8 +190,8 @@ def _drawing(algorithm: ringroad.Algorithm) -> Callable[[Path], None]:
     def draw(file: Path) -> None:
         case = _drawn(algorithm)
         done = ringroad.simulate(case.schedule(), case.spec, LENGTH)
-        figure = done.plot("links", columns=3)
-        figure.savefig(file, transparent=True)
+        drawn = done.plot("links", columns=2 if done.steps in (2, 4) else 3)
+        drawn.savefig(file, transparent=True)
 
     return draw
 
@@ -212,8 +211,8 @@ def _costs(algorithm: ringroad.Algorithm) -> str:
             member = [f"`{entry['algorithm']}`"] if algorithm.parameter else []
             cells = (
                 *(f"`{spec}`", *member, str(entry["steps"]), str(cost.hops), f"{entry['sent']:.4g}"),
-                *(_about(round(cost.max_link_load * LENGTH)), str(entry["ports"])),
-                *(seconds_text(cost.seconds), "yes" if entry["consistent"] else "no"),
+                *(whole(_about(round(cost.max_link_load * LENGTH))), str(entry["ports"])),
+                *(whole(seconds_text(cost.seconds)), "yes" if entry["consistent"] else "no"),
             )
             rows.setdefault(cells, []).append(collective)
     columns = ["collective", "network", *(["member"] if algorithm.parameter else []), "steps", "hops", "sent"]
@@ -254,8 +253,8 @@ class Span:
 
     def __str__(self) -> str:
         if self.end is None:
-            return f"from {_about(self.first)} on" if self.first else "all sizes"
-        return f"{_about(self.first)} to {_about(self.end)}" if self.first else f"up to {_about(self.end)}"
+            return whole(f"from {_about(self.first)} on" if self.first else "all sizes")
+        return whole(f"{_about(self.first)} to {_about(self.end)}" if self.first else f"up to {_about(self.end)}")
 
 
 @cache

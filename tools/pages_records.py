@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pages_text import figure, folded, literal, table
+from pages_text import figure, folded, literal, table, whole
 from ringroad._text import bytes_text, seconds_text
 from ringroad.bench import plot, verdict
 from ringroad.bench.peers import OURS
@@ -38,7 +38,7 @@ Nothing is left out: below each record stand the goals that it misses, one line 
 def pictures() -> dict[str, Callable[[Path], None]]:
     """How to draw every picture of the page, by its path."""
     return {
-        _picture(record, buffers): lambda file, record=record, buffers=buffers: plot.draw(record, file, buffers)
+        _picture(record, buffers): lambda file, record=record, buffers=buffers: plot.draw(record, file, buffers, 2)
         for record in RECORDS
         for buffers in _drawn(record)
     }
@@ -84,9 +84,9 @@ def _times(peers: plot.Rows) -> str:
     for size in sizes:
         ours = peers[OURS].get(size)
         cells = [_time(peers[peer].get(size)) for peer in others]
-        extra = [seconds_text(ours["simulated"]) if ours and ours.get("simulated") else "-"] if simulated else []
-        mine = [f"`{ours['algorithm']}`", f"**{seconds_text(ours['time'])}**"] if ours else ["-", "-"]
-        rows.append([bytes_text(size), *mine, *cells, *extra])
+        extra = [whole(seconds_text(ours["simulated"])) if ours and ours.get("simulated") else "-"] if simulated else []
+        mine = [f"`{ours['algorithm']}`", f"**{whole(seconds_text(ours['time']))}**"] if ours else ["-", "-"]
+        rows.append([whole(bytes_text(size)), *mine, *cells, *extra])
     return table(["size", "chosen", OURS, *others, *(["simulated"] if simulated else [])], rows)
 
 
@@ -94,7 +94,7 @@ def _time(row: dict[str, Any] | None) -> str:
     if row is None:
         return "-"
     ratio = "" if row["ratio"] is None else f" ({row['ratio']:.3g})"
-    return f"{seconds_text(row['time'])}{ratio}"
+    return whole(f"{seconds_text(row['time'])}{ratio}")
 
 
 def _judged(rows: list[dict[str, Any]]) -> str:

@@ -20,6 +20,11 @@ def folded(summary: str, text: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{text}\n</details>\n"
 
 
+def whole(text: str) -> str:
+    """A text that is not broken into lines, such as a number with its unit."""
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def sentence(text: str) -> str:
     return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
 

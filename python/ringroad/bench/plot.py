@@ -34,11 +34,12 @@ def read(record: Path, buffers: str) -> dict[str, Rows]:
     return places
 
 
-def draw(record: Path, picture: Path, buffers: str = "numpy") -> None:
-    """Draws time over size for every peer, one panel for each emulated network or number of ranks."""
+def draw(record: Path, picture: Path, buffers: str = "numpy", columns: int = 4) -> None:
+    """Draws time over size for every peer, one panel for each emulated network or number of ranks, and at most
+    `columns` panels side by side."""
     places = read(record, buffers)
     names = list(dict.fromkeys(peer for peers in places.values() for peer in peers))
-    columns = min(4, len(places))
+    columns = min(columns, len(places))
     lines = -(-len(places) // columns)
     size = (4.5 * columns, 3.8 * lines)
     figure, panels = pyplot().subplots(lines, columns, figsize=size, sharey=True, squeeze=False)
