@@ -31,5 +31,8 @@ for architecture in x86_64 aarch64; do
         --target "$triple" --out dist
 done
 for wheel in dist/*.whl; do
-    "$venv/bin/auditwheel" show "$wheel"
+    shown=$("$venv/bin/auditwheel" show "$wheel")
+    echo "$shown"
+    glibc=$(grep -oP 'tag: "manylinux_2_\K\d+' <<<"${shown//$'\n'/ }")
+    [ "$glibc" -le 28 ] || { echo "$wheel needs glibc 2.$glibc" >&2; exit 1; }
 done
