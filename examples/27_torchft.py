@@ -25,7 +25,7 @@ from ringroad.torch import Options
 from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torchft import DistributedDataParallel, Manager, Optimizer
+from torchft import Manager, Optimizer
 from torchft.coordination import LighthouseServer
 from torchft.process_group import ProcessGroupGloo, ProcessGroupWrapper
 
@@ -73,7 +73,6 @@ class Replica:
             hostname="127.0.0.1",
             replica_id=f"replica_{number}",
         )
-        self.parallel = DistributedDataParallel(self.manager, self.model)
         self.optimizer = Optimizer(self.manager, self.sgd)
 
     def state(self) -> dict[str, Any]:
@@ -93,10 +92,14 @@ class Replica:
             self.optimizer.zero_grad()  # the replicas agree on who takes part
             step = self.manager.current_step()
             mine = torch.randperm(len(images), generator=torch.Generator().manual_seed(step * REPLICAS + self.number))
-            loss = cross_entropy(self.parallel(images[mine[:BATCH]]), labels[mine[:BATCH]])
+            loss = cross_entropy(self.model(images[mine[:BATCH]]), labels[mine[:BATCH]])
+            loss.backward()
             if dies and step == DEATH:
                 os.kill(os.getpid(), signal.SIGKILL)
-            loss.backward()
+            # torchft's DistributedDataParallel (0.2) ends the process if a call fails in the middle of a step.
+            works = [self.manager.allreduce(parameter.grad) for parameter in self.model.parameters()]
+            for work in works:
+                work.wait()
             if self.number == 0 and members != self.manager.num_participants():
                 members = self.manager.num_participants()
                 print(f"step {step}: {members} replicas, loss {loss:.3f}", flush=True)
