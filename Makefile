@@ -13,7 +13,7 @@ BUDGET   ?= 1080
 MINUTES  ?= 30
 # PASSES=1 builds the extension quickly, for work on its code; short calls are slower then.
 PASSES   ?= 2
-SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
+SOURCES  := $(shell find rust \( -name tests -o -name examples -o -name ringroad-web \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help

@@ -140,7 +140,7 @@ function setNetwork(found, place) {
   if (!same) selected = selected !== null && selected < found.nodes && state.drawing ? selected : null;
   layout = state.drawing
     ? { places: state.drawing.at, wraps: new Map() }
-    : found.nodes > MOST_DRAWN
+    : found.nodes > MOST_DRAWN || !found.links
       ? null
       : layOut(found);
   step = { loads: [], messages: [] };
@@ -217,7 +217,7 @@ function renderPicture() {
   const canvas = $("canvas");
   canvas.classList.toggle("too-large", !layout);
   if (!layout) {
-    canvas.dataset.message = `${plural(network.nodes, "node")} are too many to draw; the costs are below.`;
+    canvas.dataset.message = `A network of ${plural(network.nodes, "node")} is too large to draw, but its costs are computed.`;
     return;
   }
   delete canvas.dataset.message;
@@ -647,6 +647,13 @@ function submit() {
 }
 
 function listen() {
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    $("results").focus();
+  });
+  // Where this folder is served by itself, there is no documentation around it.
+  const around = document.querySelector("nav a");
+  around.hidden = ["/", new URL(location).pathname].includes(around.pathname);
   $("controls").addEventListener("submit", (event) => {
     event.preventDefault();
     submit();
@@ -692,7 +699,8 @@ function listen() {
         ? $("cut").value.replace(/s(\d+)/gi, (_, i) => state.drawing.ranks + Number(i))
         : $("cut").value;
       const [a, b] = parseCut(named);
-      const exists = network.links.some(([s, t]) => (s === a && t === b) || (s === b && t === a));
+      // The core checks links that are not drawn.
+      const exists = !network.links || network.links.some(([s, t]) => (s === a && t === b) || (s === b && t === a));
       if (!exists) throw new Error(`no link joins ${$("cut").value.replace("-", " and ")}`);
       return [a, b];
     });
