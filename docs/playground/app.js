@@ -6,7 +6,18 @@ import { Engine } from "./engine.js";
 import { circle, layOut } from "./layout.js";
 import { MOST_DRAWN, Picture } from "./picture.js";
 import { DEFAULT, fromFragment, parseCut, toFragment } from "./state.js";
-import { aboutBytes, bytesText, parseBytes, parseNumber, plural, quoted, secondsText, significant } from "./text.js";
+import {
+  aboutBytes,
+  bytesText,
+  fixed,
+  fourDigits,
+  parseBytes,
+  parseNumber,
+  plural,
+  quoted,
+  secondsText,
+  significant,
+} from "./text.js";
 
 const $ = (id) => document.getElementById(id);
 /** Rows of the table before it is opened. */
@@ -207,8 +218,8 @@ function renderEditor() {
   $("hint").textContent = editing
     ? "Click on an empty place to add a rank, on two nodes to join them, on a link to remove it; drag nodes. With the keyboard: " +
       "arrows move between nodes and links, Enter chooses, Shift and arrows move a node, Delete removes it."
-    : "Click on a link to cut it, on a rank to see what it sends. With the keyboard: arrows and Enter.";
-  $("cut-form").hidden = editing;
+    : "Click a link to cut it, a rank to see what it sends. Keys: arrows and Enter.";
+  $("cut-form").parentElement.hidden = editing;
 }
 
 const nameOf = (node) => (state.drawing ? drawings.nameOf(state.drawing, node) : String(node));
@@ -231,21 +242,33 @@ function linksLeft() {
   return network.links.flatMap(([source, target], link) => (cut.has(`${source} ${target}`) ? [] : [link]));
 }
 
+/** By how much a link is loaded: what it carries, divided by its share of bandwidth. Of links that are left. */
+const relative = (link, index) => step.loads[index] / network.links[link][2];
+
 function renderLoads() {
   if (!result || !layout || !step.loads.length) return;
   const left = linksLeft();
   if (left.length !== step.loads.length) return;
-  const carried = new Map(left.map((link, index) => [link, step.loads[index]]));
-  const relative = (link) => (carried.get(link) ?? 0) / network.links[link][2];
   const most = step.number === 0 ? Math.max(0, ...left.map(relative)) : result.steps.most;
   const bytes = (vectors) => aboutBytes(vectors * state.bytes);
-  picture.load(
-    network.links.map((_, link) => (most > 0 ? relative(link) / most : 0)),
-    (link) => bytes(carried.get(link) ?? 0),
-  );
+  const [shares, carried] = [network.links.map(() => 0), network.links.map(() => 0)];
+  left.forEach((link, index) => {
+    shares[link] = most > 0 ? relative(link, index) / most : 0;
+    carried[link] = step.loads[index];
+  });
+  picture.load(shares, (link) => bytes(carried[link]));
   picture.move(playing ? 0 : null);
-  $("legend-max").textContent = bytes(most);
+  const differ = network.links.some(([, , capacity]) => capacity !== 1);
+  $("legend-max").textContent = bytes(most) + (differ ? " per unit of bandwidth" : "");
   renderDetail();
+}
+
+/** What the link carries that takes the longest, in vectors. */
+function busiest() {
+  const left = network.links ? linksLeft() : [];
+  if (left.length !== step.loads.length) return step.loads.reduce((most, load) => Math.max(most, load), 0);
+  const index = left.reduce((best, link, i) => (relative(link, i) > relative(left[best], best) ? i : best), 0);
+  return step.loads[index] ?? 0;
 }
 
 function renderStep() {
@@ -256,10 +279,10 @@ function renderStep() {
   const seconds = number
     ? steps.seconds[number - 1]
     : result.rows.find((row) => row.algorithm === result.shown)?.seconds;
-  const busiest = `the busiest link carries ${aboutBytes(Math.max(0, ...step.loads) * state.bytes)}`;
+  const load = `the busiest link carries ${aboutBytes(busiest() * state.bytes)}`;
   const text = number
-    ? `Step ${number} of ${steps.length}: ${secondsText(seconds)}, ${plural(step.messages.length / 4, "message")}; ${busiest}.`
-    : `All ${plural(steps.length, "step")} together: ${busiest}.`;
+    ? `Step ${number} of ${steps.length}: ${secondsText(seconds)}, ${plural(step.messages.length / 4, "message")}; ${load}.`
+    : `All ${plural(steps.length, "step")} together: ${load}.`;
   $("step-text").textContent = text;
   $("step").setAttribute("aria-valuetext", text);
   $("picture-title").textContent = number
@@ -357,6 +380,7 @@ function renderRows() {
   const place = rows.findIndex(({ algorithm }) => algorithm === shown);
   const visible = isLong ? rows : rows.filter((_, i) => i < SHORT || i === place);
   document.querySelector("th.before").hidden = !uncut;
+  document.querySelector("table").classList.toggle("compares", Boolean(uncut));
   body.replaceChildren(
     ...visible.map((row) => {
       const line = document.createElement("tr");
@@ -376,11 +400,11 @@ function renderRows() {
       head.append(label);
       const cell = (text, kind = "") =>
         Object.assign(document.createElement("td"), { textContent: text, className: `number ${kind}` });
-      const ratio = cell(`${row.ratio.toFixed(2)}x`, "ratio");
+      const ratio = cell(`${fixed(row.ratio, 2)}x`, "ratio");
       ratio.style.setProperty("--ratio", Math.min(1, 1 / row.ratio).toFixed(3));
       line.append(head, cell(secondsText(row.seconds)), ratio);
       if (uncut) line.append(cell(before.has(row.algorithm) ? secondsText(before.get(row.algorithm)) : "–", "before"));
-      line.append(cell(row.steps), cell(row.hops, "wide"), cell(significant4(row.link_load), "wide"));
+      line.append(cell(row.steps), cell(row.hops, "wide hops"), cell(fourDigits(row.link_load), "wide"));
       return line;
     }),
   );
@@ -389,8 +413,6 @@ function renderRows() {
   $("more").textContent = isLong ? `Show the fastest ${SHORT}` : `Show all ${rows.length}`;
   $("more").setAttribute("aria-expanded", String(isLong));
 }
-
-const significant4 = (number) => String(Number(number.toPrecision(4)));
 
 function renderChart() {
   const { rows, switches, shown } = result;
@@ -443,7 +465,7 @@ function renderCuts() {
   const seconds = (all, name) => all.find(({ algorithm }) => algorithm === name)?.seconds;
   const [now, then] = [seconds(rows, shown), seconds(uncut, shown)];
   const was = uncut.find(({ consistent }) => consistent) ?? uncut[0];
-  const best = seconds(rows, choice.algorithm);
+  const [best, later] = [seconds(rows, choice.algorithm), seconds(rows, was.algorithm)];
   const first =
     then && now
       ? `Without ${cutsText()}, ${shown} takes ${secondsText(now)} instead of ${secondsText(then)} (${significant(now / then)} times as long). `
@@ -451,7 +473,8 @@ function renderCuts() {
   const second =
     was.algorithm === choice.algorithm
       ? `${choice.algorithm} remains the fastest.`
-      : `The fastest is now ${choice.algorithm} (${secondsText(best)}); before it was ${was.algorithm} (${secondsText(was.seconds)}).`;
+      : `The fastest is now ${choice.algorithm}, in ${secondsText(best)}; before it was ${was.algorithm}, in ` +
+        `${secondsText(was.seconds)}${shown === was.algorithm || !later ? "" : `, which now takes ${secondsText(later)}`}.`;
   effect.textContent = first + second;
 }
 
@@ -652,8 +675,7 @@ function listen() {
     $("results").focus();
   });
   // Where this folder is served by itself, there is no documentation around it.
-  const around = document.querySelector("nav a");
-  around.hidden = ["/", new URL(location).pathname].includes(around.pathname);
+  document.querySelector("nav a").hidden = /^\/[^/]*$/.test(location.pathname);
   $("controls").addEventListener("submit", (event) => {
     event.preventDefault();
     submit();

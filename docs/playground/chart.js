@@ -4,7 +4,7 @@ import { bytesText, secondsText, significant } from "./text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [FIRST, LAST] = [3, 30];
-const COLOURS = 6;
+const COLOURS = 8;
 /** The largest ratio that is shown. */
 const MOST_RATIO = 8;
 
@@ -26,7 +26,7 @@ export function drawChart(container, { rows, switches, shown, bytes, axis }, { p
   const width = Math.max(300, Math.min(760, container.clientWidth || 600));
   const height = Math.round(Math.max(260, width * 0.52));
   const named = width > 420;
-  const edge = { left: 58, right: named ? 118 : 14, top: 14, bottom: 76 };
+  const edge = { left: 58, right: named ? 134 : 14, top: 14, bottom: 76 };
   const colour = colours(switches);
   const samples = Array.from({ length: 4 * (LAST - FIRST) + 1 }, (_, i) => 2 ** (FIRST + i / 4));
   const seconds = (row, at) => row.fixed + row.per_byte * at;
@@ -58,7 +58,8 @@ export function drawChart(container, { rows, switches, shown, bytes, axis }, { p
       ),
     );
   }
-  const every = width > 560 ? 3 : 6;
+  const room = width - edge.left - edge.right;
+  const every = room > 540 ? 3 : room > 330 ? 5 : 9;
   for (let power = FIRST; power <= LAST; power += every) {
     const at = 2 ** power;
     svg.append(element("line", { class: "mark", x1: x(at), x2: x(at), y1: floor, y2: floor + 5 }));

@@ -2,7 +2,8 @@
 
 /** The most nodes that are placed by their distances; others lie on a circle. */
 const SEARCHED = 128;
-const GAP = 1.6;
+/** Between ranks that differ in another dimension than the last two, along a diagonal. */
+const DIAGONAL = 0.75;
 /** Families with rotational symmetry, whose ranks belong on a circle. */
 const ROUND =
   /^(ring|circulant|directed-circulant|complete|complete-bipartite|uniring|biring|switch|hosts|fattree|octahedron|k55-minus-matching)\b/;
@@ -23,24 +24,13 @@ export function layOut(network) {
   return { places: withSwitches(network, places, wide ? -0.4 : 0), wraps: wide ? wraps(network) : new Map() };
 }
 
-/** The last two dimensions make a plane; planes stand side by side, in rows. */
+/** The last two dimensions make a plane. Further ones lead along diagonals, as if one looked at the planes from the side. */
 function inGrid(sizes, at) {
   const planes = sizes.slice(0, -2);
-  const [rows, columns] = sizes.slice(-2);
-  const coordinates = at.slice(0, -2);
-  // Dimensions take turns: the last of the planes goes to the right, the one before it downwards.
-  let [x, y] = [at.at(-1), at.at(-2)];
-  let [width, height] = [columns + GAP, rows + GAP];
-  for (let d = planes.length - 1, right = true; d >= 0; d--, right = !right) {
-    if (right) {
-      x += coordinates[d] * width;
-      width *= planes[d];
-    } else {
-      y += coordinates[d] * height;
-      height *= planes[d];
-    }
-  }
-  return [x, y];
+  const number = planes.reduce((sum, size, d) => sum * size + at[d], 0);
+  const count = planes.reduce((product, size) => product * size, 1);
+  const apart = count > 1 ? (count - 1) * DIAGONAL + 1.3 : 1;
+  return [at.at(-1), at.at(-2)].map((coordinate) => apart * coordinate + DIAGONAL * number);
 }
 
 export function circle(count) {
@@ -161,5 +151,5 @@ function wraps({ dimensions, coordinates, links, ranks }) {
 function outwards(dimension, sign) {
   if (dimension === 0) return [sign, 0];
   if (dimension === 1) return [0, sign];
-  return [sign * Math.SQRT1_2, -sign * Math.SQRT1_2];
+  return [sign * Math.SQRT1_2, sign * Math.SQRT1_2];
 }

@@ -130,7 +130,11 @@ export class Picture {
       group.append(line);
       this.#links[link] = { line, curves, group, title, label, use };
     }
-    const middle = along(links[0].curves[0], links[0].curves.length > 1 ? 1 : 0.5);
+    // In the middle between both directions; of wrap-around links, at the end of the first stub.
+    const isStub = links[0].curves.length > 1;
+    const middles = links.map(({ curves }) => along(curves[0], 0.5));
+    const mean = (axis) => middles.reduce((sum, place) => sum + place[axis], 0) / middles.length;
+    const middle = isStub ? along(links[0].curves[0], 1) : [mean(0), mean(1)];
     if (isCut) {
       const [x, y] = middle.map((value) => UNIT * value);
       group.append(element("path", { class: "cross", d: `M${x - 6} ${y - 6}l12 12M${x + 6} ${y - 6}l-12 12` }));

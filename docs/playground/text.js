@@ -40,8 +40,24 @@ export function secondsText(seconds) {
 /** Three significant digits without an exponent and without trailing zeros. */
 export function significant(number) {
   const digits = Math.abs(number) < 9.995 ? 2 : Math.abs(number) < 99.95 ? 1 : 0;
-  const text = number.toFixed(digits);
+  const text = fixed(number, digits);
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** Four significant digits without trailing zeros, for numbers below 10000. */
+export function fourDigits(number) {
+  const digits = number > 0 ? Math.max(0, 3 - Math.floor(Math.log10(number))) : 0;
+  const text = fixed(number, Math.min(digits, 20));
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** As Python rounds: to the even digit if both are as near. JavaScript rounds up then. */
+export function fixed(number, digits) {
+  const text = number.toFixed(digits);
+  const exact = number.toFixed(Math.min(100, digits + 60)).split(".")[1] ?? "";
+  const isTie = /^50*$/.test(exact.slice(digits));
+  const isOdd = Number(text.at(-1)) % 2 === 1;
+  return isTie && isOdd && number > 0 ? (number - 0.5 * 10 ** -digits).toFixed(digits) : text;
 }
 
 /** A number from a field that may be empty: null if it is. */

@@ -8,6 +8,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: bindgen MODULE.wasm FOLDER".into());
     };
     let mut bindgen = wasm_bindgen_cli_support::Bindgen::new();
-    bindgen.input_path(module).web(true)?.typescript(false).remove_producers_section(true);
+    bindgen.input_path(module).web(true)?.typescript(false);
+    bindgen.remove_name_section(true).remove_producers_section(true);
     Ok(bindgen.generate(folder)?)
 }
