@@ -313,9 +313,10 @@ impl From<SelectionError> for Error {
             SelectionError::NoOrder { .. } => {
                 Error::Config(format!("{error}, or unset RINGROAD_DETERMINISTIC"))
             }
-            SelectionError::Unavailable(_) | SelectionError::Table(_) | SelectionError::Lower(_) => {
-                Error::Schedule(error.to_string())
-            }
+            SelectionError::Unavailable(_)
+            | SelectionError::Cost(_)
+            | SelectionError::Table(_)
+            | SelectionError::Lower(_) => Error::Schedule(error.to_string()),
         }
     }
 }

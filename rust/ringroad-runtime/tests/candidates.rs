@@ -20,3 +20,17 @@ fn candidates_are_those_of_the_catalogue() {
         }
     }
 }
+
+/// The core, which has no threads and no files, finds the same.
+#[test]
+fn candidates_are_those_of_the_core() {
+    for (spec, collective) in [
+        ("torus:4x8", Collective::Allreduce),
+        ("petersen", Collective::Alltoall),
+        ("without(torus:4x4, 0-1)", Collective::Broadcast { root: 0 }),
+    ] {
+        let topology = Topology::parse(spec).unwrap();
+        let found = ringroad_core::selection::candidates(&topology, collective).unwrap();
+        assert_eq!(found, candidates(&topology, collective).unwrap(), "{spec}");
+    }
+}
