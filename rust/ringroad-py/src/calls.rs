@@ -13,26 +13,45 @@ use crate::errors::{raise, schedule_error, whole};
 use crate::schedule::PySchedule;
 use crate::work::{duration, wait_until, PyWork};
 
-/// The argument `algorithm=` of a call: a name, a schedule, or the path of a schedule's file.
+/// A schedule of the user's own, or the path of its file.
+#[derive(FromPyObject)]
+pub enum Given<'py> {
+    Schedule(PyRef<'py, PySchedule>),
+    File(PathBuf),
+}
+
+impl Given<'_> {
+    fn member(self, py: Python<'_>) -> PyResult<Member> {
+        match self {
+            Given::Schedule(schedule) => {
+                let schedule = &schedule.0;
+                py.detach(|| algorithms::given::add(schedule)).map_err(schedule_error)
+            }
+            Given::File(path) => py.detach(|| given::read(&path)).map_err(raise),
+        }
+    }
+}
+
+/// The members of schedules of the user's own.
+pub fn members(py: Python<'_>, schedules: Vec<Given<'_>>) -> PyResult<Vec<Member>> {
+    schedules.into_iter().map(|given| given.member(py)).collect()
+}
+
+/// The argument `algorithm=` of a call.
 #[derive(FromPyObject)]
 pub enum By<'py> {
     Name(PyBackedStr),
-    Schedule(PyRef<'py, PySchedule>),
-    File(PathBuf),
+    Given(Given<'py>),
 }
 
 impl By<'_> {
     fn member(self, py: Python<'_>) -> PyResult<Member> {
         match self {
             By::Name(name) => match name.strip_prefix("file:") {
-                Some(path) => py.detach(|| given::read(path.as_ref())).map_err(raise),
+                Some(path) => Given::File(path.into()).member(py),
                 None => algorithms::find(&name).map_err(raise),
             },
-            By::Schedule(schedule) => {
-                let schedule = &schedule.0;
-                py.detach(|| algorithms::given::add(schedule)).map_err(schedule_error)
-            }
-            By::File(path) => py.detach(|| given::read(&path)).map_err(raise),
+            By::Given(given) => given.member(py),
         }
     }
 }

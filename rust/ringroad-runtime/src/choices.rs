@@ -100,9 +100,11 @@ struct Made {
     digest: String,
 }
 
-/// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order.
-pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Candidate>> {
-    let members = algorithms::available(topology, collective);
+/// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order, and after them
+/// `given` schedules.
+pub fn candidates(topology: &Topology, collective: Collective, given: &[Member]) -> Result<Vec<Candidate>> {
+    given.iter().try_for_each(|member| member.supports(topology, collective))?;
+    let members = [&algorithms::available(topology, collective), given].concat();
     Ok(costs(topology, collective, &members)?.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
