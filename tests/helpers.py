@@ -41,7 +41,7 @@ TRANSPORTS = {
 }
 """Shared memory, UCX over shared memory, and UCX over tcp."""
 
-INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
+INTEGERS = ["int8", "uint8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
 DTYPES = [*FLOATS, *INTEGERS, "bool", *COMPLEX]

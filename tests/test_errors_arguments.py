@@ -70,7 +70,7 @@ REFUSED = {
     "a list": (lambda c: c.allreduce([1.0, 2.0]), TypeError, "list|array"),
     "None": (lambda c: c.allreduce(None), TypeError, "None|array"),
     "longdouble": (lambda c: c.allreduce(np.ones(2, np.longdouble)), TypeError, "longdouble|float128"),
-    "uint32": (lambda c: c.allreduce(np.ones(2, np.uint32)), TypeError, "uint32"),
+    "datetime64": (lambda c: c.allreduce(np.ones(2, "datetime64[s]")), TypeError, "datetime64"),
     "object": (lambda c: c.allreduce(np.array([1, None])), TypeError, "object"),
     "a string": (lambda c: c.allreduce(np.array(["a"])), TypeError, "U1|str"),
     "big-endian": (lambda c: c.allreduce(np.ones(2, ">f4")), TypeError, ">f4"),
