@@ -41,16 +41,17 @@ TRANSPORTS = {
 }
 """Shared memory, UCX over shared memory, and UCX over tcp."""
 
-INTEGERS = ["int8", "uint8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
+INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
+UNSIGNED = ["uint16", "uint32", "uint64"]  # whose sums and bitwise operations are those of signed integers
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
-DTYPES = [*FLOATS, *INTEGERS, "bool", *COMPLEX]
+DTYPES = [*FLOATS, *INTEGERS, *UNSIGNED, "bool", *COMPLEX]
 
 SUPPORTED = {
     "sum": DTYPES,
-    "product": DTYPES,
-    "min": [*FLOATS, *INTEGERS, "bool"],
-    "max": [*FLOATS, *INTEGERS, "bool"],
+    "product": [*FLOATS, *INTEGERS, "bool", *COMPLEX],
+    "min": [*FLOATS, *INTEGERS, *UNSIGNED, "bool"],
+    "max": [*FLOATS, *INTEGERS, *UNSIGNED, "bool"],
     "avg": [*FLOATS, *COMPLEX],
     "premul_sum": [*FLOATS, *COMPLEX],
     "band": [*INTEGERS, "bool"],
@@ -299,6 +300,28 @@ def check_uneven(comm: Any, counts: list[int]) -> None:
     assert np.array_equal(comm.allgather_v(both[own], counts, both), gathered)
     both = whole[rank].copy()
     assert np.array_equal(comm.reduce_scatter_v(both, counts, both[own]), summed[own])
+    for root in {0, size // 2, size - 1}:
+        names = [a.name for a in ringroad.algorithms(network)]
+        for algorithm in [None, *(name for name in names if ringroad.Algorithm(name).supports(network, "gather"))]:
+            out = np.full((total, 3), -1) if rank == root else None
+            result = comm.gather_v(whole[rank][own], counts, out, root, algorithm=algorithm)
+            assert result is out and (out is None or np.array_equal(out, gathered)), (algorithm, root, out)
+            send = whole[root] if rank == root else None
+            out = np.full((counts[rank], 3), -1)
+            assert comm.scatter_v(send, counts, out, root, algorithm=algorithm) is out
+            assert np.array_equal(out, whole[root][own]), (algorithm, root, out)
+        both = whole[rank].copy()
+        result = comm.gather_v(both[own], counts, both if rank == root else None, root)
+        assert np.array_equal(both, gathered if rank == root else whole[rank])
+        both = whole[root].copy() if rank == root else np.full((total, 3), -1)
+        result = comm.scatter_v(both if rank == root else None, counts, both[own], root)
+        assert np.array_equal(result, whole[root][own])
+        if rank == root:
+            assert np.array_equal(comm.gather_v(whole[rank][own], counts, root=root), gathered)
+            assert np.array_equal(comm.scatter_v(both, counts, root=root), whole[root][own])
+        else:
+            assert comm.gather_v(whole[rank][own], counts, root=root) is None
+            comm.scatter_v(None, counts, np.empty((counts[rank], 3), "int64"), root=root)
     work = comm.allgather_v(whole[rank][own], counts, async_op=True)
     work.wait()
     assert np.array_equal(work.result(), gathered)

@@ -24,7 +24,7 @@ INTERNAL = {"bench", "commands", "emulation"}
 
 COLLECTIVES = [
     "allgather", "allgather_v", "allreduce", "alltoall", "alltoall_v", "broadcast",
-    "gather", "reduce", "reduce_scatter", "reduce_scatter_v", "scatter",
+    "gather", "gather_v", "reduce", "reduce_scatter", "reduce_scatter_v", "scatter", "scatter_v",
 ]  # fmt: skip
 ERRORS = ["TypeError", "ValueError", "MismatchError", "TimeoutError", "PeerError", "AbortedError", "MemoryError"]
 IMPORTANT = [

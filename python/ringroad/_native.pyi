@@ -12,7 +12,9 @@ from typing_extensions import TypeVar, disjoint_base
 
 from ringroad.tracing import Trace
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
+_Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
+_Plain: TypeAlias = complex | np.generic | Sequence[Any]
+"""Inputs that become arrays. The result's dtype is then not known to type checkers."""
 _Result_co = TypeVar("_Result_co", covariant=True, default=Any)
 
 CollectiveName: TypeAlias = Literal[
@@ -1652,9 +1654,13 @@ class Work(Generic[_Result_co]):
 class Communicator:
     """A group of `size` processes that call collectives together, all of them in the same order.
 
-    Arrays are C-contiguous NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8,
-    int16, int32, int64, uint8, bool, complex64 or complex128. Blocks of arrays lie along the first
-    axis. Use a communicator in a `with` block, or `close` it.
+    Arrays are NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8 to int64, uint8 to
+    uint64, bool, complex64 or complex128. Blocks of arrays lie along the first axis. An input may also be
+    a number, a list, or whatever else `numpy.asarray` takes; if it is not C-contiguous, a copy is sent.
+    Results are always arrays, of no dimension where the input was a number. An array that is written to,
+    as `out` or in place, is C-contiguous.
+
+    Use a communicator in a `with` block, or `close` it.
 
     A call that is refused (TypeError, ValueError, ScheduleError) sends nothing and changes nothing.
     After MismatchError, TimeoutError, PeerError and AbortedError the communicator cannot be used any
@@ -1816,7 +1822,7 @@ class Communicator:
     @overload
     def allreduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
@@ -1849,10 +1855,10 @@ class Communicator:
             `out`, or the new array. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -1874,7 +1880,7 @@ class Communicator:
     @overload
     def allreduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
@@ -1886,7 +1892,7 @@ class Communicator:
     @overload
     def allreduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
@@ -1898,7 +1904,7 @@ class Communicator:
     @overload
     def reduce_scatter(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
@@ -1928,10 +1934,10 @@ class Communicator:
             Block `rank` of the reduced array. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -1951,7 +1957,7 @@ class Communicator:
     @overload
     def reduce_scatter(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
@@ -1963,7 +1969,7 @@ class Communicator:
     @overload
     def reduce_scatter(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
@@ -1975,7 +1981,7 @@ class Communicator:
     @overload
     def reduce_scatter_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2010,10 +2016,10 @@ class Communicator:
             it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2033,7 +2039,7 @@ class Communicator:
     @overload
     def reduce_scatter_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2046,7 +2052,7 @@ class Communicator:
     @overload
     def reduce_scatter_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2059,7 +2065,7 @@ class Communicator:
     @overload
     def allgather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
@@ -2083,10 +2089,10 @@ class Communicator:
             `size` elements. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2106,7 +2112,7 @@ class Communicator:
     @overload
     def allgather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
@@ -2116,7 +2122,7 @@ class Communicator:
     @overload
     def allgather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
@@ -2126,7 +2132,7 @@ class Communicator:
     @overload
     def allgather_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2153,10 +2159,10 @@ class Communicator:
             `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2176,7 +2182,7 @@ class Communicator:
     @overload
     def allgather_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2187,7 +2193,7 @@ class Communicator:
     @overload
     def allgather_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2198,7 +2204,7 @@ class Communicator:
     @overload
     def alltoall(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
@@ -2223,10 +2229,10 @@ class Communicator:
             whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2246,7 +2252,7 @@ class Communicator:
     @overload
     def alltoall(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
@@ -2256,7 +2262,7 @@ class Communicator:
     @overload
     def alltoall(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         algorithm: str | None = None,
@@ -2266,7 +2272,7 @@ class Communicator:
     @overload
     def alltoall_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2293,10 +2299,10 @@ class Communicator:
             `result()` returns them.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2317,7 +2323,7 @@ class Communicator:
     @overload
     def alltoall_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2328,7 +2334,7 @@ class Communicator:
     @overload
     def alltoall_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
@@ -2362,10 +2368,10 @@ class Communicator:
             `array`. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2405,7 +2411,7 @@ class Communicator:
     @overload
     def reduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2438,10 +2444,10 @@ class Communicator:
             `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2461,7 +2467,7 @@ class Communicator:
     @overload
     def reduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2474,7 +2480,7 @@ class Communicator:
     @overload
     def reduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2487,7 +2493,7 @@ class Communicator:
     @overload
     def gather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2514,10 +2520,10 @@ class Communicator:
             `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2537,7 +2543,7 @@ class Communicator:
     @overload
     def gather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2548,7 +2554,7 @@ class Communicator:
     @overload
     def gather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2559,7 +2565,7 @@ class Communicator:
     @overload
     def scatter(
         self,
-        send: NDArray[_Scalar] | None,
+        send: NDArray[_Scalar] | _Plain | None,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2586,10 +2592,10 @@ class Communicator:
             This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2609,7 +2615,7 @@ class Communicator:
     @overload
     def scatter(
         self,
-        send: NDArray[_Scalar] | None,
+        send: NDArray[_Scalar] | _Plain | None,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2620,7 +2626,160 @@ class Communicator:
     @overload
     def scatter(
         self,
-        send: NDArray[_Scalar] | None,
+        send: NDArray[_Scalar] | _Plain | None,
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
+    def gather_v(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar] | None:
+        """Concatenates the arrays of all ranks, which may differ in length. One rank gets the result.
+
+        Args:
+            send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
+            counts: The number of rows (entries of the first axis) that each rank sends; the same on all
+                ranks.
+            out: At the root, an array for the result, of `sum(counts)` rows and the dtype of `send`. `send`
+                may be this rank's block of it: in place. None: a new array. Other ranks need none.
+            root: The rank that gets the result.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
+            `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = b.gather_v(np.array([10]), [3, 1], async_op=True)
+            >>> a.gather_v(np.array([1, 2, 3]), [3, 1])
+            array([ 1,  2,  3, 10])
+            >>> work.wait()
+            True
+        """
+    @overload
+    def gather_v(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar] | None]: ...
+    @overload
+    def gather_v(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    @overload
+    def scatter_v(
+        self,
+        send: NDArray[_Scalar] | _Plain | None,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Sends each rank one block of an array that one rank has. Blocks may differ in length.
+
+        Args:
+            send: At the root, the blocks of all ranks along the first axis: `sum(counts)` rows. Other ranks
+                pass None.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all
+                ranks.
+            out: An array for this rank's block, of `counts[rank]` rows. This rank's block of `send` itself:
+                in place. The root may pass None for a new array; other ranks must pass an array, since only
+                the root knows the dtype and the other axes.
+            root: The rank that sends.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.scatter_v(np.array([1, 2, 3, 4]), [3, 1], async_op=True)
+            >>> b.scatter_v(None, [3, 1], np.zeros(1, int))
+            array([4])
+            >>> work.result()
+            array([1, 2, 3])
+        """
+    @overload
+    def scatter_v(
+        self,
+        send: NDArray[_Scalar] | _Plain | None,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def scatter_v(
+        self,
+        send: NDArray[_Scalar] | _Plain | None,
+        counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
@@ -2631,7 +2790,7 @@ class Communicator:
     @overload
     def send(
         self,
-        array: NDArray[Any],
+        array: NDArray[Any] | _Plain,
         peer: int,
         tag: int = 0,
         *,
@@ -2655,10 +2814,10 @@ class Communicator:
             None. With `async_op=True` a `Work`.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
             PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
@@ -2675,7 +2834,7 @@ class Communicator:
     @overload
     def send(
         self,
-        array: NDArray[Any],
+        array: NDArray[Any] | _Plain,
         peer: int,
         tag: int = 0,
         *,
@@ -2685,7 +2844,7 @@ class Communicator:
     @overload
     def send(
         self,
-        array: NDArray[Any],
+        array: NDArray[Any] | _Plain,
         peer: int,
         tag: int = 0,
         *,
@@ -2717,10 +2876,10 @@ class Communicator:
             sent.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
             PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.

@@ -20,9 +20,13 @@ use crate::work::duration;
 
 /// A group of `size` processes that call collectives together, all of them in the same order.
 ///
-/// Arrays are C-contiguous NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8 to
-/// int64, uint8 to uint64, bool, complex64 or complex128. Blocks of arrays lie along the first axis. Use
-/// a communicator in a `with` block, or `close` it.
+/// Arrays are NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8 to int64, uint8 to
+/// uint64, bool, complex64 or complex128. Blocks of arrays lie along the first axis. An input may also be
+/// a number, a list, or whatever else `numpy.asarray` takes; if it is not C-contiguous, a copy is sent.
+/// Results are always arrays, of no dimension where the input was a number. An array that is written to,
+/// as `out` or in place, is C-contiguous.
+///
+/// Use a communicator in a `with` block, or `close` it.
 ///
 /// A call that is refused (TypeError, ValueError, ScheduleError) sends nothing and changes nothing.
 /// After MismatchError, TimeoutError, PeerError and AbortedError the communicator cannot be used any

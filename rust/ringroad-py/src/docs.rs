@@ -51,10 +51,23 @@ macro_rules! collective_errors {
 /// What calls with arrays raise before they send anything.
 macro_rules! array_errors {
     () => {
-        "    TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-        sent.
-    ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-        Nothing was sent; correct the argument and call again."
+        "    TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+        support the dtype. Nothing was sent.
+    ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+        or is read-only. Nothing was sent; correct the argument and call again."
+    };
+}
+
+/// What calls on Python objects raise.
+macro_rules! object_errors {
+    () => {
+        concat!(
+            "    ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+    Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+        be unpickled, the call has ended.
+",
+            call_errors!()
+        )
     };
 }
 
