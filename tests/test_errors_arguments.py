@@ -94,6 +94,8 @@ REFUSED = {
     "wrong counts to gather": (lambda c: c.gather_v(FLOATS, [6]), ValueError, "counts"),
     "wrong counts to scatter": (lambda c: c.scatter_v(FLOATS, [3, 4]), ValueError, "7 rows"),
     "wrong block to scatter": (lambda c: c.scatter_v(None, [5, 1], FLOATS, root=1), ValueError, "5 rows"),
+    "a negative colour": (lambda c: c.split(-1), ValueError, "color is -1"),
+    "a colour that is no number": (lambda c: c.split("red"), TypeError, "color"),
     "strided out": (lambda c: c.allreduce(np.ones(2), np.ones(4)[::2]), ValueError, "contiguous"),
     "read-only out": (lambda c: c.allreduce(FLOATS, read_only(FLOATS)), ValueError, "read-only|writ"),
     "read-only broadcast": (lambda c: c.broadcast(read_only(FLOATS), 1), ValueError, "read-only|writ"),

@@ -29,6 +29,12 @@ def inputs(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(comm.allgather([1.0], array), Floats)
 
 
+def communicators(comm: ringroad.Communicator, color: int | None) -> None:
+    assert_type(comm.split(0), ringroad.Communicator)
+    assert_type(comm.split(color), ringroad.Communicator | None)
+    assert_type(comm.dup(), ringroad.Communicator)
+
+
 def asynchronous(comm: ringroad.Communicator, array: Floats) -> None:
     work = comm.allreduce(array, async_op=True)
     assert_type(work, ringroad.Work[Floats])

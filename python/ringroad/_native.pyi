@@ -3222,6 +3222,96 @@ class Communicator:
             >>> alone.lost()
             []
         """
+    @overload
+    def split(
+        self,
+        color: int,
+        key: int = 0,
+        *,
+        topology: str | Topology | None = None,
+        timeout: float | None = None,
+    ) -> Communicator:
+        """Divides the ranks among new communicators: those that pass the same colour form one.
+
+        It is collective: all ranks call it. The new communicators have connections of their own. They go on
+        when this one is closed or fails, and this one when they do; a rank that dies is lost to all that it
+        belongs to.
+
+        Args:
+            color: A whole number from 0 on. None: this rank joins no new communicator.
+            key: Ranks are numbered by their keys, equal keys by their ranks here.
+            topology: The network of the new communicator, as for `Communicator`; its rank 0's value counts.
+                None: what is detected, or this communicator's if all ranks stay together in the same order.
+            timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+
+        Returns:
+            The new communicator, with this one's settings and `timeout`. Its name is this one's name, the
+            number of the split, and the colour: `world.0.1`. None without a colour.
+
+        Raises:
+            ValueError: `color` is negative.
+            TopologyError: `topology` is malformed, or has another number of ranks.
+            ScheduleError: None of the algorithms of this communicator's `algorithm` can run there.
+            TimeoutError: Ranks did not come in time. The message names them.
+            PeerError: A rank died or gave up meanwhile. The message names it.
+            MismatchError: Other ranks called something else.
+            AbortedError: This communicator has failed.
+            TransportError: A rank cannot listen on a port, or the network failed.
+
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> comms = ringroad.Communicator.in_process(4)
+            >>> def sum_of_half(comm):
+            ...     with comm.split(comm.rank // 2) as half:
+            ...         return int(half.allreduce(np.array(comm.rank)))
+            >>> with ThreadPoolExecutor(4) as pool:
+            ...     list(pool.map(sum_of_half, comms))
+            [1, 1, 5, 5]
+        """
+    @overload
+    def split(
+        self,
+        color: None,
+        key: int = 0,
+        *,
+        topology: str | Topology | None = None,
+        timeout: float | None = None,
+    ) -> None: ...
+    @overload
+    def split(
+        self,
+        color: int | None,
+        key: int = 0,
+        *,
+        topology: str | Topology | None = None,
+        timeout: float | None = None,
+    ) -> Communicator | None: ...
+    def dup(self, *, timeout: float | None = None) -> Communicator:
+        """Makes another communicator of the same ranks, on the same network.
+
+        It is collective: all ranks call it. Use it where a library must not disturb the order of its
+        caller's calls. It is a `split` in which all ranks pass the same colour.
+
+        Args:
+            timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+
+        Returns:
+            The new communicator.
+
+        Raises:
+            TimeoutError: Ranks did not come in time. The message names them.
+            PeerError: A rank died or gave up meanwhile. The message names it.
+            MismatchError: Other ranks called something else.
+            AbortedError: This communicator has failed.
+            TransportError: A rank cannot listen on a port, or the network failed.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> other = alone.dup()
+            >>> alone.close()
+            >>> other.allreduce(np.array([1, 2]))
+            array([1, 2])
+        """
     def trace(self) -> Trace:
         """Records what all ranks do while a `with` block runs.
 
