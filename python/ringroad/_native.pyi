@@ -1651,6 +1651,56 @@ class Work(Generic[_Result_co]):
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
 @final
+class PreparedCall:
+    """A collective on certain arrays that is prepared once and started often: what `Communicator.prepare`
+    returns.
+
+    Every start reads the arrays' values of that moment and writes the same output. All ranks start it
+    together, or make the same call in the usual way.
+
+    Example:
+        >>> a, b = ringroad.Communicator.in_process(2)
+        >>> x, y = np.zeros(2), np.zeros(2)
+        >>> calls = a.prepare("allreduce", x, x), b.prepare("allreduce", y, y)
+        >>> for step in range(3):
+        ...     x.fill(step)
+        ...     y.fill(10 * step)
+        ...     works = [call.start() for call in calls]
+        ...     results = [work.result() for work in works]
+        >>> x
+        array([22., 22.])
+    """
+
+    def start(self) -> Work[NDArray[Any] | None]:
+        """Starts the call.
+
+        Returns:
+            A `Work`, as a call with `async_op=True` returns it.
+
+        Raises:
+            ValueError: The last start has not ended.
+            AbortedError: The communicator failed, was aborted or was closed.
+        """
+    def run(self) -> NDArray[Any] | None:
+        """Makes the call and waits for its end.
+
+        Returns:
+            The output; None on ranks that have none.
+
+        Raises:
+            ValueError: A start has not ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+        """
+    @property
+    def algorithm(self) -> str:
+        """The name of the algorithm that the call runs."""
+
+@final
 class Communicator:
     """A group of `size` processes that call collectives together, all of them in the same order.
 
@@ -3311,6 +3361,354 @@ class Communicator:
             >>> alone.close()
             >>> other.allreduce(np.array([1, 2]))
             array([1, 2])
+        """
+    def prepare(
+        self,
+        collective: CollectiveName,
+        send: NDArray[Any] | None = None,
+        out: NDArray[Any] | None = None,
+        *,
+        counts: Sequence[int] | ArrayLike | None = None,
+        root: int = 0,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+    ) -> PreparedCall:
+        """Prepares a collective on certain arrays, to start it often.
+
+        Arguments are checked, the algorithm is chosen and its schedule made now, so that the first start takes
+        no longer than the others. It sends nothing: other ranks need not prepare their calls.
+
+        Args:
+            collective: Its name, such as "allreduce" or "alltoall".
+            send: The input, as for the collective's method; for a broadcast, the array. It must be a
+                C-contiguous array, since every start reads it. Ranks without an input pass None.
+            out: The output, as for the collective's method. None: a new array, which every start overwrites.
+            counts: The numbers of rows, as for the method of this name with `_v`. None: equal blocks.
+            root: The root of a broadcast, reduce, gather or scatter.
+            op: The reduction of an allreduce, reduce-scatter or reduce.
+            factor: This rank's factor in a "premul_sum".
+            algorithm: The name of the algorithm to run; the same on all ranks. None: the one that
+                `algorithm_for` names.
+            timeout: Seconds after which a start fails. None: the communicator's `timeout`.
+
+        Returns:
+            The prepared call. It keeps the arrays and the communicator alive.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network.
+            AbortedError: This process was forked from the one that made the communicator.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> x = np.arange(3)
+            >>> call = alone.prepare("allreduce", x, op="max")
+            >>> call.run()
+            array([0, 1, 2])
+            >>> x += 10
+            >>> call.start().result()
+            array([10, 11, 12])
+        """
+    def broadcast_object(self, obj: Any = None, root: int = 0, *, timeout: float | None = None) -> Any:
+        """Sends a Python object from one rank to all ranks.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            obj: At the root, any object that can be pickled. Other ranks need not pass one.
+            root: The rank that sends.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            `obj` itself at the root, a copy on other ranks.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.broadcast_object({"lr": 0.1} if comm.rank == 0 else None))
+            [{'lr': 0.1}, {'lr': 0.1}]
+        """
+    def allgather_object(self, obj: Any, *, timeout: float | None = None) -> list[Any]:
+        """Collects one Python object of each rank. Every rank gets all of them.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            obj: Any object that can be pickled. Ranks may pass objects of different types and sizes.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list of copies, by rank.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(3) as cluster:
+            ...     cluster.run(lambda comm: comm.allgather_object("x" * comm.rank))[0]
+            ['', 'x', 'xx']
+        """
+    def gather_object(self, obj: Any, root: int = 0, *, timeout: float | None = None) -> list[Any] | None:
+        """Collects one Python object of each rank at one rank.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            obj: Any object that can be pickled. Ranks may pass objects of different types and sizes.
+            root: The rank that gets the objects.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            At the root a list of copies, by rank; None on other ranks.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.gather_object((comm.rank, "done")))
+            [[(0, 'done'), (1, 'done')], None]
+        """
+    def scatter_object(
+        self, objects: Sequence[Any] | None = None, root: int = 0, *, timeout: float | None = None
+    ) -> Any:
+        """Sends each rank one Python object of a list that one rank has.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            objects: At the root, one object for each rank. Other ranks need not pass a list.
+            root: The rank that sends.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A copy of object `rank` of the root's list.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.scatter_object(["a", {"b": 1}] if comm.rank == 0 else None))
+            ['a', {'b': 1}]
+        """
+    def alltoall_object(self, objects: Sequence[Any], *, timeout: float | None = None) -> list[Any]:
+        """Sends a Python object from every rank to every rank.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            objects: One object for each rank.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list of copies; entry `r` came from rank `r`.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.alltoall_object([f"{comm.rank} to {to}" for to in range(2)]))
+            [['0 to 0', '1 to 0'], ['0 to 1', '1 to 1']]
+        """
+    def send_object(self, obj: Any, peer: int, tag: int = 0, *, timeout: float | None = None) -> None:
+        """Sends a Python object to one rank, which receives it with `recv_object`.
+
+        The object is pickled and sent as two messages. The call completes as `send` does.
+
+        Args:
+            obj: Any object that can be pickled.
+            peer: The rank that receives; not this one.
+            tag: From 0 to 2**28 - 1; a `recv_object` takes objects of its own tag only. Do not use it for
+                arrays at the same time.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> a.send_object({"step": 7}, peer=1)
+            >>> b.recv_object(peer=0)
+            {'step': 7}
+        """
+    def recv_object(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Any:
+        """Receives a Python object that another rank has sent with `send_object`.
+
+        Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            peer: The rank that sends. None: any rank; the first object with this tag is received.
+            tag: From 0 to 2**28 - 1, as the sender passed it.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A copy of the object.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> b.send_object(["any", "object"], peer=0, tag=3)
+            >>> a.recv_object(tag=3)
+            ['any', 'object']
+        """
+    def allreduce_coalesced(
+        self,
+        arrays: Sequence[NDArray[Any] | _Plain],
+        out: Sequence[NDArray[Any]] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+    ) -> list[NDArray[Any]]:
+        """Reduces several arrays over all ranks in one call. Every rank gets all results.
+
+        The arrays are packed side by side into memory that other ranks read, so that many short arrays take
+        little longer than one. Arrays of each dtype make one allreduce.
+
+        Args:
+            arrays: This rank's contributions: arrays, or numbers and lists as for `allreduce`. Their number,
+                order, shapes and dtypes are the same on all ranks.
+            out: An array for each result, of the shape and dtype of its input; it may be strided. `arrays`
+                itself: in place. None: new arrays.
+            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
+                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
+                bitwise operations for integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list: the arrays of `out`, or new arrays that share memory.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.allreduce_coalesced([np.ones(2), [1, 2, 3]]))[0]
+            [array([2., 2.]), array([2, 4, 6])]
+        """
+    def broadcast_coalesced(
+        self,
+        arrays: Sequence[NDArray[Any]],
+        root: int = 0,
+        *,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+    ) -> list[NDArray[Any]]:
+        """Copies several arrays of one rank to all ranks in one call, in place.
+
+        The arrays are packed side by side into memory that other ranks read, so that many short arrays take
+        little longer than one. Arrays of each dtype make one broadcast.
+
+        Args:
+            arrays: At the root, what is sent; elsewhere they are overwritten. They may be strided. Their
+                number, order, shapes and dtypes are the same on all ranks.
+            root: The rank that sends.
+            algorithm: The name of the algorithm to run, such as "binomial"; the same on all ranks. None: the
+                one that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list of the arrays.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.broadcast_coalesced([np.full(2, comm.rank), np.ones(1)], root=1))[0]
+            [array([1, 1]), array([1.])]
         """
     def trace(self) -> Trace:
         """Records what all ranks do while a `with` block runs.

@@ -195,6 +195,21 @@ impl Communicator {
         self.pool.as_ref().is_some_and(|pool| pool.offset_of(memory.region()).is_some())
     }
 
+    /// Whether near ranks can read the input and the output of a call.
+    fn readable(&self, request: &Request) -> (bool, bool) {
+        match request.key.operation {
+            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
+            _ => (false, false),
+        }
+    }
+
+    /// Prepares a call, for [`Request::prepared_as`]. Sends nothing.
+    pub fn prepare(&self, mut request: Request) -> Result<Arc<Prepared>> {
+        self.driver.get()?;
+        request.key.readable = self.readable(&request);
+        self.state.lock().planner.prepare(&request).cloned()
+    }
+
     /// Starts a call. An error leaves the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
         let (completion, output) = self.begin(request, false)?;
@@ -219,13 +234,15 @@ impl Communicator {
         let driver = self.driver.get()?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let operation = request.key.operation;
-        request.key.readable = match operation {
-            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
-            _ => (false, false),
-        };
+        if request.prepared.is_none() {
+            request.key.readable = self.readable(&request);
+        }
         let mut state = self.state.lock();
         let State { planner, calls } = &mut *state;
-        let prepared = planner.prepare(&request)?;
+        let prepared = match &request.prepared {
+            Some(prepared) if prepared.lengths == request.lengths() => prepared,
+            _ => planner.prepare(&request)?,
+        };
         let ports = match operation {
             Operation::ReceiveAny { .. } => {
                 let topology = &self.choices.topology;
