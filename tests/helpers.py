@@ -60,8 +60,12 @@ SUPPORTED = {
 }
 PAIRS = [(dtype, op) for dtype in DTYPES for op in SUPPORTED if dtype in SUPPORTED[op]]
 
-COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"]
-REDUCTIONS = {"allreduce", "reduce_scatter", "reduce"}
+COLLECTIVES = [
+    "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall",
+    "scan", "exscan",
+]  # fmt: skip
+SCANS = {"scan", "exscan"}
+REDUCTIONS = {"allreduce", "reduce_scatter", "reduce"} | SCANS
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 
 
@@ -164,6 +168,8 @@ def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterat
     """All dtypes and operations, each with one of the sizes, roots and placements in turn."""
     sizes = sizes or [0, 1, 2, 3, 7, ranks - 1, ranks, ranks + 1, 1000, 65537]
     pairs = PAIRS if collective in REDUCTIONS else [(dtype, "sum") for dtype in DTYPES]
+    if collective in SCANS:
+        pairs = [(dtype, op) for dtype, op in pairs if op != "avg"]
     placements = ["new", "out", "in place"]
     total = max(len(pairs), len(sizes) * len(placements), ranks)
     for index in range(total):
@@ -216,6 +222,9 @@ def _expectation(size: int, rank: int, case: Case) -> tuple[list[np.ndarray], np
             if case.collective == "reduce_scatter":
                 result, tolerance = block(result, rank), block(tolerance, rank)
             return inputs, None if case.collective == "reduce" and rank != root else result, tolerance
+        case "scan" | "exscan":
+            before = inputs[: rank + (case.collective == "scan")]
+            return inputs, *(reduced(case.op, before) if before else (None, 0.0))
         case "allgather" | "gather":
             return inputs, None if case.collective == "gather" and rank != root else np.concatenate(inputs), 0.0
         case "broadcast":

@@ -108,6 +108,7 @@ REFUSED = {
         "int",
     ),
     "coalesced lists in place": (lambda c: c.broadcast_coalesced([[1.0]]), TypeError, r"arrays\[0\] must be"),
+    "avg of a scan": (lambda c: c.scan(FLOATS, op="avg"), ValueError, "scan takes no avg"),
     "a negative colour": (lambda c: c.split(-1), ValueError, "color is -1"),
     "a colour that is no number": (lambda c: c.split("red"), TypeError, "color"),
     "strided out": (lambda c: c.allreduce(np.ones(2), np.ones(4)[::2]), ValueError, "contiguous"),

@@ -17,6 +17,8 @@ def blocking(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(comm.reduce(array), Floats | None)
     assert_type(comm.gather(array), Floats | None)
     assert_type(comm.scatter(None, array), Floats)
+    assert_type(comm.scan(array), Floats)
+    assert_type(comm.exscan(array), Floats | None)
     assert_type(comm.gather_v(array, [1, 2]), Floats | None)
     assert_type(comm.scatter_v(None, [1, 2], array), Floats)
     assert_type(comm.recv(array), Floats)

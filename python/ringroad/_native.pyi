@@ -18,7 +18,16 @@ _Plain: TypeAlias = complex | np.generic | Sequence[Any]
 _Result_co = TypeVar("_Result_co", covariant=True, default=Any)
 
 CollectiveName: TypeAlias = Literal[
-    "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"
+    "allreduce",
+    "reduce_scatter",
+    "allgather",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "alltoall",
+    "scan",
+    "exscan",
 ]
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
 
@@ -2837,6 +2846,168 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
+    def scan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Reduces an array over the ranks up to this one, element by element (an inclusive prefix sum).
+
+        By the same algorithm, floats are added in the same order in every run.
+
+        Args:
+            send: This rank's contribution; the same shape and dtype on all ranks.
+            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+                new array.
+            op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
+                "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
+                integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The reduction of the arrays of ranks 0 to `rank`. With `async_op=True` a `Work` whose `result()`
+            returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.scan(np.array([1, 2]), async_op=True)
+            >>> b.scan(np.array([10, 20]))
+            array([11, 22])
+            >>> work.result()
+            array([1, 2])
+        """
+    @overload
+    def scan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def scan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
+    def exscan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar] | None:
+        """Reduces an array over the ranks before this one, element by element (an exclusive prefix sum).
+
+        By the same algorithm, floats are added in the same order in every run.
+
+        Args:
+            send: This rank's contribution; the same shape and dtype on all ranks.
+            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+                new array. Rank 0 needs none, and its `out` stays as it is.
+            op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
+                "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
+                integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The reduction of the arrays of ranks 0 to `rank - 1`; None on rank 0. With `async_op=True` a `Work`
+            whose `result()` returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            Where each rank's rows begin in a common file:
+
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.exscan(300, async_op=True)
+            >>> b.exscan(200)
+            array(300)
+            >>> work.result() is None
+            True
+        """
+    @overload
+    def exscan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar] | None]: ...
+    @overload
+    def exscan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: str | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
     @overload
     def send(
         self,

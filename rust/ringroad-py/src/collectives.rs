@@ -670,6 +670,90 @@ impl PyCommunicator {
         self.collective(py, Collective::Alltoall, Some(send), out, None, PLAIN, how)
     }
 
+    /// Reduces an array over the ranks up to this one, element by element (an inclusive prefix sum).
+    ///
+    /// By the same algorithm, floats are added in the same order in every run.
+    ///
+    /// Args:
+    ///     send: This rank's contribution; the same shape and dtype on all ranks.
+    ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+    ///         new array.
+    #[doc = prefix_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The reduction of the arrays of ranks 0 to `rank`. With `async_op=True` a `Work` whose `result()`
+    ///     returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.scan(np.array([1, 2]), async_op=True)
+    ///     >>> b.scan(np.array([10, 20]))
+    ///     array([11, 22])
+    ///     >>> work.result()
+    ///     array([1, 2])
+    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<&str>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How { algorithm, timeout, async_op };
+        self.collective(py, Collective::Scan, Some(send), out, None, reduction(op, factor)?, how)
+    }
+
+    /// Reduces an array over the ranks before this one, element by element (an exclusive prefix sum).
+    ///
+    /// By the same algorithm, floats are added in the same order in every run.
+    ///
+    /// Args:
+    ///     send: This rank's contribution; the same shape and dtype on all ranks.
+    ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+    ///         new array. Rank 0 needs none, and its `out` stays as it is.
+    #[doc = prefix_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The reduction of the arrays of ranks 0 to `rank - 1`; None on rank 0. With `async_op=True` a `Work`
+    ///     whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     Where each rank's rows begin in a common file:
+    ///
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.exscan(300, async_op=True)
+    ///     >>> b.exscan(200)
+    ///     array(300)
+    ///     >>> work.result() is None
+    ///     True
+    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn exscan(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<&str>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How { algorithm, timeout, async_op };
+        self.collective(py, Collective::Exscan, Some(send), out, None, reduction(op, factor)?, how)
+    }
+
     /// Sends an array to one rank, which receives it with `recv`.
     ///
     /// The call completes when the array may be used again. A message of 2 MiB or more is not sent before

@@ -14,6 +14,17 @@ macro_rules! reduction_arguments {
     };
 }
 
+/// The arguments of scans.
+macro_rules! prefix_arguments {
+    () => {
+        r#"    op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
+        "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
+        integers and bool only.
+    factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+        operation takes it. Ranks may pass different factors."#
+    };
+}
+
 /// The arguments of all collectives.
 macro_rules! collective_arguments {
     () => {

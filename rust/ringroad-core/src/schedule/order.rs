@@ -5,8 +5,10 @@
 //! position of the element, nor on how the vector is cut into messages.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::{Action, Schedule};
+use crate::collective::Collective;
 use crate::units::{ChunkId, Rank, Slot};
 
 /// The most places (chunks in slots of ranks) or messages of a schedule whose expression is determined.
@@ -30,8 +32,9 @@ impl Expressions {
         Expressions { ranks, sums: HashMap::new() }
     }
 
-    /// The expression of every result of `schedule`. `None` where results have different expressions, where `schedule`
-    /// has another number of ranks, and where the answer would take too long.
+    /// The expression of every result of `schedule`; of a scan, one that stands for those of all ranks. `None` where
+    /// the results of elements have different expressions, where `schedule` has another number of ranks, and where the
+    /// answer would take too long.
     ///
     /// The schedule must be verified.
     pub fn of(&mut self, schedule: &Schedule) -> Option<Expression> {
@@ -79,12 +82,24 @@ impl Expressions {
             }
         }
         let collective = schedule.collective;
-        let results = (0..schedule.ranks).flat_map(|rank| (0..chunks).map(move |chunk| (rank, chunk)));
-        let mut results = results
-            .filter(|(rank, chunk)| collective.output_block(schedule.ranks, chunks, *rank, *chunk).is_some())
-            .map(|(rank, chunk)| held[place(rank, 0, chunk)]);
-        let first = results.next()?;
-        results.all(|other| other == first).then_some(Expression(first))
+        let results = |ranks: Range<Rank>| {
+            let all = ranks.flat_map(|rank| (0..chunks).map(move |chunk| (rank, chunk)));
+            let mut all = all
+                .filter(|(rank, chunk)| {
+                    collective.output_block(schedule.ranks, chunks, *rank, *chunk).is_some()
+                })
+                .map(|(rank, chunk)| held[place(rank, 0, chunk)]);
+            let first = all.next()?;
+            all.all(|other| other == first).then_some(first)
+        };
+        if !collective.is_prefix() {
+            return results(0..schedule.ranks).map(Expression);
+        }
+        // Every rank's expression has other contributors, so that their sum in this order tells all of them.
+        let first = usize::from(collective == Collective::Exscan);
+        let own =
+            (first..schedule.ranks).map(|rank| results(rank..rank + 1)).collect::<Option<Vec<u32>>>()?;
+        own.into_iter().reduce(|all, own| self.sum(all, own)).map(Expression)
     }
 
     fn combine(&mut self, held: &mut u32, action: Action, value: u32) {
