@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::call::Prepared;
+use ringroad_runtime::Request;
 
 use crate::array::Array;
 use crate::calls::{reduction, root, How};
@@ -52,7 +53,7 @@ impl PyPreparedCall {
         }
         *last = None;
         let result = self.call.result.as_ref().map(|result| result.clone_ref(py));
-        let request = self.call.request().prepared_as(self.prepared.clone());
+        let request = Request { prepared: Some(self.prepared.clone()), ..self.call.request() };
         let how = How { algorithm: None, timeout: self.timeout, async_op };
         if !async_op {
             drop(last);

@@ -25,8 +25,9 @@ pub struct Request {
     pub output: Memory,
     /// The timeout, if it differs from the communicator's.
     pub timeout: Option<Duration>,
-    /// The call as [`Communicator::prepare`](crate::Communicator::prepare) has prepared it, if it has.
-    pub(crate) prepared: Option<Arc<Prepared>>,
+    /// The call as [`Communicator::prepare`](crate::Communicator::prepare) has prepared it for this key and memory;
+    /// `None` if it is prepared when it starts.
+    pub prepared: Option<Arc<Prepared>>,
 }
 
 impl Request {
@@ -73,12 +74,6 @@ impl Request {
     /// The same with blocks of these numbers of elements.
     pub fn in_blocks(mut self, counts: impl Into<Arc<[usize]>>) -> Request {
         self.key.counts = Some(counts.into());
-        self
-    }
-
-    /// The same, as the communicator has prepared it for a request with this key and on this memory.
-    pub fn prepared_as(mut self, prepared: Arc<Prepared>) -> Request {
-        self.prepared = Some(prepared);
         self
     }
 

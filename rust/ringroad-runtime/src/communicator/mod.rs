@@ -203,7 +203,7 @@ impl Communicator {
         }
     }
 
-    /// Prepares a call, for [`Request::prepared_as`]. Sends nothing.
+    /// Prepares a call, for [`Request::prepared`]. Sends nothing.
     pub fn prepare(&self, mut request: Request) -> Result<Arc<Prepared>> {
         self.driver.get()?;
         request.key.readable = self.readable(&request);
