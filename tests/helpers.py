@@ -43,15 +43,16 @@ TRANSPORTS = {
 """Shared memory, UCX over shared memory, and UCX over tcp."""
 
 INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
+UNSIGNED = ["uint16", "uint32", "uint64"]  # whose sums and bitwise operations are those of signed integers
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 COMPLEX = ["complex64", "complex128"]
-DTYPES = [*FLOATS, *INTEGERS, "bool", *COMPLEX]
+DTYPES = [*FLOATS, *INTEGERS, *UNSIGNED, "bool", *COMPLEX]
 
 SUPPORTED = {
     "sum": DTYPES,
-    "product": DTYPES,
-    "min": [*FLOATS, *INTEGERS, "bool"],
-    "max": [*FLOATS, *INTEGERS, "bool"],
+    "product": [*FLOATS, *INTEGERS, "bool", *COMPLEX],
+    "min": [*FLOATS, *INTEGERS, *UNSIGNED, "bool"],
+    "max": [*FLOATS, *INTEGERS, *UNSIGNED, "bool"],
     "avg": [*FLOATS, *COMPLEX],
     "premul_sum": [*FLOATS, *COMPLEX],
     "band": [*INTEGERS, "bool"],
@@ -60,8 +61,12 @@ SUPPORTED = {
 }
 PAIRS = [(dtype, op) for dtype in DTYPES for op in SUPPORTED if dtype in SUPPORTED[op]]
 
-COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"]
-REDUCTIONS = {"allreduce", "reduce_scatter", "reduce"}
+COLLECTIVES = [
+    "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall",
+    "scan", "exscan",
+]  # fmt: skip
+SCANS = {"scan", "exscan"}
+REDUCTIONS = {"allreduce", "reduce_scatter", "reduce"} | SCANS
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 
 
@@ -164,6 +169,8 @@ def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterat
     """All dtypes and operations, each with one of the sizes, roots and placements in turn."""
     sizes = sizes or [0, 1, 2, 3, 7, ranks - 1, ranks, ranks + 1, 1000, 65537]
     pairs = PAIRS if collective in REDUCTIONS else [(dtype, "sum") for dtype in DTYPES]
+    if collective in SCANS:
+        pairs = [(dtype, op) for dtype, op in pairs if op != "avg"]
     placements = ["new", "out", "in place"]
     total = max(len(pairs), len(sizes) * len(placements), ranks)
     for index in range(total):
@@ -216,6 +223,9 @@ def _expectation(size: int, rank: int, case: Case) -> tuple[list[np.ndarray], np
             if case.collective == "reduce_scatter":
                 result, tolerance = block(result, rank), block(tolerance, rank)
             return inputs, None if case.collective == "reduce" and rank != root else result, tolerance
+        case "scan" | "exscan":
+            before = inputs[: rank + (case.collective == "scan")]
+            return inputs, *(reduced(case.op, before) if before else (None, 0.0))
         case "allgather" | "gather":
             return inputs, None if case.collective == "gather" and rank != root else np.concatenate(inputs), 0.0
         case "broadcast":
@@ -300,6 +310,28 @@ def check_uneven(comm: Any, counts: list[int]) -> None:
     assert np.array_equal(comm.allgather_v(both[own], counts, both), gathered)
     both = whole[rank].copy()
     assert np.array_equal(comm.reduce_scatter_v(both, counts, both[own]), summed[own])
+    for root in {0, size // 2, size - 1}:
+        names = [a.name for a in ringroad.algorithms(network)]
+        for algorithm in [None, *(name for name in names if ringroad.Algorithm(name).supports(network, "gather"))]:
+            out = np.full((total, 3), -1) if rank == root else None
+            result = comm.gather_v(whole[rank][own], counts, out, root, algorithm=algorithm)
+            assert result is out and (out is None or np.array_equal(out, gathered)), (algorithm, root, out)
+            send = whole[root] if rank == root else None
+            out = np.full((counts[rank], 3), -1)
+            assert comm.scatter_v(send, counts, out, root, algorithm=algorithm) is out
+            assert np.array_equal(out, whole[root][own]), (algorithm, root, out)
+        both = whole[rank].copy()
+        result = comm.gather_v(both[own], counts, both if rank == root else None, root)
+        assert np.array_equal(both, gathered if rank == root else whole[rank])
+        both = whole[root].copy() if rank == root else np.full((total, 3), -1)
+        result = comm.scatter_v(both if rank == root else None, counts, both[own], root)
+        assert np.array_equal(result, whole[root][own])
+        if rank == root:
+            assert np.array_equal(comm.gather_v(whole[rank][own], counts, root=root), gathered)
+            assert np.array_equal(comm.scatter_v(both, counts, root=root), whole[root][own])
+        else:
+            assert comm.gather_v(whole[rank][own], counts, root=root) is None
+            comm.scatter_v(None, counts, np.empty((counts[rank], 3), "int64"), root=root)
     work = comm.allgather_v(whole[rank][own], counts, async_op=True)
     work.wait()
     assert np.array_equal(work.result(), gathered)

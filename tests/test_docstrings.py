@@ -24,7 +24,9 @@ INTERNAL = {"bench", "commands", "emulation"}
 
 COLLECTIVES = [
     "allgather", "allgather_v", "allreduce", "alltoall", "alltoall_v", "broadcast",
-    "gather", "reduce", "reduce_scatter", "reduce_scatter_v", "scatter",
+    "gather", "gather_v", "reduce", "reduce_scatter", "reduce_scatter_v", "scatter", "scatter_v",
+    "scan", "exscan",
+    "allreduce_coalesced", "broadcast_coalesced",
 ]  # fmt: skip
 ERRORS = ["TypeError", "ValueError", "MismatchError", "TimeoutError", "PeerError", "AbortedError", "MemoryError"]
 IMPORTANT = [

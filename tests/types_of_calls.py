@@ -17,7 +17,24 @@ def blocking(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(comm.reduce(array), Floats | None)
     assert_type(comm.gather(array), Floats | None)
     assert_type(comm.scatter(None, array), Floats)
+    assert_type(comm.scan(array), Floats)
+    assert_type(comm.exscan(array), Floats | None)
+    assert_type(comm.gather_v(array, [1, 2]), Floats | None)
+    assert_type(comm.scatter_v(None, [1, 2], array), Floats)
     assert_type(comm.recv(array), Floats)
+
+
+def inputs(comm: ringroad.Communicator, array: Floats) -> None:
+    assert_type(comm.allreduce(array[::2]), Floats)
+    assert_type(comm.allreduce(3.0), NDArray[Any])
+    assert_type(comm.allreduce([[1, 2], [3, 4]]), NDArray[Any])
+    assert_type(comm.allgather([1.0], array), Floats)
+
+
+def communicators(comm: ringroad.Communicator, color: int | None) -> None:
+    assert_type(comm.split(0), ringroad.Communicator)
+    assert_type(comm.split(color), ringroad.Communicator | None)
+    assert_type(comm.dup(), ringroad.Communicator)
 
 
 def asynchronous(comm: ringroad.Communicator, array: Floats) -> None:

@@ -23,6 +23,7 @@ SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4
 REDUCTIONS = {
     ("float32", "float64", "float16", ml_dtypes.bfloat16): ["sum", "avg", "product", "min", "max"],
     ("int8", "uint8", "int16", "int32", "int64", "bool"): ["sum", "product", "min", "max", "band", "bor", "bxor"],
+    ("uint16", "uint32", "uint64"): ["sum", "min", "max"],
     ("complex64", "complex128"): ["sum", "avg", "product"],
 }
 

@@ -13,12 +13,27 @@ from typing_extensions import TypeVar
 from ringroad._costs import Candidate, Cost, Explanation
 from ringroad.tracing import Trace
 
-_Scalar = TypeVar("_Scalar", bound=np.generic)
+_Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
+_Plain: TypeAlias = complex | np.generic | Sequence[Any]
+"""Inputs that become arrays. The result's dtype is then not known to type checkers."""
 _Result_co = TypeVar("_Result_co", covariant=True, default=Any)
 
 CollectiveName: TypeAlias = Literal[
-    "allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"
+    "allreduce",
+    "reduce_scatter",
+    "allgather",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "alltoall",
+    "scan",
+    "exscan",
 ]
+Given: TypeAlias = Schedule | str | PathLike[str]
+"""A schedule of the user's own, or the path of its file."""
+By: TypeAlias = Schedule | str | PathLike[str] | None
+"""The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
 
 __version__: str
@@ -1121,7 +1136,9 @@ class CostModel:
             >>> cost.link_load, cost.bandwidth_deficiency
             (1.75, 1.75)
         """
-    def explain(self, collective: str, topology: Topology | str | int, bytes: int) -> list[Candidate]:
+    def explain(
+        self, collective: str, topology: Topology | str | int, bytes: int, *, schedules: Sequence[Given] = ...
+    ) -> list[Candidate]:
         """Returns the costs of all algorithms that perform a collective on a network.
 
         Args:
@@ -1142,7 +1159,14 @@ class CostModel:
             >>> rows[0].algorithm, rows[0].ratio
             ('bfb-ring', 1.0)
         """
-    def compare(self, collective: str, topology: Topology | str | int, sizes: Sequence[int]) -> list[list[Candidate]]:
+    def compare(
+        self,
+        collective: str,
+        topology: Topology | str | int,
+        sizes: Sequence[int],
+        *,
+        schedules: Sequence[Given] = ...,
+    ) -> list[list[Candidate]]:
         """Returns the costs of all algorithms for several sizes at once. `explain` says more.
 
         Args:
@@ -1159,7 +1183,13 @@ class CostModel:
             TopologyError: The topology is malformed.
         """
     def choice(
-        self, collective: str, topology: Topology | str | int, bytes: int, consistent: bool = True
+        self,
+        collective: str,
+        topology: Topology | str | int,
+        bytes: int,
+        consistent: bool = True,
+        *,
+        schedules: Sequence[Given] = ...,
     ) -> Explanation:
         """Returns which algorithm this model alone chooses, and why.
 
@@ -1183,7 +1213,12 @@ class CostModel:
             ('bfb-ring', 'nested:1')
         """
     def switch_points(
-        self, collective: str, topology: Topology | str | int, consistent: bool = True
+        self,
+        collective: str,
+        topology: Topology | str | int,
+        consistent: bool = True,
+        *,
+        schedules: Sequence[Given] = ...,
     ) -> list[tuple[int, str]]:
         """Returns the algorithm that this model chooses for every range of sizes.
 
@@ -1576,12 +1611,66 @@ class Work(Generic[_Result_co]):
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
 @final
+class PreparedCall:
+    """A collective on certain arrays that is prepared once and started often: what `Communicator.prepare`
+    returns.
+
+    Every start reads the arrays' values of that moment and writes the same output. All ranks start it
+    together, or make the same call in the usual way.
+
+    Example:
+        >>> a, b = ringroad.Communicator.in_process(2)
+        >>> x, y = np.zeros(2), np.zeros(2)
+        >>> calls = a.prepare("allreduce", x, x), b.prepare("allreduce", y, y)
+        >>> for step in range(3):
+        ...     x.fill(step)
+        ...     y.fill(10 * step)
+        ...     works = [call.start() for call in calls]
+        ...     results = [work.result() for work in works]
+        >>> x
+        array([22., 22.])
+    """
+
+    def start(self) -> Work[NDArray[Any] | None]:
+        """Starts the call.
+
+        Returns:
+            A `Work`, as a call with `async_op=True` returns it.
+
+        Raises:
+            ValueError: The last start has not ended.
+            AbortedError: The communicator failed, was aborted or was closed.
+        """
+    def run(self) -> NDArray[Any] | None:
+        """Makes the call and waits for its end.
+
+        Returns:
+            The output; None on ranks that have none.
+
+        Raises:
+            ValueError: A start has not ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+        """
+    @property
+    def algorithm(self) -> str:
+        """The name of the algorithm that the call runs."""
+
+@final
 class Communicator:
     """A group of `size` processes that call collectives together, all of them in the same order.
 
-    Arrays are C-contiguous NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8,
-    int16, int32, int64, uint8, bool, complex64 or complex128. Blocks of arrays lie along the first
-    axis. Use a communicator in a `with` block, or `close` it.
+    Arrays are NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8 to int64, uint8 to
+    uint64, bool, complex64 or complex128. Blocks of arrays lie along the first axis. An input may also be
+    a number, a list, or whatever else `numpy.asarray` takes; if it is not C-contiguous, a copy is sent.
+    Results are always arrays, of no dimension where the input was a number. An array that is written to,
+    as `out` or in place, is C-contiguous.
+
+    Use a communicator in a `with` block, or `close` it.
 
     A call that is refused (TypeError, ValueError, ScheduleError) sends nothing and changes nothing.
     After MismatchError, TimeoutError, PeerError and AbortedError the communicator cannot be used any
@@ -1743,12 +1832,12 @@ class Communicator:
     @overload
     def allreduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -1776,10 +1865,10 @@ class Communicator:
             `out`, or the new array. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -1801,36 +1890,36 @@ class Communicator:
     @overload
     def allreduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def allreduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def reduce_scatter(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -1855,10 +1944,10 @@ class Communicator:
             Block `rank` of the reduced array. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -1878,37 +1967,37 @@ class Communicator:
     @overload
     def reduce_scatter(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def reduce_scatter(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def reduce_scatter_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -1937,10 +2026,10 @@ class Communicator:
             it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -1960,36 +2049,36 @@ class Communicator:
     @overload
     def reduce_scatter_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def reduce_scatter_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def allgather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -2010,10 +2099,10 @@ class Communicator:
             `size` elements. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2033,31 +2122,31 @@ class Communicator:
     @overload
     def allgather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def allgather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def allgather_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -2080,10 +2169,10 @@ class Communicator:
             `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2103,32 +2192,32 @@ class Communicator:
     @overload
     def allgather_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def allgather_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def alltoall(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -2150,10 +2239,10 @@ class Communicator:
             whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2173,31 +2262,31 @@ class Communicator:
     @overload
     def alltoall(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def alltoall(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def alltoall_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -2220,10 +2309,10 @@ class Communicator:
             `result()` returns them.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2244,22 +2333,22 @@ class Communicator:
     @overload
     def alltoall_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def alltoall_v(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
@@ -2269,7 +2358,7 @@ class Communicator:
         array: NDArray[_Scalar],
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -2289,10 +2378,10 @@ class Communicator:
             `array`. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2315,7 +2404,7 @@ class Communicator:
         array: NDArray[_Scalar],
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
@@ -2325,20 +2414,20 @@ class Communicator:
         array: NDArray[_Scalar],
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def reduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar] | None:
@@ -2365,10 +2454,10 @@ class Communicator:
             `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2388,37 +2477,37 @@ class Communicator:
     @overload
     def reduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar] | None]: ...
     @overload
     def reduce(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
         op: Op = "sum",
         factor: float | None = None,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
     @overload
     def gather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar] | None:
@@ -2441,10 +2530,10 @@ class Communicator:
             `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2464,33 +2553,33 @@ class Communicator:
     @overload
     def gather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar] | None]: ...
     @overload
     def gather(
         self,
-        send: NDArray[_Scalar],
+        send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
     @overload
     def scatter(
         self,
-        send: NDArray[_Scalar] | None,
+        send: NDArray[_Scalar] | _Plain | None,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
@@ -2513,10 +2602,10 @@ class Communicator:
             This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
@@ -2536,29 +2625,344 @@ class Communicator:
     @overload
     def scatter(
         self,
-        send: NDArray[_Scalar] | None,
+        send: NDArray[_Scalar] | _Plain | None,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
     def scatter(
         self,
-        send: NDArray[_Scalar] | None,
+        send: NDArray[_Scalar] | _Plain | None,
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        algorithm: str | None = None,
+        algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
+    def gather_v(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar] | None:
+        """Concatenates the arrays of all ranks, which may differ in length. One rank gets the result.
+
+        Args:
+            send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
+            counts: The number of rows (entries of the first axis) that each rank sends; the same on all
+                ranks.
+            out: At the root, an array for the result, of `sum(counts)` rows and the dtype of `send`. `send`
+                may be this rank's block of it: in place. None: a new array. Other ranks need none.
+            root: The rank that gets the result.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
+            `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = b.gather_v(np.array([10]), [3, 1], async_op=True)
+            >>> a.gather_v(np.array([1, 2, 3]), [3, 1])
+            array([ 1,  2,  3, 10])
+            >>> work.wait()
+            True
+        """
+    @overload
+    def gather_v(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar] | None]: ...
+    @overload
+    def gather_v(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    @overload
+    def scatter_v(
+        self,
+        send: NDArray[_Scalar] | _Plain | None,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Sends each rank one block of an array that one rank has. Blocks may differ in length.
+
+        Args:
+            send: At the root, the blocks of all ranks along the first axis: `sum(counts)` rows. Other ranks
+                pass None.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all
+                ranks.
+            out: An array for this rank's block, of `counts[rank]` rows. This rank's block of `send` itself:
+                in place. The root may pass None for a new array; other ranks must pass an array, since only
+                the root knows the dtype and the other axes.
+            root: The rank that sends.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.scatter_v(np.array([1, 2, 3, 4]), [3, 1], async_op=True)
+            >>> b.scatter_v(None, [3, 1], np.zeros(1, int))
+            array([4])
+            >>> work.result()
+            array([1, 2, 3])
+        """
+    @overload
+    def scatter_v(
+        self,
+        send: NDArray[_Scalar] | _Plain | None,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def scatter_v(
+        self,
+        send: NDArray[_Scalar] | _Plain | None,
+        counts: Sequence[int],
+        out: NDArray[_Scalar] | None = None,
+        root: int = 0,
+        *,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
+    def scan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar]:
+        """Reduces an array over the ranks up to this one, element by element (an inclusive prefix sum).
+
+        By the same algorithm, floats are added in the same order in every run.
+
+        Args:
+            send: This rank's contribution; the same shape and dtype on all ranks.
+            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+                new array.
+            op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
+                "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
+                integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The reduction of the arrays of ranks 0 to `rank`. With `async_op=True` a `Work` whose `result()`
+            returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.scan(np.array([1, 2]), async_op=True)
+            >>> b.scan(np.array([10, 20]))
+            array([11, 22])
+            >>> work.result()
+            array([1, 2])
+        """
+    @overload
+    def scan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def scan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
+    def exscan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[_Scalar] | None:
+        """Reduces an array over the ranks before this one, element by element (an exclusive prefix sum).
+
+        By the same algorithm, floats are added in the same order in every run.
+
+        Args:
+            send: This rank's contribution; the same shape and dtype on all ranks.
+            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+                new array. Rank 0 needs none, and its `out` stays as it is.
+            op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
+                "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
+                integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
+                any array of the call, and do not read its result.
+
+        Returns:
+            The reduction of the arrays of ranks 0 to `rank - 1`; None on rank 0. With `async_op=True` a `Work`
+            whose `result()` returns it.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            Where each rank's rows begin in a common file:
+
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> work = a.exscan(300, async_op=True)
+            >>> b.exscan(200)
+            array(300)
+            >>> work.result() is None
+            True
+        """
+    @overload
+    def exscan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar] | None]: ...
+    @overload
+    def exscan(
+        self,
+        send: NDArray[_Scalar] | _Plain,
+        out: NDArray[_Scalar] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    @overload
     def send(
         self,
-        array: NDArray[Any],
+        array: NDArray[Any] | _Plain,
         peer: int,
         tag: int = 0,
         *,
@@ -2582,10 +2986,10 @@ class Communicator:
             None. With `async_op=True` a `Work`.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
             PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
@@ -2602,7 +3006,7 @@ class Communicator:
     @overload
     def send(
         self,
-        array: NDArray[Any],
+        array: NDArray[Any] | _Plain,
         peer: int,
         tag: int = 0,
         *,
@@ -2612,7 +3016,7 @@ class Communicator:
     @overload
     def send(
         self,
-        array: NDArray[Any],
+        array: NDArray[Any] | _Plain,
         peer: int,
         tag: int = 0,
         *,
@@ -2644,10 +3048,10 @@ class Communicator:
             sent.
 
         Raises:
-            TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-                sent.
-            ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-                Nothing was sent; correct the argument and call again.
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
             PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
@@ -2990,6 +3394,444 @@ class Communicator:
             >>> alone.lost()
             []
         """
+    @overload
+    def split(
+        self,
+        color: int,
+        key: int = 0,
+        *,
+        topology: str | Topology | None = None,
+        timeout: float | None = None,
+    ) -> Communicator:
+        """Divides the ranks among new communicators: those that pass the same colour form one.
+
+        It is collective: all ranks call it. The new communicators have connections of their own. They go on
+        when this one is closed or fails, and this one when they do; a rank that dies is lost to all that it
+        belongs to.
+
+        Args:
+            color: A whole number from 0 on. None: this rank joins no new communicator.
+            key: Ranks are numbered by their keys, equal keys by their ranks here.
+            topology: The network of the new communicator, as for `Communicator`; its rank 0's value counts.
+                None: what is detected, or this communicator's if all ranks stay together in the same order.
+            timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+
+        Returns:
+            The new communicator, with this one's settings and `timeout`. Its name is this one's name, the
+            number of the split, and the colour: `world.0.1`. None without a colour.
+
+        Raises:
+            ValueError: `color` is negative.
+            TopologyError: `topology` is malformed, or has another number of ranks.
+            ScheduleError: None of the algorithms of this communicator's `algorithm` can run there.
+            TimeoutError: Ranks did not come in time. The message names them.
+            PeerError: A rank died or gave up meanwhile. The message names it.
+            MismatchError: Other ranks called something else.
+            AbortedError: This communicator has failed.
+            TransportError: A rank cannot listen on a port, or the network failed.
+
+        Example:
+            >>> from concurrent.futures import ThreadPoolExecutor
+            >>> comms = ringroad.Communicator.in_process(4)
+            >>> def sum_of_half(comm):
+            ...     with comm.split(comm.rank // 2) as half:
+            ...         return int(half.allreduce(np.array(comm.rank)))
+            >>> with ThreadPoolExecutor(4) as pool:
+            ...     list(pool.map(sum_of_half, comms))
+            [1, 1, 5, 5]
+        """
+    @overload
+    def split(
+        self,
+        color: None,
+        key: int = 0,
+        *,
+        topology: str | Topology | None = None,
+        timeout: float | None = None,
+    ) -> None: ...
+    @overload
+    def split(
+        self,
+        color: int | None,
+        key: int = 0,
+        *,
+        topology: str | Topology | None = None,
+        timeout: float | None = None,
+    ) -> Communicator | None: ...
+    def dup(self, *, timeout: float | None = None) -> Communicator:
+        """Makes another communicator of the same ranks, on the same network.
+
+        It is collective: all ranks call it. Use it where a library must not disturb the order of its
+        caller's calls. It is a `split` in which all ranks pass the same colour.
+
+        Args:
+            timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+
+        Returns:
+            The new communicator.
+
+        Raises:
+            TimeoutError: Ranks did not come in time. The message names them.
+            PeerError: A rank died or gave up meanwhile. The message names it.
+            MismatchError: Other ranks called something else.
+            AbortedError: This communicator has failed.
+            TransportError: A rank cannot listen on a port, or the network failed.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> other = alone.dup()
+            >>> alone.close()
+            >>> other.allreduce(np.array([1, 2]))
+            array([1, 2])
+        """
+    def prepare(
+        self,
+        collective: CollectiveName,
+        send: NDArray[Any] | None = None,
+        out: NDArray[Any] | None = None,
+        *,
+        counts: Sequence[int] | ArrayLike | None = None,
+        root: int = 0,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+    ) -> PreparedCall:
+        """Prepares a collective on certain arrays, to start it often.
+
+        Arguments are checked, the algorithm is chosen and its schedule made now, so that the first start takes
+        no longer than the others. It sends nothing: other ranks need not prepare their calls.
+
+        Args:
+            collective: Its name, such as "allreduce" or "alltoall".
+            send: The input, as for the collective's method; for a broadcast, the array. It must be a
+                C-contiguous array, since every start reads it. Ranks without an input pass None.
+            out: The output, as for the collective's method. None: a new array, which every start overwrites.
+            counts: The numbers of rows, as for the method of this name with `_v`. None: equal blocks.
+            root: The root of a broadcast, reduce, gather or scatter.
+            op: The reduction of an allreduce, reduce-scatter or reduce.
+            factor: This rank's factor in a "premul_sum".
+            algorithm: The name of the algorithm to run; the same on all ranks. None: the one that
+                `algorithm_for` names.
+            timeout: Seconds after which a start fails. None: the communicator's `timeout`.
+
+        Returns:
+            The prepared call. It keeps the arrays and the communicator alive.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network.
+            AbortedError: This process was forked from the one that made the communicator.
+
+        Example:
+            >>> (alone,) = ringroad.Communicator.in_process(1)
+            >>> x = np.arange(3)
+            >>> call = alone.prepare("allreduce", x, op="max")
+            >>> call.run()
+            array([0, 1, 2])
+            >>> x += 10
+            >>> call.start().result()
+            array([10, 11, 12])
+        """
+    def broadcast_object(self, obj: Any = None, root: int = 0, *, timeout: float | None = None) -> Any:
+        """Sends a Python object from one rank to all ranks.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            obj: At the root, any object that can be pickled. Other ranks need not pass one.
+            root: The rank that sends.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            `obj` itself at the root, a copy on other ranks.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.broadcast_object({"lr": 0.1} if comm.rank == 0 else None))
+            [{'lr': 0.1}, {'lr': 0.1}]
+        """
+    def allgather_object(self, obj: Any, *, timeout: float | None = None) -> list[Any]:
+        """Collects one Python object of each rank. Every rank gets all of them.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            obj: Any object that can be pickled. Ranks may pass objects of different types and sizes.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list of copies, by rank.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(3) as cluster:
+            ...     cluster.run(lambda comm: comm.allgather_object("x" * comm.rank))[0]
+            ['', 'x', 'xx']
+        """
+    def gather_object(self, obj: Any, root: int = 0, *, timeout: float | None = None) -> list[Any] | None:
+        """Collects one Python object of each rank at one rank.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            obj: Any object that can be pickled. Ranks may pass objects of different types and sizes.
+            root: The rank that gets the objects.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            At the root a list of copies, by rank; None on other ranks.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.gather_object((comm.rank, "done")))
+            [[(0, 'done'), (1, 'done')], None]
+        """
+    def scatter_object(
+        self, objects: Sequence[Any] | None = None, root: int = 0, *, timeout: float | None = None
+    ) -> Any:
+        """Sends each rank one Python object of a list that one rank has.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            objects: At the root, one object for each rank. Other ranks need not pass a list.
+            root: The rank that sends.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A copy of object `rank` of the root's list.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.scatter_object(["a", {"b": 1}] if comm.rank == 0 else None))
+            ['a', {'b': 1}]
+        """
+    def alltoall_object(self, objects: Sequence[Any], *, timeout: float | None = None) -> list[Any]:
+        """Sends a Python object from every rank to every rank.
+
+        Objects are pickled. Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            objects: One object for each rank.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list of copies; entry `r` came from rank `r`.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.alltoall_object([f"{comm.rank} to {to}" for to in range(2)]))
+            [['0 to 0', '1 to 0'], ['0 to 1', '1 to 1']]
+        """
+    def send_object(self, obj: Any, peer: int, tag: int = 0, *, timeout: float | None = None) -> None:
+        """Sends a Python object to one rank, which receives it with `recv_object`.
+
+        The object is pickled and sent as two messages. The call completes as `send` does.
+
+        Args:
+            obj: Any object that can be pickled.
+            peer: The rank that receives; not this one.
+            tag: From 0 to 2**28 - 1; a `recv_object` takes objects of its own tag only. Do not use it for
+                arrays at the same time.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> a.send_object({"step": 7}, peer=1)
+            >>> b.recv_object(peer=0)
+            {'step': 7}
+        """
+    def recv_object(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Any:
+        """Receives a Python object that another rank has sent with `send_object`.
+
+        Unpickling can run any code that a rank of the job sends.
+
+        Args:
+            peer: The rank that sends. None: any rank; the first object with this tag is received.
+            tag: From 0 to 2**28 - 1, as the sender passed it.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A copy of the object.
+
+        Raises:
+            ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+            Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+                be unpickled, the call has ended.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> a, b = ringroad.Communicator.in_process(2)
+            >>> b.send_object(["any", "object"], peer=0, tag=3)
+            >>> a.recv_object(tag=3)
+            ['any', 'object']
+        """
+    def allreduce_coalesced(
+        self,
+        arrays: Sequence[NDArray[Any] | _Plain],
+        out: Sequence[NDArray[Any]] | None = None,
+        *,
+        op: Op = "sum",
+        factor: float | None = None,
+        algorithm: By = None,
+        timeout: float | None = None,
+    ) -> list[NDArray[Any]]:
+        """Reduces several arrays over all ranks in one call. Every rank gets all results.
+
+        The arrays are packed side by side into memory that other ranks read, so that many short arrays take
+        little longer than one. Arrays of each dtype make one allreduce.
+
+        Args:
+            arrays: This rank's contributions: arrays, or numbers and lists as for `allreduce`. Their number,
+                order, shapes and dtypes are the same on all ranks.
+            out: An array for each result, of the shape and dtype of its input; it may be strided. `arrays`
+                itself: in place. None: new arrays.
+            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
+                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
+                bitwise operations for integers and bool only.
+            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+                operation takes it. Ranks may pass different factors.
+            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
+                that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list: the arrays of `out`, or new arrays that share memory.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.allreduce_coalesced([np.ones(2), [1, 2, 3]]))[0]
+            [array([2., 2.]), array([2, 4, 6])]
+        """
+    def broadcast_coalesced(
+        self,
+        arrays: Sequence[NDArray[Any]],
+        root: int = 0,
+        *,
+        algorithm: By = None,
+        timeout: float | None = None,
+    ) -> list[NDArray[Any]]:
+        """Copies several arrays of one rank to all ranks in one call, in place.
+
+        The arrays are packed side by side into memory that other ranks read, so that many short arrays take
+        little longer than one. Arrays of each dtype make one broadcast.
+
+        Args:
+            arrays: At the root, what is sent; elsewhere they are overwritten. They may be strided. Their
+                number, order, shapes and dtypes are the same on all ranks.
+            root: The rank that sends.
+            algorithm: The name of the algorithm to run, such as "binomial"; the same on all ranks. None: the
+                one that `algorithm_for` names.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+
+        Returns:
+            A list of the arrays.
+
+        Raises:
+            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+                support the dtype. Nothing was sent.
+            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+                or is read-only. Nothing was sent; correct the argument and call again.
+            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
+            TransportError: The network failed.
+            MemoryError: There is not enough memory for messages.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     cluster.run(lambda comm: comm.broadcast_coalesced([np.full(2, comm.rank), np.ones(1)], root=1))[0]
+            [array([1, 1]), array([1.])]
+        """
     def trace(self) -> Trace:
         """Records what all ranks do while a `with` block runs.
 
@@ -3064,7 +3906,7 @@ def regroup(
     uuid: int = 0,
     timeout: float | None = None,
     topology: Topology | str | int | None = None,
-    algorithm: str | None = None,
+    algorithm: By = None,
     deterministic: Literal["size-invariant"] | None = None,
     ucx_wheel: str | PathLike[str] | None = None,
 ) -> Communicator:

@@ -13,7 +13,7 @@ from ringroad import Communicator
 COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"]
 REDUCTIONS = {"allreduce", "reduce_scatter", "reduce"}
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
-INTEGERS = ["int8", "uint8", "int16", "int32", "int64"]
+INTEGERS = ["int8", "uint8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
 DTYPES = [*INTEGERS, "bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 FOLDS: dict[str, Callable[..., Any]] = {"sum": np.add, "min": np.minimum, "max": np.maximum, "bxor": np.bitwise_xor}
 

@@ -60,6 +60,9 @@ DTYPES = (
     "int16",
     "int32",
     "int64",
+    "uint16",
+    "uint32",
+    "uint64",
 )
 
 

@@ -29,6 +29,10 @@ def explain(
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Use the costs that `ringroad tune` measured.")
     ] = None,
+    schedules: Annotated[
+        list[Path] | None,
+        typer.Option("--schedule", metavar="FILE", help="A schedule of your own that competes; may be repeated."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -38,17 +42,18 @@ def explain(
     stated = (step_latency, hop_latency, bandwidth)
     model = _model(measured, *stated)
     lengths = [parse_bytes(size) for size in sizes or _DEFAULT_SIZES]
-    candidates = dict(zip(lengths, model.compare(collective, network, lengths), strict=True))
-    # Use the measured choice only on the network where it was measured, and if no option states a cost.
-    here = measured if measured and _is_on(measured, network) and stated == (None, None, None) else None
+    given = schedules or []
+    candidates = dict(zip(lengths, model.compare(collective, network, lengths, schedules=given), strict=True))
+    # Use the measured choice only for what was measured, on that network, and if no option states a cost.
+    here = measured if measured and _is_on(measured, network) and stated == (None, None, None) and not given else None
     reasons = {
-        length: here.choice(collective, length) if here else model.choice(collective, network, length)
+        length: here.choice(collective, length) if here else model.choice(collective, network, length, schedules=given)
         for length in lengths
     }
     switches = {
         data: here.switch_points(collective, consistent)
         if here
-        else model.switch_points(collective, network, consistent)
+        else model.switch_points(collective, network, consistent, schedules=given)
         for data, consistent in (("floats", True), ("integers", False))
     }
     if as_json:

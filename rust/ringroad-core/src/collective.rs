@@ -5,6 +5,7 @@
 //! In an all-to-all the chunk `(s * ranks + t) * k + j` is piece `j` of the block that `s` sends to `t`.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,10 @@ pub enum Collective {
     },
     /// Rank `t` ends with the concatenation over `s` of the blocks that `s` holds for `t`.
     Alltoall,
+    /// Rank `r` ends with the reduction of the vectors of the ranks 0 to `r`.
+    Scan,
+    /// Rank `r` ends with the reduction of the vectors of the ranks 0 to `r - 1`, rank 0 with nothing.
+    Exscan,
 }
 
 /// Which part of the vector a rank holds before or after a collective.
@@ -58,7 +63,7 @@ pub enum Holding {
 
 impl Collective {
     /// All collectives, with root 0 where there is a root.
-    pub const ALL: [Collective; 8] = [
+    pub const ALL: [Collective; 10] = [
         Collective::Allreduce,
         Collective::ReduceScatter,
         Collective::Allgather,
@@ -67,6 +72,8 @@ impl Collective {
         Collective::Gather { root: 0 },
         Collective::Scatter { root: 0 },
         Collective::Alltoall,
+        Collective::Scan,
+        Collective::Exscan,
     ];
 
     /// The name users write.
@@ -80,6 +87,8 @@ impl Collective {
             Collective::Gather { .. } => "gather",
             Collective::Scatter { .. } => "scatter",
             Collective::Alltoall => "alltoall",
+            Collective::Scan => "scan",
+            Collective::Exscan => "exscan",
         }
     }
 
@@ -108,11 +117,30 @@ impl Collective {
     /// Whether the collective reduces contributions of several ranks.
     pub fn reduces(self) -> bool {
         matches!(self, Collective::Allreduce | Collective::ReduceScatter | Collective::Reduce { .. })
+            || self.is_prefix()
+    }
+
+    /// Whether every rank gets the reduction of the ranks before it, each another one.
+    pub fn is_prefix(self) -> bool {
+        matches!(self, Collective::Scan | Collective::Exscan)
+    }
+
+    /// The ranks whose vectors are reduced to the result of `rank`, in a collective that reduces.
+    pub fn contributors(self, ranks: usize, rank: Rank) -> Range<Rank> {
+        match self {
+            Collective::Scan => 0..rank + 1,
+            Collective::Exscan => 0..rank,
+            _ => 0..ranks,
+        }
     }
 
     /// Whether the vector consists of one block per rank.
     pub fn has_blocks(self) -> bool {
-        !matches!(self, Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. })
+        !self.is_prefix()
+            && !matches!(
+                self,
+                Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. }
+            )
     }
 
     /// How many blocks one rank's vector has: `ranks`, or 1 where the whole vector is a single block.
@@ -140,7 +168,9 @@ impl Collective {
             Collective::Allreduce
             | Collective::ReduceScatter
             | Collective::Reduce { .. }
-            | Collective::Alltoall => Holding::Whole,
+            | Collective::Alltoall
+            | Collective::Scan
+            | Collective::Exscan => Holding::Whole,
             Collective::Allgather | Collective::Gather { .. } => Holding::Block(rank),
             Collective::Broadcast { root } | Collective::Scatter { root } => {
                 if rank == root {
@@ -158,7 +188,10 @@ impl Collective {
             Collective::Allreduce
             | Collective::Allgather
             | Collective::Broadcast { .. }
-            | Collective::Alltoall => Holding::Whole,
+            | Collective::Alltoall
+            | Collective::Scan => Holding::Whole,
+            Collective::Exscan if rank > 0 => Holding::Whole,
+            Collective::Exscan => Holding::Nothing,
             Collective::ReduceScatter | Collective::Scatter { .. } => Holding::Block(rank),
             Collective::Reduce { root } | Collective::Gather { root } => {
                 if rank == root {
@@ -241,7 +274,7 @@ pub(crate) fn is_name(text: &str, name: &str) -> bool {
 
 /// A text that names no collective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown collective {0:?}; choose one of allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall")]
+#[error("unknown collective {0:?}; choose one of allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall, scan, exscan")]
 pub struct UnknownCollective(pub String);
 
 impl FromStr for Collective {

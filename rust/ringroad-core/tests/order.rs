@@ -25,7 +25,10 @@ fn families(topology: &str, collective: Collective) -> Vec<Vec<String>> {
 fn algorithms_that_add_up_in_one_order() {
     let mut text = String::new();
     for topology in ["ring:2", "ring:3", "ring:4", "ring:7", "ring:8", "torus:4x4", "hosts:2x4"] {
-        for collective in [Collective::Allreduce, Collective::ReduceScatter, Collective::Reduce { root: 1 }] {
+        let rooted = Collective::Reduce { root: 1 };
+        let reducing =
+            [Collective::Allreduce, Collective::ReduceScatter, rooted, Collective::Scan, Collective::Exscan];
+        for collective in reducing {
             for family in families(topology, collective) {
                 text += &format!("{topology} {}: {}\n", collective.name(), family.join(", "));
             }

@@ -17,7 +17,8 @@ const WRITEABLE: i32 = 0x0400;
 /// Keeps the arrays of a call alive.
 pub type Owner = Arc<dyn Any + Send + Sync>;
 
-/// A NumPy array that can take part in a call: it is C-contiguous and has a supported dtype.
+/// A NumPy array that can take part in a call: it is C-contiguous and has a supported dtype. It is the caller's own,
+/// or, for an input, a contiguous copy.
 #[derive(Clone)]
 pub struct Array<'py> {
     object: Bound<'py, PyUntypedArray>,
@@ -28,21 +29,36 @@ pub struct Array<'py> {
 }
 
 impl<'py> Array<'py> {
-    /// Checks that `object` is such an array. Errors call it by the name of its argument, `name`.
-    pub fn new(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
-        let array = object.cast::<PyUntypedArray>().map_err(|_| {
-            let found = object.get_type().name().map_or_else(|_| "?".to_owned(), |n| n.to_string());
-            PyTypeError::new_err(format!("{name} must be a NumPy array, not {found}"))
-        })?;
-        if !array.is_exact_instance_of::<PyUntypedArray>() && is_masked(array)? {
-            return Err(PyTypeError::new_err(format!(
-                "{name} is a masked array, whose mask would be lost; pass {name}.filled(value), or {name}.data to have \
-                 all elements"
-            )));
+    /// The input that `object` is: an array, or what `numpy.asarray` makes one of, such as a number or a list. What is
+    /// not C-contiguous is copied. Errors call it by the name of its argument, `name`.
+    pub fn input(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        match object.cast::<PyUntypedArray>() {
+            Ok(array) if array.is_c_contiguous() => return Array::new(object, name),
+            Ok(array) => refuse_masked(array, name)?,
+            Err(_) if object.is_none() => return Err(not_an_array(object, name)),
+            Err(_) => {}
         }
+        let py = object.py();
+        static AS_ARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let order = PyDict::new(py);
+        order.set_item("order", "C")?;
+        let made = AS_ARRAY.import(py, "numpy", "asarray")?.call((object,), Some(&order));
+        let made = made.map_err(|error| {
+            let refused = PyTypeError::new_err(format!("{name} cannot be made a NumPy array: {error}"));
+            refused.set_cause(py, Some(error));
+            refused
+        })?;
+        Array::new(&made, name)
+    }
+
+    /// Checks that `object` is such an array itself. Errors call it by the name of its argument, `name`.
+    pub fn new(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        let array = object.cast::<PyUntypedArray>().map_err(|_| not_an_array(object, name))?;
+        refuse_masked(array, name)?;
         if !array.is_c_contiguous() {
             return Err(PyValueError::new_err(format!(
-                "{name} is not C-contiguous; pass numpy.ascontiguousarray({name})"
+                "{name} is not C-contiguous, so that no result can be written there; pass a contiguous array, and copy \
+                 from it"
             )));
         }
         let dtype = dtype_of(array, name)?;
@@ -116,9 +132,21 @@ pub fn memory(side: Side, owner: Owner) -> Memory {
     unsafe { Memory::foreign(address as *mut u8, bytes, owner) }
 }
 
-fn is_masked(array: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
+fn not_an_array(object: &Bound<'_, PyAny>, name: &str) -> PyErr {
+    let found = object.get_type().name().map_or_else(|_| "?".to_owned(), |n| n.to_string());
+    PyTypeError::new_err(format!("{name} must be a NumPy array, not {found}"))
+}
+
+fn refuse_masked(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<()> {
     static MASKED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    array.is_instance(MASKED.import(array.py(), "numpy.ma", "MaskedArray")?)
+    let exact = array.is_exact_instance_of::<PyUntypedArray>();
+    if exact || !array.is_instance(MASKED.import(array.py(), "numpy.ma", "MaskedArray")?)? {
+        return Ok(());
+    }
+    Err(PyTypeError::new_err(format!(
+        "{name} is a masked array, whose mask would be lost; pass {name}.filled(value), or {name}.data to have all \
+         elements"
+    )))
 }
 
 /// Returns an error if this many bytes cannot be at this address. The message calls the address `name`.
@@ -142,6 +170,9 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
         (b'i', 4) => Some(DType::I32),
         (b'i', 8) => Some(DType::I64),
         (b'u', 1) => Some(DType::U8),
+        (b'u', 2) => Some(DType::U16),
+        (b'u', 4) => Some(DType::U32),
+        (b'u', 8) => Some(DType::U64),
         (b'f', 2) => Some(DType::F16),
         (b'f', 4) => Some(DType::F32),
         (b'f', 8) => Some(DType::F64),

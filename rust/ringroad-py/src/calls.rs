@@ -45,7 +45,8 @@ pub enum By<'py> {
 }
 
 impl By<'_> {
-    fn member(self, py: Python<'_>) -> PyResult<Member> {
+    /// The member that it names.
+    pub fn member(self, py: Python<'_>) -> PyResult<Member> {
         match self {
             By::Name(name) => match name.strip_prefix("file:") {
                 Some(path) => Given::File(path.into()).member(py),

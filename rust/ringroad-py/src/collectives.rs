@@ -18,7 +18,24 @@ use crate::errors::raise;
 const APART: usize = 64 << 10;
 
 /// The reduction of collectives that reduce nothing.
-const PLAIN: (ReduceOp, f64) = (ReduceOp::Sum, 1.0);
+pub const PLAIN: (ReduceOp, f64) = (ReduceOp::Sum, 1.0);
+
+/// A collective on arrays, before it is made.
+pub struct OnArrays {
+    pub key: CallKey,
+    factor: f64,
+    sides: [(Side, Owner); 2],
+    pub result: Option<Py<PyAny>>,
+}
+
+impl OnArrays {
+    pub fn request(&self) -> Request {
+        let [input, output] = self.sides.each_ref().map(|(side, owner)| memory(*side, owner.clone()));
+        let mut request = Request::of(self.key.clone(), input, output);
+        request.factor = self.factor;
+        request
+    }
+}
 
 impl PyCommunicator {
     /// Runs a collective on arrays, and allocates the output if the caller passed none. `rows` has the number of rows of
@@ -30,13 +47,34 @@ impl PyCommunicator {
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
         rows: Option<Vec<usize>>,
-        (op, factor): (ReduceOp, f64),
+        reduction: (ReduceOp, f64),
         how: How<'_>,
     ) -> PyResult<Py<PyAny>> {
+        // Usually the call ends before this function drops its share of the arrays. That share is then the last one, and
+        // the arrays are released here, while the GIL is held.
+        let call = self.on_arrays(Array::input, collective, send, out, rows, reduction)?;
+        let result = call.result.as_ref().map(|result| result.clone_ref(py));
+        self.run(py, call.request(), how, result)
+    }
+
+    /// Checks the arrays of a collective. `read` makes an array of its input.
+    pub fn on_arrays<'py>(
+        &self,
+        read: fn(&Bound<'py, PyAny>, &str) -> PyResult<Array<'py>>,
+        collective: Collective,
+        send: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+        rows: Option<Vec<usize>>,
+        (op, factor): (ReduceOp, f64),
+    ) -> PyResult<OnArrays> {
         let (rank, size) = (self.0.rank(), self.0.size());
         let [has_input, has_output] = self.0.takes(collective).map_err(raise)?;
+        let [sent, written] = match collective {
+            Collective::Broadcast { .. } => ["array"; 2],
+            _ => ["send", "out"],
+        };
         let send = match send.filter(|_| has_input) {
-            Some(object) => Some(Array::new(object, "send")?),
+            Some(object) => Some(read(object, sent)?),
             None if has_input => {
                 return Err(PyTypeError::new_err(format!("rank {rank} must pass send to {collective}")));
             }
@@ -48,10 +86,10 @@ impl PyCommunicator {
             _ if !has_output => None,
             // The call is in place.
             (Some(object), Some(array), _) if array.is(object) => {
-                array.check_writable("out")?;
+                array.check_writable(written)?;
                 Some(array.clone())
             }
-            (Some(object), ..) => Some(Array::writable(object, "out")?),
+            (Some(object), ..) => Some(Array::writable(object, written)?),
             (None, Some(send), Some(given)) => Some(send.empty(&given.result)?),
             (None, ..) => {
                 return Err(PyTypeError::new_err(format!(
@@ -67,7 +105,11 @@ impl PyCommunicator {
                 let Given { elements, counts, .. } = given;
                 (send.dtype, elements, counts)
             }
-            (_, _, Some(out)) => (out.dtype, out.elements, None),
+            (_, _, Some(out)) => {
+                let given =
+                    self.0.given_by_output(collective, out.shape(), rows.as_deref()).map_err(raise)?;
+                (out.dtype, given.elements, given.counts)
+            }
             _ => unreachable!("every rank has an input or an output"),
         };
         let mut key = CallKey::new(Operation::Collective(collective), dtype, elements);
@@ -75,19 +117,15 @@ impl PyCommunicator {
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
         let [input, output] = key.locate(rank, size, [address(&send), address(&out)]).map_err(raise)?;
         let result = out.as_ref().map(Array::object);
-        // Usually the call ends before this function drops its share of the owner. That share is then the last one, and
-        // the arrays are released here, while the GIL is held. Short arrays and overlapping arrays share one owner. A long
-        // input has its own, because other ranks may read it after the call.
+        // Short arrays and overlapping arrays share one owner. A long input has its own, because other ranks may read it
+        // after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
         let lend = |side: Side, array: Option<Array<'_>>, owner: Owner| match array {
-            Some(array) if side.bytes >= APART && !key.in_place => memory(side, Arc::new(array.object())),
-            _ => memory(side, owner),
+            Some(array) if side.bytes >= APART && !key.in_place => (side, Arc::new(array.object()) as Owner),
+            _ => (side, owner),
         };
-        let input = if key.in_place { Memory::nothing() } else { lend(input, send, owner.clone()) };
-        let output = lend(output, out, owner);
-        let mut request = Request::of(key, input, output);
-        request.factor = factor;
-        self.run(py, request, how, result)
+        let sides = [lend(input, send, owner.clone()), lend(output, out, owner)];
+        Ok(OnArrays { key, factor, sides, result })
     }
 
     fn message(
@@ -512,6 +550,89 @@ impl PyCommunicator {
         self.collective(py, Collective::Scatter { root }, send, out, None, PLAIN, how)
     }
 
+    /// Concatenates the arrays of all ranks, which may differ in length. One rank gets the result.
+    ///
+    /// Args:
+    ///     send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
+    ///     counts: The number of rows (entries of the first axis) that each rank sends; the same on all
+    ///         ranks.
+    ///     out: At the root, an array for the result, of `sum(counts)` rows and the dtype of `send`. `send`
+    ///         may be this rank's block of it: in place. None: a new array. Other ranks need none.
+    ///     root: The rank that gets the result.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
+    ///     `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = b.gather_v(np.array([10]), [3, 1], async_op=True)
+    ///     >>> a.gather_v(np.array([1, 2, 3]), [3, 1])
+    ///     array([ 1,  2,  3, 10])
+    ///     >>> work.wait()
+    ///     True
+    #[pyo3(signature = (send, counts, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    fn gather_v(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        counts: Vec<usize>,
+        out: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = root)] root: usize,
+        algorithm: Option<By<'_>>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How { algorithm, timeout, async_op };
+        self.collective(py, Collective::Gather { root }, Some(send), out, Some(counts), PLAIN, how)
+    }
+
+    /// Sends each rank one block of an array that one rank has. Blocks may differ in length.
+    ///
+    /// Args:
+    ///     send: At the root, the blocks of all ranks along the first axis: `sum(counts)` rows. Other ranks
+    ///         pass None.
+    ///     counts: The number of rows (entries of the first axis) of each rank's block; the same on all
+    ///         ranks.
+    ///     out: An array for this rank's block, of `counts[rank]` rows. This rank's block of `send` itself:
+    ///         in place. The root may pass None for a new array; other ranks must pass an array, since only
+    ///         the root knows the dtype and the other axes.
+    ///     root: The rank that sends.
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.scatter_v(np.array([1, 2, 3, 4]), [3, 1], async_op=True)
+    ///     >>> b.scatter_v(None, [3, 1], np.zeros(1, int))
+    ///     array([4])
+    ///     >>> work.result()
+    ///     array([1, 2, 3])
+    #[pyo3(signature = (send, counts, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    fn scatter_v(
+        &self,
+        py: Python<'_>,
+        send: Option<&Bound<'_, PyAny>>,
+        counts: Vec<usize>,
+        out: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = root)] root: usize,
+        algorithm: Option<By<'_>>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How { algorithm, timeout, async_op };
+        self.collective(py, Collective::Scatter { root }, send, out, Some(counts), PLAIN, how)
+    }
+
     /// Sends a block of equal length from every rank to every rank.
     ///
     /// Args:
@@ -549,6 +670,90 @@ impl PyCommunicator {
         self.collective(py, Collective::Alltoall, Some(send), out, None, PLAIN, how)
     }
 
+    /// Reduces an array over the ranks up to this one, element by element (an inclusive prefix sum).
+    ///
+    /// By the same algorithm, floats are added in the same order in every run.
+    ///
+    /// Args:
+    ///     send: This rank's contribution; the same shape and dtype on all ranks.
+    ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+    ///         new array.
+    #[doc = prefix_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The reduction of the arrays of ranks 0 to `rank`. With `async_op=True` a `Work` whose `result()`
+    ///     returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.scan(np.array([1, 2]), async_op=True)
+    ///     >>> b.scan(np.array([10, 20]))
+    ///     array([11, 22])
+    ///     >>> work.result()
+    ///     array([1, 2])
+    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How { algorithm, timeout, async_op };
+        self.collective(py, Collective::Scan, Some(send), out, None, reduction(op, factor)?, how)
+    }
+
+    /// Reduces an array over the ranks before this one, element by element (an exclusive prefix sum).
+    ///
+    /// By the same algorithm, floats are added in the same order in every run.
+    ///
+    /// Args:
+    ///     send: This rank's contribution; the same shape and dtype on all ranks.
+    ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
+    ///         new array. Rank 0 needs none, and its `out` stays as it is.
+    #[doc = prefix_arguments!()]
+    #[doc = collective_arguments!()]
+    ///
+    /// Returns:
+    ///     The reduction of the arrays of ranks 0 to `rank - 1`; None on rank 0. With `async_op=True` a `Work`
+    ///     whose `result()` returns it.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     Where each rank's rows begin in a common file:
+    ///
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = a.exscan(300, async_op=True)
+    ///     >>> b.exscan(200)
+    ///     array(300)
+    ///     >>> work.result() is None
+    ///     True
+    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    fn exscan(
+        &self,
+        py: Python<'_>,
+        send: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<f64>,
+        async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let how = How { algorithm, timeout, async_op };
+        self.collective(py, Collective::Exscan, Some(send), out, None, reduction(op, factor)?, how)
+    }
+
     /// Sends an array to one rank, which receives it with `recv`.
     ///
     /// The call completes when the array may be used again. A message of 2 MiB or more is not sent before
@@ -582,7 +787,7 @@ impl PyCommunicator {
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        self.message(py, Operation::Send { peer, tag }, Array::new(array, "array")?, timeout, async_op)
+        self.message(py, Operation::Send { peer, tag }, Array::input(array, "array")?, timeout, async_op)
     }
 
     /// Receives an array that another rank has sent with `send`.

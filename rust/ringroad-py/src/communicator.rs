@@ -20,9 +20,13 @@ use crate::work::duration;
 
 /// A group of `size` processes that call collectives together, all of them in the same order.
 ///
-/// Arrays are C-contiguous NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8,
-/// int16, int32, int64, uint8, bool, complex64 or complex128. Blocks of arrays lie along the first
-/// axis. Use a communicator in a `with` block, or `close` it.
+/// Arrays are NumPy arrays of float16, float32, float64, bfloat16 (of ml_dtypes), int8 to int64, uint8 to
+/// uint64, bool, complex64 or complex128. Blocks of arrays lie along the first axis. An input may also be
+/// a number, a list, or whatever else `numpy.asarray` takes; if it is not C-contiguous, a copy is sent.
+/// Results are always arrays, of no dimension where the input was a number. An array that is written to,
+/// as `out` or in place, is C-contiguous.
+///
+/// Use a communicator in a `with` block, or `close` it.
 ///
 /// A call that is refused (TypeError, ValueError, ScheduleError) sends nothing and changes nothing.
 /// After MismatchError, TimeoutError, PeerError and AbortedError the communicator cannot be used any
@@ -338,6 +342,88 @@ impl PyCommunicator {
     fn shrink(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyCommunicator> {
         let timeout = duration(timeout)?;
         interruptible(py, |go_on| self.0.shrink(timeout, go_on)).map(PyCommunicator::new)
+    }
+
+    /// Divides the ranks among new communicators: those that pass the same colour form one.
+    ///
+    /// It is collective: all ranks call it. The new communicators have connections of their own. They go on
+    /// when this one is closed or fails, and this one when they do; a rank that dies is lost to all that it
+    /// belongs to.
+    ///
+    /// Args:
+    ///     color: A whole number from 0 on. None: this rank joins no new communicator.
+    ///     key: Ranks are numbered by their keys, equal keys by their ranks here.
+    ///     topology: The network of the new communicator, as for `Communicator`; its rank 0's value counts.
+    ///         None: what is detected, or this communicator's if all ranks stay together in the same order.
+    ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     The new communicator, with this one's settings and `timeout`. Its name is this one's name, the
+    ///     number of the split, and the colour: `world.0.1`. None without a colour.
+    ///
+    /// Raises:
+    ///     ValueError: `color` is negative.
+    ///     TopologyError: `topology` is malformed, or has another number of ranks.
+    ///     ScheduleError: None of the algorithms of this communicator's `algorithm` can run there.
+    ///     TimeoutError: Ranks did not come in time. The message names them.
+    ///     PeerError: A rank died or gave up meanwhile. The message names it.
+    ///     MismatchError: Other ranks called something else.
+    ///     AbortedError: This communicator has failed.
+    ///     TransportError: A rank cannot listen on a port, or the network failed.
+    ///
+    /// Example:
+    ///     >>> from concurrent.futures import ThreadPoolExecutor
+    ///     >>> comms = ringroad.Communicator.in_process(4)
+    ///     >>> def sum_of_half(comm):
+    ///     ...     with comm.split(comm.rank // 2) as half:
+    ///     ...         return int(half.allreduce(np.array(comm.rank)))
+    ///     >>> with ThreadPoolExecutor(4) as pool:
+    ///     ...     list(pool.map(sum_of_half, comms))
+    ///     [1, 1, 5, 5]
+    #[pyo3(signature = (color, key=0, *, topology=None, timeout=None))]
+    fn split(
+        &self,
+        py: Python<'_>,
+        color: Option<i64>,
+        key: i64,
+        topology: Option<TopologyArgument<'_>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<PyCommunicator>> {
+        let topology = topology.map(TopologyArgument::resolve).transpose()?;
+        let timeout = duration(timeout)?;
+        let made = interruptible(py, |go_on| self.0.split(color, key, topology, timeout, go_on))?;
+        Ok(made.map(PyCommunicator::new))
+    }
+
+    /// Makes another communicator of the same ranks, on the same network.
+    ///
+    /// It is collective: all ranks call it. Use it where a library must not disturb the order of its
+    /// caller's calls. It is a `split` in which all ranks pass the same colour.
+    ///
+    /// Args:
+    ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     The new communicator.
+    ///
+    /// Raises:
+    ///     TimeoutError: Ranks did not come in time. The message names them.
+    ///     PeerError: A rank died or gave up meanwhile. The message names it.
+    ///     MismatchError: Other ranks called something else.
+    ///     AbortedError: This communicator has failed.
+    ///     TransportError: A rank cannot listen on a port, or the network failed.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> other = alone.dup()
+    ///     >>> alone.close()
+    ///     >>> other.allreduce(np.array([1, 2]))
+    ///     array([1, 2])
+    #[pyo3(signature = (*, timeout=None))]
+    fn dup(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyCommunicator> {
+        let timeout = duration(timeout)?;
+        let made = interruptible(py, |go_on| self.0.split(Some(0), 0, None, timeout, go_on))?;
+        Ok(PyCommunicator::new(made.expect("every rank has the same colour")))
     }
 
     /// Records what all ranks do while a `with` block runs.

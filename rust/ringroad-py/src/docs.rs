@@ -14,12 +14,23 @@ macro_rules! reduction_arguments {
     };
 }
 
+/// The arguments of scans.
+macro_rules! prefix_arguments {
+    () => {
+        r#"    op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
+        "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
+        integers and bool only.
+    factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
+        operation takes it. Ranks may pass different factors."#
+    };
+}
+
 /// The arguments of all collectives.
 macro_rules! collective_arguments {
     () => {
         concat!(
-            r#"    algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-        that `algorithm_for` names.
+            r#"    algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+        its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
 "#,
             call_arguments!()
         )
@@ -51,10 +62,23 @@ macro_rules! collective_errors {
 /// What calls with arrays raise before they send anything.
 macro_rules! array_errors {
     () => {
-        "    TypeError: An argument is not a NumPy array, or this call does not support its dtype. Nothing was
-        sent.
-    ValueError: An argument has the wrong shape or value, or an array is not C-contiguous or is read-only.
-        Nothing was sent; correct the argument and call again."
+        "    TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
+        support the dtype. Nothing was sent.
+    ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
+        or is read-only. Nothing was sent; correct the argument and call again."
+    };
+}
+
+/// What calls on Python objects raise.
+macro_rules! object_errors {
+    () => {
+        concat!(
+            "    ValueError: An argument has a wrong value, such as a rank that does not exist. Nothing was sent.
+    Exception: Whatever pickle raises for an object. Nothing was sent if it cannot be pickled; if it cannot
+        be unpickled, the call has ended.
+",
+            call_errors!()
+        )
     };
 }
 

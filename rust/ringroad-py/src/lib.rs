@@ -19,6 +19,8 @@ mod explanation;
 mod finder;
 mod info;
 mod notebook;
+mod objects;
+mod prepared;
 mod profile;
 mod regroup;
 mod routes;
@@ -54,6 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyTcpStore>()?;
     module.add_class::<work::PyWork>()?;
     module.add_class::<communicator::PyCommunicator>()?;
+    module.add_class::<prepared::PyPreparedCall>()?;
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(finder::find_networks, module)?)?;
     module.add_function(wrap_pyfunction!(finder::moore_steps, module)?)?;

@@ -240,6 +240,9 @@ impl CallKey {
         if collective.reduces() {
             self.op.check(self.dtype)?;
         }
+        if collective.is_prefix() && self.op == ReduceOp::Avg {
+            return refused(format!("{collective} takes no avg; divide a sum by the number of ranks in it"));
+        }
         if !self.counts().fits(collective, ranks) {
             let found = self.counts.as_ref().map_or(0, |counts| counts.len());
             let wanted = match collective {

@@ -9,7 +9,7 @@
 //! assert!(ReduceOp::Avg.check(dtype).is_ok());
 //! assert_eq!(
 //!     ReduceOp::Band.check(dtype).unwrap_err().to_string(),
-//!     "band does not support bfloat16; it supports int8, uint8, int16, int32, int64, bool"
+//!     "band does not support bfloat16; it supports int8, uint8, int16, int32, int64, bool, uint16, uint32, uint64"
 //! );
 //! # Ok::<(), ringroad_runtime::dtype::UnknownName>(())
 //! ```
@@ -46,11 +46,17 @@ pub enum DType {
     Complex64,
     /// Two doubles: real, imaginary.
     Complex128,
+    /// Unsigned 16-bit integer.
+    U16,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// Unsigned 64-bit integer.
+    U64,
 }
 
 impl DType {
     /// Every data type, in the order of [`code`](Self::code).
-    pub const ALL: [DType; 12] = [
+    pub const ALL: [DType; 15] = [
         DType::F16,
         DType::BF16,
         DType::F32,
@@ -63,15 +69,18 @@ impl DType {
         DType::Bool,
         DType::Complex64,
         DType::Complex128,
+        DType::U16,
+        DType::U32,
+        DType::U64,
     ];
 
     /// Bytes of one element.
     pub const fn size(self) -> usize {
         match self {
             DType::I8 | DType::U8 | DType::Bool => 1,
-            DType::F16 | DType::BF16 | DType::I16 => 2,
-            DType::F32 | DType::I32 => 4,
-            DType::F64 | DType::I64 | DType::Complex64 => 8,
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
+            DType::F32 | DType::I32 | DType::U32 => 4,
+            DType::F64 | DType::I64 | DType::U64 | DType::Complex64 => 8,
             DType::Complex128 => 16,
         }
     }
@@ -91,6 +100,9 @@ impl DType {
             DType::Bool => "bool",
             DType::Complex64 => "complex64",
             DType::Complex128 => "complex128",
+            DType::U16 => "uint16",
+            DType::U32 => "uint32",
+            DType::U64 => "uint64",
         }
     }
 
@@ -119,6 +131,9 @@ impl DType {
             DType::Bool => 9,
             DType::Complex64 => 10,
             DType::Complex128 => 11,
+            DType::U16 => 12,
+            DType::U32 => 13,
+            DType::U64 => 14,
         }
     }
 

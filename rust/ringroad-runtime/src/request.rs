@@ -7,7 +7,7 @@ use ringroad_core::algorithms::Member;
 use ringroad_core::Rank;
 
 use crate::buffer::Memory;
-use crate::call::{CallKey, Operation};
+use crate::call::{CallKey, Operation, Prepared};
 use crate::dtype::{DType, ReduceOp};
 use crate::error::{Error, Result};
 
@@ -25,13 +25,16 @@ pub struct Request {
     pub output: Memory,
     /// The timeout, if it differs from the communicator's.
     pub timeout: Option<Duration>,
+    /// The call as [`Communicator::prepare`](crate::Communicator::prepare) has prepared it for this key and memory;
+    /// `None` if it is prepared when it starts.
+    pub prepared: Option<Arc<Prepared>>,
 }
 
 impl Request {
     /// A call on this memory, with the communicator's timeout.
     #[inline]
     pub fn of(key: CallKey, input: Memory, output: Memory) -> Request {
-        Request { key, factor: 1.0, input, output, timeout: None }
+        Request { key, factor: 1.0, input, output, timeout: None, prepared: None }
     }
 
     /// A call out of place with the cheapest algorithm and the communicator's timeout. Reductions are sums.

@@ -59,6 +59,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
             schedule.push(sends);
             schedule
         }
+        Collective::Scan | Collective::Exscan => unreachable!("the catalogue does not offer it"),
     }
 }
 

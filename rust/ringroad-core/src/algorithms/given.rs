@@ -62,6 +62,8 @@ pub(super) static FAMILY: Algorithm = Algorithm {
         offer::<5>(),
         offer::<6>(),
         offer::<7>(),
+        offer::<8>(),
+        offer::<9>(),
     ],
     consistent,
 };

@@ -38,6 +38,8 @@ pub mod in_trees;
 mod leaders;
 mod nested;
 mod pairwise;
+mod prefix_chain;
+mod prefix_doubling;
 mod recursive_doubling;
 mod ring;
 mod scatter_allgather;
@@ -323,7 +325,7 @@ pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
 
 /// The members that can perform `collective` on `topology`, with every parameter worth trying, in catalogue order.
 /// There is at least one for every collective on up to 4096 ranks, and beyond for every collective except the
-/// all-to-all.
+/// all-to-all and the scans.
 pub fn available(topology: &Topology, collective: Collective) -> Vec<Member> {
     let offered = |algorithm: &&'static Algorithm| {
         let tried = |needs: Requirement| (needs.worth_trying)(topology) && needs.admits(topology);

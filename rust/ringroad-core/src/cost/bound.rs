@@ -115,7 +115,10 @@ impl<'a> Bounds<'a> {
             Collective::ReduceScatter => (others, 0.0, block),
             Collective::Allgather => (others, block, 0.0),
             Collective::Alltoall => (others, block, block),
-            Collective::Broadcast { .. } | Collective::Reduce { .. } => (others, 0.0, 0.0),
+            Collective::Broadcast { .. }
+            | Collective::Reduce { .. }
+            | Collective::Scan
+            | Collective::Exscan => (others, 0.0, 0.0),
             Collective::Gather { .. } | Collective::Scatter { .. } => (block, 0.0, 0.0),
         };
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
@@ -130,12 +133,13 @@ impl<'a> Bounds<'a> {
         let ways = self.capacity.of(hops / ranks as f64);
         let (link_load, seconds_per_byte) = larger(larger(self.inlets.of(all), ends), ways);
         let count = steps.unwrap_or(usize::from(ranks > 1));
-        let rooted = collective.root().is_some();
+        // Not all ranks need the data of all others.
+        let partial = collective.root().is_some() || collective.is_prefix();
         let nearest = self.nearest as usize;
         let mut steps = vec![StepCost { messages: 1, ..self.hops(nearest) }; count];
         if let Some(first) = steps.first_mut() {
             // Data of the farthest rank may come over ranks in between, one step for each of them.
-            let farthest = if rooted { nearest } else { self.farthest as usize };
+            let farthest = if partial { nearest } else { self.farthest as usize };
             let hops = farthest.saturating_sub((count - 1) * nearest).max(nearest);
             let all = Work { sent: all * BELOW, ..Work::default() };
             *first = StepCost { messages: 1, link_load, seconds_per_byte, all, ..self.hops(hops) };

@@ -135,7 +135,7 @@ impl Schedule {
     /// the collective gives it.
     fn check_symmetry(&self, symmetry: &Symmetry) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = *self;
-        if collective.root().is_some() {
+        if collective.root().is_some() || collective.is_prefix() {
             return Err(format!("a schedule of {collective} cannot be symmetric"));
         }
         symmetry.check(ranks, chunks)?;

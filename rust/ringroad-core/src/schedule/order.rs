@@ -24,24 +24,40 @@ pub struct Expressions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expression(u32);
 
+/// What a rank ends with.
+struct Outcome {
+    rank: Rank,
+    chunk: ChunkId,
+    expression: u32,
+}
+
 impl Expressions {
     /// No expressions yet.
     pub fn new(ranks: usize) -> Expressions {
         Expressions { ranks, sums: HashMap::new() }
     }
 
-    /// The expression of every result of `schedule`. `None` where results have different expressions, where `schedule`
-    /// has another number of ranks, and where the answer would take too long.
+    /// The expression of every result of `schedule`; of a scan, one that stands for those of all ranks. `None` where
+    /// the results of elements have different expressions, where `schedule` has another number of ranks, and where the
+    /// answer would take too long.
     ///
     /// The schedule must be verified.
     pub fn of(&mut self, schedule: &Schedule) -> Option<Expression> {
-        let mut results = self.results(schedule)?.into_iter().map(|(_, expression)| expression);
-        let first = results.next()?;
-        results.all(|other| other == first).then_some(Expression(first))
+        let results = self.results(schedule)?;
+        let same = |some: &[Outcome]| {
+            let first = some.first()?.expression;
+            some.iter().all(|other| other.expression == first).then_some(first)
+        };
+        if !schedule.collective.is_prefix() {
+            return same(&results).map(Expression);
+        }
+        // Every rank's expression has other contributors, so that their sum in this order tells all of them.
+        let own = results.chunk_by(|a, b| a.rank == b.rank).map(same).collect::<Option<Vec<u32>>>()?;
+        own.into_iter().reduce(|all, own| self.sum(all, own)).map(Expression)
     }
 
-    /// The expressions of all results, each with its chunk.
-    fn results(&mut self, schedule: &Schedule) -> Option<Vec<(ChunkId, u32)>> {
+    /// The expressions of all results, by rank.
+    fn results(&mut self, schedule: &Schedule) -> Option<Vec<Outcome>> {
         let copies = if schedule.symmetry.is_some() { schedule.ranks } else { 1 };
         let messages: usize = schedule.steps.iter().map(|step| step.sends.len() + step.locals.len()).sum();
         let places = schedule.ranks.checked_mul(schedule.slots() * schedule.chunks)?;
@@ -56,10 +72,13 @@ impl Expressions {
     ///
     /// The schedule must be verified.
     pub fn agree(&mut self, schedule: &Schedule) -> bool {
-        let Some(mut results) = self.results(schedule) else { return false };
-        results.sort_unstable();
-        results.dedup();
-        results.windows(2).all(|pair| pair[0].0 != pair[1].0)
+        if schedule.collective.is_prefix() {
+            // Every rank has a result of its own.
+            return true;
+        }
+        let Some(results) = self.results(schedule) else { return false };
+        let mut first = HashMap::new();
+        results.iter().all(|one| *first.entry(one.chunk).or_insert(one.expression) == one.expression)
     }
 
     /// The expression `((0 + 1) + 2) + ...`: the ranks' values, added up in the order of ranks.
@@ -73,7 +92,7 @@ impl Expressions {
         *self.sums.entry((a.min(b), a.max(b))).or_insert(next)
     }
 
-    fn replay(&mut self, schedule: &Schedule) -> Vec<(ChunkId, u32)> {
+    fn replay(&mut self, schedule: &Schedule) -> Vec<Outcome> {
         let (slots, chunks) = (schedule.slots(), schedule.chunks);
         let place = |rank: Rank, slot: Slot, chunk: ChunkId| (rank * slots + slot) * chunks + chunk;
         let mut held: Vec<u32> =
@@ -100,7 +119,7 @@ impl Expressions {
         let results = (0..schedule.ranks).flat_map(|rank| (0..chunks).map(move |chunk| (rank, chunk)));
         results
             .filter(|(rank, chunk)| collective.output_block(schedule.ranks, chunks, *rank, *chunk).is_some())
-            .map(|(rank, chunk)| (chunk, held[place(rank, 0, chunk)]))
+            .map(|(rank, chunk)| Outcome { rank, chunk, expression: held[place(rank, 0, chunk)] })
             .collect()
     }
 

@@ -96,7 +96,7 @@ impl Schedule {
             Collective::Reduce { root } => Collective::Broadcast { root },
             Collective::Gather { root } => Collective::Scatter { root },
             Collective::Scatter { root } => Collective::Gather { root },
-            Collective::Alltoall => return None,
+            Collective::Alltoall | Collective::Scan | Collective::Exscan => return None,
         })
     }
 

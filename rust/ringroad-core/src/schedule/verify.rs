@@ -262,16 +262,22 @@ impl Schedule {
 
     fn check_end(&self, chunk: ChunkId, state: &State) -> Result<(), VerifyError> {
         let last_step = self.steps.len().saturating_sub(1);
-        let mut expected = State { bits: vec![0; state.words], ranks: 1, ..*state };
-        match state.origin {
-            Some(origin) => expected.insert(0, origin),
-            None => (0..self.ranks).for_each(|rank| expected.insert(0, rank)),
-        }
-        let expected = expected.get(0, 0);
+        let mut all = State { bits: vec![0; state.words], ranks: 1, ..*state };
+        let mut inserted = 0;
         for rank in 0..self.ranks {
             if self.collective.output_block(self.ranks, self.chunks, rank, chunk).is_none() {
                 continue;
             }
+            match state.origin {
+                Some(origin) => all.insert(0, origin),
+                // They begin with rank 0, and a later rank has no fewer.
+                None => {
+                    let contributors = self.collective.contributors(self.ranks, rank);
+                    (inserted..contributors.end).for_each(|contributor| all.insert(0, contributor));
+                    inserted = contributors.end;
+                }
+            }
+            let expected = all.get(0, 0);
             let held = state.get(rank, 0);
             if let Some(contribution) = state.difference(held, expected) {
                 return Err(VerifyError::Misplaced { last_step, rank, chunk, contribution });

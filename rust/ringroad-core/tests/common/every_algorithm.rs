@@ -42,6 +42,8 @@ macro_rules! every_algorithm {
             double_binary_tree "double-binary-tree"
             scatter_allgather "scatter-allgather"
             pairwise "pairwise"
+            prefix_doubling "prefix-doubling"
+            prefix_chain "prefix-chain"
             direct "direct"
             bruck_alltoall "bruck-alltoall"
             flow "flow"

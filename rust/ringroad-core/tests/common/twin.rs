@@ -11,7 +11,7 @@ use super::element::Element;
 /// How many elements the input of `rank` has, where one block (or the whole vector, without blocks) has `elements`.
 pub fn input_len(collective: Collective, ranks: usize, rank: Rank, elements: usize) -> usize {
     match collective {
-        Collective::Allreduce | Collective::Reduce { .. } => elements,
+        Collective::Allreduce | Collective::Reduce { .. } | Collective::Scan | Collective::Exscan => elements,
         Collective::Allgather | Collective::Gather { .. } => elements,
         Collective::ReduceScatter | Collective::Alltoall => ranks * elements,
         Collective::Broadcast { root } => elements * usize::from(rank == root),
@@ -22,7 +22,8 @@ pub fn input_len(collective: Collective, ranks: usize, rank: Rank, elements: usi
 /// How many elements the output of `rank` has.
 pub fn output_len(collective: Collective, ranks: usize, rank: Rank, elements: usize) -> usize {
     match collective {
-        Collective::Allreduce | Collective::Broadcast { .. } => elements,
+        Collective::Allreduce | Collective::Broadcast { .. } | Collective::Scan => elements,
+        Collective::Exscan => elements * usize::from(rank > 0),
         Collective::ReduceScatter | Collective::Scatter { .. } => elements,
         Collective::Allgather | Collective::Alltoall => ranks * elements,
         Collective::Reduce { root } => elements * usize::from(rank == root),
@@ -32,7 +33,7 @@ pub fn output_len(collective: Collective, ranks: usize, rank: Rank, elements: us
 
 /// Whether `rank` has both an input and an output, so that they can share memory.
 pub fn has_both(collective: Collective, rank: Rank) -> bool {
-    collective.root().is_none_or(|root| root == rank)
+    collective.root().is_none_or(|root| root == rank) && (collective != Collective::Exscan || rank > 0)
 }
 
 /// The elements at which the input and the output start in the memory that they share.
@@ -53,11 +54,12 @@ pub fn answer<T: Element>(
 ) -> Vec<Vec<T>> {
     let ranks = inputs.len();
     let block = |vector: &[T], b: usize| vector[b * elements..(b + 1) * elements].to_vec();
-    let sum = || -> Vec<T> {
+    let sum_of = |inputs: &[Vec<T>]| -> Vec<T> {
         let add = |a: Vec<T>, b: &Vec<T>| a.into_iter().zip(b).map(|(x, y)| x.add(*y)).collect();
         let sum: Vec<T> = inputs[1..].iter().fold(inputs[0].clone(), add);
         sum.into_iter().map(|x| if average { x.divide(ranks) } else { x }).collect()
     };
+    let sum = || sum_of(inputs);
     let only = |root: Rank, vector: Vec<T>| -> Vec<Vec<T>> {
         (0..ranks).map(|rank| if rank == root { vector.clone() } else { Vec::new() }).collect()
     };
@@ -75,6 +77,11 @@ pub fn answer<T: Element>(
         Collective::Alltoall => {
             (0..ranks).map(|rank| inputs.iter().flat_map(|i| block(i, rank)).collect()).collect()
         }
+        Collective::Scan => (0..ranks).map(|rank| sum_of(&inputs[..=rank])).collect(),
+        Collective::Exscan => {
+            let before = (1..ranks).map(|rank| sum_of(&inputs[..rank]));
+            std::iter::once(Vec::new()).chain(before).collect()
+        }
     }
 }
 
@@ -85,7 +92,11 @@ fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
     let ranks = schedule.ranks;
     let blocks = match schedule.collective {
         Collective::Alltoall => ranks * ranks,
-        Collective::Allreduce | Collective::Broadcast { .. } | Collective::Reduce { .. } => 1,
+        Collective::Allreduce
+        | Collective::Broadcast { .. }
+        | Collective::Reduce { .. }
+        | Collective::Scan
+        | Collective::Exscan => 1,
         _ => ranks,
     };
     let pieces = schedule.chunks / blocks;
@@ -95,7 +106,8 @@ fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
     let all = |b: usize| (0..ranks).map(|rank| (rank, within(b))).collect();
     let one = |rank: Rank, b: usize| vec![(rank, within(b))];
     match schedule.collective {
-        Collective::Allreduce => (all(0), all(0)),
+        Collective::Allreduce | Collective::Scan => (all(0), all(0)),
+        Collective::Exscan => (all(0), (1..ranks).map(|rank| (rank, within(0))).collect()),
         Collective::Reduce { root } => (all(0), one(root, 0)),
         Collective::Broadcast { root } => (one(root, 0), all(0)),
         Collective::ReduceScatter => (all(block), one(block, 0)),

@@ -57,8 +57,23 @@ impl Communicator {
     ) -> Result<Given<'a>> {
         let (rank, size) = (self.rank(), self.size());
         match rows {
-            Some(rows) => of_rows(collective, rank, size, shape, rows),
+            Some(rows) => of_rows(collective, rank, size, shape, rows, 0),
             None => of_shape(collective, rank, size, shape),
+        }
+    }
+
+    /// What an output of this shape says, on a rank without an input. `rows` as for [`Communicator::given`].
+    pub fn given_by_output<'a>(
+        &self,
+        collective: Collective,
+        shape: &'a [usize],
+        rows: Option<&[usize]>,
+    ) -> Result<Given<'a>> {
+        match rows {
+            Some(rows) => of_rows(collective, self.rank(), self.size(), shape, rows, 1),
+            None => {
+                Ok(Given { elements: shape.iter().product(), counts: None, result: Cow::Borrowed(shape) })
+            }
         }
     }
 
@@ -106,12 +121,14 @@ fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) ->
     Ok(Given { elements, counts: None, result })
 }
 
+/// `side`: 0 if the shape is that of the input, 1 for the output.
 fn of_rows<'a>(
     collective: Collective,
     rank: Rank,
     size: usize,
     shape: &[usize],
     rows: &[usize],
+    side: usize,
 ) -> Result<Given<'a>> {
     let each = Counts::PerBlock(rows);
     if !each.fits(collective, size) {
@@ -120,8 +137,8 @@ fn of_rows<'a>(
         return Err(Error::Argument(what));
     }
     let lengths = each.total(collective, size).and(each.lengths(collective, size, rank));
-    let [expected, result] =
-        lengths.ok_or_else(|| Error::Argument("the sum of counts is too large".to_owned()))?;
+    let lengths = lengths.ok_or_else(|| Error::Argument("the sum of counts is too large".to_owned()))?;
+    let (expected, result) = (lengths[side], lengths[1]);
     match shape {
         [first, rest @ ..] if *first == expected => {
             let row = rest.iter().product::<usize>();

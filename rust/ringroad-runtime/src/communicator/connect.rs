@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use ringroad_core::{Collective, Rank};
 use ucx_sys::LoadOptions;
 
-use super::{Called, Communicator, Means, State};
+use super::{Called, Communicator, Family, Means, State};
 use crate::agreement::{agree, choose, send_buffer};
 use crate::bootstrap::{BootstrapError, Card, Handle, Meeting, Store, StoreError};
 use crate::config::{warn_once, Cma, Config, Debug, Secret};
@@ -165,7 +165,10 @@ impl Communicator {
         let assemble = |(rank, transport)| {
             Communicator::assemble(name, cards.clone(), rank, transport, choices.clone(), timeout, config)
         };
-        let group: Vec<Communicator> = transports.into_iter().enumerate().map(assemble).collect();
+        let mut group: Vec<Communicator> = transports.into_iter().enumerate().map(assemble).collect();
+        let family = Family { config: config.clone(), options: options.clone(), made: Mutex::default() };
+        let family = Arc::new(family);
+        group.iter_mut().for_each(|communicator| communicator.family = Some(family.clone()));
         group.iter().try_for_each(|communicator| communicator.record_into(config))?;
         Ok(group)
     }
@@ -203,7 +206,9 @@ impl Communicator {
             choices,
             driver: Own::new(Driver::new(engine, rank, crowd)),
             means: None,
+            family: None,
             agreements: AtomicU64::new(0),
+            splits: AtomicU64::new(0),
         }
     }
 

@@ -3,7 +3,9 @@
 mod arrays;
 mod connect;
 mod regroup;
+mod split;
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,12 +19,13 @@ pub use self::regroup::{Agreement, GoOn, Means};
 use crate::bootstrap::Card;
 use crate::buffer::{Memory, Region};
 use crate::call::{Operation, Prepared};
-use crate::config::Debug;
+use crate::config::{Config, Debug};
 use crate::dtype::{DType, ReduceOp};
 use crate::engine::Engine;
 pub use crate::engine::Recorded;
 use crate::error::{Error, Result};
 use crate::fork::Own;
+use crate::options::Options;
 use crate::planner::{Choices, Explanation, Planner, LEND};
 use crate::profile::Profile;
 use crate::progress::Driver;
@@ -50,8 +53,12 @@ pub struct Communicator {
     driver: Own<Arc<Driver>>,
     /// What it was made with; `None` if the ranks are threads of one process.
     means: Option<Arc<Means>>,
+    /// What its ranks share if they are threads of one process.
+    family: Option<Arc<Family>>,
     /// How many agreements there have been.
     agreements: AtomicU64,
+    /// How many times it was split.
+    splits: AtomicU64,
 }
 
 /// Closes a communicator that may be gone already.
@@ -74,6 +81,14 @@ impl Closer {
 struct State {
     planner: Planner,
     calls: u64,
+}
+
+/// What the ranks of a group share that are threads of one process.
+struct Family {
+    config: Config,
+    options: Options,
+    /// New communicators that wait for their ranks, by the number of the split and the rank in this group.
+    made: Mutex<HashMap<(u64, Rank), Result<Communicator>>>,
 }
 
 /// The state of a call after its first moment.
@@ -180,6 +195,21 @@ impl Communicator {
         self.pool.as_ref().is_some_and(|pool| pool.offset_of(memory.region()).is_some())
     }
 
+    /// Whether near ranks can read the input and the output of a call.
+    fn readable(&self, request: &Request) -> (bool, bool) {
+        match request.key.operation {
+            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
+            _ => (false, false),
+        }
+    }
+
+    /// Prepares a call, for [`Request::prepared`]. Sends nothing.
+    pub fn prepare(&self, mut request: Request) -> Result<Arc<Prepared>> {
+        self.driver.get()?;
+        request.key.readable = self.readable(&request);
+        self.state.lock().planner.prepare(&request).cloned()
+    }
+
     /// Starts a call. An error leaves the communicator as it was.
     pub fn start(&self, request: Request) -> Result<Work> {
         let (completion, output) = self.begin(request, false)?;
@@ -204,13 +234,15 @@ impl Communicator {
         let driver = self.driver.get()?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let operation = request.key.operation;
-        request.key.readable = match operation {
-            Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
-            _ => (false, false),
-        };
+        if request.prepared.is_none() {
+            request.key.readable = self.readable(&request);
+        }
         let mut state = self.state.lock();
         let State { planner, calls } = &mut *state;
-        let prepared = planner.prepare(&request)?;
+        let prepared = match &request.prepared {
+            Some(prepared) if prepared.lengths == request.lengths() => prepared,
+            _ => planner.prepare(&request)?,
+        };
         let ports = match operation {
             Operation::ReceiveAny { .. } => {
                 let topology = &self.choices.topology;

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 
 /// How often a rank that waits checks whether the caller has interrupted.
-const SLICE: Duration = Duration::from_millis(50);
+pub(super) const SLICE: Duration = Duration::from_millis(50);
 
 /// What a communicator was made with, so that another one can be made the same way.
 #[derive(Clone)]
@@ -45,12 +45,17 @@ pub type GoOn = Arc<dyn Fn() -> std::result::Result<(), StoreError> + Send + Syn
 
 /// How long to wait for others.
 #[derive(Clone, Copy)]
-struct Patience<'a> {
-    deadline: Instant,
-    go_on: &'a GoOn,
+pub(super) struct Patience<'a> {
+    pub deadline: Instant,
+    pub go_on: &'a GoOn,
 }
 
 impl Patience<'_> {
+    /// The time that is left until the deadline.
+    pub fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
     /// The end of the next slice of waiting; an error if there is none. `text` says what has not happened.
     fn next(&self, text: impl Fn() -> String) -> Result<Instant> {
         let now = Instant::now();
@@ -63,9 +68,9 @@ impl Patience<'_> {
 }
 
 /// A store whose users check whether the caller has interrupted.
-struct Heeding {
-    store: Arc<dyn Store>,
-    go_on: GoOn,
+pub(super) struct Heeding {
+    pub store: Arc<dyn Store>,
+    pub go_on: GoOn,
 }
 
 impl Store for Heeding {
@@ -132,8 +137,7 @@ impl Communicator {
         let patience = Patience { deadline: Instant::now() + timeout, go_on };
         let connect = |store: Arc<dyn Store>| {
             let store = Arc::new(Heeding { store, go_on: go_on.clone() });
-            let left = patience.deadline.saturating_duration_since(Instant::now());
-            let within = Options { timeout: Some(left), ..options.clone() };
+            let within = Options { timeout: Some(patience.left()), ..options.clone() };
             let made = Communicator::connect(store, rank, handles.len(), wheel.clone(), config, &within);
             made.map(|communicator| Communicator { timeout, ..communicator })
         };
@@ -209,7 +213,7 @@ impl Communicator {
         // A topology that was given for all ranks does not describe fewer.
         let fits = |topology: &ringroad_core::Topology| topology.ranks() == handles.len();
         means.options.topology = means.options.topology.filter(fits);
-        means.options.timeout = Some(patience.deadline.saturating_duration_since(Instant::now()));
+        means.options.timeout = Some(patience.left());
         let number = self.agreements.load(Ordering::Relaxed);
         let name = format!("{}/{number}/{attempt}", identity(&self.cards));
         let made = Communicator::regroup(handles, rank, &name, &means, patience.go_on);
@@ -225,7 +229,7 @@ impl Communicator {
         })
     }
 
-    fn handle(&self, rank: Rank) -> Result<&Handle> {
+    pub(super) fn handle(&self, rank: Rank) -> Result<&Handle> {
         self.cards[rank].handle.as_ref().ok_or_else(|| {
             let text = format!(
                 "{} could not open a port to listen on, so that it cannot be found again",

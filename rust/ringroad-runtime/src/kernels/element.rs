@@ -165,7 +165,7 @@ macro_rules! own_lane {
         }
     )*};
 }
-own_lane!(i8, u8, i16, i32, i64, f32, f64, Complex<f32>, Complex<f64>);
+own_lane!(i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, Complex<f32>, Complex<f64>);
 
 /// A byte that is false when zero. Rust's `bool` would be undefined behaviour on a byte of 2.
 #[derive(Clone, Copy, Pod, Zeroable)]

@@ -135,16 +135,17 @@ impl InstructionSet {
                 unsafe { run::<$element, _, $lanes>(self, $op, dst, a, b, $count) }
             };
         }
+        // Wrapping sums and products, and bitwise operations, do not depend on the sign: `$bits` is the signed type.
         macro_rules! integer {
-            ($element:ty, $lanes:literal) => {
+            ($element:ty, $bits:ty, $lanes:literal) => {
                 match op {
-                    ReduceOp::Sum => go!($element, Add, $lanes, elements),
-                    ReduceOp::Product => go!($element, Mul, $lanes, elements),
+                    ReduceOp::Sum => go!($bits, Add, $lanes, elements),
+                    ReduceOp::Product => go!($bits, Mul, $lanes, elements),
                     ReduceOp::Min => go!($element, Min, $lanes, elements),
                     ReduceOp::Max => go!($element, Max, $lanes, elements),
-                    ReduceOp::Band => go!($element, And, $lanes, elements),
-                    ReduceOp::Bor => go!($element, Or, $lanes, elements),
-                    ReduceOp::Bxor => go!($element, Xor, $lanes, elements),
+                    ReduceOp::Band => go!($bits, And, $lanes, elements),
+                    ReduceOp::Bor => go!($bits, Or, $lanes, elements),
+                    ReduceOp::Bxor => go!($bits, Xor, $lanes, elements),
                     ReduceOp::Avg | ReduceOp::PremulSum => unsupported(op, dtype),
                 }
             };
@@ -178,11 +179,14 @@ impl InstructionSet {
             DType::BF16 => float!(bf16, 32),
             DType::F32 => float!(f32, 64),
             DType::F64 => float!(f64, 32),
-            DType::I8 => integer!(i8, 128),
-            DType::U8 => integer!(u8, 128),
-            DType::I16 => integer!(i16, 128),
-            DType::I32 => integer!(i32, 64),
-            DType::I64 => integer!(i64, 32),
+            DType::I8 => integer!(i8, i8, 128),
+            DType::U8 => integer!(u8, i8, 128),
+            DType::I16 => integer!(i16, i16, 128),
+            DType::U16 => integer!(u16, i16, 128),
+            DType::I32 => integer!(i32, i32, 64),
+            DType::U32 => integer!(u32, i32, 64),
+            DType::I64 => integer!(i64, i64, 32),
+            DType::U64 => integer!(u64, i64, 32),
             DType::Complex64 => complex!(f32, 64),
             DType::Complex128 => complex!(f64, 32),
             DType::Bool => match op {
@@ -219,11 +223,10 @@ impl InstructionSet {
         match dtype {
             DType::F32 => go!(f32, 64, elements),
             DType::F64 => go!(f64, 32, elements),
-            DType::I8 => go!(i8, 128, elements),
-            DType::U8 => go!(u8, 128, elements),
-            DType::I16 => go!(i16, 128, elements),
-            DType::I32 => go!(i32, 64, elements),
-            DType::I64 => go!(i64, 32, elements),
+            DType::I8 | DType::U8 => go!(i8, 128, elements),
+            DType::I16 | DType::U16 => go!(i16, 128, elements),
+            DType::I32 | DType::U32 => go!(i32, 64, elements),
+            DType::I64 | DType::U64 => go!(i64, 32, elements),
             DType::Complex64 => go!(f32, 64, 2 * elements),
             DType::Complex128 => go!(f64, 32, 2 * elements),
             DType::F16 | DType::BF16 | DType::Bool => unreachable!("these are combined two by two"),

@@ -46,7 +46,7 @@ macro_rules! integer {
         }
     )*};
 }
-integer!(i8, u8, i16, i32, i64);
+integer!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 macro_rules! float {
     ($lane:ident, $canonical:literal) => {

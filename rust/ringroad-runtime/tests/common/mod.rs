@@ -293,7 +293,7 @@ impl Case {
             }
             Collective::Broadcast { root } | Collective::Scatter { root } => inputs[root].clone(),
             Collective::Allgather | Collective::Gather { .. } => inputs.concat(),
-            Collective::Alltoall => Vec::new(),
+            Collective::Alltoall | Collective::Scan | Collective::Exscan => Vec::new(),
         };
         let block = |rank: usize| rank * self.block()..(rank + 1) * self.block();
         let output = |rank: usize| match self.collective.output(rank) {
@@ -301,6 +301,9 @@ impl Case {
                 inputs.iter().map(|input| &input[block(rank)]).collect::<Vec<_>>().concat()
             }
             Holding::Nothing => Vec::new(),
+            _ if self.collective.is_prefix() => {
+                self.reduce(&inputs[self.collective.contributors(self.ranks, rank)])
+            }
             Holding::Block(own) => whole[block(own)].to_vec(),
             Holding::Whole => whole.clone(),
         };
@@ -308,7 +311,7 @@ impl Case {
         Prepared { inputs, outputs, tolerance: self.tolerance() }
     }
 
-    /// The reduction by the scalar kernels, in the order of the ranks.
+    /// The reduction of the first ranks' inputs by the scalar kernels, in the order of the ranks.
     fn reduce(&self, inputs: &[Vec<u8>]) -> Vec<u8> {
         let scaled = |rank: usize| {
             let mut to = inputs[rank].clone();
@@ -322,7 +325,7 @@ impl Case {
             scalar::reduce(self.op, self.dtype, &mut to, &a, &b).unwrap();
             to
         };
-        let total = (0..self.ranks).map(scaled).reduce(combine).unwrap();
+        let total = (0..inputs.len()).map(scaled).reduce(combine).unwrap();
         if self.op != ReduceOp::Avg {
             return total;
         }

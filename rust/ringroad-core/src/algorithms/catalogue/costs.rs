@@ -1,6 +1,7 @@
 //! Steps and volumes that several algorithms share.
 
 use super::super::{butterfly, ceil_log, CostLine, Request, Shape};
+use crate::collective::Collective;
 
 pub(super) fn always(_: &Request<'_>) -> bool {
     true
@@ -98,6 +99,22 @@ pub(super) fn eliminated(shape: &Shape) -> CostLine {
 pub(super) fn butterflies(request: &Request<'_>) -> CostLine {
     let factors = request.shape.sizes().iter().filter_map(|size| butterfly::factors(*size));
     factors.map(|[twos, threes]| then(vectors(twos, 1), vectors(threes, 2))).fold(vectors(0, 0), then)
+}
+
+/// An exclusive scan first moves the vectors on by one rank.
+pub(super) fn doubled_prefixes(request: &Request<'_>) -> CostLine {
+    let ranks = request.shape.ranks();
+    match request.collective {
+        Collective::Exscan if ranks > 1 => vectors(1 + ceil_log(2, ranks - 1), 1),
+        _ => vectors(ceil_log(2, ranks), 1),
+    }
+}
+
+pub(super) fn along_a_chain(request: &Request<'_>) -> CostLine {
+    match request.shape.ranks() {
+        1 => vectors(0, 0),
+        ranks => CostLine { steps: ranks - 2 + request.parameter, sent: 1.0 },
+    }
 }
 
 /// The busiest rank has a parent and two children in one tree, and a parent in the other.

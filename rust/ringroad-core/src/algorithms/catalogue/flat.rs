@@ -3,8 +3,8 @@
 use super::super::{
     bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, ceil_log, direct, direct_ordered, distances,
     double_tree, flow, gather_sum, generalized, halving_doubling, hybrid, leaders, nested, pairwise,
-    recursive_doubling, ring, scatter_allgather, swing, trees, trivance, Algorithm, CostLine, Naming,
-    Parameter, Ports, Shape,
+    prefix_chain, prefix_doubling, recursive_doubling, ring, scatter_allgather, swing, trees, trivance,
+    Algorithm, CostLine, Naming, Parameter, Ports, Shape,
 };
 use super::costs::*;
 use super::offers::*;
@@ -32,6 +32,15 @@ const ROUNDS: Parameter = Parameter {
         "the largest number of steps, in multiples of the network's diameter: few suit short blocks, many suit long ones",
     values: |_| vec![1, 3],
     admits: |_, rounds| (1..=64).contains(&rounds),
+    naming: Naming::Number,
+};
+const PIECES: Parameter = Parameter {
+    name: "k",
+    meaning: "the number of pieces in which the vector is sent",
+    values: |shape| {
+        (0..6).map(|exponent| 1 << exponent).filter(|k| *k == 1 || k * shape.ranks() <= 1 << 15).collect()
+    },
+    admits: |shape, k| k > 0 && k.saturating_mul(shape.ranks()) <= 1 << 18,
     naming: Naming::Number,
 };
 const FEW_PARTS: Parameter = Parameter { values: |_| vec![8, 64], ..PARTS };
@@ -322,13 +331,8 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: TWO_TREES,
         ports: Ports::All,
         parameter: Some(Parameter {
-            name: "k",
             meaning: "the number of pieces in which each half of the vector is sent",
-            values: |shape| {
-                (0..6).map(|exponent| 1 << exponent).filter(|k| *k == 1 || k * shape.ranks() <= 1 << 15).collect()
-            },
-            admits: |shape, k| k > 0 && k.saturating_mul(shape.ranks()) <= 1 << 18,
-            naming: Naming::Number,
+            ..PIECES
         }),
         consistent: always,
         offers: &[
@@ -361,6 +365,30 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &[offer(ALLTOALL, PAIRS, pairwise::schedule, |r| all_but_own(around(r.shape), r.shape))],
+    },
+    Algorithm {
+        name: "prefix-doubling",
+        summary: "every rank sends the sum so far to the rank at twice the previous distance",
+        source: HILLIS_STEELE,
+        ports: Ports::One,
+        parameter: None,
+        consistent: always,
+        offers: &[
+            offer(SCAN, PAIRS, prefix_doubling::schedule, doubled_prefixes),
+            offer(EXSCAN, PAIRS, prefix_doubling::schedule, doubled_prefixes),
+        ],
+    },
+    Algorithm {
+        name: "prefix-chain",
+        summary: "the sum travels along all ranks, and every rank adds its vector; pieces follow each other",
+        source: SCANS,
+        ports: Ports::One,
+        parameter: Some(PIECES),
+        consistent: always,
+        offers: &[
+            offer(SCAN, PAIRS, prefix_chain::schedule, along_a_chain),
+            offer(EXSCAN, PAIRS, prefix_chain::schedule, along_a_chain),
+        ],
     },
     Algorithm {
         name: "direct",

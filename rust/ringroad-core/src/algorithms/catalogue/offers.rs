@@ -12,6 +12,8 @@ pub(super) const REDUCE: Collective = Collective::Reduce { root: 0 };
 pub(super) const GATHER: Collective = Collective::Gather { root: 0 };
 pub(super) const SCATTER: Collective = Collective::Scatter { root: 0 };
 pub(super) const ALLTOALL: Collective = Collective::Alltoall;
+pub(super) const SCAN: Collective = Collective::Scan;
+pub(super) const EXSCAN: Collective = Collective::Exscan;
 
 pub(super) type Make = fn(&Request<'_>) -> Schedule;
 pub(super) type Parts = fn(&Request<'_>) -> [Schedule; 2];

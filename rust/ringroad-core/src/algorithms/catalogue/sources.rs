@@ -35,6 +35,9 @@ pub(super) const GATHER_SUM: &str = "ours, along an allgather as in Juerss, Adda
 pub(super) const BUCKET: &str =
     "Jain, Sabharwal: Optimal bucket algorithms for large MPI collectives on torus interconnects, ICS 2010";
 pub(super) const TWO_TREES: &str = "Sanders, Speck, Traff: Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 35(12), 2009";
+pub(super) const HILLIS_STEELE: &str = "Hillis, Steele: Data parallel algorithms, CACM 29(12), 1986";
+pub(super) const SCANS: &str =
+    "Sanders, Traff: Parallel prefix (scan) algorithms for MPI, EuroPVM/MPI 2006, the linear pipeline";
 pub(super) const INTERCOM: &str =
     "Barnett et al.: Interprocessor collective communication library (InterCom), SHPCC 1994; for reduce Rabenseifner, ICCS 2004";
 pub(super) const HIERARCHICAL: &str =

@@ -1,0 +1,97 @@
+"""Several arrays in one call: packed side by side, by dtype, into arrays that other ranks read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ringroad._native import Communicator, PreparedCall
+
+Array = NDArray[Any]
+
+
+def allreduce_coalesced(
+    comm: Communicator,
+    arrays: Sequence[ArrayLike],
+    out: Sequence[Array] | None,
+    op: Any,
+    factor: float | None,
+    algorithm: Any,
+    timeout: float | None,
+) -> list[Array]:
+    inputs = [_array(array, f"arrays[{index}]") for index, array in enumerate(arrays)]
+    if out is not None:
+        _check_outputs(inputs, out)
+    calls, views = [], list(inputs)
+    for indices, flat in _by_dtype(comm, inputs):
+        calls.append(comm.prepare("allreduce", flat, flat, op=op, factor=factor, algorithm=algorithm, timeout=timeout))
+        for index, view in zip(indices, _views(flat, [inputs[index] for index in indices]), strict=True):
+            np.copyto(view, inputs[index])
+            views[index] = view
+    _run(calls)
+    return views if out is None else _copied(views, out)
+
+
+def broadcast_coalesced(
+    comm: Communicator, arrays: Sequence[Array], root: int, algorithm: Any, timeout: float | None
+) -> list[Array]:
+    _check_outputs(arrays, arrays, "arrays")
+    calls, views = [], list(arrays)
+    for indices, flat in _by_dtype(comm, arrays):
+        calls.append(comm.prepare("broadcast", flat, root=root, algorithm=algorithm, timeout=timeout))
+        for index, view in zip(indices, _views(flat, [arrays[index] for index in indices]), strict=True):
+            if comm.rank == root:
+                np.copyto(view, arrays[index])
+            views[index] = view
+    _run(calls)
+    return list(arrays) if comm.rank == root else _copied(views, arrays)
+
+
+def _by_dtype(comm: Communicator, arrays: Sequence[Array]) -> list[tuple[list[int], Array]]:
+    """The indices of the arrays of each dtype, in order, and an array that is as long as all of them together."""
+    groups: dict[np.dtype[Any], list[int]] = {}
+    for index, array in enumerate(arrays):
+        groups.setdefault(array.dtype, []).append(index)
+    return [
+        (indices, comm.empty(sum(arrays[index].size for index in indices), dtype)) for dtype, indices in groups.items()
+    ]
+
+
+def _views(flat: Array, arrays: list[Array]) -> list[Array]:
+    """The parts of `flat`, in the shapes of the arrays."""
+    parts = np.split(flat, np.cumsum([array.size for array in arrays])[:-1])
+    return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+
+def _run(calls: list[PreparedCall]) -> None:
+    """Starts all calls, and waits for all."""
+    for work in [call.start() for call in calls]:
+        work.wait()
+
+
+def _copied(views: list[Array], out: Sequence[Array]) -> list[Array]:
+    for view, array in zip(views, out, strict=True):
+        np.copyto(array, view)
+    return list(out)
+
+
+def _array(array: ArrayLike, name: str) -> Array:
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(value)")
+    return np.asarray(array)
+
+
+def _check_outputs(inputs: Sequence[Array], out: Sequence[Array], name: str = "out") -> None:
+    if len(out) != len(inputs):
+        raise ValueError(f"{name} must have one array for each of {len(inputs)}, not {len(out)}")
+    for index, (given, array) in enumerate(zip(inputs, out, strict=True)):
+        what = f"{name}[{index}]"
+        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+            raise TypeError(f"{what} must be a NumPy array, not {type(array).__name__}")
+        if (array.dtype, array.shape) != (given.dtype, given.shape):
+            raise ValueError(
+                f"{what} must be {given.dtype} of shape {given.shape}, not {array.dtype} of shape {array.shape}"
+            )
+        if not array.flags.writeable:
+            raise ValueError(f"{what} is read-only; pass an array that can be written")

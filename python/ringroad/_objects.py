@@ -1,0 +1,107 @@
+"""Calls on Python objects: pickled, and sent as arrays of bytes, after their lengths."""
+
+import io
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ringroad._native import Communicator
+
+Bytes = NDArray[np.uint8]
+
+
+def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> Any:
+    left = _countdown(comm, timeout)
+    data = _packed(obj) if comm.rank == root else None
+    length = comm.broadcast(np.array([0 if data is None else data.size]), root, timeout=left())
+    if data is not None:
+        comm.broadcast(data, root, timeout=left())
+        return obj
+    return _unpacked(comm.broadcast(np.empty(length[0], np.uint8), root, timeout=left()))
+
+
+def allgather_object(comm: Communicator, obj: object, timeout: float | None) -> list[Any]:
+    left = _countdown(comm, timeout)
+    data = _packed(obj)
+    counts = comm.allgather(np.array([data.size]), timeout=left())
+    return _parts(comm.allgather_v(data, counts.tolist(), timeout=left()), counts)
+
+
+def gather_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> list[Any] | None:
+    _check_root(comm, root)
+    left = _countdown(comm, timeout)
+    data = _packed(obj)
+    counts = comm.allgather(np.array([data.size]), timeout=left())
+    whole = comm.gather_v(data, counts.tolist(), None, root, timeout=left())
+    return None if whole is None else _parts(whole, counts)
+
+
+def scatter_object(comm: Communicator, objects: Sequence[object] | None, root: int, timeout: float | None) -> Any:
+    left = _countdown(comm, timeout)
+    parts = _one_each(comm, objects) if comm.rank == root else None
+    counts = np.zeros(comm.size, np.int64) if parts is None else np.array([part.size for part in parts])
+    comm.broadcast(counts, root, timeout=left())
+    send = None if parts is None else np.concatenate(parts)
+    out = np.empty(counts[comm.rank], np.uint8)
+    return _unpacked(comm.scatter_v(send, counts.tolist(), out, root, timeout=left()))
+
+
+def alltoall_object(comm: Communicator, objects: Sequence[object], timeout: float | None) -> list[Any]:
+    left = _countdown(comm, timeout)
+    parts = _one_each(comm, objects)
+    counts = comm.allgather(np.array([part.size for part in parts]), timeout=left()).reshape(comm.size, comm.size)
+    whole = comm.alltoall_v(np.concatenate(parts), counts.tolist(), timeout=left())
+    return _parts(whole, counts[:, comm.rank])
+
+
+def send_object(comm: Communicator, obj: object, peer: int, tag: int, timeout: float | None) -> None:
+    left = _countdown(comm, timeout)
+    data = _packed(obj)
+    comm.send(np.array([data.size]), peer, tag, timeout=left())
+    comm.send(data, peer, tag, timeout=left())
+
+
+def recv_object(comm: Communicator, peer: int | None, tag: int, timeout: float | None) -> Any:
+    left = _countdown(comm, timeout)
+    work = comm.recv(np.empty(1, np.int64), peer, tag, timeout=left(), async_op=True)
+    (length,) = work.result()
+    return _unpacked(comm.recv(np.empty(length, np.uint8), work.source, tag, timeout=left()))
+
+
+def _countdown(comm: Communicator, timeout: float | None) -> Callable[[], float]:
+    """The seconds that are left for the next call, above 0. All calls together have `timeout` seconds."""
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout}")
+    end = time.monotonic() + (comm.timeout if timeout is None else timeout)
+    return lambda: max(end - time.monotonic(), 1e-3)
+
+
+def _packed(obj: object) -> Bytes:
+    """The pickled object, in memory that can be written, since a broadcast takes no other."""
+    buffer = io.BytesIO()
+    pickle.dump(obj, buffer, pickle.HIGHEST_PROTOCOL)
+    return np.frombuffer(buffer.getbuffer(), np.uint8)
+
+
+def _unpacked(data: Bytes) -> Any:
+    return pickle.loads(data.data)
+
+
+def _parts(whole: Bytes, counts: NDArray[np.int64]) -> list[Any]:
+    return [_unpacked(part) for part in np.split(whole, np.cumsum(counts)[:-1])]
+
+
+def _one_each(comm: Communicator, objects: Sequence[object] | None) -> list[Bytes]:
+    if objects is None or len(objects) != comm.size:
+        found = "None" if objects is None else len(objects)
+        raise ValueError(f"rank {comm.rank} must pass one object for each of {comm.size} ranks, not {found}")
+    return [_packed(obj) for obj in objects]
+
+
+def _check_root(comm: Communicator, root: int) -> None:
+    if root >= comm.size:
+        raise ValueError(f"root {root} is not one of the ranks 0..{comm.size}")

@@ -1,0 +1,292 @@
+//! Calls on Python objects and on lists of arrays: `ringroad._objects` and `ringroad._coalesced` make them of calls on
+//! arrays.
+
+use pyo3::prelude::*;
+
+use crate::calls::{any_peer, peer, root, tag};
+use crate::communicator::PyCommunicator;
+
+/// Seconds, or the communicator's own timeout.
+type Timeout = Option<f64>;
+
+#[pymethods]
+impl PyCommunicator {
+    /// Sends a Python object from one rank to all ranks.
+    ///
+    /// Objects are pickled. Unpickling can run any code that a rank of the job sends.
+    ///
+    /// Args:
+    ///     obj: At the root, any object that can be pickled. Other ranks need not pass one.
+    ///     root: The rank that sends.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     `obj` itself at the root, a copy on other ranks.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(2) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.broadcast_object({"lr": 0.1} if comm.rank == 0 else None))
+    ///     [{'lr': 0.1}, {'lr': 0.1}]
+    #[pyo3(signature = (obj=None, root=0, *, timeout=None))]
+    fn broadcast_object<'py>(
+        slf: &Bound<'py, Self>,
+        obj: Option<Bound<'py, PyAny>>,
+        #[pyo3(from_py_with = root)] root: usize,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        on_objects(slf, "broadcast_object")?.call1((slf, obj, root, timeout))
+    }
+
+    /// Collects one Python object of each rank. Every rank gets all of them.
+    ///
+    /// Objects are pickled. Unpickling can run any code that a rank of the job sends.
+    ///
+    /// Args:
+    ///     obj: Any object that can be pickled. Ranks may pass objects of different types and sizes.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A list of copies, by rank.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(3) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.allgather_object("x" * comm.rank))[0]
+    ///     ['', 'x', 'xx']
+    #[pyo3(signature = (obj, *, timeout=None))]
+    fn allgather_object<'py>(
+        slf: &Bound<'py, Self>,
+        obj: Bound<'py, PyAny>,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        on_objects(slf, "allgather_object")?.call1((slf, obj, timeout))
+    }
+
+    /// Collects one Python object of each rank at one rank.
+    ///
+    /// Objects are pickled. Unpickling can run any code that a rank of the job sends.
+    ///
+    /// Args:
+    ///     obj: Any object that can be pickled. Ranks may pass objects of different types and sizes.
+    ///     root: The rank that gets the objects.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     At the root a list of copies, by rank; None on other ranks.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(2) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.gather_object((comm.rank, "done")))
+    ///     [[(0, 'done'), (1, 'done')], None]
+    #[pyo3(signature = (obj, root=0, *, timeout=None))]
+    fn gather_object<'py>(
+        slf: &Bound<'py, Self>,
+        obj: Bound<'py, PyAny>,
+        #[pyo3(from_py_with = root)] root: usize,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        on_objects(slf, "gather_object")?.call1((slf, obj, root, timeout))
+    }
+
+    /// Sends each rank one Python object of a list that one rank has.
+    ///
+    /// Objects are pickled. Unpickling can run any code that a rank of the job sends.
+    ///
+    /// Args:
+    ///     objects: At the root, one object for each rank. Other ranks need not pass a list.
+    ///     root: The rank that sends.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A copy of object `rank` of the root's list.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(2) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.scatter_object(["a", {"b": 1}] if comm.rank == 0 else None))
+    ///     ['a', {'b': 1}]
+    #[pyo3(signature = (objects=None, root=0, *, timeout=None))]
+    fn scatter_object<'py>(
+        slf: &Bound<'py, Self>,
+        objects: Option<Bound<'py, PyAny>>,
+        #[pyo3(from_py_with = root)] root: usize,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        on_objects(slf, "scatter_object")?.call1((slf, objects, root, timeout))
+    }
+
+    /// Sends a Python object from every rank to every rank.
+    ///
+    /// Objects are pickled. Unpickling can run any code that a rank of the job sends.
+    ///
+    /// Args:
+    ///     objects: One object for each rank.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A list of copies; entry `r` came from rank `r`.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(2) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.alltoall_object([f"{comm.rank} to {to}" for to in range(2)]))
+    ///     [['0 to 0', '1 to 0'], ['0 to 1', '1 to 1']]
+    #[pyo3(signature = (objects, *, timeout=None))]
+    fn alltoall_object<'py>(
+        slf: &Bound<'py, Self>,
+        objects: Bound<'py, PyAny>,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        on_objects(slf, "alltoall_object")?.call1((slf, objects, timeout))
+    }
+
+    /// Sends a Python object to one rank, which receives it with `recv_object`.
+    ///
+    /// The object is pickled and sent as two messages. The call completes as `send` does.
+    ///
+    /// Args:
+    ///     obj: Any object that can be pickled.
+    ///     peer: The rank that receives; not this one.
+    ///     tag: From 0 to 2**28 - 1; a `recv_object` takes objects of its own tag only. Do not use it for
+    ///         arrays at the same time.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> a.send_object({"step": 7}, peer=1)
+    ///     >>> b.recv_object(peer=0)
+    ///     {'step': 7}
+    #[pyo3(signature = (obj, peer, tag=0, *, timeout=None))]
+    fn send_object<'py>(
+        slf: &Bound<'py, Self>,
+        obj: Bound<'py, PyAny>,
+        #[pyo3(from_py_with = peer)] peer: usize,
+        #[pyo3(from_py_with = tag)] tag: u32,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        on_objects(slf, "send_object")?.call1((slf, obj, peer, tag, timeout))
+    }
+
+    /// Receives a Python object that another rank has sent with `send_object`.
+    ///
+    /// Unpickling can run any code that a rank of the job sends.
+    ///
+    /// Args:
+    ///     peer: The rank that sends. None: any rank; the first object with this tag is received.
+    ///     tag: From 0 to 2**28 - 1, as the sender passed it.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A copy of the object.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> b.send_object(["any", "object"], peer=0, tag=3)
+    ///     >>> a.recv_object(tag=3)
+    ///     ['any', 'object']
+    #[pyo3(signature = (peer=None, tag=0, *, timeout=None))]
+    fn recv_object<'py>(
+        slf: &Bound<'py, Self>,
+        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
+        #[pyo3(from_py_with = tag)] tag: u32,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        on_objects(slf, "recv_object")?.call1((slf, peer, tag, timeout))
+    }
+
+    /// Reduces several arrays over all ranks in one call. Every rank gets all results.
+    ///
+    /// The arrays are packed side by side into memory that other ranks read, so that many short arrays take
+    /// little longer than one. Arrays of each dtype make one allreduce.
+    ///
+    /// Args:
+    ///     arrays: This rank's contributions: arrays, or numbers and lists as for `allreduce`. Their number,
+    ///         order, shapes and dtypes are the same on all ranks.
+    ///     out: An array for each result, of the shape and dtype of its input; it may be strided. `arrays`
+    ///         itself: in place. None: new arrays.
+    #[doc = reduction_arguments!()]
+    ///     algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+    ///         its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A list: the arrays of `out`, or new arrays that share memory.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(2) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.allreduce_coalesced([np.ones(2), [1, 2, 3]]))[0]
+    ///     [array([2., 2.]), array([2, 4, 6])]
+    #[pyo3(signature = (arrays, out=None, *, op="sum", factor=None, algorithm=None, timeout=None))]
+    fn allreduce_coalesced<'py>(
+        slf: &Bound<'py, Self>,
+        arrays: Bound<'py, PyAny>,
+        out: Option<Bound<'py, PyAny>>,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<&Bound<'py, PyAny>>,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let function = slf.py().import("ringroad._coalesced")?.getattr("allreduce_coalesced")?;
+        function.call1((slf, arrays, out, op, factor, algorithm, timeout))
+    }
+
+    /// Copies several arrays of one rank to all ranks in one call, in place.
+    ///
+    /// The arrays are packed side by side into memory that other ranks read, so that many short arrays take
+    /// little longer than one. Arrays of each dtype make one broadcast.
+    ///
+    /// Args:
+    ///     arrays: At the root, what is sent; elsewhere they are overwritten. They may be strided. Their
+    ///         number, order, shapes and dtypes are the same on all ranks.
+    ///     root: The rank that sends.
+    ///     algorithm: The name of the algorithm to run, such as "binomial", a `Schedule` of your own, or the
+    ///         path of its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A list of the arrays.
+    ///
+    /// Raises:
+    #[doc = collective_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(2) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.broadcast_coalesced([np.full(2, comm.rank), np.ones(1)], root=1))[0]
+    ///     [array([1, 1]), array([1.])]
+    #[pyo3(signature = (arrays, root=0, *, algorithm=None, timeout=None))]
+    fn broadcast_coalesced<'py>(
+        slf: &Bound<'py, Self>,
+        arrays: Bound<'py, PyAny>,
+        #[pyo3(from_py_with = root)] root: usize,
+        algorithm: Option<&Bound<'py, PyAny>>,
+        timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let function = slf.py().import("ringroad._coalesced")?.getattr("broadcast_coalesced")?;
+        function.call1((slf, arrays, root, algorithm, timeout))
+    }
+}
+
+fn on_objects<'py>(slf: &Bound<'py, PyCommunicator>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    slf.py().import("ringroad._objects")?.getattr(name)
+}

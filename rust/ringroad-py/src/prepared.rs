@@ -1,0 +1,182 @@
+//! `PreparedCall`: a collective that is prepared once and started often.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use ringroad_core::Collective;
+use ringroad_runtime::call::Prepared;
+use ringroad_runtime::Request;
+
+use crate::array::Array;
+use crate::calls::{reduction, root, By, How};
+use crate::collectives::{OnArrays, PLAIN};
+use crate::communicator::PyCommunicator;
+use crate::errors::raise;
+use crate::work::{duration, PyWork};
+
+/// A collective on certain arrays that is prepared once and started often: what `Communicator.prepare`
+/// returns.
+///
+/// Every start reads the arrays' values of that moment and writes the same output. All ranks start it
+/// together, or make the same call in the usual way.
+///
+/// Example:
+///     >>> a, b = ringroad.Communicator.in_process(2)
+///     >>> x, y = np.zeros(2), np.zeros(2)
+///     >>> calls = a.prepare("allreduce", x, x), b.prepare("allreduce", y, y)
+///     >>> for step in range(3):
+///     ...     x.fill(step)
+///     ...     y.fill(10 * step)
+///     ...     works = [call.start() for call in calls]
+///     ...     results = [work.result() for work in works]
+///     >>> x
+///     array([22., 22.])
+#[pyclass(name = "PreparedCall", module = "ringroad", frozen)]
+pub struct PyPreparedCall {
+    communicator: Py<PyCommunicator>,
+    call: OnArrays,
+    prepared: Arc<Prepared>,
+    timeout: Option<f64>,
+    /// The work of the last start.
+    last: Mutex<Option<Py<PyWork>>>,
+}
+
+impl PyPreparedCall {
+    fn make(&self, py: Python<'_>, async_op: bool) -> PyResult<Py<PyAny>> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_some_and(|work| work.get().work.result().is_none()) {
+            return Err(PyValueError::new_err(format!(
+                "{} has been started and has not ended; wait for its Work before the next start",
+                self.prepared
+            )));
+        }
+        *last = None;
+        let result = self.call.result.as_ref().map(|result| result.clone_ref(py));
+        let request = Request { prepared: Some(self.prepared.clone()), ..self.call.request() };
+        let how = How { algorithm: None, timeout: self.timeout, async_op };
+        if !async_op {
+            drop(last);
+            return self.communicator.get().run(py, request, how, result);
+        }
+        let work = self.communicator.get().run(py, request, how, result)?;
+        *last = Some(work.bind(py).cast::<PyWork>()?.clone().unbind());
+        Ok(work)
+    }
+}
+
+#[pymethods]
+impl PyPreparedCall {
+    /// Starts the call.
+    ///
+    /// Returns:
+    ///     A `Work`, as a call with `async_op=True` returns it.
+    ///
+    /// Raises:
+    ///     ValueError: The last start has not ended.
+    ///     AbortedError: The communicator failed, was aborted or was closed.
+    fn start(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.make(py, true)
+    }
+
+    /// Makes the call and waits for its end.
+    ///
+    /// Returns:
+    ///     The output; None on ranks that have none.
+    ///
+    /// Raises:
+    ///     ValueError: A start has not ended.
+    #[doc = call_errors!()]
+    fn run(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.make(py, false)
+    }
+
+    /// The name of the algorithm that the call runs.
+    #[getter]
+    fn algorithm(&self) -> &str {
+        &self.prepared.algorithm
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<PreparedCall {}>", self.prepared)
+    }
+}
+
+#[pymethods]
+impl PyCommunicator {
+    /// Prepares a collective on certain arrays, to start it often.
+    ///
+    /// Arguments are checked, the algorithm is chosen and its schedule made now, so that the first start takes
+    /// no longer than the others. It sends nothing: other ranks need not prepare their calls.
+    ///
+    /// Args:
+    ///     collective: Its name, such as "allreduce" or "alltoall".
+    ///     send: The input, as for the collective's method; for a broadcast, the array. It must be a
+    ///         C-contiguous array, since every start reads it. Ranks without an input pass None.
+    ///     out: The output, as for the collective's method. None: a new array, which every start overwrites.
+    ///     counts: The numbers of rows, as for the method of this name with `_v`. None: equal blocks.
+    ///     root: The root of a broadcast, reduce, gather or scatter.
+    ///     op: The reduction of an allreduce, reduce-scatter or reduce.
+    ///     factor: This rank's factor in a "premul_sum".
+    ///     algorithm: The name of the algorithm to run, a `Schedule` of your own, or the path of its file; the
+    ///         same on all ranks. None: the algorithm that `algorithm_for` names.
+    ///     timeout: Seconds after which a start fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     The prepared call. It keeps the arrays and the communicator alive.
+    ///
+    /// Raises:
+    #[doc = array_errors!()]
+    ///     ScheduleError: `algorithm` is unknown, or does not run on this network.
+    ///     AbortedError: This process was forked from the one that made the communicator.
+    ///
+    /// Example:
+    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
+    ///     >>> x = np.arange(3)
+    ///     >>> call = alone.prepare("allreduce", x, op="max")
+    ///     >>> call.run()
+    ///     array([0, 1, 2])
+    ///     >>> x += 10
+    ///     >>> call.start().result()
+    ///     array([10, 11, 12])
+    #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op="sum", factor=None, algorithm=None, timeout=None))]
+    fn prepare<'py>(
+        slf: &Bound<'py, Self>,
+        collective: &str,
+        send: Option<&Bound<'py, PyAny>>,
+        out: Option<&Bound<'py, PyAny>>,
+        counts: Option<&Bound<'py, PyAny>>,
+        #[pyo3(from_py_with = root)] root: usize,
+        op: &str,
+        factor: Option<f64>,
+        algorithm: Option<By<'_>>,
+        timeout: Option<f64>,
+    ) -> PyResult<PyPreparedCall> {
+        let communicator = &slf.get().0;
+        let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
+        let rows = match collective {
+            Collective::Alltoall => counts.map(|counts| slf.get().matrix(counts)).transpose()?,
+            _ => counts.map(|counts| counts.extract()).transpose()?,
+        };
+        let reduction = match (collective.reduces(), op, factor) {
+            (true, ..) => reduction(op, factor)?,
+            (false, "sum", None) => PLAIN,
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "{collective} reduces nothing; it takes no op or factor"
+                )))
+            }
+        };
+        let out = match collective {
+            Collective::Broadcast { .. } => out.or(send),
+            _ => out,
+        };
+        duration(timeout)?;
+        let mut call = slf.get().on_arrays(Array::new, collective, send, out, rows, reduction)?;
+        call.key.algorithm = algorithm.map(|by| by.member(slf.py())).transpose()?;
+        let request = call.request();
+        let prepared = slf.py().detach(|| communicator.prepare(request)).map_err(raise)?;
+        let communicator = slf.clone().unbind();
+        Ok(PyPreparedCall { communicator, call, prepared, timeout, last: Mutex::default() })
+    }
+}

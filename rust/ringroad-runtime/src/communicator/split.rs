@@ -1,0 +1,130 @@
+//! Dividing the ranks of a communicator among new ones.
+//!
+//! The ranks tell each other their colours and keys by an allgather, and each rank finds its group in the same list.
+//! Processes then meet as after a loss: at the group's first rank, found by its [`Handle`]. Ranks that are threads of
+//! one process take what the group's first rank has made for them. A new communicator has connections of its own, so
+//! that its failure leaves the others as they are.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::{Collective, Rank, Topology};
+
+use super::regroup::{Heeding, Patience, SLICE};
+use super::{Called, Communicator, Family, GoOn, Means};
+use crate::bootstrap::{identity, Handle, MemoryStore};
+use crate::buffer::Memory;
+use crate::call::Operation;
+use crate::config::Config;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::request::Request;
+
+/// What ranks of no colour pass.
+const NONE: i64 = -1;
+
+impl Communicator {
+    /// Makes a communicator of all ranks that pass the same colour, in the order of their keys; ranks of equal keys keep
+    /// their order. `None` for a rank without a colour. All ranks call this, like a collective.
+    ///
+    /// `topology` is the network of the new communicator; its first rank's value is used. Without one, a topology that
+    /// was given for this communicator is used only if the new one has the same ranks in the same order.
+    pub fn split(
+        &self,
+        color: Option<i64>,
+        key: i64,
+        topology: Option<Topology>,
+        timeout: Option<Duration>,
+        go_on: &GoOn,
+    ) -> Result<Option<Communicator>> {
+        if let Some(color) = color.filter(|color| *color < 0) {
+            return Err(Error::Argument(format!("color is {color}; pass a whole number from 0 on, or None")));
+        }
+        let patience = Patience { deadline: Instant::now() + timeout.unwrap_or(self.timeout), go_on };
+        let mine = color.unwrap_or(NONE);
+        let all = self.tell_all(&[mine, key], patience)?;
+        let number = self.splits.fetch_add(1, Ordering::Relaxed);
+        let mut members: Vec<Rank> = (0..self.size()).filter(|rank| all[2 * rank] == mine).collect();
+        members.sort_by_key(|rank| all[2 * rank + 1]);
+        let (config, options) = match (&self.means, &self.family) {
+            (Some(means), _) => (&means.config, &means.options),
+            (None, Some(family)) => (&family.config, &family.options),
+            (None, None) => unreachable!("its ranks are processes or threads"),
+        };
+        let (mut config, mut options) = (config.clone(), options.clone());
+        let same = members.len() == self.size() && members.is_sorted();
+        if topology.is_some() || !same {
+            (options.topology, config.topology) = (topology, None);
+        }
+        options.name = format!("{}.{number}.{mine}", self.name);
+        let position = members.iter().position(|rank| *rank == self.rank).expect("it has its own colour");
+        if let Some(family) = &self.family {
+            return self.take(family, (number, mine), (&members, position), &config, &options, patience);
+        }
+        if color.is_none() {
+            return Ok(None);
+        }
+        options.timeout = Some(patience.left());
+        let wheel = self.means.as_ref().and_then(|means| means.wheel.clone());
+        let made = if members.len() == 1 {
+            let store = Heeding { store: Arc::new(MemoryStore::new()), go_on: go_on.clone() };
+            Communicator::connect(Arc::new(store), 0, 1, wheel, &config, &options)
+        } else {
+            let handles =
+                members.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<Handle>>>()?;
+            let name = format!("split/{}/{number}/{mine}", identity(&self.cards));
+            Communicator::regroup(&handles, position, &name, &Means { wheel, config, options }, go_on)
+        };
+        Ok(Some(Communicator { timeout: self.timeout, ..made? }))
+    }
+
+    /// The values of all ranks, one rank's after the other's.
+    fn tell_all(&self, values: &[i64], patience: Patience<'_>) -> Result<Vec<i64>> {
+        let output = Memory::zeroed(size_of_val(values) * self.size());
+        let operation = Operation::Collective(Collective::Allgather);
+        let request = Request::new(operation, DType::I64, values.len(), Memory::of(values), output);
+        Ok(self.run_patiently(request, patience)?.to_vec())
+    }
+
+    /// Makes a call that ends at the deadline, or on all ranks when the user interrupts.
+    fn run_patiently(&self, request: Request, patience: Patience<'_>) -> Result<Memory> {
+        match self.call(Request { timeout: Some(patience.left()), ..request })? {
+            Called::Ended(output) => Ok(output),
+            Called::InFlight(work) => {
+                while !work.wait_until(Instant::now() + SLICE) {
+                    if let Err(interrupt) = (patience.go_on)() {
+                        self.abort("interrupted by a signal")?;
+                        return Err(interrupt.into());
+                    }
+                }
+                work.finish()
+            }
+        }
+    }
+
+    /// As the first of its group, makes the communicators of all; takes the one of this rank.
+    fn take(
+        &self,
+        family: &Family,
+        (number, color): (u64, i64),
+        (members, position): (&[Rank], usize),
+        config: &Config,
+        options: &Options,
+        patience: Patience<'_>,
+    ) -> Result<Option<Communicator>> {
+        if color != NONE && position == 0 {
+            let places = members.iter().map(|rank| (number, *rank));
+            match Communicator::in_process(members.len(), config, options) {
+                Ok(made) => {
+                    let made = made.into_iter().map(|one| Ok(Communicator { timeout: self.timeout, ..one }));
+                    family.made.lock().extend(places.zip(made));
+                }
+                Err(error) => family.made.lock().extend(places.map(|place| (place, Err(error.clone())))),
+            }
+        }
+        self.run_patiently(Request::barrier(), patience)?;
+        family.made.lock().remove(&(number, self.rank)).transpose()
+    }
+}
