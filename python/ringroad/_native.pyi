@@ -1145,13 +1145,14 @@ class CostModel:
             collective: For example "allreduce".
             topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             bytes: The length of the vector in bytes.
+            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
 
         Returns:
             A `Candidate` for each algorithm, the fastest first.
 
         Raises:
             ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network.
+            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
             TopologyError: The topology is malformed.
 
         Example:
@@ -1173,13 +1174,14 @@ class CostModel:
             collective: For example "allreduce".
             topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             sizes: The lengths of the vector in bytes.
+            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
 
         Returns:
             For each size what `explain` returns.
 
         Raises:
             ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network.
+            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
             TopologyError: The topology is malformed.
         """
     def choice(
@@ -1198,13 +1200,14 @@ class CostModel:
             topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             bytes: The length of the vector in bytes.
             consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
 
         Returns:
             An `Explanation`; `print` shows it in words.
 
         Raises:
             ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network.
+            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
             TopologyError: The topology is malformed.
 
         Example:
@@ -1226,6 +1229,7 @@ class CostModel:
             collective: For example "allreduce".
             topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
 
         Returns:
             Tuples of a number of bytes and the algorithm that is the fastest from there on, in ascending
@@ -1233,7 +1237,7 @@ class CostModel:
 
         Raises:
             ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network.
+            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
             TopologyError: The topology is malformed.
 
         Example:
@@ -1855,8 +1859,8 @@ class Communicator:
                 bitwise operations for integers and bool only.
             factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
                 operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -1934,8 +1938,8 @@ class Communicator:
                 bitwise operations for integers and bool only.
             factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
                 operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2015,8 +2019,8 @@ class Communicator:
                 bitwise operations for integers and bool only.
             factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
                 operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2088,8 +2092,8 @@ class Communicator:
             send: This rank's block; the same shape and dtype on all ranks.
             out: An array for the result: `size` times as long as `send` along the first axis, the same
                 dtype. `send` may be this rank's block of it: in place. None: a new array.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2158,8 +2162,8 @@ class Communicator:
                 ranks.
             out: An array for the result, of `sum(counts)` rows and the dtype of `send`. `send` may be this
                 rank's block of it: in place. None: a new array.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2228,8 +2232,8 @@ class Communicator:
                 and dtype on all ranks.
             out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
                 new array.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2298,8 +2302,8 @@ class Communicator:
                 size)`, the same on all ranks.
             out: An array for the result, of as many rows as this rank receives and the dtype of `send`. It
                 must not overlap `send`. None: a new array.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2368,8 +2372,8 @@ class Communicator:
             array: At the root, what is sent; elsewhere it is overwritten. The same shape and dtype on all
                 ranks.
             root: The rank that sends.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2443,8 +2447,8 @@ class Communicator:
                 bitwise operations for integers and bool only.
             factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
                 operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2519,8 +2523,8 @@ class Communicator:
                 the same dtype. `send` may be this rank's block of it: in place. None: a new array. Other
                 ranks need none.
             root: The rank that gets the result.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2592,8 +2596,8 @@ class Communicator:
                 pass None for a new array; other ranks must pass an array, since only the root knows the
                 shape.
             root: The rank that sends.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2665,8 +2669,8 @@ class Communicator:
             out: At the root, an array for the result, of `sum(counts)` rows and the dtype of `send`. `send`
                 may be this rank's block of it: in place. None: a new array. Other ranks need none.
             root: The rank that gets the result.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2743,8 +2747,8 @@ class Communicator:
                 in place. The root may pass None for a new array; other ranks must pass an array, since only
                 the root knows the dtype and the other axes.
             root: The rank that sends.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2822,8 +2826,8 @@ class Communicator:
                 integers and bool only.
             factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
                 operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -2902,8 +2906,8 @@ class Communicator:
                 integers and bool only.
             factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
                 operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
             async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
                 any array of the call, and do not read its result.
@@ -3511,8 +3515,8 @@ class Communicator:
             root: The root of a broadcast, reduce, gather or scatter.
             op: The reduction of an allreduce, reduce-scatter or reduce.
             factor: This rank's factor in a "premul_sum".
-            algorithm: The name of the algorithm to run; the same on all ranks. None: the one that
-                `algorithm_for` names.
+            algorithm: The name of the algorithm to run, a `Schedule` of your own, or the path of its file; the
+                same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which a start fails. None: the communicator's `timeout`.
 
         Returns:
@@ -3765,8 +3769,8 @@ class Communicator:
                 bitwise operations for integers and bool only.
             factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
                 operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring"; the same on all ranks. None: the one
-                that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
 
         Returns:
@@ -3807,8 +3811,8 @@ class Communicator:
             arrays: At the root, what is sent; elsewhere they are overwritten. They may be strided. Their
                 number, order, shapes and dtypes are the same on all ranks.
             root: The rank that sends.
-            algorithm: The name of the algorithm to run, such as "binomial"; the same on all ranks. None: the
-                one that `algorithm_for` names.
+            algorithm: The name of the algorithm to run, such as "binomial", a `Schedule` of your own, or the
+                path of its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
 
         Returns:
