@@ -70,4 +70,4 @@ def draw(record: Path, picture: Path, buffers: str = "numpy", columns: int = 4) 
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    draw(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "numpy")

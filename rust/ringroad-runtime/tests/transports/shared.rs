@@ -259,7 +259,8 @@ fn unclaimed_messages_hold_nobody_up() {
 #[test]
 fn the_oldest_of_many_unexpected_messages() {
     let [mut a, mut b] = shared();
-    let count = long(1000) as u32;
+    // Under Miri a rank that is further ahead is held up.
+    let count = if cfg!(miri) { 30 } else { 1000 };
     let at = |call: u32| Tag { sequence: call, ..tag(0, 0, 0) };
     for call in 0..count {
         // Every call has two messages with one tag.
