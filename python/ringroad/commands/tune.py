@@ -28,7 +28,7 @@ def tune(
         int | None,
         whole_option(
             help="Start this many ranks here; unset: use those of torchrun, srun or mpirun, else one per core.",
-            least=2,
+            least=1,
             most=MOST_PROCESSES,
         ),
     ] = None,
@@ -87,6 +87,8 @@ def _measure(
             return measured if communicator.rank == 0 else None
     if ranks is None:
         ranks = max(2, len(os.sched_getaffinity(0)))
+    if ranks < 2:
+        raise ValueError(f"tune: --ranks {ranks}: there is nothing to measure with fewer than two")
     with ringroad.local(ranks, topology=topology, env=_WITHOUT) as cluster:
         return cluster.run(tuning.tune, options, quiet)[0]
 
