@@ -168,7 +168,7 @@ def _first(algorithm: ringroad.Algorithm, specs: list[str]) -> Case:
             for collective in member.collectives:
                 if member.supports(spec, collective):
                     return Case(spec, member.name, collective)
-    raise ValueError(f"no schedule of {algorithm.name}: it runs on none of {', '.join(specs)}")
+    raise ValueError(f"{algorithm.name} runs on none of {', '.join(specs)}; add a network for it in {__file__}")
 
 
 def _members(algorithm: ringroad.Algorithm, spec: str) -> list[ringroad.Algorithm]:
