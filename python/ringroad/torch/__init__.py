@@ -24,6 +24,7 @@ import torch.distributed as dist
 if not dist.is_available():
     raise ImportError("ringroad.torch: this build of torch has no torch.distributed")
 
+from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.constants import default_pg_timeout
 
 from ringroad._native import Communicator
@@ -45,7 +46,7 @@ def register() -> None:
 
 
 def process_group(
-    store: dist.Store, rank: int, size: int, options: Options | None = None, *, name: str = "group"
+    store: Store, rank: int, size: int, options: Options | None = None, *, name: str = "group"
 ) -> dist.ProcessGroup:
     """Makes a process group without `torch.distributed.init_process_group`.
 
@@ -85,14 +86,14 @@ def process_group(
     """
     from ringroad.torch.group import RingroadProcessGroup
 
-    if not isinstance(store, dist.Store):
+    if not isinstance(store, Store):
         raise TypeError(
             f"ringroad: a process group meets in a store of torch.distributed, such as TCPStore, not in a "
             f"{type(store).__name__}"
         )
     if not 0 <= rank < size:
         raise ValueError(f"ringroad: rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
-    place = dist.PrefixStore(name, store)
+    place = PrefixStore(name, store)
     member = Membership(place, rank, size, default_pg_timeout, name, range(size), options or Options())
     return RingroadProcessGroup(member)
 

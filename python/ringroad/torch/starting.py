@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import torch.distributed as dist
+from torch._C._distributed_c10d import TCPStore
 from torch.distributed.constants import default_pg_timeout
 
 from ringroad import _launchers, bootstrap
@@ -86,7 +87,7 @@ def _file(folder: Path) -> Path:
     return folder.absolute() / f"key.{_KEY}.{next(_files)}"
 
 
-_server: dist.TCPStore | None = None
+_server: TCPStore | None = None
 """torch's store, which rank 0 serves as long as its process lives. Within the process torch finds it by its port."""
 
 
@@ -98,7 +99,7 @@ def _master(place: Place | None, rank: int, size: int, limit: timedelta) -> dict
     seconds = limit.total_seconds()
     host = place.host if place else "127.0.0.1"
     if rank == 0:
-        _server = dist.TCPStore(host, 0, size, True, limit, wait_for_workers=False, multi_tenant=True)
+        _server = TCPStore(host, 0, size, True, limit, wait_for_workers=False, multi_tenant=True)
     if place is None:
         assert _server, "this is rank 0"
         return {"MASTER_ADDR": host, "MASTER_PORT": _server.port}
