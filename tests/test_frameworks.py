@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(700)
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PREFIXES = (
     "RANK",
@@ -73,7 +75,6 @@ def like_gloo(command: Sequence[str | Path]) -> None:
 
 
 @long
-@pytest.mark.timeout(700)
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_framework(name):
     module, command = FRAMEWORKS[name]
