@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the recipes for frameworks and launchers in an environment above .venv. Usage: tools/frameworks.sh .venv PYTEST-OPTIONS...
-# The environment, .venv-frameworks, has what .venv has (torch above all), and the frameworks.
+# Runs the recipes for frameworks and launchers. Usage: tools/frameworks.sh .venv PYTEST-OPTIONS...
+# It makes an environment, .venv-frameworks, that has what .venv has (torch above all), and the frameworks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 below=$1
