@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.timeout(700)
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PREFIXES = (
     "RANK",
@@ -73,7 +75,6 @@ def like_gloo(command: Sequence[str | Path]) -> None:
 
 
 @long
-@pytest.mark.timeout(700)
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_framework(name):
     module, command = FRAMEWORKS[name]
@@ -94,15 +95,15 @@ def test_torchrun():
 
 
 @long
-@pytest.mark.parametrize("launcher", ["mpirun", "mpiexec.hydra"])
+@pytest.mark.parametrize("launcher", ["Open MPI", "MPICH"])
 def test_mpirun(launcher):
     needs("torch")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    found = shutil.which(launcher, path=path)
-    if found is None:
+    found = shutil.which("mpirun" if launcher == "Open MPI" else "mpiexec.hydra", path=path)
+    version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout if found else ""
+    if found is None or ("Open MPI" in version) != (launcher == "Open MPI"):
         pytest.skip(f"{launcher} is not installed")
-    version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout
-    options = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in version else []
+    options = ["--oversubscribe", "--bind-to", "none"] if launcher == "Open MPI" else []
     like_gloo([found, "-n", "4", *options, sys.executable, EXAMPLES / LAUNCHERS])
 
 

@@ -4,6 +4,7 @@
 # an installed Slurm, and leaves nothing behind.
 set -euo pipefail
 [ $# -gt 0 ] || { echo "usage: tools/slurm.sh COMMAND..." >&2; exit 2; }
+[ "$(id -u)" = 0 ] || { echo "tools/slurm.sh needs root" >&2; exit 1; }
 PATH=$PATH:/usr/sbin
 for program in munged slurmctld slurmd srun; do
     command -v "$program" >/dev/null || { echo "$program is missing" >&2; exit 1; }
@@ -11,7 +12,8 @@ done
 folder=$(mktemp -d)
 daemons=()
 stop() {
-    scancel --quiet --user "$USER" 2>/dev/null || true
+    # Never of another Slurm, which commands find without SLURM_CONF.
+    [ "${SLURM_CONF:-}" = "$folder/slurm.conf" ] && scancel --quiet --user "$USER" 2>/dev/null || true
     # slurmd first: it reports to slurmctld, and both speak through munged.
     for ((i = ${#daemons[@]} - 1; i >= 0; i--)); do
         kill "${daemons[i]}" 2>/dev/null || continue
