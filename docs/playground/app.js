@@ -119,7 +119,7 @@ async function compare() {
     if (again) return;
     const found = await engine.call("evaluate", asked);
     if (again) return;
-    result = { ...found, asked };
+    result = found;
     await loadStep(Math.min(state.step, result.steps.length));
     if (again) return;
     showError(null);
@@ -146,9 +146,8 @@ function described({ ranks, at, links }) {
 }
 
 function setNetwork(found, place) {
-  const same = network && found.nodes === network.nodes && state.drawing;
   network = { ...found, place };
-  if (!same) selected = selected !== null && selected < found.nodes && state.drawing ? selected : null;
+  if (!state.drawing || selected >= found.nodes) selected = null;
   layout = state.drawing
     ? { places: state.drawing.at, wraps: new Map() }
     : found.nodes > MOST_DRAWN || !found.links
