@@ -11,13 +11,15 @@ TORCHES  ?= 2.8 2.13 2.14
 BUDGET   ?= 1080
 # Minutes that check-faults and soak take.
 MINUTES  ?= 30
+# Of check-wheel, as tools/check_wheel.sh explains; unset: all.
+ENVIRONMENTS ?=
 # PASSES=1 builds the extension quickly, for work on its code; short calls are slower then.
 PASSES   ?= 2
-SOURCES  := $(shell find rust \( -name tests -o -name examples \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
+SOURCES  := $(shell find rust \( -name tests -o -name examples -o -name ringroad-web \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs fmt clean both-ucx test-torch-matrix bench-torch bench-select
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-frameworks bench-torch bench-select wheel check-wheel
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,19 +46,28 @@ demo: build ## Train a model on real data with 4 ranks, over ringroad and over g
 test: test-rust test-python ## Run every test
 
 test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
-	RINGROAD_PROFILE=none RINGROAD_SCHEDULE_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --quiet
+	RINGROAD_PROFILE=none RINGROAD_SCHEDULE_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
 
 test-python: build both-ucx ## Run the Python tests
 	$(PYTHON) -m pytest -q
 
+test-playground: playground build ## Run the tests of the playground, in node and in headless Chromium
+	$(PYTHON) -m pip install --quiet --group playground
+	command -v node >/dev/null || tools/apt.sh nodejs
+	command -v chromium >/dev/null || tools/apt.sh chromium
+	RINGROAD_TEST_REQUIRE_PLAYGROUND=1 $(PYTHON) -m pytest -q tests/test_playground.py
+
 test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in its own environment (5 GB each)
 	tools/torch_matrix.sh $(TORCHES)
+
+test-frameworks: build ## Train with six frameworks, and under mpirun and a Slurm of its own, beside gloo (10 minutes, 2 GB)
+	tools/frameworks.sh $(VENV) -q
 
 check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
-	cargo build -p ringroad-core --target wasm32-unknown-unknown --quiet
+	cargo check -p ringroad-web --target wasm32-unknown-unknown --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	$(PYTHON) -m ruff format --check python tests examples benchmarks tools docs
 	$(PYTHON) -m ruff check python tests examples benchmarks tools docs
@@ -110,12 +121,25 @@ bench-select: build ## Tune, then compare the choice with every fixed algorithm,
 notebooks: build ## Run the notebooks and store their outputs in them (3 minutes)
 	$(PYTHON) tools/notebooks.py
 
-docs: build ## Build the documentation into docs/_build/html, with the APIs of Python and Rust
+playground: ## Compile the core for the page docs/playground (serve that folder to see it)
+	tools/playground.sh
+
+docs: build playground ## Build the documentation into docs/_build/html, with the APIs of Python and Rust, and the playground
 	$(PYTHON) -m pip install --quiet --group docs
 	$(PYTHON) -m sphinx -M html docs docs/_build -W --keep-going -q
 	cargo doc --workspace --no-deps --quiet --target-dir docs/_build/rust
 	rm -rf docs/_build/html/rust
 	cp -r docs/_build/rust/doc docs/_build/html/rust
+	rm -rf docs/_build/html/playground
+	cp -r docs/playground docs/_build/html/playground
+	$(PYTHON) tools/check_links.py docs/_build/html
+
+wheel: $(VENV)/.built ## Build a release into dist: wheels for x86_64 and aarch64, checked by auditwheel, and the source package
+	$(PYTHON) -m pip install --quiet --group release
+	tools/wheel.sh $(VENV)
+
+check-wheel: ## Install what dist holds into clean environments, and run the documentation's examples there (30 minutes)
+	tools/check_wheel.sh $(ENVIRONMENTS)
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
@@ -129,4 +153,4 @@ both-ucx: $(VENV)/.installed
 
 clean: ## Remove all build results, but keep .venv
 	cargo clean
-	rm -rf docs/_build docs/generated python/ringroad/_native*.so $(VENV)/.built
+	rm -rf dist docs/_build docs/generated docs/playground/core python/ringroad/_native*.so $(VENV)/.built

@@ -23,6 +23,9 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = f"ringroad {ringroad.__version__}"
 html_copy_source = False
+html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 # Docstrings have code between single backticks, as Markdown has.
 default_role = "code"

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -444,3 +445,18 @@ def is_running(pid: int) -> bool:
 
 def permutations(count: int) -> list[list[int]]:
     return [list(p) for p in itertools.permutations(range(count))]
+
+
+def check_fits(capsys: Any, monkeypatch: Any, show: Callable[[], object]) -> None:
+    """Checks that what `show` prints fits narrow terminals, and has all words and numbers there."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    show()
+    wide = capsys.readouterr().out
+    assert wide
+    for columns in (80, 60):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        show()
+        narrow = capsys.readouterr().out
+        too_long = [line for line in narrow.splitlines() if len(line) > columns and len(line.split()) > 1]
+        assert not too_long
+        assert not Counter(wide.split()) - Counter(narrow.split())

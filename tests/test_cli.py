@@ -290,7 +290,9 @@ def test_info_with_a_setting_that_makes_no_sense():
         (["schedule", "binomial", "--topology", "ring:4", "--collective", "reduce", "--root", "4"], "root"),
         (["schedule", "ring", "--topology", "ring:4", "--save", "/nonexistent/file"], "/nonexistent/file"),
         (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], "'many' is not a number of bytes"),
-        (["cost", "ring", "--topology", "ring:8", "--bytes", "8", "--bandwidth", "-1"], "bandwidth"),
+        (["cost", "ring", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "write at most"),
+        (["algorithms", "--collective", "foo"], 'unknown collective "foo"; choose one of allreduce'),
+        (["simulate", "ring", "--topology", "ring:8", "--bytes", "8", "--fail-link", "0:9" + 400 * "9"], "--fail-link"),
         (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),
     ],
 )
@@ -300,6 +302,9 @@ def test_one_line_of_error(refuse, arguments, words):
 
 
 def test_wrong_usage(refuse):
+    cost = ["cost", "ring", "--topology", "ring:8", "--bytes", "8"]
+    assert "--bandwidth" in (err := refuse(*cost, "--bandwidth", "-1")) and "'-1' is not a bandwidth" in err
+    assert "--root" in refuse(*cost, "--root", "-1")
     assert "--topology" in refuse("schedule", "ring")
     assert "no-such-command" in refuse("no-such-command")
 
@@ -327,16 +332,28 @@ def test_as_a_module():
         ("1.5M", 3 << 19),
         ("2G", 2 << 30),
         ("3 B", 3),
-        ("1TB", 1 << 40),
+        ("1TiB", 1 << 40),
+        ("1TB", 10**12),
+        ("64MB", 64 * 10**6),
+        ("2.5kB", 2500),
+        ("9223372036854775807", (1 << 63) - 1),
     ],
 )
 def test_parse_bytes(text, number):
     assert parse_bytes(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "-1", "0.3K", "8X", "1e3", "K"])
-def test_parse_no_bytes(text):
-    with pytest.raises(ValueError, match="not a number of bytes"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        *((text, "not a number of bytes") for text in ("", "-1", "8X", "1e3", "K", "1Kb/s")),
+        *((text, "not a whole number of bytes") for text in ("0.3K", "1.0001KB", "0.5")),
+        *((text, "too many bytes") for text in ("9223372036854775808", "9000000TiB")),
+        ("9" * 5000, "too long"),
+    ],
+)
+def test_parse_no_bytes(text, message):
+    with pytest.raises(ValueError, match=message):
         parse_bytes(text)
 
 

@@ -49,11 +49,15 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    lines = page.read_text().splitlines()
+    return blocks_of(page.read_text())
+
+
+def blocks_of(text: str) -> list[Block]:
+    lines = text.splitlines()
     found: list[Block] = []
     index = 0
     while index < len(lines):
-        if fence := re.fullmatch(r"```(\S*)", lines[index]):
+        if fence := re.fullmatch(r"```(\S*)( .*)?", lines[index]):
             end = lines.index("```", index + 1)
             above = lines[index - 1] if index else ""
             found.append(
@@ -77,8 +81,11 @@ def _below(lines: list[str], end: int) -> str | None:
 
 
 def prose(page: Path) -> str:
-    """The text without fenced blocks."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return without_blocks(page.read_text())
+
+
+def without_blocks(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def same(expected: str, output: str) -> bool:
@@ -108,7 +115,8 @@ def test_python_can_be_parsed(page):
             ast.parse(block.text, filename=f"{page}:{block.line + 1}")
 
 
-RUN = [page for page in WRITTEN if any(b.language == "python" and not b.not_run for b in blocks(page))]
+SHOWN = [*WRITTEN, ROOT / "README.md"]
+RUN = [page for page in SHOWN if any(b.language == "python" and not b.not_run for b in blocks(page))]
 
 
 @pytest.mark.parametrize("page", RUN, ids=names(RUN))
@@ -142,7 +150,7 @@ def test_python_runs(page, tmp_path):
     assert done.stdout.count("\0\n") == len(shown)
 
 
-CONSOLE = [page for page in WRITTEN if any(block.language == "console" for block in blocks(page))]
+CONSOLE = [page for page in SHOWN if any(block.language == "console" for block in blocks(page))]
 
 
 @pytest.mark.parametrize("page", CONSOLE, ids=names(CONSOLE))
@@ -172,26 +180,38 @@ def _run(words: list[str], directory: Path) -> str:
 # ------------------------------------------------------------------------------------------------ commands
 
 
-def shell_commands(page: Path) -> list[list[str]]:
-    """The words of every line of a shell block that calls ringroad, from `ringroad` on."""
+def shell_commands(text: str) -> list[list[str]]:
+    """The words of every command line that calls ringroad, by itself or by a launcher, from `ringroad` on."""
     found = []
-    for block in blocks(page):
-        prompt = "" if block.language == "sh" else r"\$ "
-        if block.language in ("sh", "console", ""):
-            for line in block.text.replace("\\\n", " ").splitlines():
-                if re.match(rf"{prompt}(\w+=\S+ )*(srun )?ringroad ", line):
-                    words = shlex.split(line, comments=True)
-                    found.append(words[words.index("ringroad") :])
+    for block in blocks_of(text):
+        if block.language not in ("sh", "console", ""):
+            continue
+        for line in block.text.replace("\\\n", " ").splitlines():
+            if block.language == "sh" or line.startswith("$ "):
+                words = shlex.split(line.removeprefix("$ "), comments=True)
+                for at, word in enumerate(words):
+                    if word == "ringroad" and (
+                        at == 0 or words[at - 1] in ("-m", "--", "srun") or "=" in words[at - 1]
+                    ):
+                        found.append(words[at:])
     return found
+
+
+def check_commands(text: str) -> int:
+    """Checks that the commands of a page exist with their options, and returns how many they are."""
+    known = pages.command_line().commands
+    found = shell_commands(text)
+    for words in found:
+        if words[1] != "--version":
+            assert words[1] in known, words
+            known[words[1]].make_context(words[1], words[2:])  # raises an error about what does not exist
+    return len(found)
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_exist_with_their_options(page):
+    check_commands(page.read_text())
     known = pages.command_line().commands
-    for words in shell_commands(page):
-        if words[1] != "--version":
-            assert words[1] in known, words
-            known[words[1]].make_context(words[1], words[2:])  # raises an error about what does not exist
     for code in re.findall(r"`ringroad ([^`]+)`", prose(page)):
         name, *words = code.split()
         assert name in known, code
@@ -202,49 +222,70 @@ def test_commands_exist_with_their_options(page):
 
 def test_commands_are_found():
     """So that the test above does not pass for want of commands."""
-    assert sum(len(shell_commands(page)) for page in WRITTEN) >= 12
+    assert sum(len(shell_commands(page.read_text())) for page in WRITTEN) >= 24
+
+
+def test_commands_of_generated_pages_exist_with_their_options():
+    assert sum(map(check_commands, pages.pages().values())) >= 2 * len(ringroad.algorithms())
 
 
 # ------------------------------------------------------------------------------------------------ links
 
 
 def anchors(text: str) -> set[str]:
-    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    """The anchors of the titles. Of equal titles all but the first get a number."""
+    found: set[str] = set()
+    for title in re.findall(r"^#{1,3} (.+)$", without_blocks(text), flags=re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        found.add(next(name for name in [plain, *(f"{plain}-{n}" for n in range(1, 1000))] if name not in found))
+    return found
 
 
-def check_link(target: str, directory: Path) -> None:
-    name, _, anchor = target.partition("#")
-    path = Path(os.path.normpath(directory / name))
-    if path.is_relative_to(pages.GENERATED):
-        text = pages.pages()[str(path.relative_to(pages.GENERATED))]
-    else:
-        assert path.exists(), f"{target} in {directory}"
-        text = path.read_text() if path.suffix == ".md" else ""
-    assert not anchor or anchor in anchors(text), target
+def check_links(text: str, directory: Path) -> int:
+    """Checks that all links of a page in this directory lead somewhere, and returns how many they are."""
+    targets = [target for _, _, target in pages.LINK.findall(without_blocks(text)) if "://" not in target]
+    for target in targets:
+        name, _, anchor = target.partition("#")
+        path = Path(os.path.normpath(directory / name))
+        if not name:
+            there = text
+        elif path.is_relative_to(pages.GENERATED):
+            there = pages.pages()[str(path.relative_to(pages.GENERATED))]
+        else:
+            assert path.exists(), f"{target} in {directory}"
+            there = path.read_text() if path.suffix == ".md" else ""
+        assert not anchor or anchor in anchors(there), target
+    return len(targets)
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
 def test_relative_links_resolve(page):
-    for _, _, target in pages.LINK.findall(prose(page)):
-        if "://" not in target and not target.startswith("#"):
-            check_link(target, page.parent)
+    check_links(page.read_text(), page.parent)
 
 
-def test_links_of_copied_pages_resolve():
-    checked = 0
-    for name in [*pages.COPIED.values(), "speed.md"]:
-        for _, _, target in pages.LINK.findall(pages.pages()[name]):
-            if "://" not in target and not target.startswith("#"):
-                check_link(target, pages.GENERATED)
-                checked += 1
-    assert checked >= 4
+def test_links_of_generated_pages_resolve():
+    found = {name: check_links(text, (pages.GENERATED / name).parent) for name, text in pages.pages().items()}
+    assert found["speed.md"] >= 4 and found["algorithms.md"] >= 100
+
+
+def test_pictures_of_generated_pages_are_drawn(tmp_path):
+    shown = {
+        os.path.normpath(Path(name).parent / picture)
+        for name, text in pages.pages().items()
+        for picture in re.findall(r"\{figure\} (\S+)", text)
+    }
+    drawn = pages.pictures()
+    assert shown == set(drawn)
+    pytest.importorskip("matplotlib")
+    for name in ("pictures/swing.svg", "pictures/network-hosts-2x4.svg"):
+        drawn[name](tmp_path / "picture.svg")
+        assert "</svg>" in (tmp_path / "picture.svg").read_text()
 
 
 def test_every_page_is_in_the_table_of_contents():
     index = ROOT / "docs" / "index.md"
     listed = {
-        line
+        re.sub(r".* <(.+)>", r"\1", line)
         for block in blocks(index)
         if block.language == "{toctree}"
         for line in block.lines
@@ -264,22 +305,45 @@ def sections(name: str) -> dict[str, str]:
     return {title: text for title, _, text in (part.partition("\n") for part in parts)}
 
 
-def test_the_page_of_algorithms_is_complete():
+def test_every_algorithm_has_a_page():
     listed = (ROOT / "rust/ringroad-core/tests/common/every_algorithm.rs").read_text()
     names = re.findall(r'^            \w+ "([\w-]+)"$', listed, flags=re.MULTILINE)
-    found = sections("algorithms.md")
-    assert list(found) == names
+    found = [Path(name).stem for name in pages.pages() if name.startswith("algorithms/")]
+    assert found == names
     for algorithm in ringroad.algorithms():
-        text = found[algorithm.name]
-        assert algorithm.source in text and "```text\nstep 0" not in text and "\nstep 0: " in text
+        text = pages.pages()[f"algorithms/{algorithm.name}.md"]
+        assert algorithm.source.partition(" (arXiv")[0] in text and "\nstep 0: " in text
+        parts = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
         for collective in algorithm.collectives:
-            assert re.search(rf"\n\| {collective} \| .* steps?, .* sent", text), f"{algorithm.name}: {collective}"
-            assert f"\n- {collective}: " in text
+            row = re.search(rf"\n\| ([a-z_, ]*\b)?{collective}\b.*\sus \|", parts["Costs"])
+            assert row, f"{algorithm.name}: {collective}"
+            assert f"\n- {collective}: " in parts["What it needs"]
+        assert re.search(r"\n\| .*`|It comes nearest in an? |never considered", parts["Where it is the fastest"])
 
 
-def test_costs_are_those_of_the_catalogue():
+def test_costs_and_winners_are_those_of_the_cost_model():
+    ring, bfb_ring = (pages.pages()[f"algorithms/{name}.md"] for name in ("ring", "bfb-ring"))
+    network = ringroad.Topology("ring:8")
+    cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", network), network, 1 << 20)
     steps, sent = ringroad.Algorithm("ring").cost_line("ring:8")
-    assert f"| allreduce | {steps} steps, {sent:.4g} sent, 1 port | " in sections("algorithms.md")["ring"]
+    row = [steps, cost.hops, f"{sent:.4g}", f"{cost.max_link_load:.3g} MiB", 1]
+    assert f"\n| allreduce | `ring:8` | {' | '.join(map(str, row))} | " in ring.replace("\N{NO-BREAK SPACE}", " ")
+    start = next(size for size, name in ringroad.CostModel().switch_points("allreduce", network) if name == "bfb-ring")
+    assert re.search(rf"allreduce.* \| `ring:8` \| from\s{start / 1024:.1f}\sKiB\son \|", bfb_ring)
+
+
+def test_the_page_of_networks_is_complete():
+    families, operators, routings = ringroad.Topology._kinds()
+    text = pages.pages()["networks.md"]
+    assert all(f"\n`{spec}`: " in text for spec, _ in (*families, *operators))
+    assert all(f"\n| `{name}` | " in text for name, _ in routings)
+
+
+def test_records_are_shown_with_what_they_miss():
+    text = pages.pages()["records.md"]
+    for record in (ROOT / "benchmarks").glob("*.jsonl*"):
+        assert f"`benchmarks/{record.name}`" in text
+    assert "ringroad-torch (a) never slower" in text and "fastest fixed algorithm" in text
 
 
 def test_the_page_of_settings_is_complete():
@@ -295,6 +359,7 @@ def test_the_page_of_errors_is_complete():
     found = sections("errors.md")
     assert set(found) == {kind.__name__ for kind in kinds}
     assert all(inspect.cleandoc(kind.__doc__).splitlines()[0] in found[kind.__name__] for kind in kinds)
+    assert "rank 1 (" in found["MismatchError"] and "allreduce of 3 float64" in found["MismatchError"]
 
 
 def test_the_page_of_commands_is_complete():

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import ringroad
 from helpers import launch
-from ringroad._launchers import derived, first_of, job_of, launcher_of, master
+from ringroad._launchers import counts_of, derived, first_of, job_of, launcher_of, local_of, master
 from test_api_init import TOTAL, free_port
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
@@ -40,10 +40,10 @@ except ringroad.RingroadError as error:
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
-    """An environment without any launcher's variables."""
+    """An environment without any launcher's variables. SLURM_CONF says where Slurm itself is."""
     prefixes = ("RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "MPI_", "RINGROAD_STORE")
     for name in list(os.environ):
-        if name.startswith(prefixes):
+        if name.startswith(prefixes) and name != "SLURM_CONF":
             monkeypatch.delenv(name)
     return monkeypatch
 
@@ -163,6 +163,18 @@ print(total, "torch" in sys.modules)
 )
 def test_first_host_of_a_list(hosts, first):
     assert first_of(hosts) == first
+
+
+def test_ranks_of_a_host():
+    assert counts_of("4") == [4] and counts_of("4(x2),3") == [4, 4, 3] and counts_of("12,1(x10)") == [12, *[1] * 10]
+    slurm = {"SLURM_PROCID": "9", "SLURM_NTASKS": "11", "SLURM_LOCALID": "1", "SLURM_NODEID": "2"}
+    assert local_of(launcher_of(slurm), slurm) is None
+    slurm["SLURM_STEP_TASKS_PER_NODE"] = "4(x2),3"
+    assert local_of(launcher_of(slurm), slurm) == (1, 3)
+    mpich = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+    assert local_of(launcher_of(mpich), mpich) == (1, 2)
+    torchrun = {"RANK": "3", "WORLD_SIZE": "4"}
+    assert local_of(launcher_of(torchrun), torchrun) is None
 
 
 def test_other_jobs_have_other_ports():

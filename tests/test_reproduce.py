@@ -12,6 +12,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
+from helpers import check_fits
 from ringroad import CostModel, Schedule, Topology
 from ringroad._text import parse_bytes
 from ringroad.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
@@ -38,6 +39,11 @@ def _check_statements(reports, statements, agreeing):
     assert (len(verdicts), sum(verdict.agrees for verdict in verdicts)) == (statements, agreeing)
     unexplained = [(v.figure, v.panel, v.text) for v in verdicts if not (v.agrees or v.why)]
     assert not unexplained, "a statement that we do not confirm needs a reason"
+
+
+def test_tables_fit_terminals(reports, capsys, monkeypatch):
+    for report in [report for paper in reports.values() for report in paper]:
+        check_fits(capsys, monkeypatch, report.show)
 
 
 def test_swing_on_64x64(reports):

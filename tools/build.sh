@@ -5,21 +5,23 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$1
-rm -f "$venv/.built"
-llvm_profdata="$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin/llvm-profdata"
+trained="$(realpath -m "${CARGO_TARGET_DIR:-target}")/trained"
+rm -rf "$venv/.built" "$trained"/{wheel,package,raw,profile}
+host=$(rustc -vV | sed -n 's/^host: //p')
+llvm_profdata="$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata"
 [ -x "$llvm_profdata" ] || rustup component add llvm-tools || true
 if [ ! -x "$llvm_profdata" ]; then
     echo "llvm-profdata is missing (Rust's component llvm-tools): building in one pass; short calls will be slower" >&2
     exec maturin develop --release --quiet
 fi
 
-trained="$(realpath -m "${CARGO_TARGET_DIR:-target}")/trained"
 echo "building the extension twice, with a training run in between (5 minutes the first time)"
-rm -rf "$trained"/{wheel,package,raw}
+# With a target, cargo leaves build scripts without the flags. tools/wheel.sh needs one, and functions of other targets have
+# other names in the profile.
+export CARGO_BUILD_TARGET=$host
 CARGO_TARGET_DIR="$trained" RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$trained/raw" \
     maturin build --release --quiet --out "$trained/wheel"
 "$venv/bin/python" -m pip install --quiet --no-deps --target "$trained/package" "$trained"/wheel/*.whl
-rm -rf "$trained/raw"  # removes the profiles of build scripts
 unset LLVM_PROFILE_FILE
 PYTHONPATH="$trained/package" "$venv/bin/python" tools/train.py
 "$llvm_profdata" merge --output="$trained/profile" "$trained/raw"

@@ -12,7 +12,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "python" / "ringroad" / "training" / "models"
 THROUGHPUT = 20e12
-ASSUMED = f"Seconds follow from flops at an assumed {THROUGHPUT / 1e12:.0f} TFLOP/s: measure your own for real ones."
+ASSUMED = (
+    f"Seconds are computed from flops at an assumed {THROUGHPUT / 1e12:.0f} TFLOP/s. "
+    "Measure your own model for real ones."
+)
 
 
 class Net:
@@ -232,25 +235,25 @@ def gpt2(tokens=128, width=768, vocabulary=50257):
     return net.layers
 
 
-_PICTURES = "pictures of 224x224"
+_IMAGES = "images of 224x224"
 _WORDS = "sequences of 128 tokens"
 MODELS = {
-    "alexnet": (alexnet(), 61100840, f"Krizhevsky, One weird trick, arXiv 1404.5997; {_PICTURES}"),
-    "vgg16": (vgg(2, 2, 3, 3, 3), 138357544, f"Simonyan, Zisserman, arXiv 1409.1556; {_PICTURES}"),
-    "vgg19": (vgg(2, 2, 4, 4, 4), 143667240, f"Simonyan, Zisserman, arXiv 1409.1556; {_PICTURES}"),
-    "squeezenet1_1": (squeezenet(), 1235496, f"Iandola et al., arXiv 1602.07360, version 1.1; {_PICTURES}"),
-    "shufflenet_v2_x2_0": (shufflenet(), 7393996, f"Ma et al., arXiv 1807.11164, 2x; {_PICTURES}"),
-    "resnet18": (resnet((2, 2, 2, 2), bottleneck=False), 11689512, f"He et al., arXiv 1512.03385; {_PICTURES}"),
-    "resnet50": (resnet((3, 4, 6, 3)), 25557032, f"He et al., arXiv 1512.03385; {_PICTURES}"),
+    "alexnet": (alexnet(), 61100840, f"Krizhevsky, One weird trick, arXiv 1404.5997; {_IMAGES}"),
+    "vgg16": (vgg(2, 2, 3, 3, 3), 138357544, f"Simonyan, Zisserman, arXiv 1409.1556; {_IMAGES}"),
+    "vgg19": (vgg(2, 2, 4, 4, 4), 143667240, f"Simonyan, Zisserman, arXiv 1409.1556; {_IMAGES}"),
+    "squeezenet1_1": (squeezenet(), 1235496, f"Iandola et al., arXiv 1602.07360, version 1.1; {_IMAGES}"),
+    "shufflenet_v2_x2_0": (shufflenet(), 7393996, f"Ma et al., arXiv 1807.11164, 2x; {_IMAGES}"),
+    "resnet18": (resnet((2, 2, 2, 2), bottleneck=False), 11689512, f"He et al., arXiv 1512.03385; {_IMAGES}"),
+    "resnet50": (resnet((3, 4, 6, 3)), 25557032, f"He et al., arXiv 1512.03385; {_IMAGES}"),
     "resnext50_32x4d": (
         resnet((3, 4, 6, 3), groups=32, width=4),
         25028904,
-        f"Xie et al., arXiv 1611.05431; {_PICTURES}",
+        f"Xie et al., arXiv 1611.05431; {_IMAGES}",
     ),
     "inception_v3": (
         inception(),
         27161264,
-        "Szegedy et al., arXiv 1512.00567, with the auxiliary classifier; pictures of 299x299",
+        "Szegedy et al., arXiv 1512.00567, with the auxiliary classifier; images of 299x299",
     ),
     "bert": (bert(), 109482240, f"Devlin et al., arXiv 1810.04805, base, without a task's head; {_WORDS}"),
     "gpt2": (gpt2(), 124439808, f"Radford et al., 2019, small; the head's weights are the embeddings'; {_WORDS}"),

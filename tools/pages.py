@@ -8,7 +8,8 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,11 +17,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import pages_algorithms
+import pages_networks
+import pages_records
 import ringroad
 import typer
-from ringroad import cli
+from pages_text import literal, table
+from ringroad import _pictures, cli
 from ringroad._native import Config
-from ringroad.commands.algorithms import on_network
 
 ROOT = Path(__file__).parent.parent
 GENERATED = ROOT / "docs" / "generated"
@@ -32,12 +37,6 @@ COPIED = {
 }
 """Files of the repository that are pages, too."""
 
-COSTED = ["ring:8", "ring:9", "torus:4x4", "hosts:2x4"]
-"""The networks for which costs are shown."""
-PICTURED = ["ring:4", "ring:8", "torus:3x3", "hosts:2x2", "torus:4x4"]
-"""The networks for pictures: an algorithm is drawn on the first one on which it runs."""
-LINES = 16
-"""The most lines of a picture."""
 INTERNAL = {"bench", "cli", "commands", "emulation"}
 """Modules that are not for users' programs."""
 
@@ -46,7 +45,9 @@ INTERNAL = {"bench", "cli", "commands", "emulation"}
 def pages() -> dict[str, str]:
     """The text of every page by its path."""
     return {
-        "algorithms.md": algorithms(),
+        **dict(pages_algorithms.pages()),
+        **dict(pages_networks.pages()),
+        **dict(pages_records.pages()),
         "settings.md": settings(),
         "errors.md": errors(),
         "commands.md": commands(),
@@ -57,7 +58,8 @@ def pages() -> dict[str, str]:
 
 
 def write(directory: Path) -> None:
-    """Writes the pages that have changed, and removes those that are no longer made."""
+    """Writes the pages that have changed, removes those that are no longer made, and draws the pictures that are older
+    than the package or these programs. Needs matplotlib."""
     for old in set(directory.rglob("*.md")) - {directory / name for name in pages()}:
         old.unlink()
     for name, text in pages().items():
@@ -65,74 +67,32 @@ def write(directory: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+    _draw(directory)
+
+
+@cache
+def pictures() -> dict[str, Callable[[Path], None]]:
+    """How to draw every picture into a file, by its path."""
+    return {**pages_algorithms.pictures(), **pages_networks.pictures(), **pages_records.pictures()}
+
+
+def _draw(directory: Path) -> None:
+    pyplot = _pictures.pyplot()
+    pyplot.rcParams["svg.hashsalt"] = "ringroad"  # the same picture has the same bytes
+    sources = [*Path(ringroad.__file__).parent.rglob("*.py"), Path(ringroad._native.__file__)]
+    sources += [*Path(__file__).parent.glob("pages*.py"), *pages_records.RECORDS]
+    newest = max(source.stat().st_mtime for source in sources)
+    for name, draw in pictures().items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.stat().st_mtime < newest:
+            draw(path)
+            pyplot.close("all")
+    for old in set(directory.rglob("*.svg")) - {directory / name for name in pictures()}:
+        old.unlink()
 
 
 # ------------------------------------------------------------------------------------------------ lists
-
-
-def algorithms() -> str:
-    """Every algorithm of the catalogue: what it does, its source, its costs, and a schedule as text."""
-    costs = {spec: [e for e in on_network(ringroad.Topology(spec)) if e["steps"] is not None] for spec in COSTED}
-    text = """\
-# Algorithms
-
-A table shows the costs on some networks: the steps of a schedule, what the busiest rank sends by all its ports, in
-vectors, and the largest number of ports by which a rank sends at the same time. *Consistent* says where all ranks end
-with the same bits after a sum of floats. `ringroad algorithms --topology SPEC` shows the same for your network, and
-`ringroad schedule NAME --topology SPEC --show` prints every step.
-
-In a picture, `0→2 +[1-3]` means that rank 0 sends chunks 1 to 3 to rank 2, which adds them to its own; with `=` it
-copies them.
-"""
-    for algorithm in ringroad.algorithms():
-        text += f"\n## {algorithm.name}\n\n{_sentence(algorithm.summary)}\n\nSource: {algorithm.source}.\n\n"
-        if algorithm.parameter is not None:
-            letter, meaning = algorithm.parameter
-            text += f"A member of the family is `{algorithm.name}:{letter}`, where `{letter}` is {meaning}.\n\n"
-        text += _costs(algorithm, costs)
-        text += "\nIt needs:\n\n"
-        for collective in algorithm.collectives:
-            text += f"- {collective}: {algorithm.requirement(collective)}\n"
-        text += f"\n{_picture(algorithm)}"
-    return text
-
-
-def _costs(algorithm: ringroad.Algorithm, costs: dict[str, list[dict[str, Any]]]) -> str:
-    """A table with a row for each collective and a column for each network; of a family, its first member's costs."""
-
-    def on(spec: str, collective: str) -> dict[str, Any] | None:
-        fitting = (e for e in costs[spec] if (e["family"], e["collective"]) == (algorithm.name, collective))
-        return next(fitting, None)
-
-    rows = []
-    for collective in algorithm.collectives:
-        found = {spec: on(spec, collective) for spec in costs}
-        here = {spec: entry for spec, entry in found.items() if entry}
-        cells = [
-            f"{_count(entry['steps'], 'step')}, {entry['sent']:.4g} sent, {_count(entry['ports'], 'port')}"
-            if entry
-            else "-"
-            for entry in found.values()
-        ]
-        yes = [spec for spec, entry in here.items() if entry["consistent"]]
-        consistent = "yes" if len(yes) == len(here) else ", ".join(f"`{spec}`" for spec in yes) or "no"
-        rows.append([collective, *cells, consistent])
-    return _table(["collective", *(f"`{spec}`" for spec in costs), "consistent"], rows)
-
-
-def _picture(algorithm: ringroad.Algorithm) -> str:
-    """The first schedule that the algorithm, or a member of the family, has on one of some networks."""
-    for spec in PICTURED:
-        members = [a for a in ringroad.algorithms(spec) if a.name.partition(":")[0] == algorithm.name]
-        for member in members:
-            for collective in member.collectives:
-                if member.supports(spec, collective):
-                    schedule = ringroad.Schedule.build(member.name, spec, collective)
-                    lines = str(schedule).rstrip().splitlines()
-                    more = [f"... {len(lines) - LINES} more lines"] if len(lines) > LINES else []
-                    picture = "\n".join([*lines[:LINES], *more])
-                    return f"On `{spec}`:\n\n```text\n{picture}\n```\n"
-    raise ValueError(f"no picture of {algorithm.name}: it runs on none of {', '.join(PICTURED)}")
 
 
 def settings() -> str:
@@ -149,25 +109,52 @@ Variables that begin with `UCX_` go to UCX unchanged.
         default = "unset" if setting.default is None else f"`{setting.default}`"
         unit = f", in {setting.unit}" if setting.unit else ""
         values = ", ".join(f"`{choice}`" for choice in setting.choices) or setting.values
-        text += f"\n## {setting.name}\n\n- Meaning: {_literal(setting.help)}\n"
-        text += f"- Default: {default}{unit}\n- Values: {values if setting.choices else _literal(values)}\n"
+        text += f"\n## {setting.name}\n\n- Meaning: {literal(setting.help)}\n"
+        text += f"- Default: {default}{unit}\n- Values: {values if setting.choices else literal(values)}\n"
     return text
 
 
+TWO = "a, b = ringroad.Communicator.in_process(2)\n"
+CAUSES = {
+    "AbortedError": "comm = ringroad.init(rank=0, size=1)\ncomm.close()\ncomm.barrier()",
+    "ConfigError": 'ringroad.init(rank=0, size=1, settings={"RINGROAD_TIMEOUT": "soon"})',
+    "MismatchError": TWO + "work = a.allreduce(np.ones(2), async_op=True)\nb.allreduce(np.ones(3))",
+    "PeerError": TWO + "a.close()\nb.allreduce(np.ones(2))",
+    "ScheduleError": 'ringroad.Schedule.build("bucket", "ring:8")',
+    "StoreError": 'ringroad.FileStore("/proc/job-17")',
+    "TimeoutError": TWO + "a.allreduce(np.ones(2), timeout=0.1)  # b does not make this call",
+    "TopologyError": 'ringroad.Topology("thorus:4x4")',
+}
+"""Programs that raise an error, by its type."""
+
+
+def _message(kind: type[BaseException], program: str) -> str:
+    """What an error's message says when a program raises it."""
+    try:
+        exec(program, {"np": np, "ringroad": ringroad})
+    except kind as error:
+        lines = str(error).splitlines()
+        return "\n".join("\n".join(textwrap.wrap(line, 100, subsequent_indent="  ")) for line in lines)
+    raise AssertionError(f"no {kind.__name__}: {program}")
+
+
 def errors() -> str:
-    """Every error type, with cause and remedy: its docstring."""
+    """Every error type, with cause and remedy, which are its docstring, and what a message looks like."""
     kinds = [kind for name in ringroad.__all__ if _is_error(kind := getattr(ringroad, name))]
     kinds.sort(key=lambda kind: (kind is not ringroad.RingroadError, kind.__name__))
     text = """\
 # Errors
 
 The types are in `ringroad`. Their bases say what else catches them: `except ConnectionError`, for example, catches a
-`PeerError`.
+`PeerError`. [When a rank is lost](../recovery.md) says how to go on, also in torch.distributed; [Questions](../faq.md)
+has what is asked most.
 """
     for kind in kinds:
         bases = ", ".join(f"`{_full(base)}`" for base in kind.__bases__)
         about = inspect.cleandoc(kind.__doc__ or "").partition("\nExample:\n")[0].strip()
         text += f"\n## {kind.__name__}\n\nA subclass of {bases}.\n\n{about}\n"
+        if program := CAUSES.get(kind.__name__):
+            text += f"\nFor example:\n\n```python\n{program}\n```\n\n```text\n{_message(kind, program)}\n```\n"
     return text
 
 
@@ -179,9 +166,10 @@ def commands() -> str:
         rows = []
         for option in command.params:
             names = option.opts if option.param_type_name == "option" else [option.metavar or option.name.upper()]
-            default = "" if option.default in (None, False, "") or option.required else f"`{option.default}`"
-            rows.append([", ".join(f"`{one}`" for one in names), _literal(option.help or ""), default])
-        text += _table(["option", "meaning", "default"], rows)
+            shown = option.show_default if isinstance(getattr(option, "show_default", None), str) else option.default
+            default = "" if shown in (None, False, "") or option.required else f"`{shown}`"
+            rows.append([", ".join(f"`{one}`" for one in names), literal(option.help or ""), default])
+        text += table(["option", "meaning", "default"], rows)
     return text
 
 
@@ -195,7 +183,17 @@ def speed() -> str:
     readme = ROOT / "README.md"
     section = readme.read_text().partition("\n## How fast\n")[2].partition("\n## ")[0]
     text = rebased(section, ROOT, GENERATED).strip()
-    return f"# How fast\n\n{text}\n\n[Benchmarks](benchmarks.md) says how all this is measured, and how to repeat it.\n"
+    return f"""\
+# How fast
+
+{text}
+
+## All results
+
+[Records](records.md) has every committed measurement as tables, and lists each comparison in which ringroad was slower
+than a peer or missed a goal. [Benchmarks](benchmarks.md) says how all this is measured, and how to repeat it on your
+machine.
+"""
 
 
 # ------------------------------------------------------------------------------------------------ Python's API
@@ -281,26 +279,6 @@ def rebased(text: str, source: Path, directory: Path) -> str:
         return f"{mark}[{label}]({os.path.relpath(path, directory)}{hash_}{anchor})"
 
     return LINK.sub(replaced, text)
-
-
-def _table(titles: list[str], rows: list[list[Any]]) -> str:
-    lines = [titles, ["---"] * len(titles), *rows]
-    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
-def _literal(text: str) -> str:
-    """A plain text as Markdown: variables, patterns and options keep their characters."""
-    parts = text.split("`")
-    parts[::2] = [re.sub(r"([\\*_<>\[\]|])", r"\\\1", part).replace("--", "\\-\\-") for part in parts[::2]]
-    return "`".join(parts)
 
 
 def _is_error(what: object) -> bool:

@@ -41,7 +41,7 @@ def from_graph(graph: Any, *, name: str | None = None, dimensions: list[int] | N
 
 def to_graph(topology: Topology) -> Any:
     """The topology as a networkx.MultiDiGraph, from which `from_graph` makes the same links."""
-    graph = _networkx().MultiDiGraph(name=topology.spec)
+    graph = need_networkx().MultiDiGraph(name=topology.spec)
     if topology.dimensions:
         graph.graph["dimensions"] = "x".join(map(str, topology.dimensions))
     for node in range(topology.nodes):
@@ -81,7 +81,7 @@ def save(topology: Topology, path: str | os.PathLike[str]) -> None:
     if ending == ".json":
         path.write_text(topology.to_json() + "\n")
     elif ending == ".graphml":
-        _networkx().write_graphml(to_graph(topology), path)
+        need_networkx().write_graphml(to_graph(topology), path)
     else:
         raise ValueError(f"a topology is saved as .json or .graphml, not {str(path)!r}")
 
@@ -135,7 +135,8 @@ def _range(values: list[float], unit: str) -> str:
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 
-def _networkx() -> Any:
+def need_networkx() -> Any:
+    """networkx. Raises TopologyError, with what to install, if it is missing."""
     try:
         import networkx  # type: ignore[import-untyped]
     except ImportError as error:
@@ -189,7 +190,7 @@ def _parse(path: Path) -> Any:
     ending = path.suffix.lower()
     if ending == ".json":
         return _from_json(path.read_text())
-    networkx = _networkx()
+    networkx = need_networkx()
     if ending == ".graphml":
         return networkx.read_graphml(path)
     if ending == ".gml":
@@ -210,7 +211,7 @@ def _from_json(text: str) -> Any:
     edges = next((key for key in ("edges", "links") if isinstance(value, dict) and key in value), None)
     if edges is None or "nodes" not in value:
         raise TopologyError('JSON of a topology has a "spec", or "nodes" and "links" as networkx writes them')
-    return _networkx().node_link_graph(value, edges=edges)
+    return need_networkx().node_link_graph(value, edges=edges)
 
 
 def _csv(lines: list[str], graph: Any) -> Any:

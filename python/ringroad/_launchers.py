@@ -63,6 +63,31 @@ def launcher_of(environ: Mapping[str, str]) -> Launcher | None:
     return None
 
 
+_LOCAL = {
+    "Open MPI": ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    "PMI": ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+}
+
+
+def local_of(launcher: Launcher, environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """This process's number among the ranks of its host, and how many these are; None if the launcher does not say."""
+    if launcher.name == "Slurm":
+        counts = environ.get("SLURM_STEP_TASKS_PER_NODE", "")
+        if not counts or "SLURM_LOCALID" not in environ or "SLURM_NODEID" not in environ:
+            return None
+        return number("SLURM_LOCALID", environ), counts_of(counts)[number("SLURM_NODEID", environ)]
+    names = _LOCAL.get(launcher.name)
+    if names is None or not all(name in environ for name in names):
+        return None
+    return number(names[0], environ), number(names[1], environ)
+
+
+def counts_of(text: str) -> list[int]:
+    """The ranks of each host, as Slurm writes them: 4, 4 and 3 of "4(x2),3"."""
+    runs = re.findall(r"(\d+)(?:\(x(\d+)\))?", text)
+    return [int(count) for count, hosts in runs for _ in range(int(hosts or 1))]
+
+
 def found_in_part(environ: Mapping[str, str]) -> list[str]:
     """The variables of launchers that are set, though their counterparts are not."""
     return list(dict.fromkeys(name for row in _ROWS for name in row[1:] if name in environ))

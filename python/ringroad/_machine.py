@@ -7,6 +7,7 @@ import platform
 import socket
 import struct
 import time
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,25 @@ def describe() -> dict[str, Any]:
         "numbers": found["numbers"],
         "warnings": warnings,
     }
+
+
+@dataclass(frozen=True)
+class Caches:
+    """Whether the CPUs share a cache.
+
+    Attributes:
+        label: `near` (they do), `far` (they do not), or `single` (there is only one CPU).
+        nanoseconds: The time of a cache line from one CPU to the other; None if it was not measured.
+    """
+
+    label: str
+    nanoseconds: float | None
+
+
+def caches() -> Caches:
+    """Measures whether the CPUs that this process may use share a cache, which takes milliseconds."""
+    found = json.loads(machine())
+    return Caches(found["caches"], found["nanoseconds"])
 
 
 def chosen(config: Config | None = None) -> dict[str, str]:

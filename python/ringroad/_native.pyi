@@ -73,7 +73,11 @@ class TransportError(RingroadError):
     """
 
 class StoreError(RingroadError):
-    """The store at which ranks meet failed. Its own error is the `__cause__`, if it raised one."""
+    """The store at which ranks meet failed. Its own error is the `__cause__`, if it raised one.
+
+    See whether this rank can reach the store's host and port, or may write in its directory, and whether another job
+    uses the same. The message says which.
+    """
 
 class ConfigError(RingroadError, ValueError):
     """A RINGROAD_* variable or an option has a value that cannot be used, or one that is needed is not set.

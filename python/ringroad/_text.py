@@ -1,21 +1,43 @@
-"""Numbers with units and tables, for the command line."""
+"""Numbers with units, tables and wrapped text, for the command line."""
 
 import json
+import math
+import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
+from textwrap import wrap
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+MOST = (1 << 63) - 1
+"""The largest whole number that options accept."""
+_LONGEST = 60
+"""No sensible number has more characters."""
+_GAP = "  "
+_PROSE = 16
+"""A column of text is made no narrower than this, if the table can be split instead."""
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes: `8`, `1K`, `64KiB`, `1.5M`, `2G`; K, M, G, T are powers of 1024. Raises ValueError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|B)?", text.strip(), re.IGNORECASE)
-    number = float(match[1]) * _UNITS[match[2].upper()] if match else 0.5
-    if match and match[1].isdigit():
-        number = int(match[1]) * _UNITS[match[2].upper()]  # exact, however large
-    if number != int(number):
+    """A number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB`, `4M`.
+
+    KiB, MiB, GiB, TiB are powers of 1024, and KB, MB, GB, TB powers of 1000. Letters alone are powers of 1024, as in
+    nccl-tests. Raises ValueError.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError(f"{text[:_LONGEST]}... is too long for a number of bytes")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(iB|B)?|B)?", text.strip(), re.IGNORECASE)
+    if match is None:
         raise ValueError(f"{text!r} is not a number of bytes; write for example 8, 64KiB, 1MiB or 2G")
+    unit, ending = (match[2] or "").upper(), (match[3] or "").upper()
+    number = Fraction(match[1]) * (_DECIMAL if ending == "B" else _UNITS)[unit]
+    if number.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of bytes")
+    if number > MOST:
+        raise ValueError(f"{text!r} are too many bytes; write at most {MOST}")
     return int(number)
 
 
@@ -25,7 +47,7 @@ def parse_seconds(text: str) -> float:
     if not match:
         raise ValueError(f"{text!r} is not a time; write for example 10us, 500ns or 1e-6")
     # Dividing by a whole number rounds once; multiplying by a fraction such as 1e-6 rounds twice.
-    return float(match[1]) / {"n": 1e9, "u": 1e6, "m": 1e3, "": 1}[match[2].lower()]
+    return _finite(float(match[1]) / {"n": 1e9, "u": 1e6, "m": 1e3, "": 1}[match[2].lower()], text)
 
 
 def parse_bandwidth(text: str) -> float:
@@ -36,8 +58,13 @@ def parse_bandwidth(text: str) -> float:
         raise ValueError(
             f"{text!r} is not a bandwidth; write for example 100Gbit/s, 12.5GB/s or 12.5e9 (bytes per second)"
         )
-    factor = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[match[2] or ""]
-    return float(match[1]) * factor / (1 if match[3] in (None, "B/s") else 8)
+    return _finite(float(match[1]) * _DECIMAL[match[2] or ""] / (1 if match[3] in (None, "B/s") else 8), text)
+
+
+def _finite(number: float, text: str) -> float:
+    if math.isinf(number):
+        raise ValueError(f"{text!r} is too large")
+    return number
 
 
 def bytes_text(number: int) -> str:
@@ -74,33 +101,125 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=2))
 
 
+def width() -> int | None:
+    """The number of columns to print in: the terminal's, or what COLUMNS says. None: as many as are needed, because
+    the output goes to a file or to a program."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def wrapped(text: str, most: int | None, indent: str = "") -> list[str]:
+    """The lines of a paragraph, of at most this many columns; all but the first are indented. Words stay whole."""
+    if most is None or (len(text) <= most and "\n" not in text):
+        return [text]
+    return wrap(text, most, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def print_wrapped(text: str, indent: str = "") -> None:
+    """Prints lines of text, each wrapped to the terminal; what is wrapped is indented."""
+    most = width()
+    for line in text.split("\n"):
+        print("\n".join(wrapped(line, most, indent)), flush=True)
+
+
+def progress(text: str) -> None:
+    """Shows progress in a line on standard error, which the next call replaces; only on a terminal."""
+    if sys.stderr.isatty():
+        most = shutil.get_terminal_size().columns - 1
+        print(f"\r\033[K{text[:most]}", end="", file=sys.stderr, flush=True)
+
+
 def print_fields(title: str, rows: list[tuple[str, str]]) -> None:
-    """Prints a title and rows of (name, value)."""
-    print(title)
-    width = max(len(name) for name, _ in rows)
+    """Prints a title and rows of (name, value); a value may have several lines."""
+    print_wrapped(title)
+    names = max(len(name) for name, _ in rows) + 4
+    room = None if (most := width()) is None else most - names
     for name, value in rows:
-        print(f"  {name:<{width}}  {value}")
+        first, *more = [text for line in value.splitlines() or [""] for text in wrapped(line.strip(), room)]
+        print(f"  {name:<{names - 2}}{first}".rstrip())
+        for line in more:
+            print(" " * names + line)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    """Prints a table with the columns named in `right` aligned right; with rules and colours only on a terminal."""
-    if sys.stdout.isatty():
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
+    """Prints a table with the columns named in `right` aligned right; on a terminal with a bold header.
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for index, name in enumerate(header):
-            number = name in right
-            table.add_column(name, justify="right" if number else "left", no_wrap=number or index == 0)
-        for row in rows:
-            table.add_row(*row)
-        Console(markup=False, highlight=False, emoji=False).print(table)
-        return
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    for row in (header, *rows):
-        cells = (
-            text.rjust(width) if name in right else text.ljust(width)
-            for name, text, width in zip(header, row, widths, strict=True)
-        )
-        print("  ".join(cells).rstrip())
+    If it is wider than the terminal, text is wrapped between words. If that is not enough, further columns follow in a
+    table of their own where the first column names each row, and otherwise in further lines of each row. Numbers and
+    words stay whole.
+    """
+    import typer  # not needed by users of the other functions
+
+    columns = [_Column(name, [row[index] for row in rows], name in right) for index, name in enumerate(header)]
+    most = width()
+    lines = _lines(columns, most)
+    names = [row[0] for row in rows]
+    if len(lines) > 1 and len(set(names)) == len(names):
+        tables = [[line] for line in _lines(columns, most, repeat=1)]
+    else:
+        tables = [lines]
+    for number, table in enumerate(tables):
+        if number:
+            print()
+        widths = [_widths(line, most, bool(index)) for index, line in enumerate(table)]
+        for row in range(-1, len(rows)):
+            for index, line in enumerate(table):
+                for text in _drawn(line, widths[index], row):
+                    whole = (_GAP * bool(index) + text).rstrip()
+                    typer.echo(typer.style(whole, bold=True) if row < 0 else whole)
+
+
+class _Column:
+    """A column of a table."""
+
+    def __init__(self, name: str, cells: list[str], is_number: bool) -> None:
+        self.name, self.cells, self.is_number = name, cells, is_number
+        self.full = max(map(len, [name, *cells]))
+        self.words = max(map(len, [*name.split(), *(cells if is_number else " ".join(cells).split()), ""]))
+        self.least = self.words if is_number else max(self.words, min(self.full, _PROSE))
+
+    def lines(self, row: int, columns: int) -> list[str]:
+        """The lines of a cell; the name for row -1."""
+        text = self.cells[row] if row >= 0 else self.name
+        return [text] if self.is_number and row >= 0 else wrapped(text, columns)
+
+
+def _lines(columns: list[_Column], most: int | None, repeat: int = 0) -> list[list[_Column]]:
+    """Distributes columns to lines that fit. Each line after the first begins with the first `repeat` columns."""
+    lines = [columns[:1]]
+    for column in columns[1:]:
+        line = [*lines[-1], column]
+        gaps = len(line) - (len(lines) == 1 or repeat > 0)  # further lines of a row are indented
+        if most is None or len(_GAP) * gaps + sum(one.least for one in line) <= most:
+            lines[-1] = line
+        else:
+            lines.append([*columns[:repeat], column])
+    return lines
+
+
+def _widths(line: list[_Column], most: int | None, indented: bool) -> list[int]:
+    """The columns' widths: what each needs, as far as there is room."""
+    if most is None:
+        return [column.full for column in line]
+    room = most - len(_GAP) * (len(line) - 1 + indented) - sum(column.least for column in line)
+    found = {}
+    by_need = sorted(line, key=lambda column: column.full - column.least)
+    for index, column in enumerate(by_need):
+        more = max(0, min(column.full - column.least, room // (len(line) - index)))
+        found[id(column)] = column.least + more
+        room -= more
+    return [found[id(column)] for column in line]
+
+
+def _drawn(line: list[_Column], widths: list[int], row: int) -> list[str]:
+    """The lines of text that these columns take in a row; the names for row -1."""
+    cells = [column.lines(row, width) for column, width in zip(line, widths, strict=True)]
+    found = []
+    for index in range(max(map(len, cells))):
+        texts = []
+        for column, cell, width in zip(line, cells, widths, strict=True):
+            text = cell[index] if index < len(cell) else ""
+            texts.append(text.rjust(width) if column.is_number else text.ljust(width))
+        found.append(_GAP.join(texts))
+    return found

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def _ucx_wheel() -> str | None:
-    """The `libucp.so.0` of the installed `libucx` wheel (`pip install 'ringroad[ucx]'`), or None.
+    """The `libucp.so.0` of the installed `libucx` wheel (`pip install libucx-cu12`), or None.
 
     This finds the package without importing it: an import would open the library.
     """

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from ringroad._native import Found, find_networks, moore_steps
+from ringroad._pictures import need_matplotlib
 from ringroad._text import bytes_text, seconds_text
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Findings:
         Returns:
             The matplotlib figure.
         """
+        need_matplotlib()
         from matplotlib import pyplot
 
         axes = axes or pyplot.subplots(figsize=(7, 4.5), layout="constrained")[1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from ringroad import _race as race
 from ringroad._machine import BUSY, busy_cores
 from ringroad._native import Communicator
-from ringroad._text import bytes_text, seconds_text
+from ringroad._text import bytes_text, print_wrapped, progress, seconds_text
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
@@ -97,7 +98,16 @@ class Measured:
     warnings: list[str] = field(default_factory=list)
 
 
-def measure(communicator: Communicator, options: Options, progress: Callable[[str], None]) -> Measured:
+Countdown = Callable[[str, float], None]
+"""Is told what is measured, and about how many seconds are left."""
+
+
+def measure(
+    communicator: Communicator,
+    options: Options,
+    say: Callable[[str], None],
+    countdown: Countdown = lambda what, left: None,
+) -> Measured:
     """Measures the algorithms that differ in cost and leave the same bits on all ranks.
 
     It is collective: all ranks call it. A size that would take much longer than the budget allows is left out, with all
@@ -106,12 +116,14 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
     Args:
         communicator: Where to measure.
         options: What to measure.
-        progress: Called with a line of text before each collective.
+        say: Called with a line of text before each collective.
+        countdown: Called before every round.
 
     Returns:
         The times, and warnings; the same on all ranks.
     """
     found = Measured(warnings=_busy(communicator))
+    left = options.budget
     for collective in options.collectives:
         # Allreduce gets twice the time of other collectives, because training waits for it.
         weight = 2 if collective == "allreduce" else 1
@@ -119,22 +131,27 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
         seconds = options.budget * weight / all_weights
         weights = {size: _weight(size) for size in options.sizes}
         algorithms = communicator.contestants(collective)
-        progress(f"{collective} by {', '.join(algorithms)}")
+        say(f"{collective} by {', '.join(algorithms)}")
+        left -= seconds
+        sizes_left = seconds
         hopeless: set[str] = set()
         noisy: list[str] = []
         contestants: list[_Contestant] = []
         for size in sorted(options.sizes):
             case = _Case(communicator, collective, size)
             names = [name for name in algorithms if size < _LARGE or name not in hopeless]
-            expected = _expected(communicator, [c for c in contestants if c.algorithm in names], case)
-            if expected > _OVERDRAWN * seconds:
+            allowed = _OVERDRAWN * seconds
+            expected = _expected(communicator, [c for c in contestants if c.algorithm in names], case, allowed)
+            if expected > allowed:
                 found.warnings.append(
                     f"{collective} from {bytes_text(size)} on is not measured: that size takes about "
                     f"{seconds_text(expected)}; allow for it with a larger --budget, or name fewer --sizes"
                 )
                 break
             share = seconds * weights[size] / sum(weights.values())
-            contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], share)
+            sizes_left -= share
+            tick = partial(_tick, countdown, f"{collective} of {bytes_text(case.bytes)}", share, left + sizes_left)
+            contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], share, tick)
             limit = _HOPELESS * min(contestant.time for contestant in contestants)
             if size < _LARGE:
                 hopeless.clear()  # an algorithm that is slow for short vectors may be the fastest for long ones
@@ -150,6 +167,11 @@ def measure(communicator: Communicator, options: Options, progress: Callable[[st
     return found
 
 
+def _tick(countdown: Countdown, what: str, share: float, later: float, spent: float) -> None:
+    """Counts down while a size is measured that gets `share` seconds, with `later` seconds for what follows it."""
+    countdown(what, later + max(0.0, share - spent))
+
+
 def _busy(communicator: Communicator) -> list[str]:
     """A warning if other processes keep cores busy that the measurement needs. Collective."""
     communicator.barrier()
@@ -159,17 +181,22 @@ def _busy(communicator: Communicator) -> list[str]:
     return [f"other processes keep {most:.1f} cores busy: times are longer than on an idle machine, and vary"]
 
 
-def _expected(communicator: Communicator, contestants: Sequence[_Contestant], case: _Case) -> float:
+def _expected(communicator: Communicator, contestants: Sequence[_Contestant], case: _Case, allowed: float) -> float:
     """The expected least seconds to measure a size; 0 for the first size.
 
-    The fastest algorithm of the size before makes one call. The others are assumed to be as far behind as there.
+    The fastest algorithm of the size before makes a call, and up to two more while that is longer than allowed: another
+    process may have held up the first. The other algorithms are assumed to be as far behind as there.
     """
     if not contestants:
         return 0.0
     fastest = min(contestants, key=lambda contestant: contestant.time)
     probe = _Contestant(fastest.algorithm, case.call(fastest.algorithm))
-    _round(communicator, [probe])
-    return _CALLS * probe.times[0] * sum(contestant.time / fastest.time for contestant in contestants)
+    calls = _CALLS * sum(contestant.time / fastest.time for contestant in contestants)
+    for _ in range(3):
+        _round(communicator, [probe])
+        if calls * min(probe.times) <= allowed:
+            break
+    return calls * min(probe.times)
 
 
 def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
@@ -218,10 +245,14 @@ class _Case:
         return lambda: method(send, out, algorithm=algorithm)
 
 
-def _compete(communicator: Communicator, contestants: list[_Contestant], seconds: float) -> list[_Contestant]:
-    """Measures the contestants for about `seconds`, and sets their times."""
+def _compete(
+    communicator: Communicator, contestants: list[_Contestant], seconds: float, tick: Callable[[float], None]
+) -> list[_Contestant]:
+    """Measures the contestants for about `seconds`, and sets their times. Calls `tick` with the seconds that are spent
+    before each round."""
     spent = 0.0
     for _ in range(2):  # the first round makes the plans, the second times calls with plans; neither counts
+        tick(spent)
         spent += _round(communicator, contestants)
         _lengthen(contestants, seconds / _ROUNDS)
         for contestant in contestants:
@@ -235,6 +266,7 @@ def _compete(communicator: Communicator, contestants: list[_Contestant], seconds
 
     def take_turns(left: list[_Contestant]) -> bool:
         nonlocal spent
+        tick(spent)
         spent += _round(communicator, left)
         return True
 
@@ -283,16 +315,23 @@ def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tu
     Args:
         communicator: Where to measure.
         options: What to measure.
-        quiet: False: rank 0 prints what it measures.
+        quiet: False: rank 0 prints what it measures, and on a terminal how much time is left.
 
     Returns:
         The profile as JSON, and warnings; the same on all ranks.
     """
-    rank = communicator.rank
+    shows = communicator.rank == 0 and not quiet
 
-    def progress(text: str) -> None:
-        if rank == 0 and not quiet:
-            print(f"measuring {text}", flush=True)
+    def say(text: str) -> None:
+        if shows:
+            progress("")
+            print_wrapped(f"measuring {text}", "  ")
 
-    measured = measure(communicator, options, progress)
+    def countdown(text: str, left: float) -> None:
+        if shows:
+            progress(f"{text}, about {left:.0f} s left")
+
+    measured = measure(communicator, options, say, countdown)
+    if shows:
+        progress("")
     return communicator.calibrate(measured.times).to_json(), measured.warnings

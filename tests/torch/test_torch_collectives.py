@@ -63,6 +63,10 @@ def test_sparse(ranks):
     ranks.run("calls.check_sparse", 3)
 
 
+def test_averages_of_integers(ranks):
+    ranks.run("calls.check_integer_averages", 3)
+
+
 def test_what_is_refused(ranks):
     texts = ranks.run("calls.check_refusals", 2)[0]
     for text, words in zip(

@@ -5,14 +5,12 @@
 //! - `tune in|out BYTES` measures all ways to do it and keeps the fastest; it answers with its name;
 //! - `burst in|out BYTES CALLS` sums float32 vectors CALLS times; it answers `WRONG ns ns ...`, rank after rank.
 //!
-//! Between commands the ranks block in `read`. `reference --probe` says how long a cache line travels from the first CPU to
-//! the second: `NANOSECONDS near|far`.
+//! Between commands the ranks block in `read`.
 //!
 //! All memory asks for huge pages, as NumPy's large arrays do.
 
 mod allreduce;
 mod memory;
-mod probe;
 mod rank;
 
 use std::fs::File;
@@ -29,9 +27,8 @@ const LONG: usize = 1 << 22;
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["--probe"] => println!("{}", probe::report()),
         [ranks, bytes] => serve(number(ranks), number(bytes)),
-        _ => fail("usage: reference RANKS MAX_BYTES, or reference --probe"),
+        _ => fail("usage: reference RANKS MAX_BYTES"),
     }
 }
 

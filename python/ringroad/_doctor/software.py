@@ -60,7 +60,7 @@ def _numbers(version: str) -> tuple[int, int]:
 def ucx(found: Mapping[str, str], several_hosts: bool) -> Finding:
     """The UCX that ranks would load. Ranks of one host need none."""
     if "error" in found:
-        remedy = "pip install 'ringroad[ucx]', or apt-get install libucx0"
+        remedy = "pip install libucx-cu12, or apt-get install libucx0"
         if several_hosts:
             return Finding("UCX", "failure", f"{found['error']}: hosts cannot reach each other", remedy)
         return Finding("UCX", "note", f"{found['error']}: needed between hosts only", remedy)

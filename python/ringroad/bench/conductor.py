@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ringroad import _machine
 from ringroad import _race as race
+from ringroad._machine import Caches
 from ringroad._race import Race
+from ringroad._text import progress
 from ringroad.bench import reference
 from ringroad.bench.data import LONGEST, Case
-from ringroad.bench.launch import BenchError, Ranks, directory, hogs, require
+from ringroad.bench.launch import BenchError, Ranks, directory, hogs, mpirun, require_backend
 from ringroad.bench.options import MPI, PMLS, Options
 from ringroad.bench.peers import OURS, OURS_IN_TORCH
 from ringroad.bench.prediction import NOTHING, Prediction
@@ -84,7 +86,7 @@ class _Bout:
     """The measurements of one size and kind of buffers in one team."""
 
     race: Race[_Contestant] = field(default_factory=lambda: Race([]))
-    caches: list[tuple[reference.Cache, reference.Cache]] = field(default_factory=list)
+    caches: list[tuple[Caches, Caches]] = field(default_factory=list)
     """The caches before and after every round that counts."""
     launches: int = 0
     busy_cores: float = 0.0
@@ -103,7 +105,7 @@ class _Team:
 def _teams(options: Options) -> list[_Team]:
     """The first team for each number of ranks has all peers; further teams have only Open MPI with another PML."""
     ways = [pml for pml in PMLS if MPI in options.peers or f"{MPI}-{pml}" in options.peers]
-    others = [peer for peer in options.peers if not peer.startswith(MPI)]
+    others = [peer for peer in options.peers if not _is_mpi(peer)]
     if not ways:
         return [_Team(ranks, None, others) for ranks in options.ranks]
     first, *more = ways
@@ -114,12 +116,35 @@ def _teams(options: Options) -> list[_Team]:
     ]
 
 
+def _backends(peers: list[str], buffers: list[str]) -> list[str]:
+    """The backends of torch.distributed among the peers; with torch's buffers also ringroad's own."""
+    ours = [OURS] if "torch" in buffers else []
+    return ours + [peer for peer in peers if peer != reference.NAME and not _is_mpi(peer)]
+
+
+def _is_mpi(peer: str) -> bool:
+    return peer == MPI or peer in [f"{MPI}-{pml}" for pml in PMLS]
+
+
+def _require_peers(options: Options) -> Path | None:
+    """Checks that all peers can take part. Returns the reference program, which is compiled if it is one of them.
+    Raises BenchError."""
+    for backend in _backends(options.peers, options.buffers):
+        require_backend(backend)
+    if any(map(_is_mpi, options.peers)):
+        mpirun()
+    if reference.NAME not in options.peers:
+        return None
+    if not all(Reference.performs(case) for ranks in options.ranks for case in options.cases(ranks)):
+        raise BenchError("bench: the peer reference performs the sum of float32 in allreduce only")
+    return reference.build()
+
+
 class Conductor:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.teams = _teams(options)
-        needed = reference.NAME in options.peers or options.cache is not None
-        self.reference = reference.build() if needed or reference.missing() is None else None
+        self.reference = _require_peers(options)
         weight = sum(
             _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
@@ -133,13 +158,13 @@ class Conductor:
             bouts: dict[tuple[str, Case], _Bout] = {}
             for launch in range(1, self.options.launches + 1):
                 yield from self._launch(team, bouts, launch)
-            _progress("")
+            progress("")
 
     def _launch(self, team: _Team, bouts: dict[tuple[str, Case], _Bout], launch: int) -> Iterator[Row]:
         """Starts the team and measures all sizes; the last launch yields the rows of measurements."""
         options = self.options
         name = f"{team.ranks} ranks" + (f", launch {launch} of {options.launches}" if options.launches > 1 else "")
-        _progress(f"starting {name}")
+        progress(f"starting {name}")
         with ExitStack() as stack:
             setup = self._setup(team, stack.enter_context(directory()))
             network = self._network(stack)
@@ -167,7 +192,7 @@ class Conductor:
             for buffers in options.buffers:
                 self.hopeless.clear()
                 for case in options.cases(team.ranks):
-                    _progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
+                    progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
                     bout = bouts.setdefault((buffers, case), _Bout())
                     bout.busy_cores = max(bout.busy_cores, busy_cores or 0.0)
                     yield from self._measure(bout, case, buffers, ranks, plain)
@@ -183,17 +208,12 @@ class Conductor:
 
     def _setup(self, team: _Team, path: str) -> Setup:
         options = self.options
-        backends = [peer for peer in team.peers if peer != reference.NAME and not peer.startswith(MPI)]
-        if "torch" in options.buffers:
-            backends = [OURS, *backends]
-        if backends:
-            require("torch", f"measuring {', '.join(backends)} through torch.distributed")
-        mpi = next((peer for peer in team.peers if peer.startswith(MPI)), None)
+        mpi = next(filter(_is_mpi, team.peers), None)
         return Setup(
             path,
             team.ranks,
             options.timeout,
-            backends,
+            _backends(team.peers, options.buffers),
             mpi,
             options.buffers,
             options.warmup,
@@ -217,13 +237,17 @@ class Conductor:
         """Runs the rounds of one launch. Yields rows for peers that cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
-        new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks, plain)}
+        try:
+            new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks, plain)}
+        except _Refusal as refusal:  # for example because memory is too short
+            yield {"kind": "refusal", "text": f"{case.size} B, {buffers}: {refusal}"}
+            return
         if not bout.launches:
             bout.race = Race(list(new.values()))
         bout.race.left = [one for one in bout.race.left if (one.peer, one.place) in new]
         for contestant in bout.race.left:
             contestant.restart(new[contestant.peer, contestant.place])
-        tuned = reference.probe(self.reference)
+        tuned = _machine.caches()
         self._tune_reference(bout, case, plain)
         for one in [one for one in bout.race.contestants if one.peer in self.hopeless]:
             bout.race.leave(one)
@@ -233,24 +257,24 @@ class Conductor:
             }
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
-        start, before = time.monotonic(), reference.probe(self.reference)
+        start, before = time.monotonic(), _machine.caches()
 
         def take_turns(left: list[_Contestant]) -> bool:
             nonlocal before, tuned
             if not self._counts(before):
-                _progress(f"{case.size} B, until caches are {self.options.cache}, {self._left():.0f} s left")
+                progress(f"{case.size} B, until caches are {self.options.cache}, {self._left():.0f} s left")
                 time.sleep(_PAUSE)
-                before = reference.probe(self.reference)
+                before = _machine.caches()
                 return False
-            if before and tuned and before.label != tuned.label:
+            if before.label != tuned.label:
                 self._tune_reference(bout, case, plain)
                 tuned = before
             for contestant in left:
                 contestant.run()
-            after = reference.probe(self.reference)
+            after = _machine.caches()
             counts = self._counts(after)
             if counts:
-                bout.caches += [(before, after)] if before and after else []
+                bout.caches.append((before, after))
             else:
                 for contestant in left:
                     contestant.forget()
@@ -267,9 +291,9 @@ class Conductor:
                 ratios = race.ratios([one.times for one in group])
                 self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= _HOPELESS}
 
-    def _counts(self, cache: reference.Cache | None) -> bool:
+    def _counts(self, caches: Caches) -> bool:
         """Whether rounds that begin or end with these caches count."""
-        return self.options.cache is None or (cache is not None and cache.label == self.options.cache)
+        return self.options.cache in (None, caches.label)
 
     def _tune_reference(self, bout: _Bout, case: Case, plain: Reference | None) -> None:
         """Another way may be the fastest now."""
@@ -312,8 +336,6 @@ class Conductor:
         ]
         if plain is None:
             return contestants
-        if not Reference.performs(case):
-            raise BenchError("bench: the peer reference performs the sum of float32 in allreduce only")
         for place in case.collective.places:
             longest = min(most, case.longest(place))
             contestants.append(_Contestant(reference.NAME, place, [], _reference_burst(plain, case, place), longest))
@@ -397,7 +419,7 @@ def _weight(case: Case) -> int:
     return 1 if case.size < 1 << 20 else 2 if case.size < 16 << 20 else max(2, 3 * case.ranks // 2)
 
 
-def _cache(rounds: list[tuple[reference.Cache, reference.Cache]]) -> Row:
+def _cache(rounds: list[tuple[Caches, Caches]]) -> Row:
     """Whether the CPUs shared a cache while a size was measured."""
     labels = [before.label if before.label == after.label else "mixed" for before, after in rounds]
     return {
@@ -444,9 +466,3 @@ def _predicted(prediction: Prediction | None, contestant: _Contestant, case: Cas
     """The predictions of the model and the simulator, if the contestant used one known algorithm."""
     known = prediction is not None and contestant.peer.split(":")[0] == OURS and len(contestant.ways) == 1
     return dict(prediction.of(contestant.ways[0], case)) if prediction and known else NOTHING
-
-
-def _progress(text: str) -> None:
-    """Shows progress in a line on standard error, which the next call replaces; only on a terminal."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)

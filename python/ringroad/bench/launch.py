@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from multiprocessing.connection import Connection, Listener, wait
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 
 from ringroad._native import RingroadError
 from ringroad._processes import Processes, ending
+from ringroad.bench.options import MPI, PMLS
+from ringroad.bench.peers import OURS
 from ringroad.bench.worker import Setup
 from ringroad.emulation.network import EmulatedNetwork
 
@@ -39,6 +42,22 @@ def require(package: str, why: str) -> None:
     """Raises BenchError with installation instructions if a package is missing."""
     if find_spec(package) is None:
         raise BenchError(f"bench: {why} needs {package}, which is not installed: {_INSTALL[package]}")
+
+
+def require_backend(name: str) -> None:
+    """Raises BenchError if torch.distributed has no backend of this name."""
+    require("torch", f"the peer {name}")
+    plugins = {point.name for point in entry_points(group="torch.distributed.backends")}
+    if name in ("gloo", OURS) or name in plugins:
+        return  # known without importing torch, which takes seconds
+    import torch.distributed
+
+    if not torch.distributed.is_backend_available(name):
+        ways = ", ".join(f"{MPI}-{pml}" for pml in PMLS)
+        raise BenchError(
+            f"bench: --peers {name}: there are gloo and other backends of torch.distributed, but not {name}; "
+            f"also {MPI} ({ways}) and reference"
+        )
 
 
 def mpirun() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ringroad import tuning
 from ringroad._native import Algorithm, Topology
+from ringroad._options import MOST_PROCESSES
 from ringroad._text import parse_bytes
 from ringroad.bench.collectives import DTYPES, OPS, Collective, dtype_of
 from ringroad.bench.data import Case
@@ -52,7 +53,7 @@ class Options:
     place: str | None = None
     """One of the collective's places: only calls there are measured; None: all."""
     cache: str | None = None
-    """One of _CACHES, or None: only rounds count that begin and end with the first two CPUs at this distance."""
+    """One of _CACHES, or None: only rounds count that begin and end with the CPUs at this distance."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], DTYPES)
@@ -63,16 +64,16 @@ class Options:
                 Algorithm(name)
         if self.op == "avg" and dtype_of(self.dtype).kind in "iu":
             raise ValueError("bench: -o avg is for floating-point types")
-        if not self.buffers or not self.ranks or min(self.ranks) < 1:
-            raise ValueError("bench: --buffers needs numpy or torch, --ranks one or more numbers from 1 on")
+        if not self.buffers:
+            raise ValueError("bench: --buffers needs numpy or torch")
+        if not self.ranks or min(self.ranks) < 1 or max(self.ranks) > MOST_PROCESSES:
+            raise ValueError(f"bench: --ranks needs one or more numbers from 1 to {MOST_PROCESSES}")
         if not 0 <= self.root < min(self.ranks):
             raise ValueError(f"bench: -r {self.root} is no rank of {min(self.ranks)}")
         if self.tune < 0 or (self.tune and self.collective.name not in tuning.COLLECTIVES):
             raise ValueError(f"bench: --tune {self.tune:g}: {self.collective.name} cannot be measured for so long")
         if self.tune and self.buffers != ["numpy"]:
             raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
-        if self.calls is not None and self.calls < 1:
-            raise ValueError("bench: -n must be at least 1")
         if self.place is not None:
             _among("--place", [self.place], self.collective.places)
         if self.cache is not None:
@@ -84,8 +85,6 @@ class Options:
                 raise ValueError("bench: --testbed needs --rate, such as 100Mbit: what its cables carry")
             if self.cache is not None or "reference" in self.peers:
                 raise ValueError("bench: --cache and the peer reference are for one host, and not for --testbed")
-        if self.launches < 1:
-            raise ValueError("bench: --launches must be at least 1")
 
     def cases(self, ranks: int) -> list[Case]:
         """A case for every size, rounded to what the collective can have on `ranks` ranks, without duplicates."""
@@ -117,10 +116,10 @@ def names(text: str) -> list[str]:
 
 
 def sizes(smallest: str, largest: str, factor: int) -> list[int]:
-    """The sizes from the smallest to the largest, both included."""
+    """The sizes from the smallest to the largest, both included, each `factor` (at least 2) times the one before."""
     size, last = parse_bytes(smallest), parse_bytes(largest)
-    if factor < 2 or not 0 < size <= last:
-        raise ValueError("bench: -f must be at least 2, and -b at least 1 and at most -e")
+    if not 0 < size <= last:
+        raise ValueError("bench: -b must be at least 1 and at most -e")
     found = []
     while size < last:
         found.append(size)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from ringroad._pictures import pyplot
 from ringroad.bench.collectives import IN
 
 Rows = dict[str, dict[int, dict[str, Any]]]
@@ -33,19 +34,15 @@ def read(record: Path, buffers: str) -> dict[str, Rows]:
     return places
 
 
-def draw(record: Path, picture: Path, buffers: str = "numpy") -> None:
-    """Draws time over size for every peer, one panel for each emulated network or number of ranks."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
+def draw(record: Path, picture: Path, buffers: str = "numpy", columns: int = 4) -> None:
+    """Draws time over size for every peer, one panel for each emulated network or number of ranks, and at most
+    `columns` panels side by side."""
     places = read(record, buffers)
     names = list(dict.fromkeys(peer for peers in places.values() for peer in peers))
-    columns = min(4, len(places))
+    columns = min(columns, len(places))
     lines = -(-len(places) // columns)
     size = (4.5 * columns, 3.8 * lines)
-    figure, panels = pyplot.subplots(lines, columns, figsize=size, sharey=True, squeeze=False)
+    figure, panels = pyplot().subplots(lines, columns, figsize=size, sharey=True, squeeze=False)
     for panel in panels.flat[len(places) :]:
         panel.set_axis_off()
     for panel, (place, peers) in zip(panels.flat, places.items(), strict=False):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -22,15 +21,6 @@ _SOURCES = Path(__file__).parents[3]
 _MANIFEST = _SOURCES / "benchmarks" / "reference" / "Cargo.toml"
 
 
-@dataclass(frozen=True)
-class Cache:
-    """The distance of the first two CPUs: `near` (they share a cache), `far`, or `single` (there is only one)."""
-
-    label: str
-    nanoseconds: float
-    """The time of a cache line from one to the other."""
-
-
 def missing() -> str | None:
     """The reason why the program cannot be built; None if it can."""
     if not _MANIFEST.exists():
@@ -43,7 +33,7 @@ def missing() -> str | None:
 def build() -> Path:
     """Compiles the program for this CPU, and returns its path. Raises BenchError."""
     if (reason := missing()) is not None:
-        raise BenchError(f"bench: the program for the peer reference and for --cache is compiled here, but {reason}")
+        raise BenchError(f"bench: the peer reference is compiled here, but {reason}")
     # A separate directory: with other flags in the same one, cargo would compile everything else again.
     target = Path(os.environ.get("CARGO_TARGET_DIR", _SOURCES / "target"), "reference")
     command = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(_MANIFEST), "--target-dir", str(target)]
@@ -52,14 +42,6 @@ def build() -> Path:
     if done.returncode != 0:
         raise BenchError(f"bench: the peer reference does not compile:\n{done.stderr}")
     return target / "release" / "reference"
-
-
-def probe(program: Path | None) -> Cache | None:
-    """Probes the distance of the CPUs, which takes about 20 ms. None without the program."""
-    if program is None:
-        return None
-    nanoseconds, label = subprocess.check_output([program, "--probe"], text=True).split()
-    return Cache(label, float(nanoseconds))
 
 
 class Reference:

@@ -7,7 +7,7 @@ import typer
 from ringroad._native import Algorithm, Topology
 from ringroad._native import algorithms as catalogue
 from ringroad._options import Json
-from ringroad._text import print_json, print_table
+from ringroad._text import print_json, print_table, print_wrapped
 
 
 def algorithms(
@@ -20,11 +20,13 @@ def algorithms(
 ) -> None:
     """List the algorithms, with the costs of each on a network."""
     network = Topology(topology)
+    if collective is not None:
+        Algorithm("ring").supports(network, collective)  # raises an error for an unknown one
     entries = on_network(network, collective)
     if as_json:
         return print_json(entries)
-    print(f"on {network.spec}; sent: what the busiest rank sends by all its ports, in vectors")
-    print("consistent: whether all ranks end with the same bits for floats\n")
+    print_wrapped(f"on {network.spec}; sent: what the busiest rank sends by all its ports, in vectors")
+    print_wrapped("consistent: whether all ranks end with the same bits for floats\n")
     columns = ["algorithm", "collective", "steps", "sent", "ports", "consistent", "needs"]
     print_table(columns, [[_cell(entry[c]) for c in columns] for entry in entries], right=["steps", "sent", "ports"])
     names = {entry["family"] for entry in entries}

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from ringroad import Topology
-from ringroad._options import Json
-from ringroad._pictures import pyplot
-from ringroad._text import bytes_text, parse_bytes, print_json, print_table, seconds_text, significant
+from ringroad._options import Json, fraction_option, picture_option, time_option
+from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped, seconds_text, significant
 from ringroad.synthesis import AlltoallFlow, alltoall_flow
 
 _BUSIEST = 8
@@ -23,7 +23,7 @@ def alltoall(
     size: Annotated[
         str,
         typer.Option(
-            "--bytes", metavar="BYTES", help="The bytes that each rank has for all ranks together: 64KiB, 1MiB."
+            "--bytes", metavar="BYTES", help="The bytes that each rank has for all ranks together: 64KiB, 1MiB, 2MB."
         ),
     ] = "1MiB",
     demands: Annotated[
@@ -33,12 +33,11 @@ def alltoall(
             help="A file of bytes by source and target, instead of --bytes: a line for each source, with commas.",
         ),
     ] = None,
-    gap: Annotated[float, typer.Option(help="Stop at this distance from the bound: 0.005 is half a percent.")] = 0.005,
-    budget: Annotated[float | None, typer.Option(help="Stop after this many seconds in any case.")] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the links' loads, by direct sends and by the flow (matplotlib)."),
-    ] = None,
+    gap: Annotated[
+        float, fraction_option(help="Stop at this distance from the bound: 0.005 is half a percent.")
+    ] = 0.005,
+    budget: Annotated[float | None, time_option(help="Stop after this time in any case.")] = None,
+    plot: Annotated[Path | None, picture_option(help="Draw the links' loads, by direct sends and by the flow")] = None,
     as_json: Json = False,
 ) -> None:
     """Find the fastest all-to-all on a network and its paths, and prove that none is faster.
@@ -47,10 +46,9 @@ def alltoall(
     latencies.
     """
     network = Topology(topology)
-    matrix = None if demands is None else np.loadtxt(demands, delimiter=",", ndmin=2)
+    matrix = None if demands is None else _read(demands)
     flow = alltoall_flow(network, matrix, gap=gap, budget=budget)
     if plot is not None:
-        pyplot()
         from ringroad.viz import alltoall_loads
 
         alltoall_loads(flow).savefig(plot, dpi=120)
@@ -59,6 +57,13 @@ def alltoall(
         print_json(_report(flow, block))
     else:
         _print(flow, block, f"of {bytes_text(parse_bytes(size))}" if matrix is None else f"of {demands}")
+
+
+def _read(file: Path) -> NDArray[np.float64]:
+    try:
+        return np.loadtxt(file, delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
@@ -77,7 +82,7 @@ def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
 
 def _print(flow: AlltoallFlow, block: float, what: str) -> None:
     proof = "proven" if flow.sweeps else "exact, because all ranks look alike"
-    print(f"all-to-all {what} on {flow.topology.spec}, {flow.topology.ranks} ranks, without latencies")
+    print_wrapped(f"all-to-all {what} on {flow.topology.spec}, {flow.topology.ranks} ranks, without latencies")
     rows = [["the busiest link", seconds_text(flow.seconds * block), "by the flow that was found"]]
     if flow.sweeps:
         percent = significant(100 * flow.gap)
@@ -94,8 +99,8 @@ def _print(flow: AlltoallFlow, block: float, what: str) -> None:
     print_table(["", "time", ""], rows, right=["time"])
     links = sorted(flow.links, key=lambda link: -link.seconds)
     full = flow.seconds * 0.999
-    print(f"{sum(link.seconds >= full for link in links)} of {len(links)} links are as busy as the busiest")
+    print_wrapped(f"{sum(link.seconds >= full for link in links)} of {len(links)} links are as busy as the busiest")
     spare = [link for link in links if link.seconds < full][-_BUSIEST:]
     if spare:
         idle = ", ".join(f"{link.source}-{link.target} {100 * link.seconds / flow.seconds:.0f} %" for link in spare)
-        print(f"least busy: {idle}")
+        print_wrapped(f"least busy: {idle}")

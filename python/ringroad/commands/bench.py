@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from ringroad._native import Topology
-from ringroad._text import parse_bandwidth, parse_bytes
+from ringroad._options import LAST_RANK, MOST_PROCESSES, bandwidth_option, file_option, time_option, whole_option
+from ringroad._text import parse_bytes, print_wrapped, progress, width
 from ringroad.bench import record, table, verdict
 from ringroad.bench.collectives import ALIASES, COLLECTIVES, OPS, collective
 from ringroad.bench.conductor import Conductor, Row
@@ -24,18 +25,21 @@ _COLLECTIVES = f"{', '.join(COLLECTIVES)}; also {', '.join(ALIASES)}."
 
 def bench(
     name: Annotated[str, typer.Argument(metavar="[COLLECTIVE]", help=_COLLECTIVES)] = "allreduce",
-    minbytes: Annotated[str, typer.Option("-b", "--minbytes", help="The smallest size.")] = "8",
-    maxbytes: Annotated[str, typer.Option("-e", "--maxbytes", help="The largest size.")] = "64M",
-    factor: Annotated[int, typer.Option("-f", "--stepfactor", help="Factor between sizes.")] = 4,
+    minbytes: Annotated[str, typer.Option("-b", "--minbytes", help="The smallest size: 8, 1K (1 KiB), 1KB.")] = "8",
+    maxbytes: Annotated[str, typer.Option("-e", "--maxbytes", help="The largest size: 64M (64 MiB), 64MB.")] = "64M",
+    factor: Annotated[int, whole_option("-f", "--stepfactor", help="Factor between sizes.", least=2)] = 4,
     size_list: Annotated[str, typer.Option("--sizes", help="These sizes (8,1K,4M) instead of -b, -e and -f.")] = "",
     calls: Annotated[
-        int | None, typer.Option("-n", "--iters", help="Timed calls per size and launch; unset: as the budget allows.")
+        int | None,
+        whole_option("-n", "--iters", help="Timed calls per size and launch; unset: as the budget allows.", least=1),
     ] = None,
-    warmup: Annotated[int, typer.Option("-w", "--warmup_iters", help="Warm-up calls, which do not count.")] = 10,
-    check: Annotated[int, typer.Option("-c", "--check", help="0: do not verify results.")] = 1,
+    warmup: Annotated[int, whole_option("-w", "--warmup_iters", help="Warm-up calls, which do not count.")] = 10,
+    check: Annotated[int, whole_option("-c", "--check", help="0: do not verify results.")] = 1,
     dtype: Annotated[str, typer.Option("-d", "--datatype", help="float32, bfloat16, int32 and so on.")] = "float32",
     op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
-    root: Annotated[int, typer.Option("-r", "--root", help="The root, for collectives that have one.")] = 0,
+    root: Annotated[
+        int, whole_option("-r", "--root", help="The root, for collectives that have one.", most=LAST_RANK)
+    ] = 0,
     ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4",
     testbed: Annotated[
         str,
@@ -43,7 +47,9 @@ def bench(
             metavar="TOPOLOGY", help="Run on an emulation of this network, on all of its ranks; needs --rate."
         ),
     ] = "",
-    rate: Annotated[str, typer.Option(help="Bandwidth of its cables in each direction, such as 100Mbit.")] = "",
+    rate: Annotated[
+        float, bandwidth_option(help="Of its cables in each direction, such as 100Mbit.", show_default=False)
+    ] = 0.0,
     buffers: Annotated[str, typer.Option(help="The kind of buffers: numpy, torch, or both.")] = "numpy",
     peers: Annotated[
         str,
@@ -61,21 +67,19 @@ def bench(
     ] = "",
     tune: Annotated[
         float,
-        typer.Option(help="First measure for this many seconds, as `ringroad tune` does, and choose by the result."),
+        time_option(help="First measure for this many seconds, as `ringroad tune` does, and choose by the result."),
     ] = 0.0,
     launches: Annotated[
-        int, typer.Option(help="Start all ranks this many times, because times differ between starts.")
+        int, whole_option(help="Start all ranks this many times, because times differ between starts.", least=1)
     ] = 1,
     cache: Annotated[
         str | None,
-        typer.Option(help="Wait for rounds in which the first two CPUs share a cache (near), or share none (far)."),
+        typer.Option(help="Wait for rounds in which the CPUs share a cache (near), or share none (far)."),
     ] = None,
-    budget: Annotated[float, typer.Option(help="Approximate seconds for the whole run; without -n.")] = _BUDGET,
-    hogs: Annotated[int, typer.Option(help="Busy processes to run beside.")] = 0,
-    timeout: Annotated[float, typer.Option(help="Time limit of a call in seconds.")] = 120.0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write JSON lines to this file.")
-    ] = None,
+    budget: Annotated[float, time_option(help="Approximate seconds for the whole run; without -n.")] = _BUDGET,
+    hogs: Annotated[int, whole_option(help="Busy processes to run beside.", most=MOST_PROCESSES)] = 0,
+    timeout: Annotated[float, time_option(help="Time limit of a call in seconds.", least=1.0)] = 120.0,
+    json_file: Annotated[Path | None, file_option("--json", help="Also write JSON lines to this file.")] = None,
 ) -> None:
     """Measure a collective on this machine beside other libraries, and verify the results."""
     if testbed:
@@ -86,7 +90,7 @@ def bench(
         sizes=[parse_bytes(size) for size in names(size_list)] or sizes(minbytes, maxbytes, factor),
         ranks=numbers("--ranks", ranks) if network is None else [network.ranks],
         testbed=network,
-        rate=parse_bandwidth(rate) if rate else 0.0,
+        rate=rate,
         buffers=names(buffers),
         peers=[peer for peer in names(peers) if peer != OURS],
         dtype=dtype,
@@ -106,7 +110,7 @@ def bench(
         place=place,
     )
     rows = _run(options)
-    print(verdict.text(rows))
+    print_wrapped(verdict.text(rows), "#   ")
     if any(row["wrong"] for row in rows):
         raise typer.Exit(1)
 
@@ -123,7 +127,7 @@ def _run(options: Options) -> list[Row]:
                 print(json.dumps(row), file=file, flush=True)
 
         write(record.machine())
-        print(table.LEGEND)
+        print_wrapped(table.LEGEND, "# ")
         printer = _Printer()
         for row in conductor.run():
             write(row)
@@ -140,18 +144,20 @@ class _Printer:
     def __init__(self) -> None:
         self.size: list[Row] = []
         self.block: object = None
+        self.columns = table.Columns()
         self.refused: set[str] = set()
 
     def take(self, row: Row) -> None:
+        progress("")
         if row["kind"] != "measurement" or (self.size and not _beside(row, self.size[0])):
             self.flush()
         match row["kind"]:
             case "team":
-                print(table.title(row), flush=True)
+                print_wrapped(table.title(row), "# ")
                 self.block = None
             case "refusal":  # once, not for every size
                 if row["text"] not in self.refused:
-                    print(f"# {row['text']}", flush=True)
+                    print_wrapped(f"# {row['text']}", "#   ")
                 self.refused.add(row["text"])
             case "measurement":
                 self.size.append(row)
@@ -162,9 +168,10 @@ class _Printer:
         first = self.size[0]
         block = (first["collective"], first["buffers"], first["ranks"])
         if block != self.block:
-            print(table.header(*block, table.predicted(self.size)))
+            self.columns = table.chosen(self.size, width())
+            print_wrapped(table.header(*block, self.columns), "# ")
             self.block = block
-        print("\n".join(table.lines(self.size)), flush=True)
+        print("\n".join(table.lines(self.size, self.columns)), flush=True)
         self.size = []
 
 

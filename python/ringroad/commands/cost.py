@@ -6,20 +6,20 @@ import typer
 
 from ringroad._costs import Cost
 from ringroad._native import CostModel, Schedule, Topology
-from ringroad._options import Bandwidth, Collective, HopLatency, Json, Name, On, Root, StepLatency
+from ringroad._options import Bandwidth, Collective, HopLatency, Json, Name, On, ReduceCost, Root, Size, StepLatency
 from ringroad._text import bytes_text, parse_bytes, print_fields, print_json, seconds_text
 
 
 def cost(
     name: Name,
     topology: On,
-    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")],
+    size: Size,
     collective: Collective = "allreduce",
     root: Root = 0,
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
-    reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte; unset: 0.")] = None,
+    reduce_cost: ReduceCost = None,
     overlapped: Annotated[bool, typer.Option("--overlapped", help="Reduce during transfers.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -5,7 +5,6 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -16,10 +15,10 @@ from ringroad._doctor.checks import Place, machine_checks
 from ringroad._doctor.job import Card, Report, examine
 from ringroad._doctor.messages import speed_text
 from ringroad._native import RingroadError, StoreError
-from ringroad._options import Json
-from ringroad._text import print_json
+from ringroad._options import Json, time_option
+from ringroad._text import print_json, width, wrapped
 
-_WIDTH = 80
+_WIDTH = 80  # at most
 _SLOWEST = 6
 _ENDS = {
     "ok": "all is well",
@@ -32,7 +31,7 @@ _ENDS = {
 def doctor(
     alone: Annotated[bool, typer.Option("--alone", help="Check this machine only, also within a job.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="How long to wait for ranks, and to measure between them.")
+        float, time_option(help="How long to wait for ranks, and to measure between them, in seconds.", least=1.0)
     ] = 60,
     as_json: Json = False,
 ) -> None:
@@ -81,12 +80,13 @@ def _of_the_job(rank: int, size: int, timeout: float) -> Report | None:
 def _print(report: Report, verdict: str) -> None:
     ranks = f", {len(report.cards)} ranks" if len(report.cards) > 1 else ""
     print(f"ringroad doctor on {socket.gethostname()}{ranks}")
+    most = min(_WIDTH, width() or _WIDTH)
     names = [_hosts(finding.host) + finding.name for finding in report.findings]
-    width = min(20, max(map(len, names)))
+    first = min(20, max(map(len, names)))
     for name, finding in zip(names, report.findings, strict=True):
-        _print_finding(name, width, finding)
-    _print_pairs(report.pairs)
-    print(_ENDS[verdict])
+        _print_finding(name, first, finding, most)
+    _print_pairs(report.pairs, most)
+    print("\n".join(wrapped(_ENDS[verdict], most)))
 
 
 def _hosts(names: str) -> str:
@@ -94,31 +94,27 @@ def _hosts(names: str) -> str:
     return names and first + (f" and {len(more)} more: " if more else ": ")
 
 
-def _print_finding(name: str, width: int, finding: Finding) -> None:
-    if len(name) > width:
-        print("\n".join(_wrapped(name, _WIDTH)))
+def _print_finding(name: str, first: int, finding: Finding, most: int) -> None:
+    if len(name) > first:
+        print("\n".join(wrapped(name, most)))
         name = ""
-    column = width + 2 + len("warning") + 2
-    lines = _wrapped(finding.found, _WIDTH - column)
-    print(f"{name:<{width}}  {finding.verdict:<7}  {lines[0]}")
+    column = first + 2 + len("warning") + 2
+    lines = wrapped(finding.found, most - column)
+    print(f"{name:<{first}}  {finding.verdict:<7}  {lines[0]}")
     for line in lines[1:]:
         print(" " * column + line)
     if finding.remedy:
-        for index, line in enumerate(_wrapped(finding.remedy, _WIDTH - column - 3)):
+        for index, line in enumerate(wrapped(finding.remedy, most - column - 3)):
             print(" " * column + ("-> " if index == 0 else "   ") + line)
 
 
-def _print_pairs(pairs: Sequence[Mapping[str, Any]]) -> None:
+def _print_pairs(pairs: Sequence[Mapping[str, Any]], most: int) -> None:
     if len(pairs) < 2:
         return
     shown = sorted(pairs, key=lambda pair: pair["bandwidth"])[:_SLOWEST]
     print("\nall pairs" if len(shown) == len(pairs) else f"\nslowest of {len(pairs)} pairs")
     for pair in shown:
         first, second = pair["ranks"]
-        for line in _wrapped(f"{first}-{second}: {speed_text(pair)}, over {pair['over']}", _WIDTH - 2):
+        for line in wrapped(f"{first}-{second}: {speed_text(pair)}, over {pair['over']}", most - 2):
             print(f"  {line}")
     print()
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return wrap(text, width, break_on_hyphens=False) or [""]

@@ -11,7 +11,7 @@ from ringroad import _explain
 from ringroad._costs import COLUMNS, NUMBERS, Candidate, Explanation
 from ringroad._native import CostModel, Profile, Topology
 from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
-from ringroad._text import bytes_text, parse_bytes, print_json, print_table
+from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped
 
 _DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
 _SHOWN_CANDIDATES = 5
@@ -38,7 +38,7 @@ def explain(
     stated = (step_latency, hop_latency, bandwidth)
     model = _model(measured, *stated)
     lengths = [parse_bytes(size) for size in sizes or _DEFAULT_SIZES]
-    candidates = {length: model.explain(collective, network, length) for length in lengths}
+    candidates = dict(zip(lengths, model.compare(collective, network, lengths), strict=True))
     # Use the measured choice only on the network where it was measured, and if no option states a cost.
     here = measured if measured and _is_on(measured, network) and stated == (None, None, None) else None
     reasons = {
@@ -68,14 +68,16 @@ def explain(
         return
     for length, row in candidates.items():
         _, *reason = _explain.text(reasons[length]).splitlines()
-        print(f"{collective} of {bytes_text(length)} on {network.spec}: {reasons[length].algorithm}")
+        print_wrapped(f"{collective} of {bytes_text(length)} on {network.spec}: {reasons[length].algorithm}")
         shown = row if everything else row[:_SHOWN_CANDIDATES]
         _print_candidates(shown)
         if len(shown) < len(row):
             print(f"and {len(row) - len(shown)} slower ones (--all)")
-        print("\n".join(reason) + "\n")
-    print("link load: the load of the busiest link, summed over the steps, in vectors")
-    print("consistent: whether all ranks end with the same bits; if not, it is not chosen for floats\n")
+        for line in reason:
+            print_wrapped(line, "    ")
+        print()
+    print_wrapped("link load: the load of the busiest link, summed over the steps, in vectors")
+    print_wrapped("consistent: whether all ranks end with the same bits; if not, it is not chosen for floats\n")
     if switches["floats"] == switches["integers"]:
         switches = {"all data": switches["floats"]}
     for data, points in switches.items():

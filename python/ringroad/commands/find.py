@@ -5,15 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad._options import Json
-from ringroad._pictures import pyplot
+from ringroad._options import Json, Size, bandwidth_option, picture_option, time_option, whole_option
 from ringroad._text import (
     bytes_text,
-    parse_bandwidth,
     parse_bytes,
-    parse_seconds,
     print_json,
     print_table,
+    print_wrapped,
     seconds_text,
 )
 from ringroad.finding import Findings, Network
@@ -21,8 +19,8 @@ from ringroad.finding import find as search
 
 
 def find(
-    ranks: Annotated[int | None, typer.Option(help="Number of ranks.")] = None,
-    degree: Annotated[int | None, typer.Option(help="Number of links out of each rank, and into it.")] = None,
+    ranks: Annotated[int | None, whole_option(help="Number of ranks.", least=1)] = None,
+    degree: Annotated[int | None, whole_option(help="Number of links out of each rank, and into it.", least=1)] = None,
     budget: Annotated[
         str | None,
         typer.Option(
@@ -31,22 +29,21 @@ def find(
             "two links one way). Searches all degrees for which the cables suffice.",
         ),
     ] = None,
-    alpha: Annotated[str, typer.Option(help="Start-up time of a step: 10us, 500ns.")] = "10us",
-    size: Annotated[
-        str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")
-    ] = "1MiB",
+    alpha: Annotated[float, time_option(help="Start-up time of a step: 10us, 500ns.", show_default="10us")] = 10e-6,
+    size: Size = "1MiB",
     bandwidth: Annotated[
-        str,
-        typer.Option(
-            help="Bandwidth of a rank over all its links together, which share it equally: 100Gbit/s, 50GB/s."
+        float,
+        bandwidth_option(
+            help="Of a rank over all its links together, which share it equally: 100Gbit/s, 50GB/s.",
+            show_default="100Gbit/s",
         ),
-    ] = "100Gbit/s",
+    ] = 12.5e9,
     collective: Annotated[str, typer.Option(help="allreduce, allgather or reduce_scatter.")] = "allreduce",
     bidirectional: Annotated[
         bool,
         typer.Option("--bidirectional", "--undirected", help="Find only networks with a link back for every link."),
     ] = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the frontier (matplotlib).")] = None,
+    plot: Annotated[Path | None, picture_option(help="Draw the frontier")] = None,
     as_json: Json = False,
 ) -> None:
     """Find the networks in which a collective takes the least time: few steps, equally busy links, or a compromise.
@@ -58,14 +55,13 @@ def find(
         ranks,
         degree,
         collective=collective,  # type: ignore[arg-type]
-        alpha=parse_seconds(alpha),
+        alpha=alpha,
         bytes=parse_bytes(size),
-        bandwidth=parse_bandwidth(bandwidth),
+        bandwidth=bandwidth,
         bidirectional=bidirectional,
         budget=None if budget is None else _budget(budget),
     )
     if plot is not None:
-        pyplot()
         findings.plot().savefig(plot)
     if as_json:
         print_json(_report(findings))
@@ -83,7 +79,7 @@ def _budget(text: str) -> tuple[int, int]:
 def _print(findings: Findings) -> None:
     best = findings.best
     gigabits = findings.bandwidth * 8 / 1e9
-    print(
+    print_wrapped(
         f"{findings.collective} of {bytes_text(findings.bytes)} over {best.ranks} ranks, {gigabits:g} Gbit/s each, "
         f"{seconds_text(findings.alpha)} a step"
     )
@@ -103,7 +99,9 @@ def _print(findings: Findings) -> None:
     least = ["", str(findings.least_steps), bound, seconds_text(findings.least_seconds), "", "", "(bound)"]
     header = ["", "steps", "bandwidth", "time", "links", "ways", "network"]
     print_table(header, [*rows, least], right=["steps", "bandwidth", "time", "links"])
-    print("\n*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better")
+    print_wrapped(
+        "\n*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better"
+    )
 
 
 def _report(findings: Findings) -> dict[str, Any]:

@@ -1,13 +1,22 @@
 """`ringroad info`: this machine's software, hardware and settings."""
 
-from textwrap import fill
 from typing import Any
 
 from ringroad import _machine
 from ringroad._options import Json
-from ringroad._text import about_bytes, bytes_text, print_json, seconds_text, significant
+from ringroad._text import (
+    about_bytes,
+    bytes_text,
+    print_fields,
+    print_json,
+    print_wrapped,
+    seconds_text,
+    significant,
+    width,
+    wrapped,
+)
 
-_WIDTH = 100
+_WIDTH = 100  # at most
 
 
 def info(as_json: Json = False) -> None:
@@ -42,20 +51,12 @@ def info(as_json: Json = False) -> None:
     for number in report["numbers"]:
         _print_number(number)
     for warning in report["warnings"]:
-        print(f"warning: {warning}")
+        print_wrapped(f"warning: {warning}")
     return None
 
 
 def _section(title: str, rows: list[tuple[str, str]]) -> None:
-    print(title)
-    width = max((len(name) for name, _ in rows), default=0)
-    for name, value in rows:
-        first, *more = value.splitlines() or [""]
-        print(f"  {name:<{width}}  {first}")
-        for line in more:
-            print(f"  {'':<{width}}  {line.strip()}")
-    if not rows:
-        print("  none")
+    print_fields(title, rows or [("none", "")])
     print()
 
 
@@ -81,8 +82,8 @@ def _print_number(number: dict[str, Any]) -> None:
         "times": f"{round(value)} times",
     }
     print(f"  {number['name']}: {texts[number['unit']]}")
-    _print_wrapped(number["help"])
-    _print_wrapped(f"measured on {number['measured']}")
+    _print_indented(number["help"])
+    _print_indented(f"measured on {number['measured']}")
 
 
 def _print_setting(setting: dict[str, Any]) -> None:
@@ -95,9 +96,10 @@ def _print_setting(setting: dict[str, Any]) -> None:
         values = ", ".join(values)
     print(f"  {setting['variable']}: {value}{unit} ({origin})")
     more = "" if setting["origin"] == "default" else f"; default: {default or 'unset'}"
-    _print_wrapped(setting["help"])
-    _print_wrapped(f"values: {values}{more}")
+    _print_indented(setting["help"])
+    _print_indented(f"values: {values}{more}")
 
 
-def _print_wrapped(text: str) -> None:
-    print(fill(text, _WIDTH, initial_indent="      ", subsequent_indent="        ", break_on_hyphens=False))
+def _print_indented(text: str) -> None:
+    most = min(_WIDTH, width() or _WIDTH)
+    print("\n".join(wrapped(" " * 6 + text, most, " " * 8)))

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad._text import print_json
+from ringroad._options import Json, folder_option
+from ringroad._text import print_json, print_wrapped
 from ringroad.reproduce import PAPERS, Report, TableReport
 from ringroad.reproduce import reproduce as reports
 from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition, introduction
@@ -13,10 +14,8 @@ from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"One of {', '.join(PAPERS)}.")],
-    folder: Annotated[
-        Path | None, typer.Option("--plot", metavar="DIR", help="Draw every figure into this directory.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    folder: Annotated[Path | None, folder_option("--plot", help="Draw every figure into this directory")] = None,
+    as_json: Json = False,
 ) -> None:
     """Recompute a paper's evaluation, and compare it with what the paper states."""
     definition = introduction(paper)
@@ -43,11 +42,11 @@ def reproduce(
 
 def _introduce(definition: Definition | NetworkDefinition) -> None:
     """Prints the assumptions of the evaluation, and how to read the tables."""
-    print(f"{definition.source}\n\nAssumptions:")
+    print_wrapped(f"{definition.source}\n\nAssumptions:")
     for assumption in definition.assumptions:
-        print(f"  {ORIGINS[assumption.origin]}: {assumption.text}")
-    print(f"\n{definition.reading}")
-    print("Values within a tolerance agree; all tolerances are ours.\n")
+        print_wrapped(f"  {ORIGINS[assumption.origin]}: {assumption.text}", "    ")
+    print_wrapped(f"\n{definition.reading}")
+    print_wrapped("Values within a tolerance agree; all tolerances are ours.\n")
 
 
 def _draw(report: Report | TableReport, folder: Path | None) -> Path | None:

@@ -7,8 +7,8 @@ import typer
 
 from ringroad import Topology
 from ringroad import routes as tables
-from ringroad._options import Json
-from ringroad._text import print_json, print_table, seconds_text, significant
+from ringroad._options import Json, file_option, fraction_option, time_option
+from ringroad._text import print_json, print_table, print_wrapped, seconds_text, significant
 
 
 def routes(
@@ -18,13 +18,12 @@ def routes(
     ],
     method: Annotated[str, typer.Option(help="balanced, shortest or up-down.")] = "balanced",
     channels: Annotated[str, typer.Option(help="How hops get virtual channels: turns or lash.")] = "turns",
-    gap: Annotated[float, typer.Option(help="Stop at this distance from the bound: 0.004 is 0.4 percent.")] = 0.004,
-    budget: Annotated[float | None, typer.Option(help="Stop the search after this many seconds in any case.")] = None,
+    gap: Annotated[float, fraction_option(help="Stop at this distance from the bound: 0.004 is 0.4 percent.")] = 0.004,
+    budget: Annotated[float | None, time_option(help="Stop the search after this time in any case.")] = None,
     save: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop.",
+        file_option(
+            help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop."
         ),
     ] = None,
     as_json: Json = False,
@@ -77,7 +76,7 @@ def _report(made: tables.Routes) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any]) -> None:
-    print(f"{report['method']} routes on {report['topology']}, {report['ranks']} ranks")
+    print_wrapped(f"{report['method']} routes on {report['topology']}, {report['ranks']} ranks")
     busiest, idlest = report["paths_over_the_busiest_link"], report["paths_over_the_idlest_link"]
     load, bound, ratio = report["seconds_for_a_byte_of_each_pair"], report["least_seconds"], report["ratio"]
     above = f"; {significant(100 * (ratio - 1))} % above the bound"

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ringroad._native import CostModel, Schedule, Topology
-from ringroad._options import Collective, Json, Name, On, Root
+from ringroad._options import Collective, Json, Name, On, Root, file_option
 from ringroad._text import about_bytes, print_fields, print_json, seconds_text
 
 
@@ -21,7 +21,7 @@ def schedule(
     collective: Collective = "allreduce",
     root: Root = 0,
     show: Annotated[bool, typer.Option("--show", help="Print every step.")] = False,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the schedule as JSON.")] = None,
+    save: Annotated[Path | None, file_option(help="Write the schedule as JSON.")] = None,
     as_json: Json = False,
 ) -> None:
     """Build an algorithm's schedule for a topology, verify it and describe it."""

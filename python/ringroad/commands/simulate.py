@@ -1,14 +1,27 @@
 """`ringroad simulate`: a schedule on a model of the network."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ringroad._native import CostModel, Schedule, Topology
-from ringroad._options import Bandwidth, HopLatency, Json
-from ringroad._pictures import pyplot
-from ringroad._text import bytes_text, parse_bytes, print_fields, print_json, print_table, seconds_text
+from ringroad._options import (
+    Bandwidth,
+    Collective,
+    HopLatency,
+    Json,
+    ReduceCost,
+    Root,
+    Size,
+    StepLatency,
+    file_option,
+    picture_option,
+    time_option,
+    whole_option,
+)
+from ringroad._text import MOST, bytes_text, parse_bytes, print_fields, print_json, print_table, seconds_text
 from ringroad.simulation import LinkLoad, Simulation
 from ringroad.simulation import simulate as run
 
@@ -16,9 +29,9 @@ from ringroad.simulation import simulate as run
 def simulate(
     name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a .json.")],
     topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
-    size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")],
-    collective: Annotated[str, typer.Option(help="The collective to perform.")] = "allreduce",
-    root: Annotated[int, typer.Option(help="The root, for collectives that have one.")] = 0,
+    size: Size,
+    collective: Collective = "allreduce",
+    root: Root = 0,
     free_running: Annotated[bool, typer.Option("--free-running", help="Ranks do not wait between steps.")] = False,
     store: Annotated[
         bool, typer.Option("--store-and-forward", help="Nodes forward a message only when they have all of it.")
@@ -37,29 +50,27 @@ def simulate(
     replan: Annotated[
         bool, typer.Option("--replan", help="Also simulate the best algorithm on the network without the failed links.")
     ] = False,
-    skew: Annotated[float, typer.Option(help="Ranks enter at random times within this many seconds.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of these random times.")] = 0,
-    step_latency: Annotated[float | None, typer.Option(help="Seconds to start a step, or a message.")] = None,
-    message_latency: Annotated[float | None, typer.Option(help="Seconds for each further message of a rank.")] = None,
+    skew: Annotated[float, time_option(help="Ranks enter at random times within this time.")] = 0.0,
+    seed: Annotated[int, whole_option(help="Seed of these random times.")] = 0,
+    step_latency: StepLatency = None,
+    message_latency: Annotated[float | None, time_option(help="The time for each further message of a rank.")] = None,
     incast_latency: Annotated[
-        float | None, typer.Option(help="Seconds for each further rank that sends to the same port.")
+        float | None, time_option(help="The time for each further rank that sends to the same port.")
     ] = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
-    reduce_cost: Annotated[float | None, typer.Option(help="Seconds to reduce a byte.")] = None,
+    reduce_cost: ReduceCost = None,
     overlapped: Annotated[
         bool, typer.Option("--overlapped", help="In synchronous steps, reduce while transfers go on.")
     ] = False,
     segment: Annotated[str | None, typer.Option(metavar="BYTES", help="Maximum size of a message.")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step's end and most loaded link.")] = False,
-    save_trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline as JSON.")] = None,
+    save_trace: Annotated[Path | None, file_option(help="Write the timeline as JSON.")] = None,
     save_chrome_trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the timeline for ui.perfetto.dev or chrome://tracing.")
+        Path | None, file_option(help="Write the timeline for ui.perfetto.dev or chrome://tracing.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw each rank's timeline (matplotlib).")] = None,
-    plot_links: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the load of the links in each step.")
-    ] = None,
+    plot: Annotated[Path | None, picture_option(help="Draw each rank's timeline")] = None,
+    plot_links: Annotated[Path | None, picture_option(help="Draw the load of the links in each step")] = None,
     as_json: Json = False,
 ) -> None:
     """Simulate an algorithm: the timeline of every rank and link, also if some are slow, late or failed."""
@@ -118,16 +129,16 @@ def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> l
         try:
             if len(parts) != count:
                 raise ValueError
-            values.append([float(int(part)) for part in parts[:whole]] + [float(part) for part in parts[whole:]])
+            nodes, numbers = [int(part) for part in parts[:whole]], [float(part) for part in parts[whole:]]
         except ValueError:
             raise ValueError(f"{option} {text!r} is invalid; write for example {option} {example}") from None
-        if min(values[-1][:whole]) < 0:
-            raise ValueError(f"{option} {text!r} is invalid: ranks and nodes count from 0")
+        if not (min(nodes) >= 0 and max(nodes) <= MOST and all(0 <= number < math.inf for number in numbers)):
+            raise ValueError(f"{option} {text!r} is invalid: nodes count from 0 on, and other numbers are not negative")
+        values.append([*nodes, *numbers])
     return values
 
 
 def _draw(simulation: Simulation, what: Any, file: Path) -> None:
-    pyplot()
     simulation.plot(what).savefig(file, dpi=120)
 
 

@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 
 from ringroad._native import Topology
+from ringroad._options import bandwidth_option, whole_option
 from ringroad._processes import Processes
-from ringroad._text import parse_bandwidth
 from ringroad.emulation.namespaces import reenter
-from ringroad.emulation.network import MTU, EmulatedNetwork
+from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork
 
 _PORT = 29500  # always free on a new host
 _GRACE_SECONDS = 5.0  # for the other ranks after one has failed
@@ -24,8 +24,8 @@ _LOOK_SECONDS = 0.05
 def testbed(
     topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, with 2 to 36 ranks.")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="The command that each rank runs.")],
-    rate: Annotated[str, typer.Option(help="Bandwidth of a cable in each direction, such as 100Mbit.")],
-    mtu: Annotated[int, typer.Option(help="Bytes of the longest packet.")] = MTU,
+    rate: Annotated[float, bandwidth_option(help="Bandwidth of a cable in each direction, such as 100Mbit.")],
+    mtu: Annotated[int, whole_option(help="Bytes of the longest packet.", least=LEAST_MTU, most=MOST_MTU)] = MTU,
     once: Annotated[
         bool,
         typer.Option(
@@ -39,7 +39,7 @@ def testbed(
     gloo and Open MPI find the network.
     """
     reenter()
-    network = EmulatedNetwork(Topology(topology), parse_bandwidth(rate), mtu=mtu)
+    network = EmulatedNetwork(Topology(topology), rate, mtu=mtu)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
         job = {"WORLD_SIZE": str(network.size), "MASTER_ADDR": network.address(0), "MASTER_PORT": str(_PORT)}
         if "RINGROAD_STORE" not in os.environ:

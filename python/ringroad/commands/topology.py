@@ -7,22 +7,23 @@ import typer
 
 from ringroad._graphs import describe, save
 from ringroad._native import Topology
+from ringroad._options import Json, bandwidth_option, file_option, time_option
 from ringroad._text import print_fields, print_json, print_table
 
 
 def topology(
     spec: Annotated[str | None, typer.Argument(metavar="[SPEC]", help="A spec or a file; unset: list them.")] = None,
     routing: Annotated[str | None, typer.Option(help="minimal, dimension-ordered or single-path.")] = None,
-    bandwidth: Annotated[float | None, typer.Option(help="Bytes per second of every link.")] = None,
-    latency: Annotated[float | None, typer.Option(help="Seconds that every link takes.")] = None,
+    bandwidth: Annotated[float | None, bandwidth_option(help="Of every link: 100Gbit/s, 12.5GB/s.")] = None,
+    latency: Annotated[float | None, time_option(help="The time that every link takes: 500ns.")] = None,
     processing: Annotated[
-        float | None, typer.Option(help="Seconds that every node takes to forward a message.")
+        float | None, time_option(help="The time that every node takes to forward a message.")
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--save", metavar="FILE", help="Write the network as .json or .graphml, with its links."),
+        file_option("--save", help="Write the network as .json or .graphml, with its links."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Describe a network, or list the kinds of networks."""
     if spec is None:

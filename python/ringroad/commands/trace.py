@@ -5,17 +5,15 @@ from typing import Annotated
 
 import typer
 
-from ringroad._options import Json
-from ringroad._text import print_json, print_table, seconds_text
+from ringroad._options import Json, file_option, picture_option
+from ringroad._text import print_json, print_table, print_wrapped, seconds_text
 from ringroad.tracing import Trace
 
 
 def trace(
     directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The directory that RINGROAD_TRACE named.")],
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one file with all ranks, for ui.perfetto.dev.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the ranks' timelines.")] = None,
+    output: Annotated[Path | None, file_option(help="Write one file with all ranks, for ui.perfetto.dev.")] = None,
+    plot: Annotated[Path | None, picture_option(help="Draw the ranks' timelines")] = None,
     communicator: Annotated[
         str | None, typer.Option(help="The beginning of the files' names, if there are several communicators.")
     ] = None,
@@ -26,9 +24,6 @@ def trace(
     if output is not None:
         traced.save_chrome_trace(output)
     if plot is not None:
-        from ringroad._pictures import pyplot
-
-        pyplot()
         traced.plot().savefig(plot)
     if as_json:
         return print_json(
@@ -41,11 +36,11 @@ def trace(
                 "calls": [call._asdict() for call in traced.calls],
             }
         )
-    print(f"{traced.title}, {traced.messages} messages in {seconds_text(traced.seconds)}\n")
+    print_wrapped(f"{traced.title}, {traced.messages} messages in {seconds_text(traced.seconds)}\n")
     rows = [[c.call, str(c.times), seconds_text(c.median), seconds_text(c.slowest)] for c in traced.calls]
     print_table(["call", "times", "median", "slowest"], rows, right=["times", "median", "slowest"])
     if traced.lost:
-        print(f"\n{traced.lost} events are lost, because a rank had recorded as many as it can")
+        print_wrapped(f"\n{traced.lost} events are lost, because a rank had recorded as many as it can")
     return None
 
 

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from ringroad._native import CostModel
-from ringroad._options import Bandwidth, HopLatency, Json, StepLatency
-from ringroad._pictures import pyplot
-from ringroad._text import about_bytes, print_json, print_table, seconds_text
+from ringroad._options import Bandwidth, HopLatency, Json, StepLatency, picture_option, whole_option
+from ringroad._text import about_bytes, print_json, print_table, print_wrapped, seconds_text
 from ringroad.training import SHIPPED, Comparison, Iteration, Line, Model, Network, compare
 from ringroad.training.iteration import BUCKET, Place
 
@@ -36,7 +35,7 @@ def training(
     algorithm: Annotated[
         str | None, typer.Option(help="The allreduce algorithm; unset: the cheapest for each bucket.")
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples per rank; unset: the model's.")] = None,
+    batch: Annotated[int | None, whole_option(help="Samples per rank; unset: the model's.", least=1)] = None,
     throughput: Annotated[
         float | None,
         typer.Option(help="Operations per second, for layers that state flops; inf: computing takes no time."),
@@ -45,9 +44,7 @@ def training(
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Show every allreduce.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the timeline of computing and sending.")
-    ] = None,
+    plot: Annotated[Path | None, picture_option(help="Draw the timeline of computing and sending")] = None,
     as_json: Json = False,
 ) -> None:
     """Predict an iteration of data-parallel training, which overlaps computing gradients and reducing them."""
@@ -64,13 +61,13 @@ def training(
     if as_json:
         print_json(_report(comparison))
         return None
-    print(comparison.title)
+    print_wrapped(comparison.title)
     if trained.source:
-        print(trained.source)
+        print_wrapped(trained.source)
     print()
     print_table(*comparison.table(), right=["iteration", "exposed", "efficiency", "communication", "allreduces"])
     for iteration in comparison.iterations if timeline else ():
-        print(f"\n{iteration.network.name}")
+        print_wrapped(f"\n{iteration.network.name}")
         _print_timeline(iteration)
     return None
 
@@ -96,7 +93,6 @@ def _network(text: str) -> Network:
 
 
 def _draw(comparison: Comparison, file: Path) -> None:
-    pyplot()
     comparison.plot().savefig(file, dpi=120)
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,8 +11,8 @@ import typer
 import ringroad
 from ringroad import tuning
 from ringroad._native import Config, ConfigError, Profile, profile_directory
-from ringroad._options import Json
-from ringroad._text import bytes_text, parse_bytes, print_json, print_table, seconds_text, significant
+from ringroad._options import MOST_PROCESSES, Json, time_option, whole_option
+from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped, seconds_text, significant
 from ringroad.tuning import Options
 
 # Ignore the present profile while a new one is made. Also ignore settings that restrict the choice or state costs: the
@@ -25,16 +26,18 @@ _WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in (*
 def tune(
     ranks: Annotated[
         int | None,
-        typer.Option(
-            help="Start this many ranks here; unset: use those of torchrun, srun or mpirun, else one per core."
+        whole_option(
+            help="Start this many ranks here; unset: use those of torchrun, srun or mpirun, else one per core.",
+            least=2,
+            most=MOST_PROCESSES,
         ),
     ] = None,
     topology: Annotated[str | None, typer.Option(metavar="SPEC", help="The network; unset: the detected one.")] = None,
     collectives: Annotated[str, typer.Option(help=f"Some of {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
         tuning.DEFAULT_COLLECTIVES
     ),
-    sizes: Annotated[str, typer.Option(help="Sizes of vectors: 8,1K,4M; unset: 8 B to 32 MiB.")] = "",
-    budget: Annotated[float, typer.Option(help="Approximate seconds for the whole run.")] = 60.0,
+    sizes: Annotated[str, typer.Option(help="Sizes of vectors: 8,1K,4M (4 MiB), 4MB; unset: 8 B to 32 MiB.")] = "",
+    budget: Annotated[float, time_option(help="Approximate seconds for the whole run.")] = 60.0,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The file of the profile; unset: the place where communicators look for it."),
@@ -48,12 +51,16 @@ def tune(
     """Measure every algorithm between real ranks, fit the cost model, and store a profile for later communicators."""
     lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
     options = Options(_names(collectives), lengths, budget)
-    measured = _measure(ranks, topology, options, quiet=as_json)
+    in_job = ranks is None and _launched(os.environ)
+    if not in_job:  # otherwise only rank 0 writes, and perhaps on another host
+        files = [] if dry_run else [_path("profile.json", output)]
+        _check_directories([*files, *([] if csv is None else [csv])])
+    measured = _measure(ranks, topology, options, quiet=as_json, in_job=in_job)
     if measured is None:
         return  # not rank 0
     text, warnings = measured
     profile = Profile.from_json(text)
-    path = None if dry_run else _path(profile, output)
+    path = None if dry_run else _path(profile.file_name, output)
     if path is not None:
         _write(path, profile.to_json())
     if csv is not None:
@@ -69,17 +76,17 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
-def _measure(ranks: int | None, topology: str | None, options: Options, quiet: bool) -> tuple[str, list[str]] | None:
+def _measure(
+    ranks: int | None, topology: str | None, options: Options, quiet: bool, in_job: bool
+) -> tuple[str, list[str]] | None:
     """The profile that the ranks of this job measured, with warnings (on rank 0, else None), or that local ranks
     measured without a job."""
-    if ranks is None and _launched(os.environ):
+    if in_job:
         with ringroad.init(topology=topology, settings=_WITHOUT) as communicator:
             measured = tuning.tune(communicator, options, quiet)
             return measured if communicator.rank == 0 else None
     if ranks is None:
         ranks = max(2, len(os.sched_getaffinity(0)))
-    if ranks < 2:
-        raise ValueError(f"tune: --ranks {ranks}: there is nothing to measure with fewer than two")
     with ringroad.local(ranks, topology=topology, env=_WITHOUT) as cluster:
         return cluster.run(tuning.tune, options, quiet)[0]
 
@@ -90,7 +97,7 @@ def _launched(environ: Mapping[str, str]) -> bool:
     return any(environ.get(name, "1") not in ("", "1") for name in sizes)
 
 
-def _path(profile: Profile, output: Path | None) -> Path:
+def _path(file_name: str, output: Path | None) -> Path:
     """The path of the profile: `output`, or the place where communicators look for it. Raises ConfigError if
     unknown."""
     if output is not None:
@@ -101,7 +108,15 @@ def _path(profile: Profile, output: Path | None) -> Path:
     directory = profile_directory()
     if directory is None:
         raise ConfigError("there is no place for profiles: set HOME or XDG_CACHE_HOME, or say --output FILE")
-    return Path(directory, profile.file_name)
+    return Path(directory, file_name)
+
+
+def _check_directories(files: Sequence[Path]) -> None:
+    """Makes the files' directories, before measuring for a minute. Raises an error if they cannot be written to."""
+    for directory in [file.parent for file in files]:
+        directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK):
+            raise ValueError(f"{directory} cannot be written to; name another file")
 
 
 def _write(path: Path, text: str) -> None:
@@ -166,34 +181,36 @@ def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
 def _print(profile: Profile, path: Path | None, warnings: Sequence[str]) -> None:
     model = profile.model
     median, p90, worst = profile.errors
-    print(f"\n{profile.place}\n")
+    print_wrapped(f"\n{profile.place}\n")
     print(f"starting a step    {seconds_text(model.step_latency)}")
     print(f"a further message  {seconds_text(model.message_latency)}")
     print(f"a hop              {seconds_text(model.hop_latency or 0.0)}")
     links = "links " if model.cores is None or model.over_links else "copies"
     print(f"{links}             {_speed(1 / model.bandwidth if model.bandwidth else 0.0)}")
     print(f"reducing           {_speed(model.reduce_cost)}")
-    print(
+    print_wrapped(
         f"fitted to {len(profile.measurements)} measurements; off by {100 * median:.0f} % in the median, "
         f"{100 * p90:.0f} % at most for nine tenths, {100 * worst:.0f} % at worst\n"
     )
-    columns = ["collective", "size", "fastest", "time", "chosen", "by the model alone"]
-    rows = [
-        [
-            row["collective"],
-            bytes_text(row["bytes"]),
-            row["best"],
-            seconds_text(row["seconds"]),
-            _with_ratio(row["chosen"], row["chosen_ratio"]),
-            _with_ratio(row["by_model"], row["by_model_ratio"]),
+    columns = ["size", "fastest", "time", "chosen", "by the model alone"]
+    for collective, group in groupby(_sizes(profile), lambda row: row["collective"]):
+        rows = [
+            [
+                bytes_text(row["bytes"]),
+                row["best"],
+                seconds_text(row["seconds"]),
+                _with_ratio(row["chosen"], row["chosen_ratio"]),
+                _with_ratio(row["by_model"], row["by_model_ratio"]),
+            ]
+            for row in group
         ]
-        for row in _sizes(profile)
-    ]
-    print_table(columns, rows, right=["size", "time"])
-    print("\nin brackets: how many times as long as the fastest it takes")
+        print(collective)
+        print_table(columns, rows, right=["size", "time"])
+        print()
+    print_wrapped("in brackets: how many times as long as the fastest it takes")
     for warning in warnings:
-        print(f"warning: {warning}")
-    print("not stored (--dry-run)" if path is None else f"stored as {path}")
+        print_wrapped(f"warning: {warning}")
+    print_wrapped("not stored (--dry-run)" if path is None else f"stored as {path}")
 
 
 def _with_ratio(name: str, ratio: float | None) -> str:

@@ -16,6 +16,8 @@ DEVICE = "host"
 """The network device that has a host's address, on every host."""
 MTU = 9000
 """The default of the longest packet, in bytes."""
+LEAST_MTU, MOST_MTU = 68, 65535
+"""What Linux accepts."""
 _BURST_SECONDS = 250e-6  # after a pause a cable may carry this much time's bytes at once
 _QUEUE_SECONDS = 20e-3  # this much time's bytes may queue for a cable; more are lost
 _LEAST_BURST, _LEAST_QUEUE = 5_000, 1_000_000  # bytes

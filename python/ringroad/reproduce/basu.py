@@ -35,7 +35,7 @@ def reports(definition: NetworkDefinition) -> list[tuple[str, Callable[[], Table
     """The names of all tables, each with a function that makes it."""
     missing = [name for name in ("highspy", "networkx") if find_spec(name) is None]
     if missing:
-        raise ValueError(f"{' and '.join(missing)} not found; install with: pip install 'ringroad[programs]'")
+        raise ValueError(f"{' and '.join(missing)} not found; install with: pip install {' '.join(missing)}")
     tables = definition.tables
     few, more = tables["figure9"]["expanders"], tables["figure12"]
     return [

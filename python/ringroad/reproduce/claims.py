@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from ringroad._text import bytes_text, parse_bytes, print_table, seconds_text, significant
+from ringroad._text import bytes_text, parse_bytes, print_table, print_wrapped, seconds_text, significant
 from ringroad.reproduce.definition import Claim, Figure, Model
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.formulas import FORMULAS
@@ -317,12 +317,12 @@ def print_verdicts(verdicts: list[Verdict]) -> None:
         rows.append(together + texts)
     print_table(header, rows, right=["stated", "tolerance", "ours", "difference"])
     for why, number in notes.items():
-        print(f"  [{number}] {why}")
+        print_wrapped(f"  [{number}] {why}", "      ")
     if any(verdict.ours_stated for verdict in verdicts):
-        print("  * the paper has words and no number; this number is ours")
+        print_wrapped("  * the paper has words and no number; this number is ours", "    ")
     meanings = {v.quantity: MEANINGS[v.quantity] for v in verdicts if v.quantity in MEANINGS}
     if meanings:
-        print("  " + "; ".join(f"{quantity}: {meaning}" for quantity, meaning in meanings.items()))
+        print_wrapped("  " + "; ".join(f"{quantity}: {meaning}" for quantity, meaning in meanings.items()), "  ")
     print()
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ringroad._text import bytes_text, print_table, seconds_text
+from ringroad._text import bytes_text, print_table, print_wrapped, seconds_text
 from ringroad.reproduce import basu, zhao
 from ringroad.reproduce.claims import Verdict, judge, print_verdicts
 from ringroad.reproduce.definition import Definition, Figure, NetworkDefinition, introduction
@@ -47,7 +47,7 @@ class Report:
 
     def show(self) -> None:
         """Prints the figure as a table, and the statements."""
-        print(f"{self.figure.name}: {self.figure.title}\n")
+        print_wrapped(f"{self.figure.name}: {self.figure.title}\n")
         match self.figure.plot:
             case "ranks":
                 _print_by_ranks(self.panels)
@@ -162,13 +162,13 @@ def _print_panel(panel: Panel) -> None:
         for size in panel.sizes
     ]
     ranks = f"{panel.ranks} ranks"
-    print(
+    print_wrapped(
         f"{panel.label if panel.label == ranks else f'{panel.label}, {ranks}'}, {8e-9 * panel.setting.bandwidth:g} Gb/s"
     )
     header = ["bytes", *labels, "best other", "gain"]
     print_table(header, rows, right=["bytes", *labels, "gain"])
     if panel.missing:
-        print(f"not possible here: {', '.join(panel.series[key].label for key in panel.missing)}")
+        print_wrapped(f"not possible here: {', '.join(panel.series[key].label for key in panel.missing)}")
     print()
 
 

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ringroad._text import print_table
+from ringroad._text import print_table, print_wrapped
 from ringroad.reproduce.claims import Verdict, print_verdicts
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class TableReport:
 
     def show(self) -> None:
         """Prints the table, its notes and its statements."""
-        print(f"{self.name}: {self.title}\n")
+        print_wrapped(f"{self.name}: {self.title}\n")
         print_table(self.header, self.rows, right=self.right)
         for note in self.notes:
-            print(f"  {note}")
+            print_wrapped(f"  {note}", "  ")
         print()
         print_verdicts(self.below)
 

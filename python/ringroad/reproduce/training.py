@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ringroad._text import print_table, seconds_text
+from ringroad._text import print_table, print_wrapped, seconds_text
 from ringroad.training import Iteration, Line, Model, Network, iterate
 
 RANKS, DEGREE = 1024, 4
@@ -191,4 +191,4 @@ def show(networks: Sequence[Network] = FRONTIER) -> None:
     print_table(["TFLOP/s", "rows that agree"], [[f"{s / 1e12:g}", f"{n} of {len(rows)}"] for s, n in speeds])
     print("\nThe paper does not state, so assumed here:")
     for text in MISSING:
-        print(f"  - {text}")
+        print_wrapped(f"  - {text}", "    ")

@@ -8,6 +8,9 @@ ringroad.torch` first; ringroad must then be the only backend of a group, and th
 functional collectives) go over gloo. Options:
 
     init_process_group("ringroad", pg_options=ringroad.torch.Options(algorithm="ring"))
+
+`ringroad.torch.init()` does this for any launcher, and before frameworks that refuse unknown backends.
+`ringroad.torch.process_group` makes groups of which torch.distributed knows nothing.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ import torch.distributed as dist
 if not dist.is_available():
     raise ImportError("ringroad.torch: this build of torch has no torch.distributed")
 
+from torch.distributed.constants import default_pg_timeout
+
 from ringroad._native import Communicator
 from ringroad.torch.membership import Membership, Options
 from ringroad.torch.profile import profile_layers
+from ringroad.torch.starting import init
 from ringroad.torch.versions import MODERN
 
-__all__ = ["Options", "communicator", "empty", "profile_layers", "register"]
+__all__ = ["Options", "communicator", "empty", "init", "process_group", "profile_layers", "register"]
 
 
 def register() -> None:
@@ -36,6 +42,59 @@ def register() -> None:
     """
     if "RINGROAD" not in dist.Backend._plugins:
         dist.Backend.register_backend("ringroad", _create, extended_api=True, devices=["cpu"])
+
+
+def process_group(
+    store: dist.Store, rank: int, size: int, options: Options | None = None, *, name: str = "group"
+) -> dist.ProcessGroup:
+    """Makes a process group without `torch.distributed.init_process_group`.
+
+    For frameworks that make groups of their own, such as torchft and actors of Ray. It is collective over the members.
+    torch.distributed need not be initialized, and does not know the group: it can be passed as `group=`, but roots are
+    given by `group_src` and `group_dst`, and `group.shutdown()` ends it. After a rank has died, make a new group of the
+    others.
+
+    Args:
+        store: Where the members meet: a store of torch.distributed, such as `TCPStore`. A store may serve several
+            groups, one after the other or, if their names differ, at the same time.
+        rank: The number of this member, from 0.
+        size: The number of members.
+        options: Topology, algorithms, time limit and so on. The time limit is torch's default, 30 minutes, unless
+            they state one.
+        name: What messages call the group; the same on all members.
+
+    Returns:
+        The group. `ringroad.torch.communicator(group)` is its native communicator.
+
+    Raises:
+        TypeError: `store` is no store of torch.distributed.
+        ValueError: `rank` is not below `size`.
+        TimeoutError: Members did not come in time. The message names them.
+        PeerError: A member died or gave up meanwhile. The message names it.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> import ringroad.torch
+        >>> group = ringroad.torch.process_group(dist.HashStore(), rank=0, size=1)
+        >>> tensor = torch.ones(2)
+        >>> dist.all_reduce(tensor, group=group)
+        >>> tensor
+        tensor([1., 1.])
+        >>> group.shutdown()
+    """
+    from ringroad.torch.group import RingroadProcessGroup
+
+    if not isinstance(store, dist.Store):
+        raise TypeError(
+            f"ringroad: a process group meets in a store of torch.distributed, such as TCPStore, not in a "
+            f"{type(store).__name__}"
+        )
+    if not 0 <= rank < size:
+        raise ValueError(f"ringroad: rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
+    place = dist.PrefixStore(name, store)
+    member = Membership(place, rank, size, default_pg_timeout, name, range(size), options or Options())
+    return RingroadProcessGroup(member)
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
@@ -60,7 +119,7 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
         >>> dist.destroy_process_group()
     """
     from ringroad.torch.backend import RingroadBackend
-    from ringroad.torch.process_group import RingroadProcessGroup
+    from ringroad.torch.group import RingroadProcessGroup
 
     if group is None:
         group = dist.group.WORLD
@@ -113,7 +172,7 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
 def _create(opts: Any, pg_options: Any) -> Any:
     """Makes the group; torch calls this for every group on its members. Collective over the members."""
     from ringroad.torch.backend import RingroadBackend
-    from ringroad.torch.process_group import RingroadProcessGroup
+    from ringroad.torch.group import RingroadProcessGroup
 
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(pg_options).__name__}")

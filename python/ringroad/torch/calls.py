@@ -14,7 +14,16 @@ from torch.profiler import record_function
 from ringroad._native import Communicator
 from ringroad._native import Work as NativeWork
 from ringroad.torch.staging import Pipeline
-from ringroad.torch.tensors import Finish, Tensors, address_of, delivery, input_blocks, is_here, output_blocks
+from ringroad.torch.tensors import (
+    INTEGERS,
+    Finish,
+    Tensors,
+    address_of,
+    delivery,
+    input_blocks,
+    is_here,
+    output_blocks,
+)
 from ringroad.torch.versions import MODERN
 from ringroad.torch.work import Work
 
@@ -83,6 +92,8 @@ class Calls(_Base):
     ) -> Work | None:
         """Runs a collective from block to block. Returns None if the call was synchronous; it is complete then."""
         self._calls += 1
+        if op == "avg" and dtype in INTEGERS:
+            op, finish = "sum", self._division(target, finish)
         asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
         address = address_of(target)
         run = self._recorded if profiling() else self._run_raw
@@ -105,6 +116,19 @@ class Calls(_Base):
             finish()
         return None
 
+    def _division(self, target: torch.Tensor | None, finish: Finish | None) -> Finish | None:
+        """Makes an average of a sum of integers, rounded towards zero as NCCL does, before `finish`."""
+        if target is None:
+            return finish
+        size = self._size
+
+        def divide() -> None:
+            target.div_(size, rounding_mode="trunc")
+            if finish is not None:
+                finish()
+
+        return divide
+
     def _plain(
         self,
         collective: str,
@@ -120,6 +144,8 @@ class Calls(_Base):
         check in Python takes longer than a short call. Returns NotImplemented for other tensors, and while a profiler
         records."""
         if profiling() or source.is_neg() or target.is_neg():
+            return NotImplemented
+        if op == "avg" and not (source.is_floating_point() or source.is_complex()):
             return NotImplemented
         native: Any = self._run_tensors(
             collective,
@@ -158,7 +184,8 @@ class Calls(_Base):
         sources = _listed(source)
         targets = sources if target is source else _listed(target)
         first = (sources or targets)[0]
-        if not is_here(first) and self._pipeline.takes(collective, elements, first.element_size()):
+        divides = how.get("op") == "avg" and dtype in INTEGERS
+        if not is_here(first) and not divides and self._pipeline.takes(collective, elements, first.element_size()):
             return self._pipelined(first.device, collective, sources, targets, elements, opts, outputs, how)
         block = input_blocks(sources) if sources else None
         out, finish = block, None

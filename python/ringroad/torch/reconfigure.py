@@ -14,8 +14,8 @@ import torch.distributed.distributed_c10d as distributed
 
 from ringroad._native import Communicator, handle
 from ringroad.torch.backend import RingroadBackend
+from ringroad.torch.group import RingroadProcessGroup
 from ringroad.torch.membership import Membership
-from ringroad.torch.process_group import RingroadProcessGroup
 from ringroad.torch.work import Work
 
 

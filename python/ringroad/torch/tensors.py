@@ -24,6 +24,8 @@ DTYPES: dict[torch.dtype, str] = {
     torch.complex128: "complex128",
 }
 
+INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint8"})
+
 _OP_NAMES = {
     ReduceOp.SUM: "sum",
     ReduceOp.AVG: "avg",

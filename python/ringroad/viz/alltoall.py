@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringroad._native import Topology
+from ringroad._pictures import need_matplotlib
 from ringroad._text import significant
 from ringroad.viz.layout import draw
 from ringroad.viz.links import legend, paint, panel_size, scale
@@ -31,6 +32,7 @@ def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
     Returns:
         A matplotlib figure.
     """
+    need_matplotlib()
     from matplotlib import pyplot
 
     network = flow.topology

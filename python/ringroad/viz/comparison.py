@@ -6,6 +6,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ringroad._native import CostModel, Topology
+from ringroad._pictures import need_matplotlib
 from ringroad._text import bytes_text
 from ringroad.viz.scales import log_bytes, log_seconds
 
@@ -101,6 +102,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     Raises:
         ValueError: `best` is empty.
     """
+    need_matplotlib()
     from matplotlib import pyplot
     from matplotlib.patches import Patch, Rectangle
 
@@ -178,6 +180,7 @@ def curves(
     Raises:
         ValueError: An algorithm does not perform the collective on the network.
     """
+    need_matplotlib()
     from matplotlib import pyplot
     from matplotlib.lines import Line2D
 

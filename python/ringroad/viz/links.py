@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringroad._pictures import need_matplotlib
 from ringroad._text import seconds_text, significant
 from ringroad.viz.layout import Drawing, draw
 from ringroad.viz.scales import unit_of_size
@@ -36,6 +37,7 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
     Raises:
         ValueError: The simulation has no details.
     """
+    need_matplotlib()
     from matplotlib import pyplot
 
     chosen = _spread(simulation.steps) if steps is None else steps
@@ -68,6 +70,7 @@ def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
     Raises:
         ValueError: The simulation has no details.
     """
+    need_matplotlib()
     from matplotlib import pyplot
     from matplotlib.animation import FuncAnimation
 

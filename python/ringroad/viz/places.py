@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ringroad._graphs import need_networkx
 from ringroad._native import Topology
 
 Points = NDArray[np.float64]
@@ -112,8 +113,7 @@ def _columns(topology: Topology, left: int) -> Points:
 
 def _by_distance(topology: Topology) -> Points:
     """Distances in the picture follow hops in the network (Kamada and Kawai, 1989); without SciPy, a spring layout."""
-    import networkx  # type: ignore[import-untyped]
-
+    networkx = need_networkx()
     graph = networkx.Graph((source, target) for source, target, _, _ in topology.links)
     graph.add_nodes_from(range(topology.nodes))
     if importlib.util.find_spec("scipy") is None:

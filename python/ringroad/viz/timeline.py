@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ringroad._pictures import need_matplotlib
 from ringroad._text import seconds_text
 from ringroad.viz.scales import unit_of_time
 from ringroad.viz.subjects import Timeline
@@ -42,6 +43,7 @@ def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
     Raises:
         ValueError: The simulation has no details.
     """
+    need_matplotlib()
     from matplotlib import colormaps, pyplot
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import BoundaryNorm

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from ringroad._pictures import need_matplotlib
 from ringroad._text import seconds_text
 from ringroad.viz.scales import unit_of_time
 
@@ -32,6 +33,7 @@ def iterations(shown: "Sequence[Iteration]") -> "Figure":
     Raises:
         ValueError: There are none.
     """
+    need_matplotlib()
     from matplotlib import pyplot
     from matplotlib.patches import Patch
 

@@ -1,17 +1,64 @@
 //! The part that all calls of a communicator share: keyword arguments, and blocking or returning a `Work`.
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyAny;
-use ringroad_core::algorithms;
-use ringroad_runtime::{Called, ReduceOp, Request, Work};
+use ringroad_core::algorithms::{self, Member};
+use ringroad_runtime::{given, Called, ReduceOp, Request, Work};
 
 use crate::communicator::PyCommunicator;
-use crate::errors::{raise, whole};
+use crate::errors::{raise, schedule_error, whole};
+use crate::schedule::PySchedule;
 use crate::work::{duration, wait_until, PyWork};
 
+/// A schedule of the user's own, or the path of its file.
+#[derive(FromPyObject)]
+pub enum Given<'py> {
+    Schedule(PyRef<'py, PySchedule>),
+    File(PathBuf),
+}
+
+impl Given<'_> {
+    fn member(self, py: Python<'_>) -> PyResult<Member> {
+        match self {
+            Given::Schedule(schedule) => {
+                let schedule = &schedule.0;
+                py.detach(|| algorithms::given::add(schedule)).map_err(schedule_error)
+            }
+            Given::File(path) => py.detach(|| given::read(&path)).map_err(raise),
+        }
+    }
+}
+
+/// The members of schedules of the user's own.
+pub fn members(py: Python<'_>, schedules: Vec<Given<'_>>) -> PyResult<Vec<Member>> {
+    schedules.into_iter().map(|given| given.member(py)).collect()
+}
+
+/// The argument `algorithm=` of a call.
+#[derive(FromPyObject)]
+pub enum By<'py> {
+    Name(PyBackedStr),
+    Given(Given<'py>),
+}
+
+impl By<'_> {
+    fn member(self, py: Python<'_>) -> PyResult<Member> {
+        match self {
+            By::Name(name) => match name.strip_prefix("file:") {
+                Some(path) => Given::File(path.into()).member(py),
+                None => algorithms::find(&name).map_err(raise),
+            },
+            By::Given(given) => given.member(py),
+        }
+    }
+}
+
 /// The keyword arguments that all calls take.
-pub struct How<'a> {
-    pub algorithm: Option<&'a str>,
+pub struct How<'py> {
+    pub algorithm: Option<By<'py>>,
     pub timeout: Option<f64>,
     pub async_op: bool,
 }
@@ -51,9 +98,7 @@ impl PyCommunicator {
         how: How<'_>,
         result: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        if let Some(name) = how.algorithm {
-            request.key.algorithm = Some(algorithms::find(name).map_err(raise)?);
-        }
+        request.key.algorithm = how.algorithm.map(|by| by.member(py)).transpose()?;
         request.timeout = duration(how.timeout)?;
         if how.async_op {
             let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;

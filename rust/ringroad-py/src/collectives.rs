@@ -10,7 +10,7 @@ use ringroad_runtime::communicator::Given;
 use ringroad_runtime::{CallKey, Memory, Operation, ReduceOp, Request};
 
 use crate::array::{memory, Array, Owner};
-use crate::calls::{any_peer, peer, reduction, root, tag, How};
+use crate::calls::{any_peer, peer, reduction, root, tag, By, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 
@@ -153,7 +153,7 @@ impl PyCommunicator {
         out: Option<&Bound<'_, PyAny>>,
         op: &str,
         factor: Option<f64>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -191,7 +191,7 @@ impl PyCommunicator {
         out: Option<&Bound<'_, PyAny>>,
         op: &str,
         factor: Option<f64>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -227,7 +227,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -270,7 +270,7 @@ impl PyCommunicator {
         out: Option<&Bound<'_, PyAny>>,
         op: &str,
         factor: Option<f64>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -310,7 +310,7 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         counts: Vec<usize>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -350,7 +350,7 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         counts: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -385,7 +385,7 @@ impl PyCommunicator {
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -426,7 +426,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = root)] root: usize,
         op: &str,
         factor: Option<f64>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -465,7 +465,7 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -504,7 +504,7 @@ impl PyCommunicator {
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -541,7 +541,7 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<&str>,
+        algorithm: Option<By<'_>>,
         timeout: Option<f64>,
         async_op: bool,
     ) -> PyResult<Py<PyAny>> {

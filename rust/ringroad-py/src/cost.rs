@@ -7,6 +7,7 @@ use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::planner::{candidates, explain};
 
+use crate::calls::{members, Given};
 use crate::errors::raise;
 use crate::explanation::explanation;
 use crate::notebook::{hash, shown};
@@ -278,27 +279,30 @@ impl PyCostModel {
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     bytes: The length of the vector in bytes.
+    ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
     ///     A `Candidate` for each algorithm, the fastest first.
     ///
     /// Raises:
     ///     ValueError: The collective is unknown.
-    ///     ScheduleError: No algorithm performs it on this network.
+    ///     ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
     ///     >>> rows = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
     ///     >>> rows[0].algorithm, rows[0].ratio
     ///     ('bfb-ring', 1.0)
+    #[pyo3(signature = (collective, topology, bytes, *, schedules=Vec::new()))]
     fn explain<'py>(
         &self,
         py: Python<'py>,
         collective: &str,
         topology: TopologyArgument<'py>,
         bytes: u64,
+        schedules: Vec<Given<'py>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let rows = self.compare(py, collective, topology, vec![bytes])?;
+        let rows = self.compare(py, collective, topology, vec![bytes], schedules)?;
         Ok(rows.into_iter().next().unwrap_or_default())
     }
 
@@ -308,23 +312,27 @@ impl PyCostModel {
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     sizes: The lengths of the vector in bytes.
+    ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
     ///     For each size what `explain` returns.
     ///
     /// Raises:
     ///     ValueError: The collective is unknown.
-    ///     ScheduleError: No algorithm performs it on this network.
+    ///     ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
     ///     TopologyError: The topology is malformed.
+    #[pyo3(signature = (collective, topology, sizes, *, schedules=Vec::new()))]
     fn compare<'py>(
         &self,
         py: Python<'py>,
         collective: &str,
         topology: TopologyArgument<'py>,
         sizes: Vec<u64>,
+        schedules: Vec<Given<'py>>,
     ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
         let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
-        let all = py.detach(|| candidates(&topology, collective)).map_err(raise)?;
+        let given = members(py, schedules)?;
+        let all = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
         let row = |bytes: u64| {
             rank(&self.0, &all, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
         };
@@ -343,20 +351,21 @@ impl PyCostModel {
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     bytes: The length of the vector in bytes.
     ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
     ///     An `Explanation`; `print` shows it in words.
     ///
     /// Raises:
     ///     ValueError: The collective is unknown.
-    ///     ScheduleError: No algorithm performs it on this network.
+    ///     ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
     ///     >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
     ///     >>> found.algorithm, found.runner_up
     ///     ('bfb-ring', 'nested:1')
-    #[pyo3(signature = (collective, topology, bytes, consistent=true))]
+    #[pyo3(signature = (collective, topology, bytes, consistent=true, *, schedules=Vec::new()))]
     fn choice<'py>(
         &self,
         py: Python<'py>,
@@ -364,9 +373,11 @@ impl PyCostModel {
         topology: TopologyArgument<'py>,
         bytes: u64,
         consistent: bool,
+        schedules: Vec<Given<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
-        let all = py.detach(|| candidates(&topology, collective)).map_err(raise)?;
+        let given = members(py, schedules)?;
+        let all = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
         explanation(py, self.0, explain(&topology, &self.0, &some, &table, collective, bytes))
@@ -378,6 +389,7 @@ impl PyCostModel {
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
     ///     Tuples of a number of bytes and the algorithm that is the fastest from there on, in ascending
@@ -385,22 +397,24 @@ impl PyCostModel {
     ///
     /// Raises:
     ///     ValueError: The collective is unknown.
-    ///     ScheduleError: No algorithm performs it on this network.
+    ///     ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
     ///     >>> ringroad.CostModel().switch_points("broadcast", "ring:4")[0][0]
     ///     0
-    #[pyo3(signature = (collective, topology, consistent=true))]
+    #[pyo3(signature = (collective, topology, consistent=true, *, schedules=Vec::new()))]
     fn switch_points(
         &self,
         py: Python<'_>,
         collective: &str,
         topology: TopologyArgument<'_>,
         consistent: bool,
+        schedules: Vec<Given<'_>>,
     ) -> PyResult<Vec<(u64, String)>> {
         let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
-        let all = py.detach(|| candidates(&topology, collective)).map_err(raise)?;
+        let given = members(py, schedules)?;
+        let all = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
         Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())

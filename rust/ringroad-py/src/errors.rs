@@ -91,7 +91,10 @@ The message says what to install, permit or set.",
 );
 static STORE: Exception = Exception::new(
     "StoreError",
-    "The store at which ranks meet failed. Its own error is the `__cause__`, if it raised one.",
+    "The store at which ranks meet failed. Its own error is the `__cause__`, if it raised one.
+
+See whether this rank can reach the store's host and port, or may write in its directory, and whether another job
+uses the same. The message says which.",
 );
 static CONFIG: Exception = Exception::new(
     "ConfigError",

@@ -10,6 +10,7 @@ use crate::cache::{CacheMode, CacheProbe};
 use crate::choices::{Choices, Lowering, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
+use crate::given;
 use crate::machine::{
     CROWDED_COPY, CROWDED_MESSAGE, CROWDED_REDUCE, CROWDED_STEP, EMULATED_MESSAGE, LONGEST_SEGMENT,
     SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY, SHARED_MESSAGE, SHARED_PART, SHARED_REDUCE,
@@ -167,6 +168,10 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
         }
         None => config.algorithms.clone(),
     };
+    let beside = config.schedules.as_deref().map_or(Ok(Vec::new()), given::read_all)?;
+    let read = |path: &str| given::read(path.as_ref()).map_err(|error| error.to_string());
+    let algorithms = algorithms.with_files(read).and_then(|algorithms| algorithms.beside(beside));
+    let algorithms = algorithms.map_err(Error::Schedule)?;
     // If costs are set, the choice must follow from them, not from measurements.
     let measured = profile.as_ref().filter(|_| !config.has_cost_model());
     let wishes = Wishes {

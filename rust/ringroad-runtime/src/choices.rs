@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringroad_core::algorithms::{self, Member};
+use parking_lot::Mutex;
+use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::selection::{
     allowed, contestants, decide, is_ordered, needed, Choice, Contender, Selection, SelectionError, Terms,
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::CacheMode;
 use crate::config::{warn_once, Algorithms};
 use crate::error::{Error, Result};
+use crate::given::Sent;
 use crate::judging::Judge;
 use crate::profile::{Place, Profile};
 use crate::schedules::Schedules;
@@ -50,6 +52,9 @@ impl Wishes {
     }
 }
 
+/// Members with their costs.
+type Costs = Vec<(Member, Candidate)>;
+
 /// Vectors are cut into pieces of at least this many bytes.
 const SHORTEST: usize = 64;
 
@@ -69,6 +74,8 @@ pub struct Lowering {
 /// What rank 0 has decided for all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
+    /// The given schedules among the candidates. They come first, because what follows names them.
+    given: Vec<Sent>,
     /// The network.
     pub topology: Topology,
     /// The assumed costs of the network.
@@ -93,19 +100,30 @@ struct Made {
     digest: String,
 }
 
-/// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order.
-pub fn candidates(topology: &Topology, collective: Collective) -> Result<Vec<Candidate>> {
-    let members = algorithms::available(topology, collective);
+/// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order, and after them
+/// `given` schedules.
+pub fn candidates(topology: &Topology, collective: Collective, given: &[Member]) -> Result<Vec<Candidate>> {
+    given.iter().try_for_each(|member| member.supports(topology, collective))?;
+    let members = [&algorithms::available(topology, collective), given].concat();
     Ok(costs(topology, collective, &members)?.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
 /// The costs of these members, without members that cannot be built.
-fn costs(
-    topology: &Topology,
-    collective: Collective,
-    members: &[Member],
-) -> Result<Vec<(Member, Candidate)>> {
-    Judge::new(topology, &Schedules::default(), None).all(collective.with_root(0), members)
+///
+/// The latest result is kept: people ask about several sizes on one network, and an answer takes seconds on thousands
+/// of ranks.
+fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Result<Costs> {
+    static LATEST: Mutex<Option<(Topology, Collective, Vec<Member>, Costs)>> = Mutex::new(None);
+    let collective = collective.with_root(0);
+    if let Some((on, of, among, found)) = &*LATEST.lock() {
+        if *of == collective && among == members && on == topology {
+            return Ok(found.clone());
+        }
+    }
+    let found = Judge::new(topology, &Schedules::default(), None).all(collective, members)?;
+    let kept = (topology.clone(), collective, members.to_vec(), found.clone());
+    *LATEST.lock() = Some(kept);
+    Ok(found)
 }
 
 /// Explains why a selection has the algorithm that it has for `bytes` bytes.
@@ -131,7 +149,11 @@ impl Choices {
         wishes: &Wishes,
     ) -> Result<Choices> {
         let (tables, made) = choose(&topology, &model, &Collective::ALL, wishes)?;
-        Ok(Choices { topology, model, lowering, place, profile: None, tables, made })
+        let selections = tables.iter().flat_map(|choice| [&choice.floats, &choice.any]);
+        let among: BTreeSet<Member> =
+            selections.flat_map(|selection| selection.among.iter().copied()).collect();
+        let given = among.into_iter().filter(|member| given::schedule(*member).is_some()).map(Sent).collect();
+        Ok(Choices { given, topology, model, lowering, place, profile: None, tables, made })
     }
 
     /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are near each
@@ -199,8 +221,10 @@ impl Choices {
     pub fn contestants(&self, collective: Collective) -> Result<Vec<Member>> {
         let among = &self.selection(collective, false).among;
         let candidates = costs(&self.topology, collective, among)?;
+        // A profile outlives the process, which alone knows its given schedules.
+        let candidates = candidates.into_iter().filter(|(member, _)| given::schedule(*member).is_none());
         let all_near = self.place.per_host == self.topology.ranks();
-        Ok(contestants(&self.topology, collective, candidates, all_near)?)
+        Ok(contestants(&self.topology, collective, candidates.collect(), all_near)?)
     }
 
     /// Why [`Choices::pick`] picks what it does.
@@ -291,9 +315,10 @@ impl From<SelectionError> for Error {
             SelectionError::NoOrder { .. } => {
                 Error::Config(format!("{error}, or unset RINGROAD_DETERMINISTIC"))
             }
-            SelectionError::Unavailable(_) | SelectionError::Table(_) | SelectionError::Lower(_) => {
-                Error::Schedule(error.to_string())
-            }
+            SelectionError::Unavailable(_)
+            | SelectionError::Cost(_)
+            | SelectionError::Table(_)
+            | SelectionError::Lower(_) => Error::Schedule(error.to_string()),
         }
     }
 }

@@ -148,7 +148,7 @@ impl Setting {
 settings! {
     "RINGROAD_ALGO" => algorithms: Algorithms {
         default: unset,
-        values: Values::Words("the algorithms to choose among, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial), and those to leave out (^bucket,swing or allreduce:^ring)"),
+        values: Values::Words("the algorithms to choose among, for all collectives (ring,swing) or for each (allreduce:ring,swing;broadcast:binomial), and those to leave out (^bucket,swing or allreduce:^ring); file:PATH is a schedule of your own"),
         help: "which algorithms to use; unset: rules, measurements or the cost model decide",
         read: Algorithms::parse,
     }
@@ -169,6 +169,12 @@ settings! {
         values: Values::Words("the path of a profile that `ringroad tune` wrote, or none"),
         help: "measured costs and choices; none: the cost model's own; unset: the profile that `ringroad tune` stored for this network and machine, if there is one; rank 0 reads it",
         read: |text| Ok(path_or_none(text)?.map_or(ProfileSource::None, ProfileSource::File)),
+    }
+    "RINGROAD_SCHEDULES" => schedules: Option<PathBuf> {
+        default: unset,
+        values: Values::Words("the path of a directory"),
+        help: "schedules of your own, in files *.json, which compete with the algorithms; rank 0 reads them, verifies them and sends them to all ranks",
+        read: path,
     }
     "RINGROAD_SYNTHESIS_BUDGET" => synthesis_budget: Duration {
         default: "2",

@@ -17,6 +17,7 @@ mod engine;
 pub mod error;
 #[allow(unsafe_code)]
 mod fork;
+pub mod given;
 mod interfaces;
 mod judging;
 mod kept;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use self::cache::{allowed, last_level, CacheProbe};
+use self::cache::{allowed, last_level, CacheMode, CacheProbe, Evidence};
 
 /// Bytes of a cache line. Data that one rank writes and another reads has cache lines of its own.
 pub const CACHE_LINE: usize = 64;
@@ -194,7 +194,11 @@ numbers! {
 pub struct Machine {
     /// The CPUs that this thread may run on.
     pub cpus: Vec<usize>,
-    /// How long the CPUs take to hand over a cache line, and how that is known.
+    /// `near` if these CPUs share a cache, `far` if they do not, `single` if there is only one.
+    pub caches: &'static str,
+    /// How long the CPUs take to hand over a cache line; `None` if that was not measured.
+    pub nanoseconds: Option<f64>,
+    /// Both in words, and how they are known.
     pub distance: String,
     /// Bytes of one last-level cache, and of all together; `None` if the system does not list them.
     pub last_level: Option<(usize, usize)>,
@@ -211,9 +215,19 @@ pub struct Machine {
 impl Machine {
     /// Reads and measures all of it; measuring takes a few milliseconds.
     pub fn look() -> Machine {
+        let probe = CacheProbe::new();
         Machine {
             cpus: allowed(),
-            distance: CacheProbe::new().to_string(),
+            caches: match (probe.evidence, probe.mode) {
+                (Evidence::OneCpu, _) => "single",
+                (_, CacheMode::Near) => "near",
+                (_, CacheMode::Far) => "far",
+            },
+            nanoseconds: match probe.evidence {
+                Evidence::Measured { nanoseconds, .. } => Some(nanoseconds),
+                _ => None,
+            },
+            distance: probe.to_string(),
             last_level: last_level(cache::SYSFS.as_ref()),
             cache_line: CACHE_LINE,
             page: PAGE,

@@ -31,6 +31,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("turns", 2),
     ("liveness", 2),
     ("schedules", 2),
+    ("given", 2),
     ("buffer", 3),
     ("judging", 3),
     ("transport", 4),

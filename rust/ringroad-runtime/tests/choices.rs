@@ -468,7 +468,7 @@ fn bounds_lead_to_the_same_choice() {
     for topology in specs.map(|spec| Topology::parse(spec).unwrap()) {
         let choices = made(&topology, &Wishes::default());
         for collective in Collective::ALL {
-            let mut all = ringroad_runtime::planner::candidates(&topology, collective).unwrap();
+            let mut all = ringroad_runtime::planner::candidates(&topology, collective, &[]).unwrap();
             all.retain(|candidate| candidate.consistent);
             let table = match &all[..] {
                 [only] => SwitchTable::always(only.member),

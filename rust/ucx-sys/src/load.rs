@@ -74,7 +74,7 @@ impl std::fmt::Debug for Ucx {
 pub enum LoadError {
     /// No candidate could be opened.
     #[error(
-        "no UCX found; pip install 'ringroad[ucx]' or apt-get install libucx0, \
+        "no UCX found; pip install libucx-cu12 or apt-get install libucx0, \
          or set RINGROAD_UCX_LIBRARY=/path/to/libucp.so.0\n  tried: {}",
         tried.join("\n  tried: ")
     )]
@@ -132,7 +132,7 @@ pub enum LoadError {
     /// Older than [`MINIMUM_VERSION`].
     #[error(
         "UCX {found} at {} is too old, {}.{} or newer is needed; \
-         set RINGROAD_UCX_LIBRARY to a newer libucp.so.0 (pip install 'ringroad[ucx]' brings one)",
+         set RINGROAD_UCX_LIBRARY to a newer libucp.so.0 (pip install libucx-cu12 brings one)",
         path.display(), MINIMUM_VERSION.0, MINIMUM_VERSION.1
     )]
     TooOld {

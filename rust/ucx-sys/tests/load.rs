@@ -113,7 +113,7 @@ fn the_message_says_what_was_tried_and_what_to_do() {
     let tried = vec!["system: absent".to_owned(), "wheel: broken".to_owned()];
     assert_eq!(
         LoadError::NotFound { tried }.to_string(),
-        "no UCX found; pip install 'ringroad[ucx]' or apt-get install libucx0, \
+        "no UCX found; pip install libucx-cu12 or apt-get install libucx0, \
          or set RINGROAD_UCX_LIBRARY=/path/to/libucp.so.0\n  tried: system: absent\n  tried: wheel: broken"
     );
 }

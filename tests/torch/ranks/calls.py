@@ -166,6 +166,33 @@ def check_sparse() -> None:
         assert kind == "ValueError" and "(2, 2), (3, 3), (4, 4)" in text, text
 
 
+def check_integer_averages() -> None:
+    """Rounded towards zero, as NCCL does; frameworks average counts."""
+    with world() as (rank, ranks):
+        for dtype in (torch.int64, torch.int32, torch.int16, torch.int8):
+            for asynchronous in (False, True):
+                values = [torch.arange(-9, 3 * ranks - 9, dtype=dtype) + 2 * r for r in range(ranks)]
+                expected = sum(values).div(ranks, rounding_mode="trunc")
+                tensors = [values[rank].clone(), torch.zeros(3 * ranks, 2, dtype=dtype)[:, 1].copy_(values[rank])]
+                for tensor in tensors:  # a block, and one that is not
+                    work = dist.all_reduce(tensor, ReduceOp.AVG, async_op=asynchronous)
+                    if work is not None:
+                        (result,) = work.get_future().wait()
+                        assert result is tensor
+                    assert torch.equal(tensor, expected), (tensor, expected)
+                work = dist.reduce(root := values[rank].clone(), 1, ReduceOp.AVG, async_op=asynchronous)
+                if work is not None:
+                    work.wait()
+                assert torch.equal(root, expected) or rank != 1
+                part = torch.zeros(3, dtype=dtype)
+                work = dist.reduce_scatter_tensor(part, values[rank], ReduceOp.AVG, async_op=asynchronous)
+                if work is not None:
+                    work.wait()
+                assert torch.equal(part, expected.chunk(ranks)[rank])
+        kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), ReduceOp.AVG))
+        assert kind == "TypeError" and "avg does not support bool" in text, (kind, text)
+
+
 def check_exchange() -> None:
     """Which tensors go directly, and which must be staged. If neither is known, results are right but slow."""
     with world() as (_, ranks):

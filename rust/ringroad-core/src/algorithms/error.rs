@@ -1,7 +1,7 @@
 //! Errors in the choice of an algorithm, each with alternatives.
 
 use super::{
-    catalogue, Algorithm, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS,
+    catalogue, Algorithm, Naming, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS,
 };
 use crate::collective::Collective;
 use crate::topology::Topology;
@@ -76,6 +76,18 @@ pub enum Unavailable {
         /// The values worth trying.
         values: Vec<String>,
     },
+    /// The given schedule performs something else.
+    #[error("{name} cannot be used for {collective} over {ranks} ranks: {why}")]
+    Given {
+        /// The member.
+        name: String,
+        /// The collective.
+        collective: Collective,
+        /// The number of ranks.
+        ranks: usize,
+        /// Why not.
+        why: String,
+    },
     /// A search found no schedule for this graph.
     #[error("{algorithm} finds no schedule for {} on {topology}: {why}; {}", collective.name(), use_instead(topology, *collective, alternatives))]
     Graph {
@@ -139,8 +151,8 @@ impl Unavailable {
     ) -> Unavailable {
         let (parameter, collective) = (family.name, offer.collective);
         let offered = (family.values)(shape).into_iter().filter(|value| offer.has(Some(*value)));
-        let values = offered.map(|value| family.text(value)).collect();
-        let value = family.text(value);
+        let values = offered.map(|value| family.naming.text(value)).collect();
+        let value = family.naming.text(value);
         Unavailable::Parameter { algorithm, parameter, value, collective, shape: shape.to_string(), values }
     }
 }
@@ -174,6 +186,12 @@ pub enum UnknownAlgorithm {
         /// The most similar name.
         nearest: &'static str,
     },
+    /// A given schedule that this process does not have.
+    #[error("unknown schedule {name:?}: this process has not read it; name its file instead, as file:PATH")]
+    Given {
+        /// The name that was asked for.
+        name: String,
+    },
     /// The text after the colon is no value of the parameter.
     #[error("unknown algorithm {name:?}; {expected}")]
     Parameter {
@@ -191,6 +209,10 @@ impl UnknownAlgorithm {
         UnknownAlgorithm::Name { name: name.to_owned(), nearest }
     }
 
+    pub(super) fn given(name: &str) -> UnknownAlgorithm {
+        UnknownAlgorithm::Given { name: name.to_owned() }
+    }
+
     pub(super) fn parameter(
         name: &str,
         algorithm: &Algorithm,
@@ -198,10 +220,12 @@ impl UnknownAlgorithm {
     ) -> UnknownAlgorithm {
         let expected = match family {
             None => format!("{} has no parameter", algorithm.name),
-            Some(Parameter { name, meaning, names, .. }) => {
-                let one_of = if names.is_empty() { "" } else { ": " };
-                let names = join(names, "or");
-                format!("write {}:{name}, where {name} is {meaning}{one_of}{names}", algorithm.name)
+            Some(Parameter { name, meaning, naming, .. }) => {
+                let one_of = match naming {
+                    Naming::Names(names) => format!(": {}", join(names, "or")),
+                    Naming::Number | Naming::Digest => String::new(),
+                };
+                format!("write {}:{name}, where {name} is {meaning}{one_of}", algorithm.name)
             }
         };
         UnknownAlgorithm::Parameter { name: name.to_owned(), expected }

@@ -29,6 +29,7 @@ mod flow;
 mod fold;
 mod gather_sum;
 mod generalized;
+pub mod given;
 mod halving_doubling;
 mod hamiltonian;
 mod hierarchical;
@@ -135,22 +136,39 @@ pub struct Parameter {
     pub values: fn(&Shape) -> Vec<usize>,
     /// Whether a value is possible on a shape.
     pub admits: fn(&Shape, usize) -> bool,
-    /// The names of the values 0, 1, ...; empty if users write numbers.
-    pub names: &'static [&'static str],
+    /// How users write values.
+    pub naming: Naming,
 }
 
-impl Parameter {
-    /// The text that users write for a value.
-    fn text(&self, value: usize) -> String {
-        self.names.get(value).map_or_else(|| value.to_string(), |name| (*name).to_owned())
+/// How users write the values of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// As numbers.
+    Number,
+    /// By the names of the values 0, 1, ...
+    Names(&'static [&'static str]),
+    /// As the first digits of a digest.
+    Digest,
+}
+
+impl Naming {
+    /// How many digits of a digest make a value.
+    const DIGITS: usize = 12;
+
+    fn text(self, value: usize) -> String {
+        match self {
+            Naming::Number => value.to_string(),
+            Naming::Names(names) => names.get(value).map_or_else(|| value.to_string(), |n| (*n).to_owned()),
+            Naming::Digest => format!("{value:0width$x}", width = Naming::DIGITS),
+        }
     }
 
     /// The value of a text that a user has written; `None` if there is no such value.
-    fn value(&self, text: &str) -> Option<usize> {
-        if self.names.is_empty() {
-            text.parse().ok()
-        } else {
-            self.names.iter().position(|name| is_name(text, name))
+    fn value(self, text: &str) -> Option<usize> {
+        match self {
+            Naming::Number => text.parse().ok(),
+            Naming::Names(names) => names.iter().position(|name| is_name(text, name)),
+            Naming::Digest => (text.len() == Naming::DIGITS).then(|| usize::from_str_radix(text, 16).ok())?,
         }
     }
 }
@@ -287,13 +305,16 @@ pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
         Some((base, value)) => (base, Some(value)),
         None => (name, None),
     };
+    if is_name(base, given::NAME) {
+        return value.and_then(given::find).ok_or_else(|| UnknownAlgorithm::given(name));
+    }
     let algorithm = catalogue().find(|algorithm| is_name(base, algorithm.name));
     let algorithm = algorithm.ok_or_else(|| UnknownAlgorithm::new(name, base))?;
     let parameter = match (value, &algorithm.parameter) {
         (None, _) => None,
         (Some(value), Some(parameter)) => {
             let unknown = || UnknownAlgorithm::parameter(name, algorithm, Some(parameter));
-            Some(parameter.value(value).ok_or_else(unknown)?)
+            Some(parameter.naming.value(value).ok_or_else(unknown)?)
         }
         (Some(_), None) => return Err(UnknownAlgorithm::parameter(name, algorithm, None)),
     };
@@ -358,7 +379,7 @@ impl Member {
     /// The name that users write, such as `swing` or `generalized:2`.
     pub fn name(&self) -> String {
         match (self.parameter, &self.algorithm.parameter) {
-            (Some(value), Some(family)) => format!("{}:{}", self.algorithm.name, family.text(value)),
+            (Some(value), Some(family)) => format!("{}:{}", self.algorithm.name, family.naming.text(value)),
             _ => self.algorithm.name.to_owned(),
         }
     }
@@ -399,6 +420,12 @@ impl Member {
             return Err(Unavailable::shape(self.algorithm, offer.requirement, topology, collective));
         }
         match (&self.algorithm.parameter, self.parameter) {
+            (_, Some(value)) if std::ptr::eq(self.algorithm, &given::FAMILY) => {
+                let obstacle = given::obstacle(value, collective, ranks);
+                obstacle.map_or(Ok(offer), |why| {
+                    Err(Unavailable::Given { name: self.name(), collective, ranks, why })
+                })
+            }
             (Some(family), Some(value)) if !(family.admits)(shape, value) || !offer.has(Some(value)) => {
                 Err(Unavailable::parameter(name, family, value, shape, offer))
             }

@@ -100,6 +100,19 @@ impl ScheduleCost {
     }
 }
 
+/// What each link carries in each step of `schedule`, in vectors. Unlike the loads in a [`StepCost`], it is not divided by
+/// the link's capacity.
+pub fn link_loads(schedule: &Schedule, topology: &Topology) -> Result<Vec<Vec<f64>>, CostError> {
+    check(schedule, topology)?;
+    let (vector, view) = (schedule.chunks_per_vector() as f64, schedule.view());
+    let routes = &mut Routes::new(topology);
+    let load = |step: usize| -> Result<Vec<f64>, CostError> {
+        let chunks = traffic::spread(&view.transfers(step), routes, |_| ())?;
+        Ok(chunks.into_iter().map(|chunks| chunks / vector).collect())
+    };
+    (0..schedule.steps.len()).map(load).collect()
+}
+
 /// Which steps have the same cost, so that it is computed once.
 struct Alike {
     /// For every step, the first step with the same cost.

@@ -13,6 +13,7 @@ mod step;
 mod traffic;
 mod tuner;
 
+pub use assess::link_loads;
 pub use bound::Bounds;
 pub use deficiencies::Deficiencies;
 pub use explain::{Comparison, Term, Terms};

@@ -466,3 +466,24 @@ fn blocks_may_differ_in_length() {
         assert!(error.contains("give a length for each rank") && error.contains(collective), "{error}");
     }
 }
+
+/// What links carry has the maximum that costs have, and sums up to the hops of all messages.
+#[test]
+fn loads_of_links_agree_with_costs() {
+    for (spec, name) in [("torus:4x4", "swing"), ("hosts:2x4", "ring"), ("petersen", "bfb")] {
+        let topology = Topology::parse(spec).unwrap();
+        let schedule =
+            crate::algorithms::find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+        let loads = link_loads(&schedule, &topology).unwrap();
+        let steps = ScheduleCost::of(&schedule, &topology).unwrap().steps;
+        assert_eq!(loads.len(), steps.len(), "{spec}");
+        for (loads, step) in loads.iter().zip(steps) {
+            assert_eq!(loads.len(), topology.links().len(), "{spec}");
+            let relative = loads.iter().zip(topology.links()).map(|(load, link)| load / link.capacity);
+            assert_close(relative.fold(0.0, f64::max), step.link_load, spec);
+        }
+    }
+    let ring = Topology::parse("ring:4").unwrap();
+    let loads = link_loads(&one_step(4, 2, &[(0, 1, 1), (0, 2, 2)]), &ring).unwrap();
+    assert_eq!(loads[0].iter().sum::<f64>(), 0.5 + 2.0);
+}

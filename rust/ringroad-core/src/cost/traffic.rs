@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::step::{CostError, StepCost};
 use crate::schedule::{Motion, Orbit, Transfer, View};
-use crate::topology::{Lattice, Routes, Topology, Way};
+use crate::topology::{Lattice, Route, Routes, Topology, Unreachable, Way};
 use crate::units::Port;
 
 /// What all links have carried in the steps so far.
@@ -73,17 +73,12 @@ fn on_links(
     totals: &mut [f64],
     times: usize,
 ) -> Result<StepCost, CostError> {
-    let mut chunks = vec![0.0; totals.len()];
     let mut cost = StepCost::default();
-    for transfer in step {
-        let route = routes.route(transfer.source, transfer.destination)?;
+    let chunks = spread(step, routes, |route| {
         cost.hops = cost.hops.max(route.hops);
         cost.latency = cost.latency.max(route.latency);
         cost.extra_latency = cost.extra_latency.max(route.extra_latency);
-        for &(link, share) in &route.shares {
-            chunks[link] += share * transfer.chunks as f64;
-        }
-    }
+    })?;
     for ((link, chunks), total) in topology.links().iter().zip(chunks).zip(totals) {
         let chunks = chunks / link.capacity;
         *total += chunks * times as f64;
@@ -92,6 +87,23 @@ fn on_links(
         cost.seconds_per_byte = cost.seconds_per_byte.max(load / link.bandwidth);
     }
     Ok(cost)
+}
+
+/// The chunks that each link carries. Every message's route is passed to `note`.
+pub(super) fn spread(
+    step: &[Transfer],
+    routes: &mut Routes<'_>,
+    mut note: impl FnMut(&Route),
+) -> Result<Vec<f64>, Unreachable> {
+    let mut chunks = vec![0.0; routes.topology().links().len()];
+    for transfer in step {
+        let route = routes.route(transfer.source, transfer.destination)?;
+        note(&route);
+        for &(link, share) in &route.shares {
+            chunks[link] += share * transfer.chunks as f64;
+        }
+    }
+    Ok(chunks)
 }
 
 /// The load of every link, and the most hops of a message.

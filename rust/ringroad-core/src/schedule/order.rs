@@ -35,13 +35,31 @@ impl Expressions {
     ///
     /// The schedule must be verified.
     pub fn of(&mut self, schedule: &Schedule) -> Option<Expression> {
+        let mut results = self.results(schedule)?.into_iter().map(|(_, expression)| expression);
+        let first = results.next()?;
+        results.all(|other| other == first).then_some(Expression(first))
+    }
+
+    /// The expressions of all results, each with its chunk.
+    fn results(&mut self, schedule: &Schedule) -> Option<Vec<(ChunkId, u32)>> {
         let copies = if schedule.symmetry.is_some() { schedule.ranks } else { 1 };
         let messages: usize = schedule.steps.iter().map(|step| step.sends.len() + step.locals.len()).sum();
         let places = schedule.ranks.checked_mul(schedule.slots() * schedule.chunks)?;
         if places.max(messages.checked_mul(copies)?) > MOST || self.ranks != schedule.ranks {
             return None;
         }
-        self.replay(&schedule.expand())
+        Some(self.replay(&schedule.expand()))
+    }
+
+    /// Whether all ranks that end with a chunk end with the same expression of it, so that they hold the same bits. False
+    /// also where the answer would take too long.
+    ///
+    /// The schedule must be verified.
+    pub fn agree(&mut self, schedule: &Schedule) -> bool {
+        let Some(mut results) = self.results(schedule) else { return false };
+        results.sort_unstable();
+        results.dedup();
+        results.windows(2).all(|pair| pair[0].0 != pair[1].0)
     }
 
     /// The expression `((0 + 1) + 2) + ...`: the ranks' values, added up in the order of ranks.
@@ -55,7 +73,7 @@ impl Expressions {
         *self.sums.entry((a.min(b), a.max(b))).or_insert(next)
     }
 
-    fn replay(&mut self, schedule: &Schedule) -> Option<Expression> {
+    fn replay(&mut self, schedule: &Schedule) -> Vec<(ChunkId, u32)> {
         let (slots, chunks) = (schedule.slots(), schedule.chunks);
         let place = |rank: Rank, slot: Slot, chunk: ChunkId| (rank * slots + slot) * chunks + chunk;
         let mut held: Vec<u32> =
@@ -80,11 +98,10 @@ impl Expressions {
         }
         let collective = schedule.collective;
         let results = (0..schedule.ranks).flat_map(|rank| (0..chunks).map(move |chunk| (rank, chunk)));
-        let mut results = results
+        results
             .filter(|(rank, chunk)| collective.output_block(schedule.ranks, chunks, *rank, *chunk).is_some())
-            .map(|(rank, chunk)| held[place(rank, 0, chunk)]);
-        let first = results.next()?;
-        results.all(|other| other == first).then_some(Expression(first))
+            .map(|(rank, chunk)| (chunk, held[place(rank, 0, chunk)]))
+            .collect()
     }
 
     fn combine(&mut self, held: &mut u32, action: Action, value: u32) {
@@ -92,5 +109,30 @@ impl Expressions {
             Action::Copy => value,
             Action::Reduce => self.sum(*held, value),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::available;
+    use crate::{Collective, Topology};
+
+    /// Algorithms whose ranks end with the same bits are found to do so, and of the others at least one not to.
+    #[test]
+    fn ranks_agree_where_the_catalogue_says_so() {
+        let mut differing = 0;
+        for spec in ["ring:3", "ring:5", "ring:8", "torus:3x3", "torus:2x4", "hosts:2x3", "mesh:2x3"] {
+            let topology = Topology::parse(spec).unwrap();
+            for collective in Collective::ALL {
+                for member in available(&topology, collective) {
+                    let Ok(schedule) = member.build(&topology, collective) else { continue };
+                    let agree = Expressions::new(topology.ranks()).agree(&schedule);
+                    assert!(agree || !member.consistent(&topology, collective), "{member} on {spec}");
+                    differing += usize::from(!agree);
+                }
+            }
+        }
+        assert!(differing > 10, "{differing}");
     }
 }

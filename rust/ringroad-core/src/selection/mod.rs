@@ -1,5 +1,6 @@
 //! Selection: chooses the algorithm for each call among candidates whose costs are known.
 
+mod candidates;
 mod contestants;
 mod explanation;
 mod orders;
@@ -9,6 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+pub use candidates::candidates;
 pub use contestants::contestants;
 pub use explanation::{explain, Explanation};
 pub use preferences::Algorithms;
@@ -16,7 +18,7 @@ pub use preferences::Algorithms;
 use self::orders::{one_order, orders};
 use crate::algorithms::{self, Member, Unavailable};
 use crate::collective::Collective;
-use crate::cost::{rank, Candidate, CostModel, Origin, Rule, SwitchTable, TableError};
+use crate::cost::{rank, Candidate, CostError, CostModel, Origin, Rule, SwitchTable, TableError};
 use crate::plan::LowerError;
 use crate::topology::Topology;
 
@@ -75,6 +77,9 @@ pub enum SelectionError {
     /// An algorithm cannot be used.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    /// The cost of an algorithm cannot be computed.
+    #[error(transparent)]
+    Cost(#[from] CostError),
     /// A switch table cannot be made.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -125,7 +130,9 @@ pub fn allowed(
     collective: Collective,
     preferences: &Algorithms,
 ) -> Result<Vec<Member>, SelectionError> {
-    let all = algorithms::available(topology, collective);
+    let mut all = algorithms::available(topology, collective);
+    let fits = |member: &&Member| member.supports(topology, collective).is_ok();
+    all.extend(preferences.given(collective).iter().filter(fits));
     let preferred = preferences.preferred(collective);
     let left = |mut members: Vec<Member>| {
         members.retain(|member| !preferences.excludes(collective, member));

@@ -3,8 +3,8 @@
 use super::super::{
     bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, ceil_log, direct, direct_ordered, distances,
     double_tree, flow, gather_sum, generalized, halving_doubling, hybrid, leaders, nested, pairwise,
-    recursive_doubling, ring, scatter_allgather, swing, trees, trivance, Algorithm, CostLine, Parameter,
-    Ports, Shape,
+    recursive_doubling, ring, scatter_allgather, swing, trees, trivance, Algorithm, CostLine, Naming,
+    Parameter, Ports, Shape,
 };
 use super::costs::*;
 use super::offers::*;
@@ -16,7 +16,7 @@ const SAVED: Parameter = Parameter {
     meaning: "the number of steps saved, of 2 ceil(log2 n)",
     values: |shape| (0..=generalized::levels(shape)).collect(),
     admits: |shape, r| r <= generalized::levels(shape),
-    names: &[],
+    naming: Naming::Number,
 };
 
 const PARTS: Parameter = Parameter {
@@ -24,7 +24,7 @@ const PARTS: Parameter = Parameter {
     meaning: "the number of parts that the load of the busiest link is cut into, one for each step",
     values: |shape| trees::parts(shape.ranks()),
     admits: |_, parts| (1..=1 << 14).contains(&parts),
-    names: &[],
+    naming: Naming::Number,
 };
 const ROUNDS: Parameter = Parameter {
     name: "s",
@@ -32,7 +32,7 @@ const ROUNDS: Parameter = Parameter {
         "the largest number of steps, in multiples of the network's diameter: few suit short blocks, many suit long ones",
     values: |_| vec![1, 3],
     admits: |_, rounds| (1..=64).contains(&rounds),
-    names: &[],
+    naming: Naming::Number,
 };
 const FEW_PARTS: Parameter = Parameter { values: |_| vec![8, 64], ..PARTS };
 
@@ -178,7 +178,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             meaning: "the number of steps of reduce-scatter with which each dimension begins",
             values: |shape| (1..=hybrid::most_steps(shape).max(1)).collect(),
             admits: |shape, steps| (1..=hybrid::most_steps(shape)).contains(&steps),
-            names: &[],
+            naming: Naming::Number,
         }),
         consistent: |r| {
             let blocks = hybrid::blocks(r.shape, r.parameter);
@@ -204,7 +204,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             meaning: "the number of steps that each dimension takes beyond the fewest",
             values: nested::extras,
             admits: |shape, extra| distances::members(shape.sizes()).iter().any(|member| extra <= member.0),
-            names: &[],
+            naming: Naming::Number,
         }),
         consistent: always,
         offers: &phases(
@@ -328,7 +328,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
                 (0..6).map(|exponent| 1 << exponent).filter(|k| *k == 1 || k * shape.ranks() <= 1 << 15).collect()
             },
             admits: |shape, k| k > 0 && k.saturating_mul(shape.ranks()) <= 1 << 18,
-            names: &[],
+            naming: Naming::Number,
         }),
         consistent: always,
         offers: &[
@@ -396,7 +396,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             meaning: "the radix of the digits",
             values: bruck_alltoall::radices,
             admits: bruck_alltoall::admits,
-            names: &[],
+            naming: Naming::Number,
         }),
         consistent: always,
         offers: &[offer(ALLTOALL, PAIRS, bruck_alltoall::schedule, bruck_alltoall::cost)],
@@ -451,7 +451,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
                 (0..4).map(|exponent| 1 << exponent).filter(|k| *k == 1 || 2 * k <= shape.ranks()).collect()
             },
             admits: |shape, k| (1..=shape.ranks()).contains(&k),
-            names: &[],
+            naming: Naming::Number,
         }),
         consistent: always,
         offers: &[offer(ALLREDUCE, FEW, leaders::schedule, |r| {

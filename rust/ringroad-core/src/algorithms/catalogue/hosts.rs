@@ -1,6 +1,6 @@
 //! The algorithms that use another one between hosts.
 
-use super::super::{hierarchical, Algorithm, Parameter, Ports, Shape};
+use super::super::{hierarchical, Algorithm, Naming, Parameter, Ports, Shape};
 use super::costs::always;
 use super::offers::*;
 use super::requirements::{HOSTS, SMALL_HOSTS};
@@ -11,12 +11,12 @@ const NETWORK: Parameter = Parameter {
     meaning: "the algorithm between the hosts",
     values: |shape| worked_through(hierarchical::NETWORKS, shape),
     admits: |shape, value| worked_through(hierarchical::NETWORKS, shape).contains(&value),
-    names: hierarchical::NETWORKS,
+    naming: Naming::Names(hierarchical::NETWORKS),
 };
 const WHOLE_NETWORK: Parameter = Parameter {
     values: |shape| worked_through(hierarchical::WHOLE, shape),
     admits: |shape, value| worked_through(hierarchical::WHOLE, shape).contains(&value),
-    names: hierarchical::WHOLE,
+    naming: Naming::Names(hierarchical::WHOLE),
     ..NETWORK
 };
 

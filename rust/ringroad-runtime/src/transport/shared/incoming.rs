@@ -331,7 +331,7 @@ mod tests {
         let [mut sender, mut receiver, mut other]: [SharedMemory; 3] =
             SharedMemory::group(3).unwrap().try_into().ok().unwrap();
         let mut events = Vec::new();
-        let total = 2 * AHEAD as u32;
+        let total = 3 * AHEAD as u32;
         let number = |sequence| Tag { message: sequence / Tag::SEQUENCES, ..tag(Kind::Collective, sequence) };
         let from_other = Tag { source: 2, ..tag(Kind::PointToPoint, 0) };
         receiver.receive(0, from_other, Region::zeroed(8), 1).unwrap();

@@ -1,0 +1,285 @@
+//! The core for browsers, as WebAssembly. `docs/playground` is the page that uses it, and `make playground` builds it.
+//!
+//! Results are JSON or arrays of numbers, with the names and units of `ringroad explain --json`: seconds, bytes, and loads in
+//! units of the vector. Errors are the core's, as JavaScript errors. Numbers of bytes are whole numbers up to 2^53, because
+//! JavaScript has no larger ones.
+
+use ringroad_core::algorithms;
+use ringroad_core::cost::{
+    link_loads, rank, Candidate, Comparison, CostModel, Crossing, ScheduleCost, SwitchTable,
+};
+use ringroad_core::selection::{candidates, explain};
+use ringroad_core::topology::{kinds, named_graphs, operators};
+use ringroad_core::{Action, Bytes, Collective, Schedule, Topology};
+use serde_json::{json, Value};
+use wasm_bindgen::prelude::*;
+
+type Made<T> = Result<T, JsError>;
+
+fn raise(error: impl std::fmt::Display) -> JsError {
+    JsError::new(&error.to_string())
+}
+
+/// Everything that can be named: networks, operators, collectives and algorithms, as JSON.
+#[wasm_bindgen]
+pub fn catalogue() -> String {
+    let pair = |(example, summary): (&str, String)| json!({ "example": example, "summary": summary });
+    let algorithms =
+        algorithms::catalogue().map(|a| json!({ "name": a.name, "summary": a.summary, "source": a.source }));
+    let collectives = Collective::ALL.map(|c| json!({ "name": c.name(), "rooted": c.root().is_some() }));
+    json!({
+        "networks": kinds().into_iter().map(pair).collect::<Vec<Value>>(),
+        "graphs": named_graphs().collect::<Vec<&str>>(),
+        "operators": operators().map(|o| pair((o.example, o.summary.to_owned()))).collect::<Vec<Value>>(),
+        "collectives": collectives,
+        "algorithms": algorithms.collect::<Vec<Value>>(),
+    })
+    .to_string()
+}
+
+/// A network.
+#[wasm_bindgen]
+pub struct Network(Topology);
+
+#[wasm_bindgen]
+impl Network {
+    /// Reads a spec, such as `torus:8x8`.
+    pub fn parse(spec: &str) -> Made<Network> {
+        Topology::parse(spec).map(Network).map_err(raise)
+    }
+
+    /// Reads the JSON of a network, as `ringroad topology --save net.json` writes it.
+    #[wasm_bindgen(js_name = fromJson)]
+    pub fn from_json(text: &str) -> Made<Network> {
+        serde_json::from_str(text).map(Network).map_err(raise)
+    }
+
+    /// The network as JSON, which the command line reads.
+    #[wasm_bindgen(js_name = toJson)]
+    pub fn to_json(&self) -> Made<String> {
+        serde_json::to_string(&self.0).map_err(raise)
+    }
+
+    /// The number of ranks.
+    #[wasm_bindgen(getter)]
+    pub fn ranks(&self) -> usize {
+        self.0.ranks()
+    }
+
+    /// The number of ranks, switches and hosts' memories.
+    #[wasm_bindgen(getter)]
+    pub fn nodes(&self) -> usize {
+        self.0.nodes()
+    }
+
+    /// The network without all links between these pairs of nodes, in both directions. The array has the ends in turn.
+    pub fn without(&self, ends: Vec<usize>) -> Made<Network> {
+        let pairs: Vec<(usize, usize)> = ends.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        self.0.without_links(&pairs).map(Network).map_err(raise)
+    }
+
+    /// What the network is: spec, sizes, coordinates of ranks and links, as JSON.
+    pub fn describe(&self) -> String {
+        let Network(topology) = self;
+        let links = topology.links().iter();
+        json!({
+            "spec": topology.spec(),
+            "ranks": topology.ranks(),
+            "nodes": topology.nodes(),
+            "dimensions": topology.dimensions(),
+            "per_host": topology.per_host(),
+            "is_torus": topology.is_torus(),
+            "coordinates": (0..topology.ranks()).map(|rank| topology.coordinates(rank)).collect::<Vec<_>>(),
+            "links": links.map(|l| json!([l.source, l.target, l.capacity, l.bandwidth, l.seconds()])).collect::<Vec<Value>>(),
+        })
+        .to_string()
+    }
+}
+
+/// The coefficients of the cost model.
+#[wasm_bindgen]
+pub struct Model(CostModel);
+
+#[wasm_bindgen]
+impl Model {
+    /// The default model, with the coefficients that are given: seconds to start a step, seconds for each hop, and bytes
+    /// per second of every link.
+    #[wasm_bindgen(constructor)]
+    pub fn new(step_latency: Option<f64>, hop_latency: Option<f64>, bandwidth: Option<f64>) -> Made<Model> {
+        let valid = |value: Option<f64>| value.is_none_or(|value| value.is_finite() && value >= 0.0);
+        if !valid(step_latency) || !valid(hop_latency) {
+            return Err(raise("latencies must be 0 or more seconds"));
+        }
+        if !valid(bandwidth) || bandwidth == Some(0.0) {
+            return Err(raise("bandwidth must be above 0 bytes per second"));
+        }
+        let default = CostModel::default();
+        let step_latency = step_latency.unwrap_or(default.step_latency);
+        Ok(Model(CostModel { step_latency, hop_latency, bandwidth, ..default }))
+    }
+}
+
+/// All algorithms for a collective on a network, with their costs.
+#[wasm_bindgen]
+pub struct Contest {
+    topology: Topology,
+    collective: Collective,
+    candidates: Vec<Candidate>,
+}
+
+#[wasm_bindgen]
+impl Contest {
+    /// Computes the costs. `root` counts where the collective has one.
+    #[wasm_bindgen(constructor)]
+    pub fn new(network: &Network, collective: &str, root: usize) -> Made<Contest> {
+        let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
+        let topology = network.0.clone();
+        let candidates = candidates(&topology, collective).map_err(raise)?;
+        Ok(Contest { topology, collective, candidates })
+    }
+
+    /// All algorithms for a vector of `bytes`, the fastest first, as JSON.
+    pub fn rows(&self, model: &Model, bytes: f64) -> String {
+        let cost = |member| self.candidates.iter().find(|c| c.member == member).map(|c| &c.cost);
+        let row = |row: ringroad_core::cost::Ranked| {
+            let line = cost(row.member).map(|cost| (model.0.fixed(cost), model.0.per_byte(cost)));
+            let (fixed, per_byte) = line.unwrap_or_default();
+            json!({
+                "algorithm": row.member.name(),
+                "ratio": row.ratio,
+                "consistent": row.consistent,
+                "seconds": row.seconds,
+                "steps": row.steps,
+                "hops": row.hops,
+                "link_load": row.link_load,
+                "fixed": fixed,
+                "per_byte": per_byte,
+            })
+        };
+        let rows = rank(&model.0, &self.candidates, bytes as Bytes);
+        Value::from(rows.into_iter().map(row).collect::<Vec<Value>>()).to_string()
+    }
+
+    /// Which algorithm is chosen for `bytes`, and why, as JSON. `consistent`: for floats, so that all ranks get the same
+    /// bits.
+    pub fn choice(&self, model: &Model, bytes: f64, consistent: bool) -> Made<String> {
+        let (some, table) = self.table(model, consistent)?;
+        let found = explain(&self.topology, &model.0, &some, &table, self.collective, bytes as Bytes);
+        let (first, last) = found.range;
+        let comparison: Option<&Comparison> = found.runner_up.as_ref().map(|(_, comparison)| comparison);
+        let reach = comparison.and_then(|c| c.bytes).map(|crossing| match crossing {
+            Crossing::From(from) => json!([from, null]),
+            Crossing::UpTo(to) => json!([0, to]),
+        });
+        let factors = comparison.map(|c| &c.factors[..]).unwrap_or_default().iter();
+        let factors: serde_json::Map<String, Value> = factors
+            .map(|(term, factor)| (json!(term).as_str().unwrap_or_default().to_owned(), json!(factor)))
+            .collect();
+        Ok(json!({
+            "algorithm": found.algorithm.name(),
+            "origin": found.origin.to_string(),
+            "from_bytes": first,
+            "to_bytes": (last < Bytes::MAX).then_some(last),
+            "runner_up": found.runner_up.as_ref().map(|(rival, _)| rival.name()),
+            "margin": comparison.map(|c| c.margin),
+            "terms": comparison.map(|c| c.best),
+            "runner_up_terms": comparison.map(|c| c.rival),
+            "runner_up_bytes": reach,
+            "factors": factors,
+        })
+        .to_string())
+    }
+
+    /// From how many bytes on which algorithm is chosen, as JSON. `consistent` as in `choice`.
+    #[wasm_bindgen(js_name = switchPoints)]
+    pub fn switch_points(&self, model: &Model, consistent: bool) -> Made<String> {
+        let (_, table) = self.table(model, consistent)?;
+        let range = table.ranges().iter();
+        let range = range.map(|r| json!({ "from_bytes": r.from_bytes, "algorithm": r.algorithm.name() }));
+        Ok(Value::from(range.collect::<Vec<Value>>()).to_string())
+    }
+
+    fn table(&self, model: &Model, consistent: bool) -> Made<(Vec<Candidate>, SwitchTable)> {
+        let some = self.candidates.iter().filter(|c| c.consistent || !consistent);
+        let some: Vec<Candidate> = some.cloned().collect();
+        let table = SwitchTable::build(&model.0, &some).map_err(raise)?;
+        Ok((some, table))
+    }
+}
+
+/// An algorithm's schedule on a network, verified, with what each link carries in each step.
+#[wasm_bindgen]
+pub struct Steps {
+    schedule: Schedule,
+    cost: ScheduleCost,
+    loads: Vec<Vec<f64>>,
+}
+
+#[wasm_bindgen]
+impl Steps {
+    /// Builds and verifies the schedule. `root` counts where the collective has one.
+    #[wasm_bindgen(constructor)]
+    pub fn new(network: &Network, algorithm: &str, collective: &str, root: usize) -> Made<Steps> {
+        let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
+        let member = algorithms::find(algorithm).map_err(raise)?;
+        let schedule = member.build(&network.0, collective).map_err(raise)?;
+        schedule.verify().map_err(raise)?;
+        let cost = ScheduleCost::of(&schedule, &network.0).map_err(raise)?;
+        let loads = link_loads(&schedule, &network.0).map_err(raise)?;
+        Ok(Steps { schedule, cost, loads })
+    }
+
+    /// The number of steps.
+    #[wasm_bindgen(getter)]
+    pub fn length(&self) -> usize {
+        self.schedule.steps.len()
+    }
+
+    /// The number of chunks into which a vector is cut.
+    #[wasm_bindgen(getter, js_name = chunksPerVector)]
+    pub fn chunks_per_vector(&self) -> usize {
+        self.schedule.chunks_per_vector()
+    }
+
+    /// The most that a link carries in one step, in vectors, divided by the link's capacity.
+    #[wasm_bindgen(getter, js_name = mostLoad)]
+    pub fn most_load(&self) -> f64 {
+        self.cost.steps.iter().map(|step| step.link_load).fold(0.0, f64::max)
+    }
+
+    /// The seconds that each step takes for a vector of `bytes`.
+    pub fn seconds(&self, model: &Model, bytes: f64) -> Vec<f64> {
+        let alone = |step| ScheduleCost { steps: vec![step], busiest_link: 0.0 };
+        let steps = self.cost.steps.iter();
+        steps.map(|step| model.0.seconds(&alone(*step), bytes as Bytes)).collect()
+    }
+
+    /// What each link carries in a step, in vectors; empty if there is no such step.
+    pub fn loads(&self, step: usize) -> Vec<f64> {
+        self.loads.get(step).cloned().unwrap_or_default()
+    }
+
+    /// What each link carries in all steps together, in vectors.
+    #[wasm_bindgen(js_name = totalLoads)]
+    pub fn total_loads(&self) -> Vec<f64> {
+        let links = self.loads.first().map_or(0, Vec::len);
+        (0..links).map(|link| self.loads.iter().map(|step| step[link]).sum()).collect()
+    }
+
+    /// The messages of a step: for each its source, its destination, its number of chunks, and 1 if the receiver reduces
+    /// them, else 0.
+    pub fn messages(&self, step: usize) -> Vec<usize> {
+        if step >= self.schedule.steps.len() {
+            return Vec::new();
+        }
+        let all = self.schedule.view().transfers(step).into_iter();
+        all.flat_map(|t| [t.source, t.destination, t.chunks, usize::from(t.action == Action::Reduce)])
+            .collect()
+    }
+
+    /// The schedule as JSON, which the command line reads.
+    #[wasm_bindgen(js_name = toJson)]
+    pub fn to_json(&self) -> String {
+        self.schedule.to_json()
+    }
+}

