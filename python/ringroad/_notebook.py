@@ -51,7 +51,7 @@ def table(
     body = "".join(line(row, "td") for row in rows)
     caption = f"<caption style='caption-side:top;text-align:left;color:inherit'>{escape(title)}</caption>"
     note = f"<pre style='background:none;color:inherit'>{escape(below)}</pre>" if below else ""
-    return f"<table>{caption}{head}{body}</table>{note}"
+    return f"<table style='color:inherit'>{caption}{head}{body}</table>{note}"
 
 
 def frame(rows: Sequence[object], columns: Sequence[str] | None = None) -> Any:
