@@ -22,6 +22,7 @@ Examples in docstrings assume `import numpy as np` and `import ringroad`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ringroad import formats
 from ringroad._native import (
     AbortedError,
     Algorithm,
@@ -93,6 +94,7 @@ __all__ = [
     "__version__",
     "algorithms",
     "find",
+    "formats",
     "handle",
     "init",
     "local",

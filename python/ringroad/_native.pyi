@@ -862,6 +862,12 @@ class Schedule:
             >>> ringroad.Schedule.from_json(ring.to_json()) == ring
             True
         """
+    @staticmethod
+    def from_msccl(text: str) -> Schedule: ...
+    def to_msccl(self) -> str: ...
+    def to_mscclpp(self) -> str: ...
+    def to_goal(self, bytes: int, model: CostModel | None = None) -> str: ...
+    def to_chakra(self, bytes: int, model: CostModel | None = None) -> list[builtins.bytes]: ...
     def verify(self) -> None:
         """Checks that the schedule performs its collective. Counts every rank's contribution to every chunk.
 
@@ -1205,6 +1211,7 @@ class CostModel:
             >>> found.algorithm, found.runner_up
             ('bfb-ring', 'nested:1')
         """
+    def to_csv(self, collective: str, topology: Topology, consistent: bool = True) -> str: ...
     def switch_points(self, collective: str, topology: Topology, consistent: bool = True) -> list[tuple[int, str]]:
         """Returns the algorithm that this model chooses for every range of sizes.
 

@@ -7,6 +7,10 @@ import typer
 Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
 Collective = Annotated[str, typer.Option(help="The collective to perform.")]
 Root = Annotated[int, typer.Option(help="The root, for collectives that have one.")]
+Format = Annotated[
+    str | None,
+    typer.Option(metavar="FORMAT", help="json, msccl, mscclpp, goal or chakra; unset: as the name of the file ends."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 On = Annotated[
     str,

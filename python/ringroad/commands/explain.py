@@ -28,6 +28,9 @@ def explain(
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Use the costs that `ringroad tune` measured.")
     ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the choice in the format of RINGROAD_TUNER_FILE.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -50,6 +53,8 @@ def explain(
         else model.switch_points(collective, network, consistent)
         for data, consistent in (("floats", True), ("integers", False))
     }
+    if csv is not None:
+        csv.write_text(here.to_csv() if here else model.to_csv(collective, network))
     if as_json:
         report = {
             "collective": collective,

@@ -1,7 +1,10 @@
 //! `CostModel`, and its results: `Cost`, `Candidate`.
 
 use pyo3::prelude::*;
-use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};
+use ringroad_core::cost::{
+    rank, rules_of_table, write_rules, Candidate, CostModel, Deficiencies, Ranked, Rule, ScheduleCost,
+    SwitchTable,
+};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::planner::{candidates, explain};
@@ -403,5 +406,40 @@ impl PyCostModel {
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
         Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
+    }
+
+    /// Returns the choice for every range of sizes as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`. The rules hold for its numbers of ranks and hosts only.
+    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///
+    /// Returns:
+    ///     A line of headings, and a line for each range.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    ///
+    /// Example:
+    ///     >>> print(ringroad.CostModel().to_csv("broadcast", ringroad.Topology("ring:4")).splitlines()[0])
+    ///     collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
+    #[pyo3(signature = (collective, topology, consistent=true))]
+    fn to_csv(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        topology: &PyTopology,
+        consistent: bool,
+    ) -> PyResult<String> {
+        let collective = collective.parse::<Collective>().map_err(raise)?;
+        let all = py.detach(|| candidates(&topology.0, collective)).map_err(raise)?;
+        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
+        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
+        let ranks = topology.0.ranks();
+        let nodes = ranks / topology.0.per_host().max(1);
+        let here = |rule: Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule };
+        Ok(write_rules(&rules_of_table(collective, &table).into_iter().map(here).collect::<Vec<_>>()))
     }
 }
