@@ -37,7 +37,7 @@ def test_formats_that_are_only_written(swing, tmp_path):
 
 
 def test_wrong_formats(swing, tmp_path):
-    with pytest.raises(ValueError, match="'swing.doc' does not say the format; choose one of json, msccl"):
+    with pytest.raises(ValueError, match=r"'swing\.doc' does not say the format; choose one of json, msccl"):
         formats.write(swing, tmp_path / "swing.doc")
     with pytest.raises(ValueError, match="unknown format 'pdf'"):
         formats.write(swing, tmp_path / "swing.json", format="pdf")
@@ -45,10 +45,10 @@ def test_wrong_formats(swing, tmp_path):
     with pytest.raises(ringroad.ScheduleError, match="MSCCL has no gather"):
         formats.write(gather, tmp_path / "gather.xml")
     (tmp_path / "empty.xml").write_text("<algo/>")
-    with pytest.raises(ringroad.ScheduleError, match=r"empty.xml: line 1: algo: the attribute ngpus is missing"):
+    with pytest.raises(ringroad.ScheduleError, match=r"empty\.xml: line 1: algo: the attribute ngpus is missing"):
         formats.read(tmp_path / "empty.xml")
     (tmp_path / "bytes.xml").write_bytes(b"<\xff")
-    with pytest.raises(ringroad.ScheduleError, match="bytes.xml"):
+    with pytest.raises(ringroad.ScheduleError, match=r"bytes\.xml"):
         formats.read(tmp_path / "bytes.xml")
 
 

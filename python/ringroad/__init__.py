@@ -22,7 +22,7 @@ Examples in docstrings assume `import numpy as np` and `import ringroad`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ringroad import formats
+from ringroad import formats as formats
 from ringroad._native import (
     AbortedError,
     Algorithm,
@@ -94,7 +94,6 @@ __all__ = [
     "__version__",
     "algorithms",
     "find",
-    "formats",
     "handle",
     "init",
     "local",

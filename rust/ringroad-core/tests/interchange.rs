@@ -59,7 +59,7 @@ fn networks() -> Vec<Topology> {
         "kautz:2:2",
         "generalized-kautz:2:7",
         "petersen",
-        "debruijn:2:3",
+        "de-bruijn:2:3",
         "without(torus:4x4, 0-1)",
         "line(complete:3)",
     ];

@@ -152,11 +152,11 @@ struct Turn {
 }
 
 impl Turn {
-    /// The most operations that this takes.
+    /// How many operations this takes, each `nop` included (see [`push_turn`]).
     fn cost(&self) -> usize {
         let signals = |peers: &BTreeSet<Rank>| peers.len().div_ceil(MOST_CHANNELS_PER_OPERATION);
-        // Between them are up to one `nop` for each.
-        self.puts.len() + signals(&self.signals) + signals(&self.waits) + 2 * self.combines.len() + 3
+        let nops = usize::from(!self.puts.is_empty()) + usize::from(!self.waits.is_empty());
+        self.puts.len() + signals(&self.signals) + signals(&self.waits) + 2 * self.combines.len() + nops
     }
 }
 

@@ -442,14 +442,14 @@ impl Reading {
         let program = self.program.as_mut().expect("the caller has an algo");
         let (rank, _, blocks) = self.gpu.as_mut().expect("the caller has a gpu");
         let (rank, id) = (*rank, tb.number("id", MOST_STEPS)?);
-        let block = Block {
-            line: tb.line,
-            rank,
-            send: tb.peer("send", program, rank)?,
-            receive: tb.peer("recv", program, rank)?,
-            channel: tb.number("chan", MOST_CHANNELS)?,
-            range: program.instructions.len()..program.instructions.len(),
+        let (send, receive) = (tb.peer("send", program, rank)?, tb.peer("recv", program, rank)?);
+        // A thread block without peers needs no channel.
+        let channel = match tb.index("chan")? {
+            None if send.or(receive).is_none() => 0,
+            _ => tb.number("chan", MOST_CHANNELS)?,
         };
+        let range = program.instructions.len()..program.instructions.len();
+        let block = Block { line: tb.line, rank, send, receive, channel, range };
         if blocks.insert(id, program.blocks.len()).is_some() {
             return Err(tb.error(format!("gpu {rank} has two with id={id}")));
         }

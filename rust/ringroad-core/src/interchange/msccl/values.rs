@@ -1,9 +1,10 @@
 //! Which chunk is at which place at any time, and the slot of each place.
 //!
 //! A slot belongs to a chunk, a place does not: it may hold one chunk after the other. Slot 0 of a chunk is its place in
-//! the input and in the output. Where these are two places, they are the same slot if nothing reads the input after the
-//! output has changed; otherwise the output is a further slot, which is copied into slot 0 at the end. The value that
-//! `rrs` reduces and sends but does not store is written into its source if nothing reads the source afterwards.
+//! the input and in the output; at a rank that has it in neither, it is the first place that is used. Where input and
+//! output are two places, they are the same slot if nothing reads the input after the output has changed; otherwise the
+//! output is a further slot, which is copied into slot 0 at the end. The value that `rrs` reduces and sends but does not
+//! store is written into its source if nothing reads the source afterwards.
 
 use std::collections::HashMap;
 
@@ -340,14 +341,18 @@ impl Names {
         if is_home(&values.inputs) || is_home(&values.outputs) && !apart(self) {
             return 0;
         }
+        // A rank that only passes a chunk on has no other place for slot 0.
+        let Program { collective, ranks, chunks, .. } = values.program;
+        let home = collective.input_block(*ranks, *chunks, rank, chunk as ChunkId);
+        let home = home.or_else(|| collective.output_block(*ranks, *chunks, rank, chunk as ChunkId));
+        let first = usize::from(home.is_some());
         let further = self.further.entry((rank, chunk)).or_default();
-        match further.iter().position(|other| *other == place) {
-            Some(number) => number + 1,
-            None => {
+        let number = further.iter().position(|other| *other == place);
+        first
+            + number.unwrap_or_else(|| {
                 further.push(place);
-                further.len()
-            }
-        }
+                further.len() - 1
+            })
     }
 }
 
