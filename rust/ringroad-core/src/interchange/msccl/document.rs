@@ -15,8 +15,9 @@ use crate::units::{ChunkId, Rank};
 const MOST_RANKS: usize = 1 << 13;
 /// The most channels.
 const MOST_CHANNELS: usize = 1 << 14;
-/// The most characters of a name.
-const MOST_NAME: usize = 256;
+/// The most attributes of an element, and the most bytes of a value.
+const MOST_ATTRIBUTES: usize = 64;
+const MOST_VALUE: usize = 256;
 
 /// A buffer of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -216,8 +217,14 @@ impl Attributes {
         start: &BytesStart<'_>,
     ) -> Result<Attributes, InterchangeError> {
         let mut values = HashMap::new();
-        for attribute in start.attributes() {
+        for (number, attribute) in start.attributes().enumerate() {
             let attribute = attribute.map_err(|error| InterchangeError::at(line, error.to_string()))?;
+            if number == MOST_ATTRIBUTES || attribute.value.len() > MOST_VALUE {
+                let what = format!(
+                    "{element}: there are more than {MOST_ATTRIBUTES} attributes, or one is longer than {MOST_VALUE} bytes"
+                );
+                return Err(InterchangeError::at(line, what));
+            }
             let value = attribute.normalized_value(XmlVersion::default());
             let value = value.map_err(|error| InterchangeError::at(line, error.to_string()))?;
             values.insert(attribute.key.as_ref().to_owned(), value.into_owned());
@@ -568,9 +575,6 @@ fn count_pieces(pieces: &mut usize, more: usize) -> Result<(), InterchangeError>
 fn algo(algo: &Attributes) -> Result<Program, InterchangeError> {
     let ranks = algo.number("ngpus", MOST_RANKS)?;
     let name = algo.text("name")?;
-    if name.len() > MOST_NAME {
-        return Err(algo.error(format!("the name has more than {MOST_NAME} characters")));
-    }
     if ranks == 0 {
         return Err(algo.error("ngpus=0 has no ranks"));
     }

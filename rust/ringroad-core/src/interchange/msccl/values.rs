@@ -256,8 +256,10 @@ struct Names {
     same: Vec<u32>,
     /// Output places that are slots of their own, with their input places.
     apart: Vec<(usize, usize)>,
-    /// The places that are further slots of a chunk, in the order in which they are first used.
-    further: HashMap<(Rank, u32), Vec<u32>>,
+    /// The numbers of chunks' further slots, by chunk and place, in the order in which they are first used; and how many
+    /// each chunk has at each rank.
+    further: HashMap<(u32, u32), usize>,
+    counts: HashMap<(Rank, u32), usize>,
 }
 
 impl Names {
@@ -273,7 +275,7 @@ impl Names {
             }
         }
         apart.sort_unstable();
-        let mut names = Names { same, apart, further: HashMap::new() };
+        let mut names = Names { same, apart, further: HashMap::new(), counts: HashMap::new() };
         names.keep_in_sources(values);
         names
     }
@@ -341,18 +343,15 @@ impl Names {
         if is_home(&values.inputs) || is_home(&values.outputs) && !apart(self) {
             return 0;
         }
-        // A rank that only passes a chunk on has no other place for slot 0.
-        let Program { collective, ranks, chunks, .. } = values.program;
-        let home = collective.input_block(*ranks, *chunks, rank, chunk as ChunkId);
-        let home = home.or_else(|| collective.output_block(*ranks, *chunks, rank, chunk as ChunkId));
-        let first = usize::from(home.is_some());
-        let further = self.further.entry((rank, chunk)).or_default();
-        let number = further.iter().position(|other| *other == place);
-        first
-            + number.unwrap_or_else(|| {
-                further.push(place);
-                further.len() - 1
-            })
+        *self.further.entry((chunk, place)).or_insert_with(|| {
+            // A rank that only passes a chunk on has no other place for slot 0.
+            let Program { collective, ranks, chunks, .. } = values.program;
+            let home = collective.input_block(*ranks, *chunks, rank, chunk as ChunkId);
+            let home = home.or_else(|| collective.output_block(*ranks, *chunks, rank, chunk as ChunkId));
+            let count = self.counts.entry((rank, chunk)).or_insert(usize::from(home.is_some()));
+            *count += 1;
+            *count - 1
+        })
     }
 }
 
