@@ -22,6 +22,7 @@ Examples in docstrings assume `import numpy as np` and `import ringroad`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ringroad import formats as formats
 from ringroad._costs import Candidate, Cost, Explanation
 from ringroad._native import (
     AbortedError,

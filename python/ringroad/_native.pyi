@@ -900,6 +900,69 @@ class Schedule:
             >>> ringroad.Schedule.from_json(ring.to_json()) == ring
             True
         """
+    @staticmethod
+    def from_msccl(text: str) -> Schedule:
+        """Reads the XML of MSCCL, which msccl-tools, TACCL, TE-CCL and ForestColl write.
+
+        GPUs become ranks, channels become ports, and places in buffers become slots of chunks.
+
+        Args:
+            text: The XML, of at most 64 MiB.
+
+        Returns:
+            The schedule. It is not verified.
+
+        Raises:
+            ScheduleError: The text is no program of MSCCL, is too large, or has something that a schedule
+                cannot express. The message names the line.
+        """
+    def to_msccl(self) -> str:
+        """Returns the schedule as XML for MSCCL. `from_msccl` reads it back equal, but for the numbers of slots.
+
+        Raises:
+            ScheduleError: MSCCL does not have the collective: gather and scatter.
+
+        Example:
+            >>> ring = ringroad.Schedule.build("ring", 4)
+            >>> ringroad.Schedule.from_msccl(ring.to_msccl()) == ring.expand()
+            True
+        """
+    def to_mscclpp(self) -> str:
+        """Returns an execution plan for MSCCL++ 0.9.0, as JSON.
+
+        Raises:
+            ScheduleError: MSCCL++ does not have the collective, or the plan would be longer than its executor
+                accepts.
+        """
+    def to_goal(self, bytes: int, model: CostModel | None = None) -> str:
+        """Returns a call as GOAL, the text that LogGOPSim reads. It has the messages that `ringroad.simulate`
+        simulates.
+
+        Args:
+            bytes: The length of the vector in bytes.
+            model: The cost model, for the time of reductions; None: the default one.
+
+        Raises:
+            ScheduleError: The schedule is wrong.
+
+        Example:
+            >>> ringroad.Schedule.build("ring", 2, "allgather").to_goal(16).splitlines()[0]
+            'num_ranks 2'
+        """
+    def to_chakra(self, bytes: int, model: CostModel | None = None) -> list[builtins.bytes]:
+        """Returns a call as Chakra execution traces, which ASTRA-sim reads: the contents of a file for each rank.
+
+        Args:
+            bytes: The length of the vector in bytes.
+            model: The cost model, for the time of reductions; None: the default one.
+
+        Raises:
+            ScheduleError: The schedule is wrong.
+
+        Example:
+            >>> len(ringroad.Schedule.build("ring", 4).to_chakra(1 << 20))
+            4
+        """
     def verify(self) -> None:
         """Checks that the schedule performs its collective. Counts every rank's contribution to every chunk.
 
@@ -1214,6 +1277,27 @@ class CostModel:
             >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
             >>> found.algorithm, found.runner_up
             ('bfb-ring', 'nested:1')
+        """
+    def to_csv(self, collective: str, topology: Topology | str | int, consistent: bool = True) -> str:
+        """Returns the choice for every range of sizes as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
+
+        Args:
+            collective: For example "allreduce".
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring. The rules hold for its
+                numbers of ranks and hosts only.
+            consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+
+        Returns:
+            A line of headings, and a line for each range.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+            TopologyError: The topology is malformed.
+
+        Example:
+            >>> print(ringroad.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
+            collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
         """
     def switch_points(
         self,

@@ -121,6 +121,10 @@ Size = Annotated[
     str,
     typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2MB; 4M is 4MiB."),
 ]
+Format = Annotated[
+    str | None,
+    typer.Option(metavar="FORMAT", help="json, msccl, mscclpp, goal or chakra; unset: as the name of the file ends."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 On = Annotated[
     str,

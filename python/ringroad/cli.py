@@ -10,6 +10,7 @@ from ringroad._native import RingroadError, __version__
 from ringroad.commands.algorithms import algorithms
 from ringroad.commands.alltoall import alltoall
 from ringroad.commands.bench import bench
+from ringroad.commands.convert import convert
 from ringroad.commands.cost import cost
 from ringroad.commands.doctor import doctor
 from ringroad.commands.explain import explain
@@ -37,6 +38,7 @@ for _command in (
     doctor,
     algorithms,
     schedule,
+    convert,
     cost,
     bench,
     reproduce,

@@ -10,7 +10,7 @@ import typer
 from ringroad import _explain
 from ringroad._costs import COLUMNS, NUMBERS, Candidate, Explanation
 from ringroad._native import CostModel, Profile, Topology
-from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency
+from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency, file_option
 from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped
 
 _DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
@@ -32,6 +32,9 @@ def explain(
     schedules: Annotated[
         list[Path] | None,
         typer.Option("--schedule", metavar="FILE", help="A schedule of your own that competes; may be repeated."),
+    ] = None,
+    csv: Annotated[
+        Path | None, file_option(help="Also write the choice among algorithms in the format of RINGROAD_TUNER_FILE.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
     as_json: Json = False,
@@ -56,6 +59,8 @@ def explain(
         else model.switch_points(collective, network, consistent, schedules=given)
         for data, consistent in (("floats", True), ("integers", False))
     }
+    if csv is not None:
+        csv.write_text(here.to_csv() if here else model.to_csv(collective, network))
     if as_json:
         report = {
             "collective": collective,

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from ringroad import formats
 from ringroad._native import CostModel, Schedule, Topology
-from ringroad._options import Collective, Json, Name, On, Root, file_option
-from ringroad._text import about_bytes, print_fields, print_json, seconds_text
+from ringroad._options import Collective, Format, Json, Name, On, Root, Size, file_option
+from ringroad._text import about_bytes, parse_bytes, print_fields, print_json, seconds_text
 
 
 def schedule(
@@ -21,10 +22,16 @@ def schedule(
     collective: Collective = "allreduce",
     root: Root = 0,
     show: Annotated[bool, typer.Option("--show", help="Print every step.")] = False,
-    save: Annotated[Path | None, file_option(help="Write the schedule as JSON.")] = None,
+    output: Annotated[
+        Path | None, file_option("--output", "-o", "--save", help="Write the schedule to a file.")
+    ] = None,
+    format: Format = None,
+    size: Size = "1MiB",
     as_json: Json = False,
 ) -> None:
     """Build an algorithm's schedule for a topology, verify it and describe it."""
+    if format is not None and output is None:
+        raise ValueError(f"--format {format} needs a file to write; add -o FILE")
     network = Topology(topology)
     effort = _Effort()
     with effort.of("build"):
@@ -34,8 +41,8 @@ def schedule(
     with effort.of("lower"):
         operations, _ = built.lower(0, network.ranks)
     cost, held = CostModel().cost(built, network, 0), built.held_for_others
-    if save is not None:
-        save.write_text(built.to_json())
+    if output is not None:
+        formats.write(built, output, format=format, bytes=parse_bytes(size))
     if as_json:
         report = {
             "algorithm": name,

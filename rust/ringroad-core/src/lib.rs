@@ -18,6 +18,7 @@ pub mod collective;
 pub mod cost;
 mod digest;
 pub mod executor;
+pub mod interchange;
 pub mod plan;
 pub mod schedule;
 pub mod selection;

@@ -23,6 +23,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("cost", 7),
     ("simulate", 8),
     ("selection", 8),
+    ("interchange", 9),
 ];
 
 /// The modules of the standard library that reach outside the program.

@@ -17,6 +17,7 @@ use proptest::prelude::*;
 use ringroad_core::algorithms::in_trees::{perform, Give, InTrees, Table};
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member, Ports};
 use ringroad_core::executor::Executor;
+use ringroad_core::interchange::msccl;
 use ringroad_core::plan::{Buffer, Command, LowerError, LowerOptions, Near, MAX_MESSAGES};
 use ringroad_core::schedule::Local;
 use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Step, Topology};
@@ -291,6 +292,37 @@ fn default_options() {
                 let call = Call { elements: 150_001, options, protocols, seed: 9 };
                 check::<i64>(&schedule, member.consistent(&topology, collective), &call);
             }
+        }
+    }
+}
+
+/// Schedules that other programs have made: `MSCCL_FILES=directory cargo test --test execute -- --ignored --nocapture`.
+#[test]
+#[ignore = "reads files that are not part of the project"]
+fn files_of_other_programs() {
+    let directory =
+        std::env::var_os("MSCCL_FILES").expect("MSCCL_FILES is a directory with XML files of MSCCL");
+    let mut random = Random(31);
+    let mut paths: Vec<_> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let schedule = match msccl::read(&std::fs::read_to_string(&path).unwrap()) {
+            Ok(schedule) => schedule,
+            Err(error) => {
+                println!("{name}: refused: {error}");
+                continue;
+            }
+        };
+        let Schedule { collective, ranks, chunks, .. } = schedule;
+        let (steps, slots) = (schedule.steps.len(), schedule.slots());
+        println!("{name}: {collective} over {ranks} ranks, {steps} steps, {chunks} chunks, {slots} slots");
+        schedule.verify().unwrap();
+        let again = msccl::read(&msccl::write(&schedule).unwrap()).unwrap();
+        assert_eq!((again.digest(), &again), (schedule.digest(), &schedule));
+        for elements in [7, 1000] {
+            check_any(&schedule, false, &Call::any(collective, ranks, elements, random.next()));
         }
     }
 }

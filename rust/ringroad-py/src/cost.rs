@@ -2,7 +2,10 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ringroad_core::cost::{rank, Candidate, CostModel, Deficiencies, Ranked, ScheduleCost, SwitchTable};
+use ringroad_core::cost::{
+    rank, rules_of_table, write_rules, Candidate, CostModel, Deficiencies, Ranked, Rule, ScheduleCost,
+    SwitchTable,
+};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::planner::{candidates, explain};
@@ -418,6 +421,43 @@ impl PyCostModel {
         let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
         let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
         Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
+    }
+
+    /// Returns the choice for every range of sizes as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring. The rules hold for its
+    ///         numbers of ranks and hosts only.
+    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///
+    /// Returns:
+    ///     A line of headings, and a line for each range.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    ///     TopologyError: The topology is malformed.
+    ///
+    /// Example:
+    ///     >>> print(ringroad.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
+    ///     collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
+    #[pyo3(signature = (collective, topology, consistent=true))]
+    fn to_csv(
+        &self,
+        py: Python<'_>,
+        collective: &str,
+        topology: TopologyArgument<'_>,
+        consistent: bool,
+    ) -> PyResult<String> {
+        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
+        let all = py.detach(|| candidates(&topology, collective, &[])).map_err(raise)?;
+        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
+        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
+        let ranks = topology.ranks();
+        let nodes = ranks / topology.per_host().max(1);
+        let here = |rule: Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule };
+        Ok(write_rules(&rules_of_table(collective, &table).into_iter().map(here).collect::<Vec<_>>()))
     }
 
     /// Returns the parameters as a pandas.DataFrame with one row.

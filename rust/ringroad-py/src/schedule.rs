@@ -1,10 +1,13 @@
 //! `Schedule`.
 
 use pyo3::prelude::*;
+use ringroad_core::interchange::{chakra, goal, msccl, mscclpp};
 use ringroad_core::plan::LowerOptions;
+use ringroad_core::simulate::Simulator;
 use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
 
+use crate::cost::PyCostModel;
 use crate::errors::{raise, schedule_error};
 use crate::notebook::{hash, shown};
 use crate::topology::TopologyArgument;
@@ -19,6 +22,10 @@ fn word(action: Action) -> &'static str {
         Action::Reduce => "reduce",
         Action::Copy => "copy",
     }
+}
+
+fn simulator(model: Option<&PyCostModel>) -> Simulator {
+    Simulator { model: model.map(|model| model.0).unwrap_or_default(), ..Simulator::default() }
 }
 
 /// Who sends which chunks to whom in which step, for all ranks.
@@ -117,6 +124,83 @@ impl PySchedule {
     ///     True
     fn to_json(&self) -> String {
         self.0.to_json()
+    }
+
+    /// Reads the XML of MSCCL, which msccl-tools, TACCL, TE-CCL and ForestColl write.
+    ///
+    /// GPUs become ranks, channels become ports, and places in buffers become slots of chunks.
+    ///
+    /// Args:
+    ///     text: The XML, of at most 64 MiB.
+    ///
+    /// Returns:
+    ///     The schedule. It is not verified.
+    ///
+    /// Raises:
+    ///     ScheduleError: The text is no program of MSCCL, is too large, or has something that a schedule
+    ///         cannot express. The message names the line.
+    #[staticmethod]
+    fn from_msccl(py: Python<'_>, text: &str) -> PyResult<Self> {
+        py.detach(|| msccl::read(text)).map(PySchedule).map_err(schedule_error)
+    }
+
+    /// Returns the schedule as XML for MSCCL. `from_msccl` reads it back equal, but for the numbers of slots.
+    ///
+    /// Raises:
+    ///     ScheduleError: MSCCL does not have the collective: gather and scatter.
+    ///
+    /// Example:
+    ///     >>> ring = ringroad.Schedule.build("ring", 4)
+    ///     >>> ringroad.Schedule.from_msccl(ring.to_msccl()) == ring.expand()
+    ///     True
+    fn to_msccl(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| msccl::write(&self.0)).map_err(schedule_error)
+    }
+
+    /// Returns an execution plan for MSCCL++ 0.9.0, as JSON.
+    ///
+    /// Raises:
+    ///     ScheduleError: MSCCL++ does not have the collective, or the plan would be longer than its executor
+    ///         accepts.
+    fn to_mscclpp(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| mscclpp::write(&self.0)).map_err(schedule_error)
+    }
+
+    /// Returns a call as GOAL, the text that LogGOPSim reads. It has the messages that `ringroad.simulate`
+    /// simulates.
+    ///
+    /// Args:
+    ///     bytes: The length of the vector in bytes.
+    ///     model: The cost model, for the time of reductions; None: the default one.
+    ///
+    /// Raises:
+    ///     ScheduleError: The schedule is wrong.
+    ///
+    /// Example:
+    ///     >>> ringroad.Schedule.build("ring", 2, "allgather").to_goal(16).splitlines()[0]
+    ///     'num_ranks 2'
+    #[pyo3(signature = (bytes, model=None))]
+    fn to_goal(&self, py: Python<'_>, bytes: u64, model: Option<&PyCostModel>) -> PyResult<String> {
+        let simulator = simulator(model);
+        py.detach(|| goal::write(&self.0, bytes, &simulator)).map_err(schedule_error)
+    }
+
+    /// Returns a call as Chakra execution traces, which ASTRA-sim reads: the contents of a file for each rank.
+    ///
+    /// Args:
+    ///     bytes: The length of the vector in bytes.
+    ///     model: The cost model, for the time of reductions; None: the default one.
+    ///
+    /// Raises:
+    ///     ScheduleError: The schedule is wrong.
+    ///
+    /// Example:
+    ///     >>> len(ringroad.Schedule.build("ring", 4).to_chakra(1 << 20))
+    ///     4
+    #[pyo3(signature = (bytes, model=None))]
+    fn to_chakra(&self, py: Python<'_>, bytes: u64, model: Option<&PyCostModel>) -> PyResult<Vec<Vec<u8>>> {
+        let simulator = simulator(model);
+        py.detach(|| chakra::write(&self.0, bytes, &simulator)).map_err(schedule_error)
     }
 
     /// Checks that the schedule performs its collective. Counts every rank's contribution to every chunk.

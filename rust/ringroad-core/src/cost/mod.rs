@@ -24,7 +24,7 @@ pub use line::Crossing;
 pub use model::{CostModel, DEFAULT_STEP_LATENCY};
 pub use select::{rank, Candidate, Origin, Ranked, SwitchRange, SwitchTable, TableError};
 pub use step::{CostError, ScheduleCost, StepCost, Work};
-pub use tuner::{read_rules, rules_of, write_rules, Measurement, Rule, RuleError};
+pub use tuner::{read_rules, rules_of, rules_of_table, write_rules, Measurement, Rule, RuleError};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::select::SwitchRange;
+use super::select::{SwitchRange, SwitchTable};
 use crate::algorithms::{self, Member};
 use crate::collective::Collective;
 use crate::units::{Bytes, Seconds};
@@ -166,7 +166,16 @@ pub fn rules_of(collective: Collective, measurements: &[Measurement]) -> Vec<Rul
         ranges.push(SwitchRange::measured(from_bytes, algorithm));
         (at, before) = (end, Some(algorithm));
     }
-    let last = sizes.last().map_or(0, |(bytes, _)| *bytes);
+    rules_for(collective, &ranges, sizes.last().map_or(0, |(bytes, _)| *bytes))
+}
+
+/// The rules that make the choice of a table, for any number of ranks and hosts.
+pub fn rules_of_table(collective: Collective, table: &SwitchTable) -> Vec<Rule> {
+    rules_for(collective.with_root(0), table.ranges(), Bytes::MAX)
+}
+
+/// A rule for each range; the last one ends at `last`.
+fn rules_for(collective: Collective, ranges: &[SwitchRange], last: Bytes) -> Vec<Rule> {
     let ends = ranges.iter().skip(1).map(|range| range.from_bytes - 1).chain([last]);
     let rule = |(range, to_bytes): (&SwitchRange, Bytes)| Rule {
         collective,
@@ -222,6 +231,7 @@ fn crossing(
 
 #[cfg(test)]
 mod tests {
+    use super::super::select::Origin;
     use super::*;
 
     const NCCL: &str = "\
@@ -261,6 +271,19 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
                 && !rules[1].is_for(3, 9)
         );
         assert_eq!(read_rules("# nothing\n\n"), Ok(vec![]));
+    }
+
+    #[test]
+    fn tables_become_rules() {
+        let [ring, swing] = ["ring", "swing"].map(|name| algorithms::find(name).unwrap());
+        let table = SwitchTable::always(swing).overlaid(100, Bytes::MAX, ring, Origin::Model);
+        let rules = rules_of_table(Collective::Allreduce, &table);
+        insta::assert_snapshot!(write_rules(&rules), @r"
+        collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
+        allreduce,0,99,swing,simple,-1,-1,-1,-1,-1
+        allreduce,100,-1,ring,simple,-1,-1,-1,-1,-1
+        ");
+        assert_eq!(read_rules(&write_rules(&rules)), Ok(rules));
     }
 
     #[test]

@@ -1,0 +1,100 @@
+"""Schedules in other programs' formats: functions and commands."""
+
+import json
+
+import numpy as np
+import pytest
+import ringroad
+from ringroad import formats
+
+
+@pytest.fixture
+def swing():
+    return ringroad.Schedule.build("swing", "torus:2x4")
+
+
+def test_read_what_was_written(swing, tmp_path):
+    for name in ("swing.json", "swing.xml"):
+        assert formats.write(swing, tmp_path / name) == [tmp_path / name]
+        read = formats.read(tmp_path / name)
+        assert read.expand() == swing.expand()
+    # The contents say the format, whatever the name is.
+    assert formats.write(swing, tmp_path / "swing.txt", format="msccl") == [tmp_path / "swing.txt"]
+    assert formats.read(tmp_path / "swing.txt") == swing.expand()
+
+
+def test_formats_that_are_only_written(swing, tmp_path):
+    files = formats.write(swing, tmp_path / "swing.et", bytes=1 << 16)
+    assert [file.name for file in files] == [f"swing.{rank}.et" for rank in range(8)]
+    assert [file.read_bytes() for file in files] == swing.to_chakra(1 << 16)
+    (plan,) = formats.write(swing, tmp_path / "swing.mscclpp.json")
+    assert json.loads(plan.read_text())["collective"] == "allreduce"
+    slow = ringroad.CostModel(reduce_cost=1e-6)
+    (fast_goal,) = formats.write(swing, tmp_path / "fast.goal", bytes=64)
+    (slow_goal,) = formats.write(swing, tmp_path / "slow.goal", bytes=64, model=slow)
+    assert fast_goal.read_text().startswith("num_ranks 8\n")
+    assert "calc 0" in fast_goal.read_text() and "calc 8000" in slow_goal.read_text()
+
+
+def test_wrong_formats(swing, tmp_path):
+    with pytest.raises(ValueError, match=r"'swing\.doc' does not say the format; choose one of json, msccl"):
+        formats.write(swing, tmp_path / "swing.doc")
+    with pytest.raises(ValueError, match="unknown format 'pdf'"):
+        formats.write(swing, tmp_path / "swing.json", format="pdf")
+    gather = ringroad.Schedule.build("binomial", 4, "gather")
+    with pytest.raises(ringroad.ScheduleError, match="MSCCL has no gather"):
+        formats.write(gather, tmp_path / "gather.xml")
+    (tmp_path / "empty.xml").write_text("<algo/>")
+    with pytest.raises(ringroad.ScheduleError, match=r"empty\.xml: line 1: algo: the attribute ngpus is missing"):
+        formats.read(tmp_path / "empty.xml")
+    (tmp_path / "bytes.xml").write_bytes(b"<\xff")
+    with pytest.raises(ringroad.ScheduleError, match=r"bytes\.xml"):
+        formats.read(tmp_path / "bytes.xml")
+
+
+def test_imported_schedules_are_simulated(swing):
+    """The same schedule from a file takes the same time."""
+    read = ringroad.Schedule.from_msccl(swing.to_msccl())
+    times = [ringroad.simulate(one, "torus:2x4", 1 << 20).seconds for one in (swing, read)]
+    assert np.isclose(*times)
+
+
+# ------------------------------------------------------------------------------------------------ commands
+
+
+def test_schedule_and_convert(ask, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ask("schedule", "ring", "--topology", "ring:4", "--format", "msccl", "-o", "ring.xml")
+    assert ask("convert", "ring.xml", "ring.json") == (
+        "ring.xml\n"
+        "  schedule    ring\n"
+        "  collective  allreduce\n"
+        "  ranks       4\n"
+        "  steps       6\n"
+        "  chunks      4\n"
+        "  slots       1\n"
+        "  verified    yes\n"
+        "  written     ring.json\n"
+    )
+    assert formats.read("ring.json") == ringroad.Schedule.build("ring", 4).expand()
+    report = json.loads(ask("convert", "ring.json", "ring.et", "--bytes", "4KiB", "--json"))
+    assert report["verified"] and report["files"] == [f"ring.{rank}.et" for rank in range(4)]
+
+
+def test_convert_networks(ask, tmp_path, monkeypatch):
+    pytest.importorskip("networkx")
+    monkeypatch.chdir(tmp_path)
+    ringroad.Topology("petersen").save("petersen.json")
+    assert "written" in ask("convert", "petersen.json", "petersen.graphml")
+    assert json.loads(ask("convert", "petersen.graphml", "again.json", "--json"))["ranks"] == 10
+
+
+def test_rules_of_the_model(ask, tmp_path):
+    file = tmp_path / "rules.csv"
+    ask("explain", "allreduce", "--topology", "torus:4x4", "--bytes", "8", "--csv", str(file))
+    head, *rules = file.read_text().splitlines()
+    model, network = ringroad.CostModel(), ringroad.Topology("torus:4x4")
+    assert head.startswith("collective,minbytes,maxbytes,algorithm")
+    points = model.switch_points("allreduce", network)
+    assert [(int(rule.split(",")[1]), rule.split(",")[3]) for rule in rules] == points
+    assert all(rule.split(",")[6:8] == ["16", "16"] for rule in rules)
