@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from textwrap import wrap
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ from ringroad._doctor.job import Card, Report, examine
 from ringroad._doctor.messages import speed_text
 from ringroad._native import RingroadError, StoreError
 from ringroad._options import Json, time_option
-from ringroad._text import print_json, width, wrapped
+from ringroad._text import print_json, width
 
 _WIDTH = 80  # at most
 _SLOWEST = 6
@@ -86,7 +87,7 @@ def _print(report: Report, verdict: str) -> None:
     for name, finding in zip(names, report.findings, strict=True):
         _print_finding(name, first, finding, most)
     _print_pairs(report.pairs, most)
-    print("\n".join(wrapped(_ENDS[verdict], most)))
+    print("\n".join(_wrapped(_ENDS[verdict], most)))
 
 
 def _hosts(names: str) -> str:
@@ -96,15 +97,15 @@ def _hosts(names: str) -> str:
 
 def _print_finding(name: str, first: int, finding: Finding, most: int) -> None:
     if len(name) > first:
-        print("\n".join(wrapped(name, most)))
+        print("\n".join(_wrapped(name, most)))
         name = ""
     column = first + 2 + len("warning") + 2
-    lines = wrapped(finding.found, most - column)
+    lines = _wrapped(finding.found, most - column)
     print(f"{name:<{first}}  {finding.verdict:<7}  {lines[0]}")
     for line in lines[1:]:
         print(" " * column + line)
     if finding.remedy:
-        for index, line in enumerate(wrapped(finding.remedy, most - column - 3)):
+        for index, line in enumerate(_wrapped(finding.remedy, most - column - 3)):
             print(" " * column + ("-> " if index == 0 else "   ") + line)
 
 
@@ -115,6 +116,11 @@ def _print_pairs(pairs: Sequence[Mapping[str, Any]], most: int) -> None:
     print("\nall pairs" if len(shown) == len(pairs) else f"\nslowest of {len(pairs)} pairs")
     for pair in shown:
         first, second = pair["ranks"]
-        for line in wrapped(f"{first}-{second}: {speed_text(pair)}, over {pair['over']}", most - 2):
+        for line in _wrapped(f"{first}-{second}: {speed_text(pair)}, over {pair['over']}", most - 2):
             print(f"  {line}")
     print()
+
+
+def _wrapped(text: str, most: int) -> list[str]:
+    """The lines of a text. Long paths are broken, so that the columns stay columns."""
+    return wrap(text, most, break_on_hyphens=False) or [""]

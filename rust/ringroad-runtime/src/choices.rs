@@ -52,6 +52,8 @@ impl Wishes {
     }
 }
 
+/// A network, a collective, and the members whose costs are asked for.
+type Question = (Topology, Collective, Vec<Member>);
 /// Members with their costs.
 type Costs = Vec<(Member, Candidate)>;
 
@@ -113,16 +115,16 @@ pub fn candidates(topology: &Topology, collective: Collective, given: &[Member])
 /// The latest result is kept: people ask about several sizes on one network, and an answer takes seconds on thousands
 /// of ranks.
 fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Result<Costs> {
-    static LATEST: Mutex<Option<(Topology, Collective, Vec<Member>, Costs)>> = Mutex::new(None);
+    static LATEST: Mutex<Option<(Question, Costs)>> = Mutex::new(None);
     let collective = collective.with_root(0);
-    if let Some((on, of, among, found)) = &*LATEST.lock() {
+    if let Some(((on, of, among), found)) = &*LATEST.lock() {
         if *of == collective && among == members && on == topology {
             return Ok(found.clone());
         }
     }
     let found = Judge::new(topology, &Schedules::default(), None).all(collective, members)?;
-    let kept = (topology.clone(), collective, members.to_vec(), found.clone());
-    *LATEST.lock() = Some(kept);
+    let question = (topology.clone(), collective, members.to_vec());
+    *LATEST.lock() = Some((question, found.clone()));
     Ok(found)
 }
 
