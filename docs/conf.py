@@ -20,6 +20,9 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 
+# Blocks without a language are text.
+highlight_language = "text"
+
 html_theme = "furo"
 html_title = f"ringroad {ringroad.__version__}"
 html_copy_source = False
