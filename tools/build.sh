@@ -16,8 +16,8 @@ if [ ! -x "$llvm_profdata" ]; then
 fi
 
 echo "building the extension twice, with a training run in between (5 minutes the first time)"
-# With a target, cargo leaves build scripts without the flags. tools/wheel.sh needs one, and functions of other targets have
-# other names in the profile.
+# With a target, cargo leaves build scripts without the flags. tools/wheel.sh has one, and without one functions have other
+# names in the profile.
 export CARGO_BUILD_TARGET=$host
 CARGO_TARGET_DIR="$trained" RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$trained/raw" \
     maturin build --release --quiet --out "$trained/wheel"

@@ -12,23 +12,23 @@ profile=$target/trained/profile
 }
 host=$(rustc -vV | sed -n 's/^host: //p')
 rm -rf dist
-# Its own directory: with another linker in the same one, cargo would compile everything again.
-export CARGO_TARGET_DIR=$target/wheel
 maturin sdist --out dist
 for architecture in x86_64 aarch64; do
     triple=$architecture-unknown-linux-gnu
     flags="" how="without a training run"
     if [ "$triple" = "$host" ]; then
         flags=-Cprofile-use=$profile how="with the profile of the training run"
-        # As in tools/build.sh: cargo does not notice another profile.
-        cargo clean --quiet --release --target "$triple" -p ringroad-core -p ringroad-runtime -p ringroad-py -p ucx-sys
     else
         rustup target list --installed | grep -qx "$triple" || rustup target add "$triple"
     fi
     echo "building the wheel for $architecture $how"
-    # zig links against the symbols of glibc 2.28, whatever this machine has.
-    RUSTFLAGS="${RUSTFLAGS:-} $flags" maturin build --release --quiet --strip --zig --compatibility manylinux_2_28 \
-        --target "$triple" --out dist
+    # zig links against the symbols of glibc 2.28, whatever this machine has. Not by maturin's --zig: with it functions have
+    # other names than in the profile, which the compiler then ignores.
+    linker=$target/zig-$architecture
+    printf '#!/bin/sh\nexec maturin zig cc -- -target %s-linux-gnu.2.28 "$@"\n' "$architecture" >"$linker"
+    chmod +x "$linker"
+    RUSTFLAGS="${RUSTFLAGS:-} $flags" maturin build --release --quiet --strip --compatibility manylinux_2_28 \
+        --target "$triple" --out dist -- -C linker="$linker"
 done
 for wheel in dist/*.whl; do
     shown=$("$venv/bin/auditwheel" show "$wheel")

@@ -136,7 +136,7 @@ def _range(values: list[float], unit: str) -> str:
 
 
 def need_networkx() -> Any:
-    """networkx. Raises TopologyError, with what to install, if it is missing."""
+    """networkx itself. Raises TopologyError, with what to install, if it is missing."""
     try:
         import networkx  # type: ignore[import-untyped]
     except ImportError as error:
