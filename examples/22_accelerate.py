@@ -1,6 +1,6 @@
 """Train with accelerate over ringroad.
 
-    torchrun --nproc-per-node 4 examples/22_accelerate.py       # srun and mpirun work as well
+    torchrun --nproc-per-node 4 examples/22_accelerate.py       # or: srun -n 4 python examples/22_accelerate.py
 
 On CPUs accelerate refuses all backends but gloo and mpi, also as `InitProcessGroupKwargs(backend="ringroad")`. It keeps
 a group that exists, though. So `ringroad.torch.init()` comes first.

@@ -1,6 +1,6 @@
 """Train a small GPT-2 with the Trainer of transformers over ringroad.
 
-    torchrun --nproc-per-node 4 examples/23_hf_trainer.py       # srun and mpirun work as well
+    torchrun --nproc-per-node 4 examples/23_hf_trainer.py
 
 The model learns the bytes of a text; nothing is downloaded. On CPUs the Trainer refuses `ddp_backend="ringroad"`. It
 keeps a group that exists, though. So `ringroad.torch.init()` comes before TrainingArguments.

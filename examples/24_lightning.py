@@ -1,6 +1,6 @@
 """Train with Lightning over ringroad.
 
-    python examples/24_lightning.py         # Lightning starts 4 ranks by itself; torchrun and srun work as well
+    python examples/24_lightning.py         # Lightning starts 4 ranks by itself; srun works as well
 
 The strategy names the backend.
 """
