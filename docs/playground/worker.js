@@ -13,16 +13,7 @@ class TooLarge extends Error {}
 /** Whether the core ran out of memory or stack, or panicked. */
 const broke = (error) => error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
 
-const ready = init({ module_or_path: new URL("core/ringroad_web_bg.wasm", import.meta.url) }).then(warmUp);
-
-/** Browsers compile functions when they are called first; a tiny comparison makes them do so while the page loads. */
-function warmUp() {
-  const [small, model] = [Network.parse("torus:3x3"), new Model()];
-  const contest = new Contest(small, "allreduce", 0);
-  contest.rows(model, 8);
-  contest.choice(model, 8, true);
-  for (const made of [new Steps(small, "swing", "allreduce", 0), contest, model, small]) made.free();
-}
+const ready = init({ module_or_path: new URL("core/ringroad_web_bg.wasm", import.meta.url) });
 const kept = new Map();
 
 /** The value that was made last for this name, if it was made for the same key. */
