@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad._native import CostModel, Schedule, Topology
+from ringroad import formats
+from ringroad._native import CostModel, Topology
 from ringroad._options import Bandwidth, HopLatency, Json
 from ringroad._pictures import pyplot
 from ringroad._text import bytes_text, parse_bytes, print_fields, print_json, print_table, seconds_text
@@ -14,7 +15,7 @@ from ringroad.simulation import simulate as run
 
 
 def simulate(
-    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a .json.")],
+    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a file.")],
     topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
     size: Annotated[str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2G.")],
     collective: Annotated[str, typer.Option(help="The collective to perform.")] = "allreduce",
@@ -67,7 +68,7 @@ def simulate(
         raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")
     network = Topology(topology)
     simulation = run(
-        Schedule.from_json(Path(name).read_text()) if name.endswith(".json") else name,
+        formats.read(name) if name.endswith((".json", ".xml")) else name,
         network,
         parse_bytes(size),
         collective=collective,
