@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad._native import CostModel, Schedule, Topology
+from ringroad import formats
+from ringroad._native import CostModel, Topology
 from ringroad._options import (
     Bandwidth,
     Collective,
@@ -27,7 +28,7 @@ from ringroad.simulation import simulate as run
 
 
 def simulate(
-    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a .json.")],
+    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a file.")],
     topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
     size: Size,
     collective: Collective = "allreduce",
@@ -78,7 +79,7 @@ def simulate(
         raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")
     network = Topology(topology)
     simulation = run(
-        Schedule.from_json(Path(name).read_text()) if name.endswith(".json") else name,
+        formats.read(name) if name.endswith((".json", ".xml")) else name,
         network,
         parse_bytes(size),
         collective=collective,
