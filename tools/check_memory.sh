@@ -31,7 +31,7 @@ RUSTFLAGS="-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR="$target/tsan" "${car
     --target "$host" -p ringroad-runtime --lib --test transports --test collectives --test faults -- "${skipped[@]}"
 
 echo "AddressSanitizer: accesses to invalid or freed memory"
-# Some tests allocate more memory than there is, and expect an error.
+# Some tests allocate more memory than there is, and expect an error. An abort that has no time leaves memory to UCX.
 export ASAN_OPTIONS=allocator_may_return_null=1
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" cargo test --quiet --target "$host" \
-    -p ringroad-runtime --lib --tests -- "${skipped[@]}"
+    -p ringroad-runtime --lib --tests -- "${skipped[@]}" --skip abort_without_time

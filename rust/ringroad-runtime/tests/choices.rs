@@ -408,7 +408,8 @@ fn networks_of_one_name_have_their_own_profiles() {
         let made = profile_on(&here);
         assert_ne!(made.place.file_name(), profile_on(&there).place.file_name());
         let file = Scratch::new("links", &made.to_json());
-        let asked = read(&[("RINGROAD_PROFILE", &file.path())]);
+        // Profiles know no budget.
+        let asked = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_SYNTHESIS_BUDGET", "1000")]);
         assert_eq!(choices_on(&there, &asked).unwrap().profile, None);
         let used = choices_on(&here, &asked).unwrap();
         assert_eq!(used.profile, Some(file.path()));
