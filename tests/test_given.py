@@ -32,6 +32,12 @@ def check(comm, algorithm, in_place):
     return comm.prepare("allreduce", np.ones(3), algorithm=algorithm).algorithm
 
 
+def test_msccl(clusters, schedule, tmp_path):
+    file = tmp_path / "mine.xml"
+    ringroad.formats.write(schedule, file)
+    assert clusters(RANKS).run(check, file, False)[0].startswith("given:")
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("transport", ["memory", "tcp"])
 def test_calls_run_it(clusters, schedule, file, transport, in_place):

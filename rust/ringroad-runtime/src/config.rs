@@ -173,7 +173,7 @@ settings! {
     "RINGROAD_SCHEDULES" => schedules: Option<PathBuf> {
         default: unset,
         values: Values::Words("the path of a directory"),
-        help: "schedules of your own, in files *.json, which compete with the algorithms; rank 0 reads them, verifies them and sends them to all ranks",
+        help: "schedules of your own, in files *.json (ringroad's format) and *.xml (MSCCL's), which compete with the algorithms; rank 0 reads them, verifies them and sends them to all ranks",
         read: path,
     }
     "RINGROAD_SYNTHESIS_BUDGET" => synthesis_budget: Duration {

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ringroad_core::algorithms::{given, Member};
+use ringroad_core::interchange::msccl;
 use ringroad_core::Schedule;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,8 +16,8 @@ use crate::error::{Error, Result};
 const MOST_BYTES: u64 = 64 << 20;
 /// The most files of a directory.
 const MOST_FILES: usize = 1000;
-/// How the names of files of schedules end.
-const SUFFIX: &str = "json";
+/// How the names of files of schedules end: ringroad's own format, and MSCCL's.
+const SUFFIXES: [&str; 2] = ["json", "xml"];
 
 /// Reads, verifies and adds the schedule of a file. The error names the file.
 pub fn read(path: &Path) -> Result<Member> {
@@ -29,11 +30,15 @@ pub fn read(path: &Path) -> Result<Member> {
     let mut text = String::new();
     // It may grow while it is read.
     file.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| refuse(error.to_string()))?;
-    let schedule = Schedule::from_json(&text).map_err(|error| refuse(error.to_string()))?;
+    let schedule = match path.extension() {
+        Some(suffix) if suffix == "xml" => msccl::read(&text).map_err(|error| error.to_string()),
+        _ => Schedule::from_json(&text).map_err(|error| error.to_string()),
+    };
+    let schedule = schedule.map_err(refuse)?;
     given::add(&schedule).map_err(|error| refuse(error.to_string()))
 }
 
-/// Reads the schedules in a directory: all files `*.json`, in the order of their names.
+/// Reads the schedules in a directory: all files `*.json` and `*.xml`, in the order of their names.
 pub fn read_all(directory: &Path) -> Result<Vec<Member>> {
     let refuse =
         |reason: String| Error::Config(format!("RINGROAD_SCHEDULES={}: {reason}", directory.display()));
@@ -41,11 +46,11 @@ pub fn read_all(directory: &Path) -> Result<Vec<Member>> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| refuse(error.to_string()))?.path();
-        if path.extension().is_some_and(|suffix| suffix == SUFFIX) {
+        if path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known)) {
             paths.push(path);
         }
         if paths.len() > MOST_FILES {
-            return Err(refuse(format!("it has more than {MOST_FILES} files *.{SUFFIX}")));
+            return Err(refuse(format!("it has more than {MOST_FILES} schedules")));
         }
     }
     paths.sort();
