@@ -144,7 +144,9 @@ fn with_numbered_slots(schedule: &Schedule) -> Schedule {
 fn check_msccl(name: &str) {
     let mut random = Random(name.bytes().fold(3, |seed: u64, b| seed.wrapping_mul(31) + u64::from(b)));
     for (about, schedule) in schedules(name) {
-        let has = !matches!(schedule.collective, Collective::Gather { .. } | Collective::Scatter { .. });
+        let collective = schedule.collective;
+        let has = !collective.is_prefix()
+            && !matches!(collective, Collective::Gather { .. } | Collective::Scatter { .. });
         let text = match msccl::write(&schedule) {
             Ok(text) => text,
             Err(InterchangeError::Inexpressible { .. }) if !has => continue,

@@ -706,6 +706,7 @@ fn values_are_read() {
         ("RINGROAD_INCAST_LATENCY", "3e-7"),
         ("RINGROAD_SYNTHESIS_BUDGET", "0.5"),
         ("RINGROAD_SCHEDULE_CACHE", "/var/cache/schedules"),
+        ("RINGROAD_SCHEDULES", "/etc/schedules"),
         ("UCX_TLS", "tcp"),
         ("PATH", "/bin"),
     ])
@@ -732,6 +733,7 @@ fn values_are_read() {
     assert_eq!((model.message_latency, model.reduce_cost, model.incast_latency), (2e-7, 1e-10, 3e-7));
     assert_eq!(config.synthesis_budget, Duration::from_millis(500));
     assert_eq!(config.schedule_cache.as_deref(), Some(Path::new("/var/cache/schedules")));
+    assert_eq!(config.schedules.as_deref(), Some(Path::new("/etc/schedules")));
     assert!(config.warnings.is_empty());
     // RINGROAD_PORTS cannot be combined with RINGROAD_NET_DEVICES.
     let unset: Vec<_> =

@@ -166,7 +166,8 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
 /// Writes a schedule. Ports become channels.
 pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
     let collective = schedule.collective;
-    if matches!(collective, Collective::Gather { .. } | Collective::Scatter { .. }) {
+    if collective.is_prefix() || matches!(collective, Collective::Gather { .. } | Collective::Scatter { .. })
+    {
         let what = format!("MSCCL has no {}", collective.name());
         return Err(InterchangeError::Inexpressible { format: "MSCCL's XML", what });
     }
