@@ -72,8 +72,7 @@ def test_what_is_refused(ranks):
     for text, words in zip(
         texts,
         (
-            ["TypeError", "uint32", "supports float32", "view(torch.uint8)"],
-            ["TypeError", "float8_e4m3fn"],
+            ["TypeError", "float8_e4m3fn", "supports float32", "view(torch.uint8)"],
             ["ValueError", "sparse", "SUM", "to_dense"],
             ["ValueError", "dense", "sparse_coo"],
             ["ValueError", "CPU tensors", "meta", "cpu:ringroad,cuda:nccl"],
