@@ -485,7 +485,8 @@ fn execution_plans() {
                 assert!(block["ops"].as_array().unwrap().len() <= 64);
             }
         }
-        let value = |rank: Rank, place: usize| (rank as u64 + 1) * 0x1_0000_0001 ^ (place as u64 + 1) << 20;
+        let value =
+            |rank: Rank, place: usize| ((rank as u64 + 1) * 0x1_0000_0001) ^ ((place as u64 + 1) << 20);
         for _ in 0..3 {
             let mut memory = HashMap::new();
             for (rank, place) in (0..ranks).flat_map(|rank| (0..vector).map(move |place| (rank, place))) {

@@ -306,7 +306,7 @@ impl Machine {
             other => (other, offset),
         };
         let value = |rank: Rank, chunk: usize| {
-            (rank as u64 + 1) * 0x1_0000_0001 ^ (chunk as u64).wrapping_mul(0x9E37_79B9)
+            ((rank as u64 + 1) * 0x1_0000_0001) ^ (chunk as u64).wrapping_mul(0x9E37_79B9)
         };
         let mut memory: HashMap<(Rank, char, usize), u64> = HashMap::new();
         for (rank, sizes) in self.sizes.iter().enumerate() {

@@ -17,7 +17,7 @@
 //! Where these programs say which value is at which place of a buffer, a schedule says which slot of which chunk holds
 //! it. So [`read`] follows the values: the place of a chunk in the input and in the output is slot 0, any other place
 //! is a further slot. It also finds the steps of the schedule, as early as the order of the file allows
-//! (`levels`). [`write`] states them: it adds the attributes `round` and `order`, which other programs ignore, and
+//! (`levels`). [`write()`] states them: it adds the attributes `round` and `order`, which other programs ignore, and
 //! [`read`] returns the same steps.
 //!
 //! Sources: the parsers of microsoft/msccl and Azure/msccl-executor-nccl, and the writer of microsoft/msccl-tools.
