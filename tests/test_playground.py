@@ -229,6 +229,11 @@ def test_steps_follow_each_other(visit):
 
 def test_cut_links_change_the_answer(visit):
     page = visit("#network=torus:4x4&algorithm=swing&bytes=1MiB")
+    box = page.locator("[data-key='5-6'] .hit").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    settled(page, "without(torus:4x4, 5-6)")
+    page.locator("[data-key='5-6']").press("Enter")
+    settled(page, "on torus:4x4:")
     page.locator("#cut").fill("0-1")
     page.locator("#cut").press("Enter")
     settled(page, "without(torus:4x4, 0-1)")
@@ -250,6 +255,13 @@ def test_cut_links_change_the_answer(visit):
 
 def test_the_keyboard_suffices(visit):
     page = visit("#network=torus:3x3&bytes=1KiB")
+    page.locator("#draw").focus()
+    stops = []
+    for _ in range(2):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("document.activeElement.dataset.key ?? document.activeElement.id"))
+    first = page.locator("svg [data-key]").first.get_attribute("data-key")
+    assert stops == [first, "previous"]  # the picture is one stop
     page.locator("[data-key=n4]").focus()
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.dataset.key") == "4-5"

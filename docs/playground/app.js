@@ -155,6 +155,7 @@ function setNetwork(found, place) {
       : layOut(found);
   step = { loads: [], messages: [] };
   renderPicture();
+  renderCuts();
 }
 
 /** Loads what happens in a step of the schedule that is shown; 0 stands for all steps. */

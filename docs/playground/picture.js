@@ -45,7 +45,8 @@ export class Picture {
     this.#handlers = handlers;
     container.append(this.#svg);
     this.#svg.addEventListener("keydown", (event) => this.#key(event));
-    this.#svg.addEventListener("focusin", (event) => {
+    // Chromium stops at a picture that itself listens to focus.
+    container.addEventListener("focusin", (event) => {
       const key = event.target.closest("[data-key]")?.dataset.key;
       if (key) this.#hold(key);
     });
