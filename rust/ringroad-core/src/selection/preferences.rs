@@ -119,10 +119,11 @@ impl Algorithms {
 /// `generalized:2` have none.
 fn split_collective(part: &str) -> Result<(Option<Collective>, &str), String> {
     let Some((first, names)) = part.split_once(':') else { return Ok((None, part)) };
-    let is_algorithm = |name: &str| algorithms::find(name.trim().trim_start_matches('^').trim()).is_ok();
-    let is_given = |name: &str| [FILE.trim_end_matches(':'), given::NAME].contains(&name.trim());
-    let begins_list =
-        || first.split(',').next_back().is_some_and(|name| is_algorithm(name) || is_given(name));
+    let is_member = |name: &str| {
+        let bare = name.trim().trim_start_matches('^').trim();
+        algorithms::find(bare).is_ok() || bare == given::NAME || FILE.strip_suffix(':') == Some(bare)
+    };
+    let begins_list = || first.split(',').next_back().is_some_and(is_member);
     match first.trim().parse::<Collective>() {
         Ok(collective) => Ok((Some(collective), names)),
         Err(_) if begins_list() => Ok((None, part)),
