@@ -104,35 +104,52 @@ fn with_numbered_slots(schedule: &Schedule) -> Schedule {
     };
     let mut schedule = schedule.expand();
     for step in &mut schedule.steps {
+        // What is sent side by side from one rank to another may come in several sends, in any order.
+        let way = |send: &ringroad_core::Send| (send.source, send.destination, send.action, send.port);
         let mut sends = Vec::new();
-        for send in &step.sends {
-            let from = number(send.source, &send.chunks, send.from);
-            let into = number(send.destination, &send.chunks, send.into);
+        for together in step.sends.chunk_by(|a, b| way(a) == way(b)) {
             let mut parts: BTreeMap<(Slot, Slot), Vec<usize>> = BTreeMap::new();
-            for ((chunk, from), (_, into)) in from.into_iter().zip(into) {
-                parts.entry((from, into)).or_default().push(chunk);
+            for send in together {
+                let from = number(send.source, &send.chunks, send.from);
+                let into = number(send.destination, &send.chunks, send.into);
+                for ((chunk, from), (_, into)) in from.into_iter().zip(into) {
+                    parts.entry((from, into)).or_default().push(chunk);
+                }
             }
             sends.extend(parts.into_iter().map(|((from, into), chunks)| ringroad_core::Send {
                 chunks: chunks.into_iter().collect(),
                 from,
                 into,
-                ..send.clone()
+                ..together[0].clone()
             }));
         }
+        // So may what a rank does to different chunks.
         let mut locals = Vec::new();
-        for local in &step.locals {
-            let from = number(local.rank, &local.chunks, local.from);
-            let into = number(local.rank, &local.chunks, local.into);
-            let mut parts: BTreeMap<(Slot, Slot), Vec<usize>> = BTreeMap::new();
-            for ((chunk, from), (_, into)) in from.into_iter().zip(into) {
-                parts.entry((from, into)).or_default().push(chunk);
+        for one in step.locals.chunk_by(|a, b| (a.rank, a.action) == (b.rank, b.action)) {
+            let mut rest = one;
+            while !rest.is_empty() {
+                let mut seen = std::collections::BTreeSet::new();
+                let fresh =
+                    |local: &&ringroad_core::schedule::Local| local.chunks.iter().all(|c| seen.insert(c));
+                let (together, later) = rest.split_at(rest.iter().take_while(fresh).count());
+                let mut parts: BTreeMap<(Slot, Slot), Vec<usize>> = BTreeMap::new();
+                for local in together {
+                    let from = number(local.rank, &local.chunks, local.from);
+                    let into = number(local.rank, &local.chunks, local.into);
+                    for ((chunk, from), (_, into)) in from.into_iter().zip(into) {
+                        parts.entry((from, into)).or_default().push(chunk);
+                    }
+                }
+                locals.extend(parts.into_iter().map(|((from, into), chunks)| {
+                    ringroad_core::schedule::Local {
+                        chunks: chunks.into_iter().collect(),
+                        from,
+                        into,
+                        ..together[0].clone()
+                    }
+                }));
+                rest = later;
             }
-            locals.extend(parts.into_iter().map(|((from, into), chunks)| ringroad_core::schedule::Local {
-                chunks: chunks.into_iter().collect(),
-                from,
-                into,
-                ..local.clone()
-            }));
         }
         (step.sends, step.locals) = (sends, locals);
     }
