@@ -26,12 +26,14 @@ export MIRIFLAGS="-Zmiri-disable-isolation"
 CARGO_TARGET_DIR="$target/miri" "${miri[@]}" --lib --test transports
 CARGO_TARGET_DIR="$target/miri" "${miri[@]}" --test collectives --test faults -- "${some[@]}"
 
+# Some tests allocate more memory than there is, and expect an error.
+export TSAN_OPTIONS=allocator_may_return_null=1 ASAN_OPTIONS=allocator_may_return_null=1
+
 echo "ThreadSanitizer: races, at full length"
 RUSTFLAGS="-Zsanitizer=thread --cfg tsan" CARGO_TARGET_DIR="$target/tsan" "${cargo[@]}" test --quiet -Zbuild-std \
     --target "$host" -p ringroad-runtime --lib --test transports --test collectives --test faults -- "${skipped[@]}"
 
 echo "AddressSanitizer: accesses to invalid or freed memory"
-# Some tests allocate more memory than there is, and expect an error. An abort that has no time leaves memory to UCX.
-export ASAN_OPTIONS=allocator_may_return_null=1
+# An abort that has no time leaves memory to UCX.
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target/asan" cargo test --quiet --target "$host" \
     -p ringroad-runtime --lib --tests -- "${skipped[@]}" --skip abort_without_time
