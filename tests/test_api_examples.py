@@ -1,4 +1,4 @@
-"""Every numbered example runs. Those for launchers and frameworks, from 20 on, are in test_frameworks.py."""
+"""Every numbered example runs, three of them by `make check-all` only. Those for launchers and frameworks, from 20 on, are in test_frameworks.py."""
 
 import os
 import subprocess
@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from helpers import needs_namespaces
 
+# Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
+LONG = ("12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py")
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[01][0-9]_*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path, tmp_path):
+    if path.name in LONG and "RINGROAD_TEST_FULL" not in os.environ:
+        pytest.skip("takes 10 seconds: make check-all")
     if "import torch" in path.read_text():
         pytest.importorskip("torch")
     if "ringroad.testbed" in path.read_text():
