@@ -1,4 +1,7 @@
-"""Every numbered example runs, three of them by `make check-all` only. Those for launchers and frameworks, from 20 on, are in test_frameworks.py."""
+"""Every numbered example runs, three of them by `make check-all` only.
+
+Those for launchers and frameworks, from 20 on, are in test_frameworks.py.
+"""
 
 import os
 import subprocess
