@@ -8,7 +8,7 @@ import typer
 
 from ringroad import formats
 from ringroad._native import Topology
-from ringroad._options import Format, Json
+from ringroad._options import Format, Json, Size
 from ringroad._text import parse_bytes, print_fields, print_json
 
 
@@ -16,9 +16,7 @@ def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A schedule (.json, MSCCL's .xml) or a network.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending says the format.")],
     format: Format = None,
-    size: Annotated[
-        str, typer.Option("--bytes", metavar="BYTES", help="Size of the vector, for goal and chakra.")
-    ] = "1MiB",
+    size: Size = "1MiB",
     as_json: Json = False,
 ) -> None:
     """Convert a schedule to another format, after it has been verified, or a network (.json, .graphml)."""

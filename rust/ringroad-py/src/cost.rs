@@ -68,6 +68,33 @@ impl CostFields {
     }
 }
 
+/// The candidates for a collective on a network.
+struct Compared {
+    collective: Collective,
+    topology: Topology,
+    candidates: Vec<Candidate>,
+}
+
+impl Compared {
+    fn new(
+        py: Python<'_>,
+        collective: &str,
+        topology: TopologyArgument<'_>,
+        schedules: Vec<Given<'_>>,
+    ) -> PyResult<Compared> {
+        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
+        let given = members(py, schedules)?;
+        let candidates = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
+        Ok(Compared { collective, topology, candidates })
+    }
+
+    /// If `consistent`, without those that may leave ranks with different bits.
+    fn only(mut self, consistent: bool) -> Compared {
+        self.candidates.retain(|candidate| candidate.consistent || !consistent);
+        self
+    }
+}
+
 /// Makes an object of a class of `ringroad._costs` from its fields.
 pub fn made<'py>(fields: &Bound<'py, PyDict>, class: &str) -> PyResult<Bound<'py, PyAny>> {
     fields.py().import("ringroad._costs")?.getattr(class)?.call((), Some(fields))
@@ -333,15 +360,16 @@ impl PyCostModel {
         sizes: Vec<u64>,
         schedules: Vec<Given<'py>>,
     ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
-        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
-        let given = members(py, schedules)?;
-        let all = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
+        let Compared { collective, topology, candidates } =
+            Compared::new(py, collective, topology, schedules)?;
         let row = |bytes: u64| {
-            rank(&self.0, &all, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
+            rank(&self.0, &candidates, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
         };
         let candidate = |(bytes, row): (u64, Ranked)| {
-            let found =
-                all.iter().find(|c| c.member == row.member).expect("every row is one of the candidates");
+            let found = candidates
+                .iter()
+                .find(|c| c.member == row.member)
+                .expect("every row is one of the candidates");
             CostFields::new(&self.0, &found.cost, collective, &topology, bytes).candidate(py, row)
         };
         sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
@@ -378,12 +406,10 @@ impl PyCostModel {
         consistent: bool,
         schedules: Vec<Given<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
-        let given = members(py, schedules)?;
-        let all = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
-        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
-        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
-        explanation(py, self.0, explain(&topology, &self.0, &some, &table, collective, bytes))
+        let Compared { collective, topology, candidates } =
+            Compared::new(py, collective, topology, schedules)?.only(consistent);
+        let table = SwitchTable::build(&self.0, &candidates).map_err(raise)?;
+        explanation(py, self.0, explain(&topology, &self.0, &candidates, &table, collective, bytes))
     }
 
     /// Returns the algorithm that this model chooses for every range of sizes.
@@ -415,11 +441,8 @@ impl PyCostModel {
         consistent: bool,
         schedules: Vec<Given<'_>>,
     ) -> PyResult<Vec<(u64, String)>> {
-        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
-        let given = members(py, schedules)?;
-        let all = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
-        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
-        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
+        let found = Compared::new(py, collective, topology, schedules)?.only(consistent);
+        let table = SwitchTable::build(&self.0, &found.candidates).map_err(raise)?;
         Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
     }
 
@@ -450,10 +473,9 @@ impl PyCostModel {
         topology: TopologyArgument<'_>,
         consistent: bool,
     ) -> PyResult<String> {
-        let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
-        let all = py.detach(|| candidates(&topology, collective, &[])).map_err(raise)?;
-        let some: Vec<Candidate> = all.into_iter().filter(|c| c.consistent || !consistent).collect();
-        let table = SwitchTable::build(&self.0, &some).map_err(raise)?;
+        let Compared { collective, topology, candidates } =
+            Compared::new(py, collective, topology, Vec::new())?.only(consistent);
+        let table = SwitchTable::build(&self.0, &candidates).map_err(raise)?;
         let ranks = topology.ranks();
         let nodes = ranks / topology.per_host().max(1);
         let here = |rule: Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule };
