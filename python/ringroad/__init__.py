@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ringroad import formats as formats
+from ringroad._builder import ScheduleBuilder, ScheduleStep
 from ringroad._costs import Candidate, Cost, Explanation
 from ringroad._native import (
     AbortedError,
@@ -79,7 +80,9 @@ __all__ = [
     "Profile",
     "RingroadError",
     "Schedule",
+    "ScheduleBuilder",
     "ScheduleError",
+    "ScheduleStep",
     "Simulation",
     "StoreError",
     "TcpStore",

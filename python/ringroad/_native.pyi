@@ -417,6 +417,23 @@ class Topology:
             >>> ringroad.Topology("torus:4x4").coordinates(6)
             (1, 2)
         """
+    def port_to(self, source: int, destination: int) -> int | None:
+        """Returns the port by which a rank of a grid reaches its neighbour: 2d for the neighbour above it in
+        dimension d, 2d + 1 for the one below.
+
+        Args:
+            source: The rank that sends.
+            destination: The rank that receives.
+
+        Returns:
+            The port, the first one if there are several; None if the ranks are no neighbours, or there is no
+            grid.
+
+        Example:
+            >>> torus = ringroad.Topology("torus:4x4")
+            >>> torus.port_to(0, 1), torus.port_to(0, 12), torus.port_to(0, 5)
+            (2, 1, None)
+        """
     def route(self, source: int, destination: int) -> tuple[int, float, list[tuple[int, float]]]:
         """Returns the route of a message from one rank to another.
 
@@ -839,14 +856,16 @@ class Schedule:
     """
 
     @staticmethod
-    def build(algorithm: str, topology: Topology | str | int, collective: str = "allreduce", root: int = 0) -> Schedule:
+    def build(
+        algorithm: str, topology: Topology | str | int, collective: str = "allreduce", root: int | None = None
+    ) -> Schedule:
         """Builds the schedule of an algorithm on a network.
 
         Args:
             algorithm: The algorithm's name, such as "swing" or "generalized:2".
             topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             collective: For example "allreduce".
-            root: The root of a broadcast, reduce, gather or scatter.
+            root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
 
         Returns:
             The schedule. It is not verified; `verify` does that.
@@ -858,10 +877,46 @@ class Schedule:
             TopologyError: The topology is malformed.
 
         Example:
-            >>> print(str(ringroad.Schedule.build("binomial", 4, "broadcast")).rstrip())
+            >>> print(ringroad.Schedule.build("binomial", 4, "broadcast"))
             binomial: broadcast (root 0) over 4 ranks, 1 chunks
             step 0: 0→2 =[0]
             step 1: 0→1 =[0] | 2→3 =[0]
+        """
+    @staticmethod
+    def from_sends(
+        name: str,
+        ranks: int,
+        chunks: int | None,
+        sends: Sequence[tuple[int, int, int, Sequence[int], str, int, int, int]],
+        locals: Sequence[tuple[int, int, Sequence[int], str, int, int]] | None = None,
+        collective: str = "allreduce",
+        root: int | None = None,
+    ) -> Schedule:
+        """Makes a schedule of messages, the opposite of `sends` and `locals`.
+
+        `ScheduleBuilder` is more convenient by hand.
+
+        Args:
+            name: The schedule's name.
+            ranks: The number of ranks.
+            chunks: Into how many equal chunks the data is cut: the vector, or in an alltoall all blocks of all
+                ranks. None: as few as the collective needs, one for each block.
+            sends: Tuples as `sends` returns them. Messages of a step that reduce into the same chunk do so in
+                this order.
+            locals: Tuples as `locals` returns them, in the order in which ranks do them.
+            collective: What the schedule is meant to perform.
+            root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
+
+        Returns:
+            The schedule. It is not verified. Numbers of steps that nothing has are left out.
+
+        Raises:
+            ScheduleError: A rank, chunk or slot does not exist, or an action is neither "copy" nor "reduce".
+            ValueError: The collective is unknown.
+
+        Example:
+            >>> swap = [(0, 0, 1, [0], "copy", 0, 0, 0), (0, 1, 0, [1], "copy", 0, 0, 0)]
+            >>> ringroad.Schedule.from_sends("swap", 2, None, swap, collective="allgather").verify()
         """
     @staticmethod
     def from_json(text: str) -> Schedule:

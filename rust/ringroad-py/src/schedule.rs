@@ -1,27 +1,40 @@
 //! `Schedule`.
 
+use std::collections::BTreeMap;
+
 use pyo3::prelude::*;
 use ringroad_core::interchange::{chakra, goal, msccl, mscclpp};
 use ringroad_core::plan::LowerOptions;
+use ringroad_core::schedule::{Local, Send, Step};
 use ringroad_core::simulate::Simulator;
 use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
 
 use crate::cost::PyCostModel;
-use crate::errors::{raise, schedule_error};
+use crate::errors::{raise, schedule_error, whole};
 use crate::notebook::{hash, shown};
 use crate::topology::TopologyArgument;
 
 /// Step, source, destination, chunks, action, port, slot that is read, slot that is written.
-type SendTuple = (usize, usize, usize, Vec<usize>, &'static str, usize, usize, usize);
+type SendTuple<W> = (usize, usize, usize, Vec<usize>, W, usize, usize, usize);
 /// Step, rank, chunks, action, slot that is read, slot that is written.
-type LocalTuple = (usize, usize, Vec<usize>, &'static str, usize, usize);
+type LocalTuple<W> = (usize, usize, Vec<usize>, W, usize, usize);
 
 fn word(action: Action) -> &'static str {
     match action {
         Action::Reduce => "reduce",
         Action::Copy => "copy",
     }
+}
+
+fn action(text: &str) -> PyResult<Action> {
+    let known = [Action::Copy, Action::Reduce].into_iter().find(|action| word(*action) == text);
+    known.ok_or_else(|| schedule_error(format!("an action is \"copy\" or \"reduce\", not \"{text}\"")))
+}
+
+fn collective_of(name: &str, root: Option<&Bound<'_, PyAny>>) -> PyResult<Collective> {
+    let root = root.map_or(Ok(0), |root| whole(root, "root"))?;
+    Ok(name.parse::<Collective>().map_err(raise)?.with_root(root))
 }
 
 fn simulator(model: Option<&PyCostModel>) -> Simulator {
@@ -52,7 +65,7 @@ impl PySchedule {
     ///     algorithm: The algorithm's name, such as "swing" or "generalized:2".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     collective: For example "allreduce".
-    ///     root: The root of a broadcast, reduce, gather or scatter.
+    ///     root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
     ///
     /// Returns:
     ///     The schedule. It is not verified; `verify` does that.
@@ -64,20 +77,20 @@ impl PySchedule {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> print(str(ringroad.Schedule.build("binomial", 4, "broadcast")).rstrip())
+    ///     >>> print(ringroad.Schedule.build("binomial", 4, "broadcast"))
     ///     binomial: broadcast (root 0) over 4 ranks, 1 chunks
     ///     step 0: 0→2 =[0]
     ///     step 1: 0→1 =[0] | 2→3 =[0]
     #[staticmethod]
-    #[pyo3(signature = (algorithm, topology, collective="allreduce", root=0))]
+    #[pyo3(signature = (algorithm, topology, collective="allreduce", root=None))]
     fn build(
         py: Python<'_>,
         algorithm: &str,
         topology: TopologyArgument<'_>,
         collective: &str,
-        root: usize,
+        root: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
+        let collective = collective_of(collective, root)?;
         let (member, topology) = (algorithms::find(algorithm).map_err(raise)?, topology.resolve()?);
         py.detach(|| member.build(&topology, collective)).map(PySchedule).map_err(raise)
     }
@@ -95,6 +108,60 @@ impl PySchedule {
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         Schedule::from_json(text).map(PySchedule).map_err(schedule_error)
+    }
+
+    /// Makes a schedule of messages, the opposite of `sends` and `locals`.
+    ///
+    /// `ScheduleBuilder` is more convenient by hand.
+    ///
+    /// Args:
+    ///     name: The schedule's name.
+    ///     ranks: The number of ranks.
+    ///     chunks: Into how many equal chunks the data is cut: the vector, or in an alltoall all blocks of all
+    ///         ranks. None: as few as the collective needs, one for each block.
+    ///     sends: Tuples as `sends` returns them. Messages of a step that reduce into the same chunk do so in
+    ///         this order.
+    ///     locals: Tuples as `locals` returns them, in the order in which ranks do them.
+    ///     collective: What the schedule is meant to perform.
+    ///     root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
+    ///
+    /// Returns:
+    ///     The schedule. It is not verified. Numbers of steps that nothing has are left out.
+    ///
+    /// Raises:
+    ///     ScheduleError: A rank, chunk or slot does not exist, or an action is neither "copy" nor "reduce".
+    ///     ValueError: The collective is unknown.
+    ///
+    /// Example:
+    ///     >>> swap = [(0, 0, 1, [0], "copy", 0, 0, 0), (0, 1, 0, [1], "copy", 0, 0, 0)]
+    ///     >>> ringroad.Schedule.from_sends("swap", 2, None, swap, collective="allgather").verify()
+    #[staticmethod]
+    #[pyo3(signature = (name, ranks, chunks, sends, locals=None, collective="allreduce", root=None))]
+    fn from_sends(
+        name: &str,
+        ranks: &Bound<'_, PyAny>,
+        chunks: Option<&Bound<'_, PyAny>>,
+        sends: Vec<SendTuple<String>>,
+        locals: Option<Vec<LocalTuple<String>>>,
+        collective: &str,
+        root: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let ranks = whole(ranks, "ranks")?;
+        let chunks = chunks.map(|chunks| whole(chunks, "chunks")).transpose()?;
+        let collective = collective_of(collective, root)?;
+        let chunks = chunks.unwrap_or_else(|| collective.blocks(ranks));
+        let mut steps: BTreeMap<usize, Step> = BTreeMap::new();
+        for (step, source, destination, chunks, word, port, from, into) in sends {
+            let (chunks, action) = (chunks.into_iter().collect(), action(&word)?);
+            let send = Send { source, destination, chunks, action, port, from, into };
+            steps.entry(step).or_default().sends.push(send);
+        }
+        for (step, rank, chunks, word, from, into) in locals.unwrap_or_default() {
+            let (chunks, action) = (chunks.into_iter().collect(), action(&word)?);
+            steps.entry(step).or_default().locals.push(Local { rank, chunks, action, from, into });
+        }
+        let steps = steps.into_values().collect();
+        Schedule::from_steps(name, collective, ranks, chunks, steps).map(PySchedule).map_err(schedule_error)
     }
 
     /// Cuts the vector into equal slices and runs a schedule on each, step by step and side by side.
@@ -337,7 +404,7 @@ impl PySchedule {
     /// Example:
     ///     >>> ringroad.Schedule.build("ring", 2, "allgather").sends()
     ///     [(0, 0, 1, [0], 'copy', 0, 0, 0), (0, 1, 0, [1], 'copy', 0, 0, 0)]
-    fn sends(&self) -> Vec<SendTuple> {
+    fn sends(&self) -> Vec<SendTuple<&'static str>> {
         let schedule = self.0.expand();
         let steps = schedule.steps.iter().enumerate();
         steps
@@ -354,7 +421,7 @@ impl PySchedule {
     /// Returns:
     ///     Tuples of step, rank, chunks, "copy" or "reduce", the slot that is read, and the slot that is
     ///     written.
-    fn locals(&self) -> Vec<LocalTuple> {
+    fn locals(&self) -> Vec<LocalTuple<&'static str>> {
         let schedule = self.0.expand();
         let steps = schedule.steps.iter().enumerate();
         steps
@@ -401,7 +468,7 @@ impl PySchedule {
     }
 
     fn __str__(&self) -> String {
-        self.0.to_string()
+        self.0.to_string().trim_end().to_owned()
     }
 
     fn __repr__(&self) -> String {

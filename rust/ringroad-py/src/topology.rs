@@ -472,6 +472,25 @@ impl PyTopology {
         Ok((route.hops, route.latency, route.shares.clone()))
     }
 
+    /// Returns the port by which a rank of a grid reaches its neighbour: 2d for the neighbour above it in
+    /// dimension d, 2d + 1 for the one below.
+    ///
+    /// Args:
+    ///     source: The rank that sends.
+    ///     destination: The rank that receives.
+    ///
+    /// Returns:
+    ///     The port, the first one if there are several; None if the ranks are no neighbours, or there is no
+    ///     grid.
+    ///
+    /// Example:
+    ///     >>> torus = ringroad.Topology("torus:4x4")
+    ///     >>> torus.port_to(0, 1), torus.port_to(0, 12), torus.port_to(0, 5)
+    ///     (2, 1, None)
+    fn port_to(&self, source: usize, destination: usize) -> Option<usize> {
+        self.0.port_to(source, destination)
+    }
+
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         Ok((py.get_type::<PyTopology>().getattr("from_json")?, (self.to_json()?,)))
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Action, ChunkSet, Schedule, Symmetry};
+use super::{Action, ChunkSet, Schedule, Step, Symmetry};
 use crate::collective::Collective;
 use crate::units::{Rank, Slot};
 
@@ -62,6 +62,19 @@ impl Schedule {
             return Err(FormatError::Version { found });
         }
         let Versioned { schedule, .. } = serde_json::from_str::<Versioned<Schedule>>(text)?;
+        schedule.check_indices().map_err(FormatError::Malformed)?;
+        Ok(schedule)
+    }
+
+    /// A schedule with these steps. This checks indices, as [`Schedule::from_json`] does.
+    pub fn from_steps(
+        name: &str,
+        collective: Collective,
+        ranks: usize,
+        chunks: usize,
+        steps: Vec<Step>,
+    ) -> Result<Schedule, FormatError> {
+        let schedule = Schedule { steps, ..Schedule::empty(name, collective, ranks, chunks) };
         schedule.check_indices().map_err(FormatError::Malformed)?;
         Ok(schedule)
     }
