@@ -80,7 +80,7 @@ def schedule(
         ],
     )
     if show:
-        print(f"\n{built}", end="")
+        print(f"\n{built}")
     return None
 
 
