@@ -117,9 +117,12 @@ def test_cost(ask):
         == """\
 ring: allreduce of 1 MiB on ring:8
   time                        1.85 ms
+  of it for any size          14 us
+  for each byte               1.75 ns
   steps                       14
   hops                        14
-  link load                   1.75 vectors
+  link load, step by step     1.75 vectors
+  link load, whole schedule   1.75 vectors
   latency deficiency, Lambda  4.6667
   bandwidth deficiency, Psi   1.7500
   congestion deficiency, Xi   1.0000
@@ -132,7 +135,8 @@ def test_cost_as_json(ask):
     report = json.loads(ask("cost", "swing", "--topology", "ring:8", "--bytes", "8", *MODEL, "--json"))
     assert report["seconds"] == pytest.approx(6e-6 + report["link_load"] * 8 / 1e9)
     assert set(report) == {
-        "algorithm", "collective", "topology", "bytes", "seconds", "steps", "hops", "link_load", "max_link_load",
+        "algorithm", "collective", "topology", "bytes", "seconds", "fixed", "per_byte", "steps", "hops",
+        "link_load", "max_link_load",
         "latency_deficiency", "bandwidth_deficiency", "congestion_deficiency", "worst_link",
     }  # fmt: skip
 

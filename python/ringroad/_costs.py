@@ -70,15 +70,15 @@ class Cost:
         return [
             ("time", seconds_text(self.seconds)),
             ("of it for any size", seconds_text(self.fixed)),
-            ("for each byte", seconds_text(self.per_byte)),
+            ("for each byte", f"{1e9 * self.per_byte:.4g} ns"),
             ("steps", str(self.steps)),
             ("hops", str(self.hops)),
             ("link load, step by step", f"{self.link_load:.4g} vectors"),
             ("link load, whole schedule", f"{self.max_link_load:.4g} vectors"),
-            ("latency deficiency", f"{self.latency_deficiency:.4g}"),
-            ("bandwidth deficiency", f"{self.bandwidth_deficiency:.4g}"),
-            ("congestion deficiency", f"{self.congestion_deficiency:.4g}"),
-            ("worst link", f"{self.worst_link:.4g}"),
+            ("latency deficiency, Lambda", f"{self.latency_deficiency:.4f}"),
+            ("bandwidth deficiency, Psi", f"{self.bandwidth_deficiency:.4f}"),
+            ("congestion deficiency, Xi", f"{self.congestion_deficiency:.4f}"),
+            ("worst link, Psi Xi", f"{self.worst_link:.4f}"),
         ]
 
     def __repr__(self) -> str:

@@ -53,20 +53,23 @@ pub(super) static FAMILY: Algorithm = Algorithm {
         admits: |_, _| true,
         naming: Naming::Digest,
     }),
-    offers: &[
-        offer::<0>(),
-        offer::<1>(),
-        offer::<2>(),
-        offer::<3>(),
-        offer::<4>(),
-        offer::<5>(),
-        offer::<6>(),
-        offer::<7>(),
-        offer::<8>(),
-        offer::<9>(),
-    ],
+    offers: &OFFERS,
     consistent,
 };
+
+/// An offer for every collective.
+static OFFERS: [Offer; Collective::ALL.len()] = [
+    offer::<0>(),
+    offer::<1>(),
+    offer::<2>(),
+    offer::<3>(),
+    offer::<4>(),
+    offer::<5>(),
+    offer::<6>(),
+    offer::<7>(),
+    offer::<8>(),
+    offer::<9>(),
+];
 
 /// The offer of collective number `NUMBER`.
 const fn offer<const NUMBER: usize>() -> Offer {
