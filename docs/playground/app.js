@@ -36,6 +36,8 @@ let layout = null;
 /** The latest comparison. */
 let result = null;
 let step = { loads: [], messages: [] };
+/** What the picture shows apart from loads. */
+let drawn = null;
 let editing = false;
 let selected = null;
 let isLong = false;
@@ -111,17 +113,16 @@ async function compare() {
   $("results").setAttribute("aria-busy", "true");
   try {
     const place = JSON.stringify([asked.spec, asked.drawing]);
-    if (network?.place !== place) {
-      // A drawing that is not connected is drawn all the same.
-      if (state.drawing) setNetwork(described(state.drawing), place);
-      else setNetwork(await engine.call("describe", asked), place);
-    }
+    const isOther = network?.place !== place;
+    // Both questions at once: the picture is drawn while the core compares.
+    const description = isOther && !state.drawing ? engine.call("describe", asked) : null;
+    const comparison = engine.call("evaluate", asked);
+    comparison.catch(() => {}); // If the description fails as well, that is what is shown.
+    // A drawing that is not connected is drawn all the same.
+    if (isOther) setNetwork(state.drawing ? described(state.drawing) : await description, place);
+    const found = await comparison;
     if (again) return;
-    const found = await engine.call("evaluate", asked);
-    if (again) return;
-    result = found;
-    await loadStep(Math.min(state.step, result.steps.length));
-    if (again) return;
+    ({ step, ...result } = found);
     showError(null);
     renderResult();
   } catch (error) {
@@ -160,7 +161,7 @@ function setNetwork(found, place) {
 
 /** Loads what happens in a step of the schedule that is shown; 0 stands for all steps. */
 async function loadStep(number) {
-  step = { number, ...(await engine.call("step", { step: number })) };
+  step = await engine.call("step", { step: number });
 }
 
 function showError(message) {
@@ -232,7 +233,11 @@ function renderPicture() {
     return;
   }
   delete canvas.dataset.message;
-  picture.render({ network, ...layout, cuts: state.cuts, editing, selected, names: nameOf });
+  const shown = [network, layout, state.cuts, state.drawing, editing, selected];
+  if (!drawn || shown.some((part, i) => part !== drawn[i])) {
+    drawn = shown;
+    picture.render({ network, ...layout, cuts: state.cuts, editing, selected, names: nameOf });
+  }
   renderLoads();
 }
 
@@ -322,6 +327,8 @@ const cutsText = () => state.cuts.map(([a, b]) => `${nameOf(a)}-${nameOf(b)}`).j
 
 function renderResult() {
   const { choice, rows, steps, note, shown, milliseconds } = result;
+  // First, because it asks how wide it is: after a change the browser would have to lay the page out to answer.
+  renderChart();
   const [best] = rows.filter(({ algorithm }) => algorithm === choice.algorithm);
   const strong = document.createElement("strong");
   strong.textContent = choice.algorithm;
@@ -342,7 +349,6 @@ function renderResult() {
     `${plural(rows.length, "algorithm")} compared in ${significant(milliseconds)} ms, here in the browser.`;
   $("timing").dataset.milliseconds = milliseconds;
   renderRows();
-  renderChart();
   renderSwitches();
   renderCuts();
   renderStep();

@@ -51,6 +51,12 @@ function networks(query) {
   return { whole, left: keep("left", key, () => whole.without(Uint32Array.from(query.cuts.flat()))) };
 }
 
+/** What the links carry in a step; step 0 is all steps together. */
+function inStep(steps, number) {
+  if (number === 0) return { number, loads: steps.totalLoads(), messages: new Uint32Array() };
+  return { number, loads: steps.loads(number - 1), messages: steps.messages(number - 1) };
+}
+
 const calls = {
   catalogue: () => JSON.parse(catalogue()),
 
@@ -97,6 +103,7 @@ const calls = {
         shown,
         note,
         steps: { length: steps.length, seconds, chunks: steps.chunksPerVector, most: steps.mostLoad },
+        step: inStep(steps, Math.min(query.step, steps.length)),
         milliseconds: performance.now() - start,
       };
     } finally {
@@ -104,12 +111,8 @@ const calls = {
     }
   },
 
-  /** What the links carry in a step of the schedule that `evaluate` returned last; step 0 is all steps together. */
-  step({ step }) {
-    const steps = kept.get("steps").value;
-    if (step === 0) return { loads: steps.totalLoads(), messages: new Uint32Array() };
-    return { loads: steps.loads(step - 1), messages: steps.messages(step - 1) };
-  },
+  /** A step of the schedule that `evaluate` returned last. */
+  step: ({ step }) => inStep(kept.get("steps").value, step),
 
   schedule: () => kept.get("steps").value.toJson(),
   network: (query) => networks(query).left.toJson(),

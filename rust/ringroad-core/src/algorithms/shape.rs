@@ -93,10 +93,15 @@ impl Shape {
     /// The port of the shorter way around the dimension in which two ranks differ; the upper one if both ways are
     /// equally long. For ranks that differ in several dimensions, the first of them counts.
     pub fn port_towards(&self, source: Rank, destination: Rank) -> Port {
-        let (from, to) = (self.coordinates(source), self.coordinates(destination));
-        let dimension = (0..from.len()).find(|d| from[*d] != to[*d]).unwrap_or(0);
+        let (mut dimension, mut up, mut stride) = (0, 0, 1);
+        for (d, size) in self.sizes.iter().enumerate().rev() {
+            let (from, to) = (source / stride % size, destination / stride % size);
+            if from != to {
+                (dimension, up) = (d, (to + size - from) % size);
+            }
+            stride *= size;
+        }
         let size = self.sizes[dimension];
-        let up = (to[dimension] + size - from[dimension]) % size;
         2 * dimension + usize::from(2 * up > size)
     }
 }

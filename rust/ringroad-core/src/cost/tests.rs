@@ -487,3 +487,32 @@ fn loads_of_links_agree_with_costs() {
     let loads = link_loads(&one_step(4, 2, &[(0, 1, 1), (0, 2, 2)]), &ring).unwrap();
     assert_eq!(loads[0].iter().sum::<f64>(), 0.5 + 2.0);
 }
+
+/// Steps that are alike are computed once, and cost what each costs alone.
+#[test]
+fn alike_steps_cost_what_each_costs_alone() {
+    for spec in ["torus:4x4", "torus:3x5", "hosts:2x4", "petersen", "fattree:3x3"] {
+        let topology = Topology::parse(spec).unwrap();
+        for collective in Collective::ALL {
+            for member in crate::algorithms::available(&topology, collective) {
+                let schedule = member.build(&topology, collective).unwrap().expand();
+                let together = ScheduleCost::of(&schedule, &topology).unwrap();
+                let expected = total(&schedule, &topology);
+                assert_close(together.busiest_link, expected, &format!("{member}: {collective} on {spec}"));
+                for (step, cost) in schedule.steps.iter().zip(together.steps) {
+                    let alone = Schedule { steps: vec![step.clone()], ..schedule.clone() };
+                    let alone = ScheduleCost::of(&alone, &topology).unwrap();
+                    assert_eq!(alone.steps, [cost], "{member}: {collective} on {spec}");
+                }
+            }
+        }
+    }
+}
+
+/// What the busiest link carries in all steps together.
+fn total(schedule: &Schedule, topology: &Topology) -> f64 {
+    let loads = link_loads(schedule, topology).unwrap();
+    let total = |link: usize| loads.iter().map(|step| step[link]).sum::<f64>();
+    let links = topology.links().iter().enumerate();
+    links.map(|(link, one)| total(link) / one.capacity).fold(0.0, f64::max)
+}

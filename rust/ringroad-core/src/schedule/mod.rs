@@ -129,10 +129,9 @@ impl Schedule {
 
     /// About how many bytes of memory the schedule takes.
     pub fn footprint(&self) -> usize {
-        let runs = |chunks: &ChunkSet| size_of_val(chunks.runs());
         let of_step = |step: &Step| {
-            let sends = step.sends.iter().map(|send| size_of::<Send>() + runs(&send.chunks));
-            let locals = step.locals.iter().map(|local| size_of::<Local>() + runs(&local.chunks));
+            let sends = step.sends.iter().map(|send| size_of::<Send>() + send.chunks.footprint());
+            let locals = step.locals.iter().map(|local| size_of::<Local>() + local.chunks.footprint());
             sends.chain(locals).sum::<usize>()
         };
         let slices = self.symmetry.iter().flat_map(|symmetry| &symmetry.slices);

@@ -143,21 +143,23 @@ impl View<'_> {
     /// the schedule is written out. Slices with the same motions share an orbit where their messages can be one.
     pub fn orbits(&self, step: usize) -> Option<Vec<Orbit<'_>>> {
         let chart = self.chart.as_ref()?;
-        let mut orbits: Vec<Orbit<'_>> = Vec::new();
-        let mut places: HashMap<Joint, Vec<usize>> = HashMap::new();
-        for send in &self.schedule.steps[step].sends {
-            let slice = chart.slice_of(&send.chunks);
-            let alike = places.entry(joint(send)).or_default();
-            let same = |place: &&usize| orbits[**place].slice().moves_like(chart.slice(slice));
-            match alike.iter().find(same).copied() {
-                Some(place) => orbits[place].chunks += send.chunks.len(),
-                None => {
-                    alike.push(orbits.len());
-                    orbits.push(Orbit { chart, send, slice, chunks: send.chunks.len() });
+        let sends = &self.schedule.steps[step].sends;
+        let mut orbits: Vec<(usize, Orbit<'_>)> = Vec::new();
+        for group in by_joint(sends).chunk_by(|a, b| joint(&sends[*a]) == joint(&sends[*b])) {
+            let first = orbits.len();
+            for number in group {
+                let (send, chunks) = (&sends[*number], sends[*number].chunks.len());
+                let slice = chart.slice_of(&send.chunks);
+                let same =
+                    |(_, orbit): &&mut (usize, Orbit<'_>)| orbit.slice().moves_like(chart.slice(slice));
+                match orbits[first..].iter_mut().find(same) {
+                    Some((_, orbit)) => orbit.chunks += chunks,
+                    None => orbits.push((*number, Orbit { chart, send, slice, chunks })),
                 }
             }
         }
-        Some(orbits)
+        orbits.sort_unstable_by_key(|(number, _)| *number);
+        Some(orbits.into_iter().map(|(_, orbit)| orbit).collect())
     }
 
     /// The messages of all ranks in a step, without their contents. For a symmetric schedule, a message with chunks of
@@ -180,10 +182,19 @@ impl View<'_> {
     }
 
     /// For every step, the first step that costs the same because its messages differ in their contents only. In a
-    /// schedule that is written out every step counts as different.
+    /// schedule that is written out a step is compared with the one before it, so that the steps of a pipeline count
+    /// once.
     pub fn first_alike(&self) -> Vec<usize> {
         let steps = &self.schedule.steps;
-        let Some(chart) = &self.chart else { return (0..steps.len()).collect() };
+        let Some(chart) = &self.chart else {
+            let mut first: Vec<usize> = (0..steps.len()).collect();
+            for index in 1..steps.len() {
+                if self.are_alike(&steps[index - 1], &steps[index]) {
+                    first[index] = first[index - 1];
+                }
+            }
+            return first;
+        };
         let mut known = HashMap::new();
         let first = |(index, step): (usize, &Step)| {
             let sends = step.sends.iter().map(|s| (chart.slice_of(&s.chunks), joint(s), s.chunks.len()));
@@ -192,6 +203,18 @@ impl View<'_> {
             *known.entry(shape).or_insert(index)
         };
         steps.iter().enumerate().map(first).collect()
+    }
+
+    /// Whether two steps that are written out differ in the contents of their messages and local operations only.
+    fn are_alike(&self, a: &Step, b: &Step) -> bool {
+        let sends = |a: &Send, b: &Send| joint(a) == joint(b) && self.size(&a.chunks) == self.size(&b.chunks);
+        let locals = |a: &Local, b: &Local| {
+            (a.rank, a.action) == (b.rank, b.action) && self.size(&a.chunks) == self.size(&b.chunks)
+        };
+        let alike = a.sends.len() == b.sends.len() && a.locals.len() == b.locals.len();
+        alike
+            && a.sends.iter().zip(&b.sends).all(|(a, b)| sends(a, b))
+            && a.locals.iter().zip(&b.locals).all(|(a, b)| locals(a, b))
     }
 
     /// The totals over all ranks in a step: messages, chunks that are sent, and chunks that are reduced.
@@ -312,27 +335,26 @@ fn joint(send: &Send) -> Joint {
 /// Merges messages between the same two ranks with the same port, action and slots into one, at the place of the first
 /// of them. Returns the messages with their places.
 pub(super) fn merged(sends: impl Iterator<Item = Send>) -> Vec<(usize, Send)> {
-    let most = sends.size_hint().0;
-    let mut groups: Vec<Vec<(usize, Send)>> = Vec::with_capacity(most);
-    let mut places: HashMap<Joint, usize> = HashMap::with_capacity(most);
-    for (number, send) in sends.enumerate() {
-        let place = *places.entry(joint(&send)).or_insert(groups.len());
-        match groups.get_mut(place) {
-            Some(group) => group.push((number, send)),
-            None => groups.push(vec![(number, send)]),
-        }
-    }
-    let mut merged: Vec<(usize, Send)> = Vec::new();
+    let mut sends: Vec<Send> = sends.collect();
+    let order = by_joint(&sends);
+    let mut absorbed = vec![false; sends.len()];
+    let groups = order.chunk_by(|a, b| joint(&sends[*a]) == joint(&sends[*b]));
+    let groups: Vec<&[usize]> = groups.filter(|group| group.len() > 1).collect();
     for group in groups {
-        let runs: Vec<(usize, usize)> = group.iter().flat_map(|(_, s)| s.chunks.runs()).copied().collect();
-        let chunks = ChunkSet::from(runs);
+        let all = || group.iter().map(|number| &sends[*number].chunks);
+        let chunks = ChunkSet::from(all().flat_map(ChunkSet::runs).copied().collect::<Vec<_>>());
         // Messages that send a chunk twice stay separate, so that the verifier finds the error.
-        if chunks.len() == group.iter().map(|(_, send)| send.chunks.len()).sum::<usize>() {
-            merged.extend(group.into_iter().next().map(|(number, send)| (number, Send { chunks, ..send })));
-        } else {
-            merged.extend(group);
+        if chunks.len() == all().map(ChunkSet::len).sum::<usize>() {
+            sends[group[0]].chunks = chunks;
+            group[1..].iter().for_each(|number| absorbed[*number] = true);
         }
     }
-    merged.sort_by_key(|(number, _)| *number);
-    merged
+    sends.into_iter().enumerate().filter(|(number, _)| !absorbed[*number]).collect()
+}
+
+/// The numbers of messages such that those that can be one message are in a row, in their order.
+fn by_joint(sends: &[Send]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sends.len()).collect();
+    order.sort_unstable_by_key(|number| (joint(&sends[*number]), *number));
+    order
 }

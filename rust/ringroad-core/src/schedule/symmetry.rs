@@ -176,14 +176,14 @@ impl Slice {
 
     /// Whether its motions move ranks and ports in the same way as those of `other`.
     pub(super) fn moves_like(&self, other: &Slice) -> bool {
-        let motions =
-            |slice: &'_ Slice| slice.axes.iter().map(|axis| (axis.size, axis.motion)).collect::<Vec<_>>();
+        let motion = |axis: &Axis| (axis.size, axis.motion);
+        let same_motions = self.axes.iter().map(motion).eq(other.axes.iter().map(motion));
         let same_group = match (&self.group, &other.group) {
             (Some(group), Some(others)) => Arc::ptr_eq(group, others),
             (None, None) => true,
             _ => false,
         };
-        same_group && motions(self) == motions(other) && self.cycle.is_none() && other.cycle.is_none()
+        same_group && same_motions && self.cycle.is_none() && other.cycle.is_none()
     }
 
     /// For every position `r`, where the motion to `r` takes `x`.

@@ -123,11 +123,13 @@ impl Schedule {
             (Collective::ReduceScatter, Collective::Gather { root }) => Collective::Reduce { root },
             (left, right) => return Err(TransformError::Collectives { what: "compose", left, right }),
         };
-        if self.symmetry != after.symmetry {
-            return self.expand().compose(&after.expand());
-        }
-        let steps = self.steps.iter().chain(&after.steps).cloned().collect();
-        Ok(Schedule { collective, steps, symmetry: self.symmetry.clone(), ..self.without_steps() })
+        let (mut steps, more, symmetry) = if self.symmetry == after.symmetry {
+            (self.steps.clone(), after.steps.clone(), self.symmetry.clone())
+        } else {
+            (self.expand().steps, after.expand().steps, None)
+        };
+        steps.extend(more);
+        Ok(Schedule { collective, steps, symmetry, ..self.without_steps() })
     }
 
     /// The same schedule with every chunk cut into `times` equal chunks, written out.
@@ -204,7 +206,13 @@ impl Schedule {
         let place = |part: usize, chunk: ChunkId| -> ChunkId {
             (chunk / per_block * parts.len() + part) * per_block + chunk % per_block
         };
-        let placed = |part, chunks: &ChunkSet| chunks.iter().map(|c| place(part, c)).collect::<ChunkSet>();
+        let placed = |part, chunks: &ChunkSet| match *chunks.runs() {
+            // Chunks of one block stay together.
+            [(start, end)] if start / per_block == (end - 1) / per_block => {
+                ChunkSet::range(place(part, start), place(part, end - 1) + 1)
+            }
+            _ => chunks.iter().map(|c| place(part, c)).collect(),
+        };
         let mut joint = Schedule::empty(name, first.collective, first.ranks, first.chunks * parts.len());
         let slices: Vec<Slice> = (parts.iter().enumerate())
             .flat_map(|(part, schedule)| {

@@ -40,13 +40,14 @@ impl Way {
     }
 }
 
-/// What one link of a box carries. The link leaves `point`, given as hops from the start along each dimension, along
-/// `dimension`.
-#[derive(Debug, Clone)]
-struct Share {
-    point: Vec<usize>,
-    dimension: usize,
-    fraction: f64,
+/// The links of a box and what each carries.
+#[derive(Debug)]
+struct Shares {
+    /// The point that each link leaves, by dimension: its hops from the start, after the numbers of all points of the
+    /// dimensions before.
+    points: Vec<u32>,
+    /// The dimension along which each link goes, and the fraction that it carries.
+    links: Vec<(u32, f64)>,
 }
 
 /// A ring or torus with minimal routing whose links are all alike.
@@ -59,8 +60,12 @@ pub(crate) struct Lattice {
     links_per_rank: usize,
     ranks: usize,
     link: Link,
-    /// What the links of a box carry, by the box's hops along each dimension. Never iterated over.
-    boxes: HashMap<Vec<usize>, Arc<[Share]>>,
+    /// What the links of a box carry, by the number of the offset whose coordinates are the box's hops. Never iterated
+    /// over.
+    boxes: HashMap<usize, Arc<Shares>>,
+    /// Space for the ways of a message, and for the first links of the points of a box. Kept between calls.
+    ways: Vec<Way>,
+    places: Vec<usize>,
 }
 
 impl Lattice {
@@ -80,7 +85,8 @@ impl Lattice {
         let first_links = (0..sizes.len()).map(|d| torus::ports(&sizes[..d])).collect();
         let links_per_rank = torus::ports(&sizes);
         let (ranks, boxes) = (topology.ranks, HashMap::new());
-        Some(Lattice { sizes, strides, first_links, links_per_rank, ranks, link, boxes })
+        let (ways, places) = (Vec::new(), Vec::new());
+        Some(Lattice { sizes, strides, first_links, links_per_rank, ranks, link, boxes, ways, places })
     }
 
     pub fn sizes(&self) -> &[usize] {
@@ -139,17 +145,24 @@ impl Lattice {
 
     /// Adds to `loads` what each link carries when `amount` goes from `source` to `destination`.
     pub fn spread(&mut self, source: Rank, destination: Rank, amount: f64, loads: &mut [f64]) {
-        let ways: Vec<Way> = (0..self.sizes.len()).map(|d| self.way(source, destination, d)).collect();
+        let mut ways = std::mem::take(&mut self.ways);
+        ways.clear();
+        ways.extend((0..self.sizes.len()).map(|d| self.way(source, destination, d)));
         let amount = amount / ways.iter().map(|way| way.parts()).product::<usize>() as f64;
         let mut wide = (0..ways.len()).filter(|d| ways[*d].hops > 0);
-        let (Some(dimension), more) = (wide.next(), wide.next().is_some()) else { return };
-        if more {
-            return self.spread_box(source, &ways, amount, loads);
+        match (wide.next(), wide.next()) {
+            (None, _) => {}
+            (Some(dimension), None) => self.spread_line(source, dimension, ways[dimension], amount, loads),
+            _ => self.spread_box(source, &ways, amount, loads),
         }
+        self.ways = ways;
+    }
+
+    fn spread_line(&self, source: Rank, dimension: usize, way: Way, amount: f64, loads: &mut [f64]) {
         let at = self.coordinate(source, dimension);
         let start = source - at * self.strides[dimension];
-        for direction in (0..2).filter(|direction| ways[dimension].directions[*direction]) {
-            for hops in 0..ways[dimension].hops {
+        for direction in (0..2).filter(|direction| way.directions[*direction]) {
+            for hops in 0..way.hops {
                 let place = start + self.moved(at, hops, dimension, direction) * self.strides[dimension];
                 loads[self.link_id(place, dimension, direction)] += amount;
             }
@@ -157,9 +170,10 @@ impl Lattice {
     }
 
     fn spread_box(&mut self, source: Rank, ways: &[Way], amount: f64, loads: &mut [f64]) {
-        let hops: Vec<usize> = ways.iter().map(|way| way.hops).collect();
-        let shares = self.boxes.entry(hops).or_insert_with_key(|hops| shares(hops).into()).clone();
-        let at: Vec<usize> = (0..ways.len()).map(|d| self.coordinate(source, d)).collect();
+        let number = ways.iter().zip(&self.strides).map(|(way, stride)| way.hops * stride).sum();
+        let shares = || Arc::new(shares(&ways.iter().map(|way| way.hops).collect::<Vec<_>>()));
+        let shares = self.boxes.entry(number).or_insert_with(shares).clone();
+        let mut places = std::mem::take(&mut self.places);
         // Every combination of directions, one bit for each dimension, in which each direction is a shortest way.
         for corner in 0..1usize << ways.len() {
             let direction = |d: usize| corner >> d & 1;
@@ -170,19 +184,26 @@ impl Lattice {
             if !(0..ways.len()).all(goes) {
                 continue;
             }
-            for Share { point, dimension, fraction } in shares.iter() {
-                let along = |d: usize| self.moved(at[d], point[d], d, direction(d)) * self.strides[d];
-                let place = (0..ways.len()).map(along).sum();
-                loads[self.link_id(place, *dimension, direction(*dimension))] += amount * fraction;
+            places.clear();
+            for (d, way) in ways.iter().enumerate() {
+                let (at, scale) = (self.coordinate(source, d), self.strides[d] * self.links_per_rank);
+                places.extend((0..=way.hops).map(|hops| self.moved(at, hops, d, direction(d)) * scale));
+            }
+            for (point, (dimension, fraction)) in shares.points.chunks_exact(ways.len()).zip(&shares.links) {
+                let place: usize = point.iter().map(|at| places[*at as usize]).sum();
+                let d = *dimension as usize;
+                loads[place + self.first_links[d] + direction(d)] += amount * fraction;
             }
         }
+        self.places = places;
     }
 }
 
 /// What each link of a box with these `hops` along each dimension carries when all shortest paths carry the same share.
-fn shares(hops: &[usize]) -> Vec<Share> {
-    let mut shares = Vec::new();
+fn shares(hops: &[usize]) -> Shares {
+    let mut shares = Shares { points: Vec::new(), links: Vec::new() };
     let points: usize = hops.iter().map(|h| h + 1).product();
+    let before: Vec<usize> = (0..hops.len()).map(|d| hops[..d].iter().map(|h| h + 1).sum()).collect();
     // Points are numbered like the elements of a C array, so that all points that lead into a point come before it.
     let stride = |d: usize| hops[d + 1..].iter().map(|h| h + 1).product::<usize>();
     let mut reached = vec![0.0; points];
@@ -193,7 +214,8 @@ fn shares(hops: &[usize]) -> Vec<Share> {
         for dimension in (0..hops.len()).filter(|d| point[*d] < hops[*d]) {
             let fraction = reached[index] * ((hops[dimension] - point[dimension]) as f64 / left as f64);
             reached[index + stride(dimension)] += fraction;
-            shares.push(Share { point: point.clone(), dimension, fraction });
+            shares.points.extend(point.iter().zip(&before).map(|(hops, before)| (hops + before) as u32));
+            shares.links.push((dimension as u32, fraction));
         }
     }
     shares
