@@ -16,6 +16,6 @@ for version in "$@"; do
         "$wheels"/*.whl
     # A kept environment has an older build of the same version.
     "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps "$wheels"/*.whl
-    VIRTUAL_ENV=$PWD/$venv "$venv/bin/python" -m pytest -q tests/torch
+    VIRTUAL_ENV=$PWD/$venv "$venv/bin/python" -m pytest -q tests/torch_backend
     [ "${KEEP:-}" = 1 ] || rm -rf "$venv"
 done

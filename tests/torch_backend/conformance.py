@@ -1,6 +1,6 @@
 """PyTorch's own tests of backends, run over ringroad.
 
-    python tests/torch/conformance.py [--backend gloo] [--shard 0/2] [-k part of a name]
+    python tests/torch_backend/conformance.py [--backend gloo] [--shard 0/2] [-k part of a name]
 
 Torch's wheel contains them (torch.testing._internal.distributed.distributed_test). They are written for the backends
 that torch knows: while the module is imported, it compares the backend's name to decide which tests to run. So the
