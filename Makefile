@@ -79,7 +79,7 @@ check-all: check ## Run check, and the long tests of all algorithms and flows: l
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
 
-check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (15 minutes)
+check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (an hour)
 	tools/check_memory.sh
 
 check-faults: build ## Kill, stop, cut off and starve ranks at random moments, and check the other ranks (30 minutes; MINUTES=3)

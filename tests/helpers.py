@@ -23,15 +23,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
+from ringroad._native import ucx_info
 from ringroad._processes import Processes
+from ringroad._ucx import _ucx_wheel
 from ringroad.emulation.network import EmulatedNetwork
 
 
-def needs_namespaces() -> None:
-    """Skips the test, with the reason, if this machine cannot make network namespaces."""
+def needs_testbed() -> None:
+    """Skips the test, with the reason, if this machine cannot make network namespaces, or has no UCX for them."""
     try:
+        ucx_info(_ucx_wheel())
         EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
-    except ringroad.TestbedError as error:
+    except (ringroad.TransportError, ringroad.TestbedError) as error:
         pytest.skip(str(error))
 
 

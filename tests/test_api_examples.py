@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers import needs_namespaces
+from helpers import needs_testbed
 
 # Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
 LONG = ("12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py")
@@ -20,10 +20,11 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[01][0-9]_*.
 def test_example(path, tmp_path):
     if path.name in LONG and "RINGROAD_TEST_FULL" not in os.environ:
         pytest.skip("takes 10 seconds: make check-all")
-    if "import torch" in path.read_text():
-        pytest.importorskip("torch")
+    for module, code in (("torch", "import torch"), ("networkx", ".to_graph()")):
+        if code in path.read_text():
+            pytest.importorskip(module)
     if "ringroad.testbed" in path.read_text():
-        needs_namespaces()
+        needs_testbed()
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "RINGROAD_STORE")}
     done = subprocess.run(
         [sys.executable, str(path)], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=150

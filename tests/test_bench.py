@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import needs_namespaces
+from helpers import needs_testbed
 from ringroad import _machine
 from ringroad import _race as race
 from ringroad.bench import conductor, launch, plot, reference, verdict
@@ -159,7 +159,7 @@ def test_fixed_algorithms_take_turns(tmp_path):
 
 
 def test_a_testbed_is_measured_beside_the_model_and_the_simulator(tmp_path):
-    needs_namespaces()
+    needs_testbed()
     testbed = ["--testbed", "ring:3", "--rate", "200Mbit", "--algorithms", "ring,swing", "--sizes", "1K,64K"]
     rows = record(tmp_path / "r.jsonl", *testbed, "--budget", "2")
     assert {(row["ranks"], row["peer"]) for row in rows} == {

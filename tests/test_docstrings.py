@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import ringroad
 import stubs
-from helpers import needs_namespaces
+from helpers import needs_testbed
 from ringroad import _native
 
 INTERNAL = {"bench", "commands", "emulation"}
@@ -186,7 +186,7 @@ EXAMPLES = [member for member in members() if ">>> " in member.docstring]
 @pytest.mark.parametrize("member", EXAMPLES, ids=lambda member: member.name)
 def test_example(member, tmp_path, monkeypatch):
     if member.name == "ringroad.testbed":
-        needs_namespaces()
+        needs_testbed()
     for needed in ("networkx", "pandas", "torch", "matplotlib"):
         if f"import {needed}" in member.docstring:
             pytest.importorskip(needed)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import in_threads, launch, needs_namespaces
+from helpers import in_threads, launch, needs_testbed
 from ringroad import _machine
 from ringroad._doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
 from ringroad.commands import doctor as command
@@ -672,7 +672,7 @@ def test_a_job(tmp_path):
 
 def test_a_job_on_two_hosts(tmp_path):
     """Rank 0 reports on both. MASTER_ADDR leads nowhere else."""
-    needs_namespaces()
+    needs_testbed()
     env = {"RINGROAD_STORE": f"file://{tmp_path}", "MASTER_ADDR": "127.0.0.1"}
     env |= {"UCX_NET_DEVICES": DEVICE, "UCX_TLS": "tcp,self"}
     code = COMMAND.format(["doctor", "--json"])

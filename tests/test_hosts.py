@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from helpers import launch, needs_namespaces
+from helpers import launch, needs_testbed
 from ringroad import Topology
 from ringroad.emulation.network import DEVICE, EmulatedNetwork
 
@@ -44,7 +44,7 @@ with ringroad.init(timeout=60) as comm:
 @pytest.fixture(scope="module")
 def two_hosts() -> Iterator[EmulatedNetwork]:
     """Two hosts that are joined by one cable."""
-    needs_namespaces()
+    needs_testbed()
     with EmulatedNetwork(Topology("ring:2"), 1.25e9) as network:
         yield network
 

@@ -6,7 +6,7 @@ import re
 import nbformat
 import notebooks
 import pytest
-from helpers import needs_namespaces
+from helpers import needs_testbed
 
 PATHS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 QUICK = {"any_graph", "failures"}
@@ -47,7 +47,7 @@ def test_notebook(path, tmp_path, monkeypatch):
     for module in re.findall(r"\b(highspy|matplotlib|networkx|pandas|torch)\b", stored.cells[0].source):
         pytest.importorskip(module)
     if "ringroad.testbed" in path.read_text():
-        needs_namespaces()
+        needs_testbed()
     # The kernel inherits the environment: remove the variables of jobs, and use temporary caches.
     for name in ("RANK", "WORLD_SIZE", "RINGROAD_STORE"):
         monkeypatch.delenv(name, raising=False)

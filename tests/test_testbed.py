@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ringroad
-from helpers import is_running, needs_namespaces
+from helpers import is_running, needs_testbed
 from ringroad.emulation import leftovers, namespaces
 from ringroad.emulation.wiring import Wiring
 
@@ -20,7 +20,7 @@ RATE = "200Mbit"
 
 @pytest.fixture(scope="module", autouse=True)
 def permitted():
-    needs_namespaces()
+    needs_testbed()
 
 
 def total(comm, count, algorithm=None):

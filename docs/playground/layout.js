@@ -127,10 +127,14 @@ function scaled(places) {
   return places.map(([x, y]) => [factor * x, factor * y]);
 }
 
-/** Of grids, the links to the other end of a dimension, with the direction in which they leave the grid. */
+/**
+ * Of grids, the links to the other end of a dimension, with the direction in which they leave the grid. Where ranks have
+ * links into the middle of a dimension, too (HyperX), none leaves it.
+ */
 function wraps({ dimensions, coordinates, links, ranks }) {
   const found = new Map();
   const known = new Set();
+  const full = new Set();
   links.forEach(([source, target], link) => {
     if (Math.max(source, target) >= ranks) return;
     const steps = coordinates[target].map((value, d) => value - coordinates[source][d]);
@@ -139,12 +143,13 @@ function wraps({ dimensions, coordinates, links, ranks }) {
       const [d] = differing;
       const [step, size] = [steps[d], dimensions[d]];
       const second = known.has(`${source} ${target}`);
-      if (Math.abs(step) === size - 1 && (size > 2 || second))
-        found.set(link, outwards(dimensions.length - 1 - d, -Math.sign(step)));
+      if (Math.abs(step) === size - 1 && (size > 2 || second)) found.set(link, { d, sign: -Math.sign(step) });
+      else if (Math.abs(step) > 1) full.add(d);
     }
     known.add(`${source} ${target}`);
   });
-  return found;
+  const leaving = [...found].filter(([, { d }]) => !full.has(d));
+  return new Map(leaving.map(([link, { d, sign }]) => [link, outwards(dimensions.length - 1 - d, sign)]));
 }
 
 /** Dimensions count from the last: along the row, along the column, else diagonal. */
