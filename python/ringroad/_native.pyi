@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from types import GenericAlias, TracebackType
-from typing import Any, Generic, Literal, Protocol, TypeAlias, final, overload
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -846,7 +846,7 @@ class Schedule:
             algorithm: The algorithm's name, such as "swing" or "generalized:2".
             topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
             collective: For example "allreduce".
-            root: The root of a broadcast, reduce, gather or scatter.
+            root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
 
         Returns:
             The schedule. It is not verified; `verify` does that.
@@ -858,7 +858,7 @@ class Schedule:
             TopologyError: The topology is malformed.
 
         Example:
-            >>> print(str(ringroad.Schedule.build("binomial", 4, "broadcast")).rstrip())
+            >>> print(ringroad.Schedule.build("binomial", 4, "broadcast"))
             binomial: broadcast (root 0) over 4 ranks, 1 chunks
             step 0: 0→2 =[0]
             step 1: 0→1 =[0] | 2→3 =[0]
@@ -916,6 +916,10 @@ class Schedule:
             ScheduleError: The text is no program of MSCCL, is too large, or has something that a schedule
                 cannot express. The message names the line.
         """
+    _MOST_BYTES: Final[int]
+    @staticmethod
+    def _read(content: bytes) -> Schedule:
+        """Reads the contents of a file, in any format that ringroad reads."""
     def to_msccl(self) -> str:
         """Returns the schedule as XML for MSCCL. `from_msccl` reads it back equal, but for the numbers of slots.
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use common::Random;
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::CostModel;
-use ringroad_core::interchange::{chakra, goal, msccl, mscclpp, InterchangeError};
+use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp, InterchangeError};
 use ringroad_core::simulate::{Scenario, Simulator};
 use ringroad_core::{Collective, Rank, Schedule, Topology};
 use serde_json::Value;
@@ -247,16 +247,14 @@ fn refused_files() {
     let once = added.replace("\"1\" dstbuf", "\"0\" dstbuf").replace("dstoff=\"1\"", "dstoff=\"0\"");
     assert!(msccl::read(&once).unwrap().verify().unwrap_err().to_string().contains("lacks the contribution"));
 
-    let too_large = |text: &str, expected: &str| match msccl::read(text) {
+    let too_large = |text: &str, expected: &str| match interchange::read(text.as_bytes()) {
         Err(error @ InterchangeError::TooLarge { .. }) => {
             assert!(error.to_string().contains(expected), "{error}")
         }
         other => panic!("{other:?}"),
     };
-    too_large(
-        &" ".repeat(msccl::MOST_BYTES + 1),
-        "the file has 67108865 bytes; ringroad reads at most 67108864",
-    );
+    let long = " ".repeat(interchange::MOST_BYTES + 1);
+    too_large(&long, "the file has more bytes; ringroad reads at most 268435456");
     too_large(&good.replacen("s_chunks=\"1\"", "s_chunks=\"4194303\"", 1), "the buffers have");
 }
 
@@ -640,5 +638,27 @@ fn chakra_traces() {
         }
         assert!(messages.values().all(|ends| *ends == [1, 1]));
         assert_eq!(messages.len(), outcome.messages, "{algorithm} on {spec}");
+    }
+}
+
+/// The contents say the format, and what is wrong.
+#[test]
+fn contents_say_the_format() {
+    let ring = find("ring").unwrap().build(&Topology::ring(3).unwrap(), Collective::Allreduce).unwrap();
+    for text in [ring.to_json(), msccl::write(&ring).unwrap()] {
+        for before in ["", "\u{feff}", " \r\n\t", "\u{feff}\n"] {
+            let read = interchange::read(format!("{before}{text}").as_bytes()).unwrap();
+            assert_eq!(read.expand(), ring.expand(), "{before:?}");
+        }
+    }
+    let cases: [(&[u8], &str); 4] = [
+        (b"", "this is not a schedule: "),
+        (b"{}", "this is not a schedule: missing field `format_version`"),
+        (b"\n<algo/>", "line 2: algo: the attribute ngpus is missing"),
+        (b"<algo\n\n\xff", "line 3: this is no text in UTF-8"),
+    ];
+    for (content, expected) in cases {
+        let error = interchange::read(content).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::{MOST_BYTES, MOST_PIECES, MOST_PLACES, MOST_STEPS};
+use super::{MOST_PIECES, MOST_PLACES, MOST_STEPS};
 use crate::collective::{Collective, Holding};
 use crate::interchange::InterchangeError;
 use crate::schedule::Schedule;
@@ -316,12 +316,6 @@ struct Reading {
 
 /// Reads a file.
 pub(super) fn read(text: &str) -> Result<Program, InterchangeError> {
-    if text.len() > MOST_BYTES {
-        return Err(InterchangeError::TooLarge {
-            what: format!("the file has {} bytes", text.len()),
-            most: MOST_BYTES,
-        });
-    }
     let mut reader = Reader::from_str(text);
     let mut lines = Lines { text: text.as_bytes(), position: 0, line: 1 };
     let mut reading = Reading {
