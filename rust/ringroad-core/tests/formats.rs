@@ -11,7 +11,8 @@ use ringroad_core::algorithms::find;
 use ringroad_core::cost::CostModel;
 use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp, InterchangeError};
 use ringroad_core::simulate::{Scenario, Simulator};
-use ringroad_core::{Collective, Rank, Schedule, Topology};
+use ringroad_core::schedule::Expressions;
+use ringroad_core::{Action, ChunkSet, Collective, Rank, Schedule, Send, Topology};
 use serde_json::Value;
 
 fn schedule(algorithm: &str, spec: &str, collective: Collective) -> Schedule {
@@ -661,4 +662,31 @@ fn contents_say_the_format() {
         let error = interchange::read(content).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
     }
+}
+
+/// Each message of a short file may name all of millions of chunks. To check it takes no longer for that, and no more
+/// memory.
+#[test]
+fn a_short_file_of_many_chunks() {
+    const CHUNKS: usize = 1 << 24;
+    let send = |source: Rank, start: usize, action| Send {
+        source,
+        destination: 1 - source,
+        chunks: ChunkSet::range(start, CHUNKS),
+        action,
+        port: 0,
+        from: 0,
+        into: 0,
+    };
+    let mut right = Schedule::empty("right", Collective::Allreduce, 2, CHUNKS);
+    right.push(vec![send(0, 0, Action::Reduce), send(1, 0, Action::Reduce)]);
+    // All of that again, and once more only the chunks from some chunk on.
+    let again = (0..1000).map(|at| send(at % 2, at * 7, Action::Copy));
+    again.for_each(|send| right.push(vec![send]));
+    assert_eq!(interchange::read(right.to_json().as_bytes()).unwrap().verify(), Ok(()));
+    assert!(!Expressions::new(2).agree(&right));
+    let mut wrong = right.clone();
+    wrong.push(vec![send(0, CHUNKS - 1, Action::Reduce)]);
+    let error = interchange::read(wrong.to_json().as_bytes()).unwrap().verify().unwrap_err().to_string();
+    assert!(error.contains("contribution of rank 0 to chunk 16777215 a second time"), "{error}");
 }

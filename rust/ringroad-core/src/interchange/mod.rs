@@ -22,7 +22,10 @@ pub const MOST_BYTES: usize = 1 << 28;
 /// Reads the contents of a file. XML begins with `<`; all else should be JSON. The schedule is not verified.
 pub fn read(content: &[u8]) -> Result<Schedule, InterchangeError> {
     if content.len() > MOST_BYTES {
-        return Err(InterchangeError::TooLarge { what: "the file has more bytes".to_owned(), most: MOST_BYTES });
+        return Err(InterchangeError::TooLarge {
+            what: "the file has more bytes".to_owned(),
+            most: MOST_BYTES,
+        });
     }
     let text = std::str::from_utf8(content).map_err(|error| {
         let before = &content[..error.valid_up_to()];
