@@ -37,7 +37,9 @@ failed=()
 for target in "${targets[@]}"; do
     mkdir -p "$out/corpus/$target"
     log="$out/$target.log"
-    options=(-runs="$inputs" -rss_limit_mb=1024 -timeout=10 -max_len=16384 -artifact_prefix="$out/found/$target-")
+    longest=16384
+    case "$target" in preferences | topology_spec) longest=256 ;; esac
+    options=(-runs="$inputs" -rss_limit_mb=1024 -timeout=10 -max_len="$longest" -artifact_prefix="$out/found/$target-")
     words="rust/fuzz/dictionaries/$target.dict"
     if [[ -f "$words" ]]; then
         options+=(-dict="$words")

@@ -10,8 +10,8 @@ use common::Random;
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::CostModel;
 use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp, InterchangeError};
-use ringroad_core::simulate::{Scenario, Simulator};
 use ringroad_core::schedule::Expressions;
+use ringroad_core::simulate::{Scenario, Simulator};
 use ringroad_core::{Action, ChunkSet, Collective, Rank, Schedule, Send, Topology};
 use serde_json::Value;
 
@@ -181,7 +181,7 @@ fn refused_files() {
     edit("<algo", "<!DOCTYPE algo [<!ENTITY a \"aaaa\">]><algo", 1, "a document type is not allowed");
     edit("name=\"hand\"", "name=\"&a;\"", 1, "");
     edit("name=\"hand\"", "name=\"a\" name=\"b\"", 1, "");
-    edit("name=\"hand\"", &format!("name=\"{}\"", "a".repeat(300)), 1, "one is longer than 256 bytes");
+    edit("proto=\"LL\"", &format!("proto=\"{}\"", "a".repeat(300)), 1, "one is longer than 256 bytes");
     let many: String = (0..100).map(|number| format!(" a{number}=\"\"")).collect();
     edit(" name=", &(many + " name="), 1, "there are more than 64 attributes");
     edit("name=\"hand\"", "", 1, "algo: the attribute name is missing");
@@ -661,6 +661,16 @@ fn contents_say_the_format() {
     for (content, expected) in cases {
         let error = interchange::read(content).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+/// A schedule may have any name.
+#[test]
+fn names_come_back() {
+    let ring = schedule("ring", "ring:3", Collective::Allreduce).expand();
+    for name in ["a".repeat(1000), " two\n\tlines\r\n <&>\"' ".to_owned(), String::new()] {
+        let named = Schedule { name, ..ring.clone() };
+        assert_eq!(msccl::read(&msccl::write(&named).unwrap()).unwrap(), named);
     }
 }
 

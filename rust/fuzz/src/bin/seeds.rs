@@ -54,14 +54,18 @@ fn networks() -> Vec<String> {
     let parse = |spec: &str| Topology::parse(spec).unwrap();
     let torus = parse("torus:2x2");
     let routed = RoutingTable::shortest(&torus).unwrap();
-    let link = |(source, target)| Link { capacity: 2.0, extra_latency: 1e-6, ..Link::between(source, target) };
+    let link =
+        |(source, target)| Link { capacity: 2.0, extra_latency: 1e-6, ..Link::between(source, target) };
     let links = [(0, 2), (2, 0), (1, 2), (2, 1)].map(link).to_vec();
     let all = [
         torus.clone().with_routes(routed).unwrap(),
         torus.with_links(Some(1e9), None).unwrap(),
         parse("hosts:2x2").with_processing(1e-6).unwrap(),
         Topology::from_links("star", 2, 3, links).unwrap(),
-        Topology::from_links("grid", 4, 4, parse("ring:4").links().to_vec()).unwrap().with_dimensions(&[2, 2]).unwrap(),
+        Topology::from_links("grid", 4, 4, parse("ring:4").links().to_vec())
+            .unwrap()
+            .with_dimensions(&[2, 2])
+            .unwrap(),
     ];
     all.iter().map(|network| serde_json::to_string(network).unwrap()).collect()
 }
@@ -87,7 +91,8 @@ fn profile() -> String {
         bytes,
         seconds,
     };
-    let rows = [("ring", 8, 2e-5), ("ring", 1 << 20, 1e-3), ("gather-sum", 8, 1e-5), ("gather-sum", 1 << 20, 2e-3)];
+    let rows =
+        [("ring", 8, 2e-5), ("ring", 1 << 20, 1e-3), ("gather-sum", 8, 1e-5), ("gather-sum", 1 << 20, 2e-3)];
     let times = rows.into_iter().map(measured).collect();
     Profile::make(&topology, place, &CostModel::default(), times).unwrap().to_json()
 }
@@ -113,7 +118,10 @@ fn values() -> Vec<(char, Vec<u8>)> {
         ('o', fuzzing::chosen()),
         text('o', r#"{"Err":{"Topology":"unknown"}}"#),
         text('p', "0123456789abcdef"),
-        text('w', r#"{"reason":{"mismatch":{"number":3}},"message":"why","calls":[[3,"allreduce"]],"ended":2}"#),
+        text(
+            'w',
+            r#"{"reason":{"mismatch":{"number":3}},"message":"why","calls":[[3,"allreduce"]],"ended":2}"#,
+        ),
         text('w', r#"{"reason":"abort","message":"why","calls":[]}"#),
     ]
 }
@@ -135,9 +143,13 @@ fn main() {
     write("topology_spec", texts(specs()));
     write("topology_json", texts(networks()));
     write("tuner_rules", texts(vec![rules()]));
-    write("preferences", texts(vec!["allreduce:ring,swing;^bruck;file:a.json".to_owned(), "generalized:2".to_owned()]));
+    write(
+        "preferences",
+        texts(vec!["allreduce:ring,swing;^bruck;file:a.json".to_owned(), "generalized:2".to_owned()]),
+    );
     write("profile", texts(vec![profile()]));
-    let values: Vec<Vec<u8>> = values().into_iter().map(|(letter, content)| [&[letter as u8][..], &content].concat()).collect();
+    let values: Vec<Vec<u8>> =
+        values().into_iter().map(|(letter, content)| [&[letter as u8][..], &content].concat()).collect();
     write("store_values", values.clone());
     write("store_seals", vec![b"content".to_vec(), [&7u32.to_le_bytes()[..], &[0; 39]].concat()]);
     write("schedule_cache", vec![fuzzing::cached()]);

@@ -15,7 +15,7 @@ use crate::units::{ChunkId, Rank};
 const MOST_RANKS: usize = 1 << 13;
 /// The most channels.
 const MOST_CHANNELS: usize = 1 << 14;
-/// The most attributes of an element, and the most bytes of a value.
+/// The most attributes of an element, and the most bytes of a value other than a name.
 const MOST_ATTRIBUTES: usize = 64;
 const MOST_VALUE: usize = 256;
 
@@ -219,7 +219,8 @@ impl Attributes {
         let mut values = HashMap::new();
         for (number, attribute) in start.attributes().enumerate() {
             let attribute = attribute.map_err(|error| InterchangeError::at(line, error.to_string()))?;
-            if number == MOST_ATTRIBUTES || attribute.value.len() > MOST_VALUE {
+            let is_long = attribute.value.len() > MOST_VALUE && attribute.key.as_ref() != "name";
+            if number == MOST_ATTRIBUTES || is_long {
                 let what = format!(
                     "{element}: there are more than {MOST_ATTRIBUTES} attributes, or one is longer than {MOST_VALUE} bytes"
                 );
