@@ -11,15 +11,17 @@ TORCHES  ?= 2.8 2.13 2.14
 BUDGET   ?= 1080
 # Minutes that check-faults and soak take.
 MINUTES  ?= 30
+# Inputs for each target of fuzz.
+INPUTS   ?= 1000000
 # Of check-wheel, as tools/check_wheel.sh explains; unset: all.
 ENVIRONMENTS ?=
 # PASSES=1 builds the extension quickly, for work on its code; short calls are slower then.
 PASSES   ?= 2
-SOURCES  := $(shell find rust \( -name tests -o -name examples -o -name ringroad-web \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
+SOURCES  := $(shell find rust \( -name tests -o -name examples -o -name fuzz -o -name ringroad-web \) -prune -o \( -name '*.rs' -o -name Cargo.toml \) -print) \
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-frameworks bench-torch bench-select wheel check-wheel
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults fuzz soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-frameworks bench-torch bench-select wheel check-wheel
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +67,7 @@ test-frameworks: build ## Train with six frameworks, and under mpirun and a Slur
 
 check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly
 	cargo fmt --all --check
+	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo check -p ringroad-web --target wasm32-unknown-unknown --quiet
@@ -75,15 +78,19 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	$(PYTHON) -m mypy
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
 
-check-all: check ## Run check, and the long tests of all algorithms and flows: larger networks, many more calls
+check-all: check ## Run check, the long tests of all algorithms and flows (larger networks, many more calls), and a little fuzzing
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
+	tools/fuzz.sh 20000
 
 check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (an hour)
 	tools/check_memory.sh
 
 check-faults: build ## Kill, stop, cut off and starve ranks at random moments, and check the other ranks (30 minutes; MINUTES=3)
 	$(PYTHON) tools/check_faults.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
+
+fuzz: ## Feed everything that is read with mutated files: 10 million inputs (hours; INPUTS=20000 for each of 10 targets)
+	tools/fuzz.sh $(INPUTS)
 
 soak: build ## Make mixed calls for a long time, verify every result, and check that nothing grows (30 minutes; MINUTES=3)
 	$(PYTHON) tools/soak.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
@@ -143,6 +150,7 @@ check-wheel: ## Install what dist holds into clean environments, and run the doc
 
 fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --all
+	cargo fmt --manifest-path rust/fuzz/Cargo.toml
 	$(PYTHON) -m ruff format python tests examples benchmarks tools docs
 	$(PYTHON) -m ruff check --fix python tests examples benchmarks tools docs
 

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from types import GenericAlias, TracebackType
-from typing import Any, Generic, Literal, Protocol, TypeAlias, final, overload
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -971,6 +971,10 @@ class Schedule:
             ScheduleError: The text is no program of MSCCL, is too large, or has something that a schedule
                 cannot express. The message names the line.
         """
+    _MOST_BYTES: Final[int]
+    @staticmethod
+    def _read(content: bytes) -> Schedule:
+        """Reads the contents of a file, in any format that ringroad reads."""
     def to_msccl(self) -> str:
         """Returns the schedule as XML for MSCCL. `from_msccl` reads it back equal, but for the numbers of slots.
 

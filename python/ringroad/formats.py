@@ -7,9 +7,6 @@ from pathlib import Path
 
 from ringroad._native import CostModel, Schedule, ScheduleError
 
-_MOST_BYTES = 1 << 28
-"""The most bytes of a file that is read."""
-
 
 @dataclass(frozen=True)
 class Format:
@@ -48,8 +45,8 @@ def read(path: str | PathLike[str]) -> Schedule:
         The schedule. It is not verified.
 
     Raises:
-        ScheduleError: The file is no schedule, is too large, or has something that a schedule cannot express. The
-            message names the file, and the line of an XML file.
+        ScheduleError: The file is no schedule, has more than 256 MiB, or has something that a schedule cannot express.
+            The message names the file, and the line of an XML file.
         OSError: The file cannot be read.
 
     Example:
@@ -61,12 +58,11 @@ def read(path: str | PathLike[str]) -> Schedule:
         'ring'
     """
     path = Path(path)
-    if (size := path.stat().st_size) > _MOST_BYTES:
-        raise ScheduleError(f"{path}: the file has {size} bytes; ringroad reads at most {_MOST_BYTES}")
+    with path.open("rb") as file:
+        content = file.read(Schedule._MOST_BYTES + 1)
     try:
-        text = path.read_text()
-        return Schedule.from_msccl(text) if text.lstrip("\ufeff \t\r\n").startswith("<") else Schedule.from_json(text)
-    except (ScheduleError, UnicodeDecodeError) as error:
+        return Schedule._read(content)
+    except ScheduleError as error:
         raise ScheduleError(f"{path}: {error}") from None
 
 

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 use common::Random;
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::CostModel;
-use ringroad_core::interchange::{chakra, goal, msccl, mscclpp, InterchangeError};
+use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp, InterchangeError};
+use ringroad_core::schedule::Expressions;
 use ringroad_core::simulate::{Scenario, Simulator};
-use ringroad_core::{Collective, Rank, Schedule, Topology};
+use ringroad_core::{Action, ChunkSet, Collective, Rank, Schedule, Send, Topology};
 use serde_json::Value;
 
 fn schedule(algorithm: &str, spec: &str, collective: Collective) -> Schedule {
@@ -180,7 +181,7 @@ fn refused_files() {
     edit("<algo", "<!DOCTYPE algo [<!ENTITY a \"aaaa\">]><algo", 1, "a document type is not allowed");
     edit("name=\"hand\"", "name=\"&a;\"", 1, "");
     edit("name=\"hand\"", "name=\"a\" name=\"b\"", 1, "");
-    edit("name=\"hand\"", &format!("name=\"{}\"", "a".repeat(300)), 1, "one is longer than 256 bytes");
+    edit("proto=\"LL\"", &format!("proto=\"{}\"", "a".repeat(300)), 1, "one is longer than 256 bytes");
     let many: String = (0..100).map(|number| format!(" a{number}=\"\"")).collect();
     edit(" name=", &(many + " name="), 1, "there are more than 64 attributes");
     edit("name=\"hand\"", "", 1, "algo: the attribute name is missing");
@@ -247,16 +248,14 @@ fn refused_files() {
     let once = added.replace("\"1\" dstbuf", "\"0\" dstbuf").replace("dstoff=\"1\"", "dstoff=\"0\"");
     assert!(msccl::read(&once).unwrap().verify().unwrap_err().to_string().contains("lacks the contribution"));
 
-    let too_large = |text: &str, expected: &str| match msccl::read(text) {
+    let too_large = |text: &str, expected: &str| match interchange::read(text.as_bytes()) {
         Err(error @ InterchangeError::TooLarge { .. }) => {
             assert!(error.to_string().contains(expected), "{error}")
         }
         other => panic!("{other:?}"),
     };
-    too_large(
-        &" ".repeat(msccl::MOST_BYTES + 1),
-        "the file has 67108865 bytes; ringroad reads at most 67108864",
-    );
+    let long = " ".repeat(interchange::MOST_BYTES + 1);
+    too_large(&long, "the file has more bytes; ringroad reads at most 268435456");
     too_large(&good.replacen("s_chunks=\"1\"", "s_chunks=\"4194303\"", 1), "the buffers have");
 }
 
@@ -641,4 +640,63 @@ fn chakra_traces() {
         assert!(messages.values().all(|ends| *ends == [1, 1]));
         assert_eq!(messages.len(), outcome.messages, "{algorithm} on {spec}");
     }
+}
+
+/// The contents say the format, and what is wrong.
+#[test]
+fn contents_say_the_format() {
+    let ring = find("ring").unwrap().build(&Topology::ring(3).unwrap(), Collective::Allreduce).unwrap();
+    for text in [ring.to_json(), msccl::write(&ring).unwrap()] {
+        for before in ["", "\u{feff}", " \r\n\t", "\u{feff}\n"] {
+            let read = interchange::read(format!("{before}{text}").as_bytes()).unwrap();
+            assert_eq!(read.expand(), ring.expand(), "{before:?}");
+        }
+    }
+    let cases: [(&[u8], &str); 4] = [
+        (b"", "this is not a schedule: "),
+        (b"{}", "this is not a schedule: missing field `format_version`"),
+        (b"\n<algo/>", "line 2: algo: the attribute ngpus is missing"),
+        (b"<algo\n\n\xff", "line 3: this is no text in UTF-8"),
+    ];
+    for (content, expected) in cases {
+        let error = interchange::read(content).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+/// A schedule may have any name.
+#[test]
+fn names_come_back() {
+    let ring = schedule("ring", "ring:3", Collective::Allreduce).expand();
+    for name in ["a".repeat(1000), " two\n\tlines\r\n <&>\"' ".to_owned(), String::new()] {
+        let named = Schedule { name, ..ring.clone() };
+        assert_eq!(msccl::read(&msccl::write(&named).unwrap()).unwrap(), named);
+    }
+}
+
+/// Each message of a short file may name all of millions of chunks. To check it takes no longer for that, and no more
+/// memory.
+#[test]
+fn a_short_file_of_many_chunks() {
+    const CHUNKS: usize = 1 << 24;
+    let send = |source: Rank, start: usize, action| Send {
+        source,
+        destination: 1 - source,
+        chunks: ChunkSet::range(start, CHUNKS),
+        action,
+        port: 0,
+        from: 0,
+        into: 0,
+    };
+    let mut right = Schedule::empty("right", Collective::Allreduce, 2, CHUNKS);
+    right.push(vec![send(0, 0, Action::Reduce), send(1, 0, Action::Reduce)]);
+    // All of that again, and once more only the chunks from some chunk on.
+    let again = (0..1000).map(|at| send(at % 2, at * 7, Action::Copy));
+    again.for_each(|send| right.push(vec![send]));
+    assert_eq!(interchange::read(right.to_json().as_bytes()).unwrap().verify(), Ok(()));
+    assert!(!Expressions::new(2).agree(&right));
+    let mut wrong = right.clone();
+    wrong.push(vec![send(0, CHUNKS - 1, Action::Reduce)]);
+    let error = interchange::read(wrong.to_json().as_bytes()).unwrap().verify().unwrap_err().to_string();
+    assert!(error.contains("contribution of rank 0 to chunk 16777215 a second time"), "{error}");
 }

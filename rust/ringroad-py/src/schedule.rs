@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
-use ringroad_core::interchange::{chakra, goal, msccl, mscclpp};
+use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp};
 use ringroad_core::plan::LowerOptions;
 use ringroad_core::schedule::{Local, Send, Step};
 use ringroad_core::simulate::Simulator;
@@ -198,7 +198,7 @@ impl PySchedule {
     /// GPUs become ranks, channels become ports, and places in buffers become slots of chunks.
     ///
     /// Args:
-    ///     text: The XML, of at most 64 MiB.
+    ///     text: The XML.
     ///
     /// Returns:
     ///     The schedule. It is not verified.
@@ -209,6 +209,15 @@ impl PySchedule {
     #[staticmethod]
     fn from_msccl(py: Python<'_>, text: &str) -> PyResult<Self> {
         py.detach(|| msccl::read(text)).map(PySchedule).map_err(schedule_error)
+    }
+
+    #[classattr]
+    const _MOST_BYTES: usize = interchange::MOST_BYTES;
+
+    /// Reads the contents of a file, in any format that ringroad reads.
+    #[staticmethod]
+    fn _read(py: Python<'_>, content: &[u8]) -> PyResult<Self> {
+        py.detach(|| interchange::read(content)).map(PySchedule).map_err(schedule_error)
     }
 
     /// Returns the schedule as XML for MSCCL. `from_msccl` reads it back equal, but for the numbers of slots.

@@ -83,7 +83,6 @@ pub(crate) fn agree(
     options: &Options,
     per_host: usize,
 ) -> Result<Choices> {
-    type Shared = std::result::Result<Choices, Refusal>;
     let mine = (rank == 0).then(|| choose(cards, config, options, per_host).and_then(read_back));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
@@ -93,13 +92,20 @@ pub(crate) fn agree(
     if let Some(choices) = mine {
         return choices;
     }
-    let choices: std::result::Result<Shared, String> =
-        serde_json::from_slice(&shared).map_err(|e| unreadable(&e));
-    let choices = choices.and_then(|choices| match choices {
-        Ok(choices) => choices.check(cards.len(), per_host).map(|()| Ok(choices)),
-        refusal => Ok(refusal),
-    });
+    let choices = read(&shared, cards.len(), per_host);
     choices.map_err(|reason| refused(CHOICES, 0, reason))?.map_err(Error::from)
+}
+
+/// What rank 0 publishes.
+pub(crate) type Shared = std::result::Result<Choices, Refusal>;
+
+/// Reads and checks what rank 0 has published for this many ranks, of which `per_host` on each host are near each other.
+pub(crate) fn read(text: &[u8], ranks: usize, per_host: usize) -> std::result::Result<Shared, String> {
+    let shared: Shared = serde_json::from_slice(text).map_err(|e| unreadable(&e))?;
+    if let Ok(choices) = &shared {
+        choices.check(ranks, per_host)?;
+    }
+    Ok(shared)
 }
 
 /// The kind under which the choices are published.
@@ -118,7 +124,7 @@ fn read_back(choices: Choices) -> Result<Choices> {
 
 /// Why rank 0 could not choose.
 #[derive(Serialize, Deserialize)]
-enum Refusal {
+pub(crate) enum Refusal {
     Topology(String),
     Schedule(String),
     Config(String),

@@ -5,15 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ringroad_core::algorithms::{given, Member};
-use ringroad_core::interchange::msccl;
+use ringroad_core::interchange::{self, MOST_BYTES};
 use ringroad_core::Schedule;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// The largest file that is read.
-const MOST_BYTES: u64 = 64 << 20;
 /// The most files of a directory.
 const MOST_FILES: usize = 1000;
 /// How the names of files of schedules end: ringroad's own format, and MSCCL's.
@@ -24,17 +22,13 @@ pub fn read(path: &Path) -> Result<Member> {
     let refuse = |reason: String| Error::Schedule(format!("{} cannot be used: {reason}", path.display()));
     let file = File::open(path).map_err(|error| refuse(error.to_string()))?;
     let about = file.metadata().map_err(|error| refuse(error.to_string()))?;
-    if !about.is_file() || about.len() > MOST_BYTES {
+    if !about.is_file() || about.len() > MOST_BYTES as u64 {
         return Err(refuse(format!("it is not a file of at most {MOST_BYTES} bytes")));
     }
-    let mut text = String::new();
+    let mut content = Vec::new();
     // It may grow while it is read.
-    file.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| refuse(error.to_string()))?;
-    let schedule = match path.extension() {
-        Some(suffix) if suffix == "xml" => msccl::read(&text).map_err(|error| error.to_string()),
-        _ => Schedule::from_json(&text).map_err(|error| error.to_string()),
-    };
-    let schedule = schedule.map_err(refuse)?;
+    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut content).map_err(|error| refuse(error.to_string()))?;
+    let schedule = interchange::read(&content).map_err(|error| refuse(error.to_string()))?;
     given::add(&schedule).map_err(|error| refuse(error.to_string()))
 }
 

@@ -17,6 +17,9 @@ mod engine;
 pub mod error;
 #[allow(unsafe_code)]
 mod fork;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod given;
 mod interfaces;
 mod judging;

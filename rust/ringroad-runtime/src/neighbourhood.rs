@@ -42,12 +42,12 @@ impl Offered {
 }
 
 /// The ranks whose segment a rank could open, each with the reason why its private memory cannot be read, if so.
-type Near = BTreeMap<Rank, Option<String>>;
+pub(crate) type Near = BTreeMap<Rank, Option<String>>;
 
 /// What a rank publishes about the ranks of its host.
 #[derive(Serialize, Deserialize)]
-struct Around {
-    near: Near,
+pub(crate) struct Around {
+    pub near: Near,
     /// Why it could not open the segment of some rank of its host, if so.
     obstacle: Option<String>,
 }
@@ -58,7 +58,7 @@ const NEAR: &str = "near";
 const REASON_BYTES: usize = 1024;
 
 /// Reads and checks what `rank` has published.
-fn read(rank: Rank, text: &[u8], cards: &[Card]) -> std::result::Result<Around, BootstrapError> {
+pub(crate) fn read(rank: Rank, text: &[u8], cards: &[Card]) -> std::result::Result<Around, BootstrapError> {
     let around: std::result::Result<Around, String> =
         serde_json::from_slice(text).map_err(|e| unreadable(&e));
     let around = around.and_then(|around| {
@@ -183,7 +183,7 @@ impl Neighbourhood {
 
 /// The number of ranks on each host, if it is the same on all and the ranks of each host are consecutive; otherwise
 /// 1.
-fn per_host(near: &[Near]) -> usize {
+pub(crate) fn per_host(near: &[Near]) -> usize {
     let count = near[0].len() + 1;
     let fits = |(rank, others): (Rank, &Near)| {
         let first = rank / count * count;

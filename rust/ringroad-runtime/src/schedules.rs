@@ -46,7 +46,7 @@ pub(crate) struct Known {
 
 /// What identifies a file's content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Key {
+pub(crate) struct Key {
     format: u32,
     ringroad: String,
     topology: String,
@@ -56,9 +56,9 @@ struct Key {
 
 /// The first line of a file, after its checksum. The second line is the schedule, or empty.
 #[derive(Serialize, Deserialize)]
-struct Header {
-    key: Key,
-    known: Known,
+pub(crate) struct Header {
+    pub key: Key,
+    pub known: Known,
 }
 
 /// The directory in which schedules are kept, if they are.
@@ -169,7 +169,7 @@ impl Schedules {
 }
 
 impl Key {
-    fn of(topology: &Topology, member: Member, collective: Collective) -> Key {
+    pub fn of(topology: &Topology, member: Member, collective: Collective) -> Key {
         let (topology, algorithm) = (topology.digest(), member);
         let ringroad = env!("CARGO_PKG_VERSION").to_owned();
         Key { format: FORMAT, ringroad, topology, collective, algorithm }
@@ -185,7 +185,7 @@ fn token() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
 
-fn checksum(header: &str) -> String {
+pub(crate) fn checksum(header: &str) -> String {
     Sha256::digest(header)[..SUM / 2].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -214,12 +214,12 @@ fn read<T>(path: &Path, read: impl FnOnce(&mut BufReader<File>) -> Checked<T>) -
     .ok()
 }
 
-type Checked<T> = std::result::Result<T, String>;
+pub(crate) type Checked<T> = std::result::Result<T, String>;
 
 /// The content of the first line, if it has this key.
-fn header(file: &mut BufReader<File>, wanted: &Key) -> Checked<Known> {
+fn header(file: &mut impl BufRead, wanted: &Key) -> Checked<Known> {
     let mut line = String::new();
-    file.take(MOST_HEADER_BYTES).read_line(&mut line).map_err(|error| error.to_string())?;
+    file.by_ref().take(MOST_HEADER_BYTES).read_line(&mut line).map_err(|error| error.to_string())?;
     let parts = line.strip_suffix('\n').and_then(|line| line.split_at_checked(SUM));
     let Some((_, text)) = parts.filter(|(sum, text)| *sum == checksum(text)) else {
         return Err("it is damaged".to_owned());
@@ -233,7 +233,7 @@ fn header(file: &mut BufReader<File>, wanted: &Key) -> Checked<Known> {
 }
 
 /// The schedule, if it is kept and correct, has this key, and matches the first line.
-fn kept(file: &mut BufReader<File>, wanted: &Key) -> Checked<Option<Schedule>> {
+pub(crate) fn kept(file: &mut impl BufRead, wanted: &Key) -> Checked<Option<Schedule>> {
     let Known { digest, .. } = header(file, wanted)?;
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(|error| error.to_string())?;

@@ -48,6 +48,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("planner", 9),
     ("progress", 9),
     ("communicator", 10),
+    ("fuzzing", 11),
 ];
 
 /// Folders whose files use each other in circles; none is to be added.

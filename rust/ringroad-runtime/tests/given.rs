@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use common::{config, each, patient, watch, Case, Means};
 use ringroad_core::algorithms::{available, find, given};
+use ringroad_core::interchange::msccl;
 use ringroad_core::schedule::{ChunkSet, Send};
 use ringroad_core::{Action, Collective, Schedule, Topology};
 use ringroad_runtime::config::Config;
@@ -93,6 +94,10 @@ fn a_named_file_is_what_runs() {
     let member = read(&path).unwrap();
     assert_eq!(member.name(), format!("given:{}", &schedule.digest()[..12]));
     assert_eq!((find(&member.name()).unwrap(), given::schedule(member).unwrap()), (member, schedule.into()));
+    // The contents say the format.
+    let program = msccl::write(&given::schedule(member).unwrap()).unwrap();
+    let as_program = given::schedule(read(&folder.write("program.json", &program)).unwrap()).unwrap();
+    assert_eq!((as_program.ranks, &as_program.name[..]), (RANKS, "named"));
     for text in [format!("allreduce:file:{}", path.display()), format!("file:{}", path.display())] {
         check(&start(&config(), Some(text)).unwrap(), &member.name());
     }

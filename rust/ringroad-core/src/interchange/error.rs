@@ -1,10 +1,14 @@
 //! Why a file cannot be read or written.
 
+use crate::schedule::FormatError;
 use crate::simulate::SimulationError;
 
 /// Why a schedule cannot be read from a format or written in it.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum InterchangeError {
+    /// The text is no schedule in ringroad's own format.
+    #[error(transparent)]
+    Json(#[from] FormatError),
     /// The text is no file of the format, or has something that a schedule cannot express.
     #[error("line {line}: {what}")]
     Line {

@@ -36,11 +36,11 @@ pub enum FormatError {
     Malformed(String),
 }
 
-#[derive(Serialize, Deserialize)]
-struct Versioned<S> {
+#[derive(Serialize)]
+struct Versioned<'a> {
     format_version: u32,
     #[serde(flatten)]
-    schedule: S,
+    schedule: &'a Schedule,
 }
 
 impl Schedule {
@@ -61,7 +61,7 @@ impl Schedule {
         if !(1..=FORMAT_VERSION).contains(&found) {
             return Err(FormatError::Version { found });
         }
-        let Versioned { schedule, .. } = serde_json::from_str::<Versioned<Schedule>>(text)?;
+        let schedule: Schedule = serde_json::from_str(text)?;
         schedule.check_indices().map_err(FormatError::Malformed)?;
         Ok(schedule)
     }

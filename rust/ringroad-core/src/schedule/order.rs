@@ -9,8 +9,10 @@ use std::collections::HashMap;
 use super::{Action, Schedule};
 use crate::units::{ChunkId, Rank, Slot};
 
-/// The most places (chunks in slots of ranks) or messages of a schedule whose expression is determined.
-const MOST: usize = 1 << 25;
+/// The most places (chunks in slots of ranks) of a schedule whose expression is determined, and the most chunks that
+/// all its messages have together.
+const MOST_PLACES: usize = 1 << 24;
+const MOST_MOVED: usize = 1 << 25;
 
 /// The expressions of schedules for one number of ranks. Equal expressions have the same number, whichever schedule
 /// they come from. `a + b` equals `b + a`; nothing else is equal.
@@ -26,8 +28,8 @@ pub struct Expression(u32);
 
 /// What a rank ends with.
 struct Outcome {
-    rank: Rank,
-    chunk: ChunkId,
+    rank: u32,
+    chunk: u32,
     expression: u32,
 }
 
@@ -59,9 +61,11 @@ impl Expressions {
     /// The expressions of all results, by rank.
     fn results(&mut self, schedule: &Schedule) -> Option<Vec<Outcome>> {
         let copies = if schedule.symmetry.is_some() { schedule.ranks } else { 1 };
-        let messages: usize = schedule.steps.iter().map(|step| step.sends.len() + step.locals.len()).sum();
+        let sent = schedule.steps.iter().flat_map(|step| &step.sends).map(|send| send.chunks.len());
+        let kept = schedule.steps.iter().flat_map(|step| &step.locals).map(|local| local.chunks.len());
+        let moved: usize = sent.chain(kept).sum();
         let places = schedule.ranks.checked_mul(schedule.slots() * schedule.chunks)?;
-        if places.max(messages.checked_mul(copies)?) > MOST || self.ranks != schedule.ranks {
+        if places > MOST_PLACES || moved.checked_mul(copies)? > MOST_MOVED || self.ranks != schedule.ranks {
             return None;
         }
         Some(self.replay(&schedule.expand()))
@@ -77,8 +81,9 @@ impl Expressions {
             return true;
         }
         let Some(results) = self.results(schedule) else { return false };
-        let mut first = HashMap::new();
-        results.iter().all(|one| *first.entry(one.chunk).or_insert(one.expression) == one.expression)
+        let mut first = vec![None; schedule.chunks];
+        let mut first_of = |one: &Outcome| *first[one.chunk as usize].get_or_insert(one.expression);
+        results.iter().all(|one| first_of(one) == one.expression)
     }
 
     /// The expression `((0 + 1) + 2) + ...`: the ranks' values, added up in the order of ranks.
@@ -119,7 +124,11 @@ impl Expressions {
         let results = (0..schedule.ranks).flat_map(|rank| (0..chunks).map(move |chunk| (rank, chunk)));
         results
             .filter(|(rank, chunk)| collective.output_block(schedule.ranks, chunks, *rank, *chunk).is_some())
-            .map(|(rank, chunk)| Outcome { rank, chunk, expression: held[place(rank, 0, chunk)] })
+            .map(|(rank, chunk)| Outcome {
+                rank: rank as u32,
+                chunk: chunk as u32,
+                expression: held[place(rank, 0, chunk)],
+            })
             .collect()
     }
 

@@ -171,25 +171,14 @@ impl Schedule {
     /// Proves that the schedule performs its collective, or returns where it does not.
     ///
     /// Chunks do not influence each other, so each is replayed alone, and memory is needed for one state per rank.
-    /// Neighbouring chunks of a block that travel in the same messages are replayed once. Of a symmetric schedule only
+    /// Neighbouring chunks of a block that travel in the same messages are replayed once: a short file may name
+    /// millions of chunks in each message. Of a symmetric schedule only
     /// one chunk of each slice is replayed. That is enough, because the symmetry defines what happens to the others.
     pub fn verify(&self) -> Result<(), VerifyError> {
         self.check_indices().map_err(VerifyError::Malformed)?;
         let slots = self.slots();
         match &self.symmetry {
-            None => {
-                let (moves, columns) = self.written_columns();
-                let per_block = self.chunks / self.collective.blocks(self.ranks);
-                let known =
-                    |chunk: ChunkId| !chunk.is_multiple_of(per_block) && columns[chunk] == columns[chunk - 1];
-                let mut column = Vec::new();
-                for chunk in (0..self.chunks).filter(|chunk| !known(*chunk)) {
-                    column.clear();
-                    column.extend(columns[chunk].iter().map(|number| moves[*number as usize]));
-                    self.replay(chunk, slots, &column)?;
-                }
-                Ok(())
-            }
+            None => self.written_columns(|chunk, column| self.replay(chunk, slots, column)),
             Some(symmetry) => {
                 let columns = self.representative_columns(symmetry);
                 let mut chunks = symmetry.representatives().zip(&columns);
@@ -198,12 +187,18 @@ impl Schedule {
         }
     }
 
-    /// All moves, and for each chunk the numbers of those that concern it.
-    fn written_columns(&self) -> (Vec<Move>, Vec<Vec<u32>>) {
+    /// Visits chunks with the moves that concern them, in order: the first chunk of each block, and every chunk that has
+    /// other moves than the one before it.
+    fn written_columns(
+        &self,
+        mut visit: impl FnMut(ChunkId, &[Move]) -> Result<(), VerifyError>,
+    ) -> Result<(), VerifyError> {
         let mut moves = Vec::new();
-        let mut columns: Vec<Vec<u32>> = vec![Vec::new(); self.chunks];
+        // The first chunk of each run, the number of its move, and the end of the run.
+        let mut runs: Vec<(u32, u32, u32)> = Vec::new();
         let mut note = |one: Move, chunks: &ChunkSet| {
-            chunks.iter().for_each(|chunk| columns[chunk].push(moves.len() as u32));
+            let number = moves.len() as u32;
+            runs.extend(chunks.runs().iter().map(|(start, end)| (*start as u32, number, *end as u32)));
             moves.push(one);
         };
         for (index, step) in self.steps.iter().enumerate() {
@@ -212,7 +207,24 @@ impl Schedule {
             }
             step.locals.iter().for_each(|local| note(local_move(index, local, local.rank), &local.chunks));
         }
-        (moves, columns)
+        runs.sort_unstable();
+        let mut runs = runs.into_iter().peekable();
+        let per_block = self.chunks / self.collective.blocks(self.ranks);
+        let (mut chunk, mut current, mut column) = (0, Vec::<(u32, u32)>::new(), Vec::new());
+        while chunk < self.chunks {
+            current.retain(|(_, end)| *end as usize > chunk);
+            while let Some((_, number, end)) = runs.next_if(|(start, ..)| *start as usize == chunk) {
+                current.push((number, end));
+            }
+            current.sort_unstable();
+            column.clear();
+            column.extend(current.iter().map(|(number, _)| moves[*number as usize]));
+            visit(chunk, &column)?;
+            let changes = current.iter().map(|(_, end)| *end).chain(runs.peek().map(|(start, ..)| *start));
+            let next_block = (chunk / per_block + 1) * per_block;
+            chunk = changes.map(|change| change as usize).fold(next_block, usize::min);
+        }
+        Ok(())
     }
 
     /// For each slice, all moves of its first block.

@@ -125,12 +125,12 @@ impl Card {
     }
 
     /// The card as JSON, for publishing.
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub(crate) fn write(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a card has nothing that JSON cannot express")
     }
 
     /// Reads the card that `rank` has published.
-    pub(super) fn read(rank: Rank, content: &[u8]) -> Result<Card, BootstrapError> {
+    pub(crate) fn read(rank: Rank, content: &[u8]) -> Result<Card, BootstrapError> {
         let card: Card = serde_json::from_slice(content).map_err(|e| refused(CARD, rank, unreadable(&e)))?;
         if card.rank != rank {
             let reason = format!("it belongs to {card}; give every job a fresh store");

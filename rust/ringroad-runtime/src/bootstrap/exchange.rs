@@ -192,7 +192,7 @@ impl Meeting {
 }
 
 /// Checks that the cards agree. Each rank has all cards, so all ranks get the same result.
-fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
+pub(crate) fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
     type Aspect = (&'static str, fn(&Card) -> String, &'static str);
     const ASPECTS: [Aspect; 6] = [
         ("versions of ringroad", |c| c.ringroad.clone(), "install the same on all"),

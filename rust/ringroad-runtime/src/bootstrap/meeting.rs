@@ -58,11 +58,20 @@ pub struct Meeting {
 
 /// The farewell of a rank that gives up.
 #[derive(Serialize, Deserialize)]
-struct End {
+pub(crate) struct End {
     rank: Rank,
     /// Whether it gave up over a timeout.
     late: bool,
     message: String,
+}
+
+impl End {
+    /// Reads and checks the farewell of one of `ranks` ranks.
+    pub(crate) fn read(content: &[u8], ranks: usize) -> Result<End, String> {
+        let end: End = serde_json::from_slice(content).map_err(|e| unreadable(&e))?;
+        check_rank(end.rank, ranks)?;
+        Ok(end)
+    }
 }
 
 impl Meeting {
@@ -322,11 +331,7 @@ impl Meeting {
         let key = self.end_key();
         let Some(bytes) = self.store.get(&key)? else { return Ok(None) };
         let content = seal::open(self.secret(), &key, &bytes, END_BYTES);
-        let end = content.and_then(|content| {
-            let end: End = serde_json::from_slice(content).map_err(|e| unreadable(&e))?;
-            check_rank(end.rank, self.card.ranks)?;
-            Ok(end)
-        });
+        let end = content.and_then(|content| End::read(content, self.card.ranks));
         end.map(Some).map_err(|reason| BootstrapError::Note { key, reason })
     }
 
@@ -398,12 +403,14 @@ impl Drop for Meeting {
 
 fn open_place(secret: Option<&str>, key: &str, bytes: &[u8]) -> Result<String, BootstrapError> {
     let content = seal::open(secret, key, bytes, PLACE_BYTES);
-    let place = content.and_then(|content| {
-        let place = String::from_utf8_lossy(content).into_owned();
-        let is_one = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_one.then_some(place).ok_or_else(|| "it contains no meeting place".to_owned())
-    });
-    place.map_err(|reason| BootstrapError::Note { key: key.to_owned(), reason })
+    content.and_then(read_place).map_err(|reason| BootstrapError::Note { key: key.to_owned(), reason })
+}
+
+/// Reads and checks the content of an announcement.
+pub(crate) fn read_place(content: &[u8]) -> Result<String, String> {
+    let place = String::from_utf8_lossy(content).into_owned();
+    let is_one = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then_some(place).ok_or_else(|| "it contains no meeting place".to_owned())
 }
 
 /// The error for an invalid value that a rank has published.

@@ -13,7 +13,7 @@ const LENGTH: usize = size_of::<u32>();
 const SEAL: usize = 32;
 
 /// The value to set under `key` for this content.
-pub(super) fn seal(secret: Option<&str>, key: &str, content: &[u8]) -> Vec<u8> {
+pub(crate) fn seal(secret: Option<&str>, key: &str, content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).expect("what ranks say when they meet is far below 4 GiB");
     let mut bytes = length.to_le_bytes().to_vec();
     bytes.extend_from_slice(content);
@@ -24,7 +24,7 @@ pub(super) fn seal(secret: Option<&str>, key: &str, content: &[u8]) -> Vec<u8> {
 
 /// Checks a value that was found under `key`, and returns its content of at most `most` bytes. An error says what is
 /// wrong with it, and what to do.
-pub(super) fn open<'a>(
+pub(crate) fn open<'a>(
     secret: Option<&str>,
     key: &str,
     bytes: &'a [u8],

@@ -105,7 +105,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    fn parse(bytes: &[u8], size: usize) -> Result<Agreement> {
+    pub(crate) fn parse(bytes: &[u8], size: usize) -> Result<Agreement> {
         let sound =
             |a: &Agreement| a.alive.is_sorted_by(|a, b| a < b) && a.alive.last().is_some_and(|r| *r < size);
         let agreement = serde_json::from_slice(bytes).ok().filter(sound);

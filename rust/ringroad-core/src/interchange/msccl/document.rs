@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use super::{MOST_BYTES, MOST_PIECES, MOST_PLACES, MOST_STEPS};
+use super::{MOST_PIECES, MOST_PLACES, MOST_STEPS};
 use crate::collective::{Collective, Holding};
 use crate::interchange::InterchangeError;
 use crate::schedule::Schedule;
@@ -15,7 +15,7 @@ use crate::units::{ChunkId, Rank};
 const MOST_RANKS: usize = 1 << 13;
 /// The most channels.
 const MOST_CHANNELS: usize = 1 << 14;
-/// The most attributes of an element, and the most bytes of a value.
+/// The most attributes of an element, and the most bytes of a value other than a name.
 const MOST_ATTRIBUTES: usize = 64;
 const MOST_VALUE: usize = 256;
 
@@ -219,7 +219,8 @@ impl Attributes {
         let mut values = HashMap::new();
         for (number, attribute) in start.attributes().enumerate() {
             let attribute = attribute.map_err(|error| InterchangeError::at(line, error.to_string()))?;
-            if number == MOST_ATTRIBUTES || attribute.value.len() > MOST_VALUE {
+            let is_long = attribute.value.len() > MOST_VALUE && attribute.key.as_ref() != "name";
+            if number == MOST_ATTRIBUTES || is_long {
                 let what = format!(
                     "{element}: there are more than {MOST_ATTRIBUTES} attributes, or one is longer than {MOST_VALUE} bytes"
                 );
@@ -316,12 +317,6 @@ struct Reading {
 
 /// Reads a file.
 pub(super) fn read(text: &str) -> Result<Program, InterchangeError> {
-    if text.len() > MOST_BYTES {
-        return Err(InterchangeError::TooLarge {
-            what: format!("the file has {} bytes", text.len()),
-            most: MOST_BYTES,
-        });
-    }
     let mut reader = Reader::from_str(text);
     let mut lines = Lines { text: text.as_bytes(), position: 0, line: 1 };
     let mut reading = Reading {

@@ -32,8 +32,6 @@ pub use write::write;
 use super::InterchangeError;
 use crate::schedule::Schedule;
 
-/// The most bytes of a file.
-pub const MOST_BYTES: usize = 1 << 26;
 /// The most steps of all thread blocks together.
 pub const MOST_STEPS: usize = 1 << 20;
 /// The most chunks that all steps name together.

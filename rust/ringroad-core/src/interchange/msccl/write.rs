@@ -216,7 +216,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
     let in_place = u8::from(buffers.in_place());
     let mut text = format!(
         "<algo name=\"{}\" proto=\"Simple\" nchannels=\"{}\" nchunksperloop=\"{vector}\" ngpus=\"{}\" coll=\"{}\" inplace=\"{in_place}\" outofplace=\"{}\" minBytes=\"0\" maxBytes=\"{}\"{root}>\n",
-        escape(&schedule.name),
+        attribute(&schedule.name),
         channels.unwrap_or(1),
         schedule.ranks,
         collective.name(),
@@ -249,4 +249,10 @@ fn pieces(run: Run) -> impl Iterator<Item = Run> {
         let at = |(buffer, start): Place| (buffer, start + first);
         Run { source: at(run.source), target: at(run.target), count: MOST_COUNT.min(run.count - first) }
     })
+}
+
+/// A text as the value of an attribute, in which readers take line breaks and tabs for spaces unless they are escaped.
+fn attribute(text: &str) -> String {
+    let spaces = [('\t', "&#9;"), ('\n', "&#10;"), ('\r', "&#13;")];
+    spaces.iter().fold(escape(text).into_owned(), |text, (space, code)| text.replace(*space, code))
 }

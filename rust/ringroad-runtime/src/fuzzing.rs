@@ -1,0 +1,140 @@
+//! For the fuzz targets in `rust/fuzz` only: reads bytes as a rank reads what other ranks and earlier runs have written,
+//! and uses what is accepted.
+
+use ringroad_core::algorithms::find;
+use ringroad_core::cost::ScheduleCost;
+use ringroad_core::{Collective, Rank, Topology};
+
+use crate::agreement::{self, Shared};
+use crate::bootstrap::{compare, identity, open, read_place, seal, Card, End, Handle};
+use crate::communicator::Agreement;
+use crate::config::Config;
+use crate::neighbourhood::{self, Near};
+use crate::notice::Notice;
+use crate::options::Options;
+use crate::schedules::{checksum, kept, Header, Key, Known};
+use crate::transport::shared::Offer;
+
+const RANKS: usize = 4;
+
+/// A letter for each kind of value that ranks tell each other, and what reads it.
+pub const VALUES: [(char, fn(&[u8])); 8] = [
+    ('a', agreement),
+    ('c', card),
+    ('e', |content| drop(End::read(content, RANKS))),
+    ('h', handle),
+    ('n', near),
+    ('o', choices),
+    ('p', |content| drop(read_place(content))),
+    ('w', notice),
+];
+
+fn agreement(content: &[u8]) {
+    if let Ok(agreement) = Agreement::parse(content, RANKS) {
+        assert!(agreement.alive.iter().all(|rank| *rank < RANKS));
+    }
+}
+
+fn card(content: &[u8]) {
+    let Ok(card) = Card::read(1, content) else { return };
+    assert_eq!(Card::read(1, &card.write()).unwrap(), card);
+    let cards = [Card { rank: 0, ..card.clone() }, card];
+    assert_eq!(compare(&cards), Ok(()));
+    let _ = (Card::cores_of(&[&cards[0], &cards[1]]), identity(&cards), cards[1].to_string());
+    assert!(cards[0].shares_machine(&cards[1]));
+}
+
+fn handle(content: &[u8]) {
+    let Ok(text) = std::str::from_utf8(content) else { return };
+    if let Ok(handle) = Handle::parse(text) {
+        assert_eq!(Handle::parse(&handle.to_text()).unwrap(), handle);
+    }
+}
+
+/// The cards of ranks of which all but the last share a host.
+fn cards() -> Vec<Card> {
+    let card = |rank: Rank| {
+        let host = if rank < RANKS - 1 { "a" } else { "b" };
+        let memory = Some(Offer { host: host.to_owned(), ..Offer::default() });
+        let (host, pid_space) = (host.to_owned(), host.to_owned());
+        Card { rank, ranks: RANKS, host, pid_space, memory, cores: 1, ..Card::default() }
+    };
+    (0..RANKS).map(card).collect()
+}
+
+fn near(content: &[u8]) {
+    let cards = cards();
+    if let Ok(around) = neighbourhood::read(1, content, &cards) {
+        let all: Vec<Near> = vec![around.near; RANKS];
+        assert!(all[0].keys().all(|rank| [0, 2].contains(rank)));
+        assert!(RANKS.is_multiple_of(neighbourhood::per_host(&all)));
+    }
+}
+
+fn choices(content: &[u8]) {
+    let Ok(Ok(choices)) = agreement::read(content, RANKS, RANKS) else { return };
+    let text = serde_json::to_vec(&Shared::Ok(choices.clone())).unwrap();
+    assert!(agreement::read(&text, RANKS, RANKS).unwrap().is_ok_and(|again| again == choices));
+    for collective in Collective::ALL {
+        for bytes in [0, 1 << 10, 1 << 40] {
+            let _ = choices.pick(collective, bytes, true).build(&choices.topology, collective);
+        }
+    }
+}
+
+fn notice(content: &[u8]) {
+    if let Some(notice) = Notice::parse(content, RANKS) {
+        assert!(Notice::parse(&notice.to_bytes(), RANKS).is_some());
+    }
+}
+
+/// Opens a value as it is, and what becomes of its seal when anything changes.
+pub fn seals(bytes: &[u8]) {
+    for secret in [None, Some("secret")] {
+        let _ = open(secret, "key", bytes, 100);
+        let sealed = seal(secret, "key", bytes);
+        assert_eq!(open(secret, "key", &sealed, bytes.len()), Ok(bytes));
+        assert!(open(secret, "other", &sealed, bytes.len()).is_err());
+        assert!(open(Some("other"), "key", &sealed, bytes.len()).is_err());
+        assert!(bytes.is_empty() || open(secret, "key", &sealed, bytes.len() - 1).is_err());
+        let at = bytes.iter().fold(0, |at: usize, byte| at.wrapping_mul(31).wrapping_add((*byte).into()));
+        let mut changed = sealed.clone();
+        changed[at % sealed.len()] ^= 1 << (at % 8);
+        assert!(open(secret, "key", &changed, usize::MAX).is_err());
+        assert!(open(secret, "key", &sealed[..at % sealed.len()], usize::MAX).is_err());
+    }
+}
+
+fn key() -> (Topology, Key) {
+    let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
+    let key = Key::of(&topology, find("bfb").unwrap(), Collective::Allreduce);
+    (topology, key)
+}
+
+/// Reads a file of a schedule: as it is, and with the right checksum.
+pub fn cache(bytes: &[u8]) {
+    let (_, key) = key();
+    let _ = kept(&mut &*bytes, &key);
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let file = format!("{}{first}\n{rest}", checksum(first));
+    if let Ok(Some(schedule)) = kept(&mut file.as_bytes(), &key) {
+        assert_eq!(schedule.verify(), Ok(()));
+    }
+}
+
+/// A file for [`cache`], without the checksum.
+pub fn cached() -> Vec<u8> {
+    let (topology, key) = key();
+    let schedule = find("bfb").unwrap().build(&topology, Collective::Allreduce).unwrap();
+    let known = Known { cost: ScheduleCost::of(&schedule, &topology).unwrap(), digest: schedule.digest() };
+    let first = serde_json::to_string(&Header { key, known }).unwrap();
+    format!("{first}\n{}", schedule.to_json()).into_bytes()
+}
+
+/// Choices of rank 0 for [`VALUES`].
+pub fn chosen() -> Vec<u8> {
+    let options = Options { topology: Some(Topology::parse("ring:4").unwrap()), ..Options::default() };
+    let choices = agreement::choose(&cards(), &Config::default(), &options, RANKS).unwrap();
+    serde_json::to_vec(&Shared::Ok(choices)).unwrap()
+}
