@@ -51,7 +51,7 @@ test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
 	RINGROAD_PROFILE=none RINGROAD_SCHEDULE_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
 
 test-python: build both-ucx ## Run the Python tests
-	$(PYTHON) -m pytest -q
+	RINGROAD_TEST_REQUIRE_UCX=1 $(PYTHON) -m pytest -q
 
 test-playground: playground build ## Run the tests of the playground, in node and in headless Chromium
 	$(PYTHON) -m pip install --quiet --group playground

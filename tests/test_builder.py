@@ -65,14 +65,35 @@ def test_ports_lead_to_neighbours():
     for destination in (4, 12, 1, 3, 5):
         step.reduce(0, destination, 0)
     step.reduce(0, 8, 0, port=3)
-    assert [send[5] for send in builder.build().sends()] == [0, 1, 2, 3, 0, 3]
+    step.reduce(0, 15, 0)
+    assert [send[5] for send in builder.build().sends()] == [0, 1, 2, 3, 0, 3, 1]
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "swing", "bucket", "generalized:1", "trivance"])
+@pytest.mark.parametrize(
+    ("algorithm", "topology"), [("swing", "ring:8"), ("swing", "torus:4x4"), ("bfb", "hyperx:3x3")]
+)
+def test_ports_are_those_of_our_algorithms(algorithm, topology):
+    ours = ringroad.Schedule.build(algorithm, topology)
+    builder = ringroad.ScheduleBuilder("again", topology, chunks=ours.chunks)
+    steps = [builder.step() for _ in range(ours.steps)]
+    for number, source, destination, chunks, action, *_ in ours.sends():
+        add = steps[number].copy if action == "copy" else steps[number].reduce
+        add(source, destination, chunks)
+    model = ringroad.CostModel()
+    assert model.cost(builder.build(), topology, 1 << 20) == model.cost(ours, topology, 1 << 20)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "swing", "trivance-latency", "direct-ordered"])
 def test_sends_and_locals_make_the_schedule_again(algorithm):
-    schedule = ringroad.Schedule.build(algorithm, "torus:3x3" if algorithm == "trivance" else "torus:4x4").expand()
+    schedule = ringroad.Schedule.build(algorithm, "torus:4x4").expand()
+    assert bool(schedule.locals()) == (algorithm not in ("ring", "swing"))
     again = ringroad.Schedule.from_sends(
-        schedule.name, schedule.ranks, schedule.chunks, schedule.sends(), schedule.locals(), schedule.collective
+        schedule.name,
+        schedule.ranks,
+        schedule.chunks,
+        [list(send) for send in schedule.sends()],  # as JSON has them
+        schedule.locals(),
+        schedule.collective,
     )
     assert again == schedule
 
@@ -109,8 +130,13 @@ def test_steps_without_messages_are_left_out():
         ((0, 1, [0, -1]), {}, "there is no chunk -1"),
         ((0, 1, []), {}, "there are no chunks"),
         ((2, 2, 0), {}, "from one of its slots to another"),
-        ((0, 1, 0), {"port": -1}, "port is -1"),
-        ((0, 1, 0), {"into_slot": -2}, "into_slot is -2"),
+        ((0, 1, 0), {"port": -1}, "there is no port -1"),
+        ((0, 1, 0), {"port": 1.5}, "a port is a whole number, not 1.5"),
+        ((0, 1, 0), {"into_slot": -2}, "there is no slot -2"),
+        ((0, 1, 0), {"into_slot": 1 << 70}, "there is no slot 1180591620717411303424, only 0 to 16383"),
+        (("0", 1, 0), {}, "a rank is a whole number, not '0'"),
+        ((0, 1, 0.5), {}, "a chunk is a whole number, not 0.5"),
+        ((0, 1, "2"), {}, "a chunk is a whole number, not '2'"),
     ],
 )
 def test_what_does_not_exist_is_refused_at_once(arguments, options, message):
@@ -122,27 +148,45 @@ def test_what_does_not_exist_is_refused_at_once(arguments, options, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "error", "message"),
     [
-        ({"collective": "allgather", "chunks": 6}, "needs a positive multiple of 4 chunks, not 6"),
-        ({"chunks": 0}, "positive multiple"),
-        ({"chunks": -4}, "chunks is -4"),
-        ({"chunks": 1 << 70}, "chunks is"),
-        ({"collective": "broadcast", "root": 4}, "root 4 is not one of 4 ranks"),
-        ({"collective": "broadcast", "root": -1}, "root is -1"),
-        ({"collective": "foo"}, 'unknown collective "foo"'),
+        ({"collective": "allgather", "chunks": 6}, ScheduleError, "needs a positive multiple of 4 chunks, not 6"),
+        ({"chunks": 0}, ScheduleError, "positive multiple"),
+        ({"chunks": -4}, ValueError, "chunks is -4"),
+        ({"chunks": 1 << 70}, ValueError, "chunks is"),
+        ({"collective": "broadcast", "root": 4}, ScheduleError, "root 4 is not one of 4 ranks"),
+        ({"collective": "broadcast", "root": -1}, ValueError, "root is -1"),
+        ({"collective": "foo"}, ValueError, 'unknown collective "foo"'),
     ],
 )
-def test_a_builder_refuses_what_cannot_be(options, message):
-    with pytest.raises(ValueError, match=message):
+def test_a_builder_refuses_what_cannot_be(options, error, message):
+    with pytest.raises(error, match=message) as raised:
         ringroad.ScheduleBuilder("mine", 4, **options)
+    assert raised.type is error
 
 
-def test_words_and_slots_are_checked():
-    with pytest.raises(ScheduleError, match='an action is "copy" or "reduce", not "add"'):
-        ringroad.Schedule.from_sends("mine", 2, 1, [(0, 0, 1, [0], "add", 0, 0, 0)])
-    with pytest.raises(ScheduleError, match="slot"):
-        ringroad.Schedule.from_sends("mine", 2, 1, [(0, 0, 1, [0], "copy", 0, 0, 1 << 20)])
+@pytest.mark.parametrize(
+    ("send", "message"),
+    [
+        ((0, 0, 1, [0], "add", 0, 0, 0), 'an action is "copy" or "reduce", not "add"'),
+        ((0, 0, 1, [0], "copy", 0, 0, 1 << 20), "slot"),
+        ((0, 0, 2, [0], "copy", 0, 0, 0), "0→2 among 2 ranks"),
+        ((0, 0, -1, [0], "copy", 0, 0, 0), r"sends\[0\], .*negative"),
+        ((0, 0, 1, [0], "copy"), r"sends\[0\], .*length 8"),
+        ((0, 0, 1, [1 << 64 - 1, 5, 3], "copy", 0, 0, 0), r"sends\[0\], .*there is no chunk"),
+        ((0, 0, 1, [], "copy", 0, 0, 0), "nothing"),
+        (7, r"sends\[0\], 7: "),
+    ],
+)
+def test_messages_are_checked(send, message):
+    with pytest.raises(ScheduleError, match=message):
+        ringroad.Schedule.from_sends("mine", 2, 8, [send])
+
+
+def test_ports_of_ranks_that_do_not_exist_are_refused():
+    for pair in ((0, 9), (-1, 0)):
+        with pytest.raises(ringroad.TopologyError, match="there is no rank"):
+            ringroad.Topology("ring:9").port_towards(*pair)
 
 
 @settings(max_examples=100, deadline=None)
@@ -152,7 +196,7 @@ def test_words_and_slots_are_checked():
             st.integers(0, 5),
             st.integers(0, 3),
             st.integers(0, 3),
-            st.lists(st.integers(0, 4), max_size=3),
+            st.lists(st.integers(0, 4) | st.just(2**64 - 1), max_size=3),
             st.sampled_from(["copy", "reduce"]),
             st.integers(0, 3),
             st.integers(0, 2),

@@ -117,8 +117,8 @@ def test_cost(ask):
         == """\
 ring: allreduce of 1 MiB on ring:8
   time                        1.85 ms
-  of it for any size          14 us
-  for each byte               1.75 ns
+  fixed                       14 us
+  per byte                    1.75 ns
   steps                       14
   hops                        14
   link load, step by step     1.75 vectors

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from ringroad._native import Schedule, ScheduleError, Topology
 
@@ -12,14 +12,14 @@ Chunks = SupportsIndex | Iterable[SupportsIndex]
 class ScheduleBuilder:
     """Makes a schedule by hand, step by step.
 
-    All messages of a step carry what their senders hold when the step begins. A `copy` replaces what the receiver
-    holds of a chunk, a `reduce` adds to it. `build` returns the schedule, and its `verify` says whether it performs
-    the collective.
+    All messages of a step carry what their senders hold when the step begins. In a step, a chunk of a rank may be
+    copied to once, or reduced into any number of times. `build` returns the schedule, and its `verify` says whether it
+    performs the collective.
 
     Args:
         name: The schedule's name.
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring. It states the number of ranks,
-            and on grids the port by which a message to a neighbour leaves.
+            and on grids the ports by which messages leave.
         collective: What the schedule is meant to perform.
         chunks: Into how many equal chunks the data is cut: the vector, or in an alltoall all blocks of all ranks. A
             multiple of the number of blocks. None: a chunk for each block.
@@ -27,7 +27,7 @@ class ScheduleBuilder:
 
     Raises:
         ScheduleError: The number of chunks or the root does not fit. The message says what would.
-        ValueError: The collective is unknown.
+        ValueError: The collective is unknown, or a number is negative.
         TopologyError: The topology is malformed.
 
     Example:
@@ -59,15 +59,16 @@ class ScheduleBuilder:
         self._steps: list[ScheduleStep] = []
 
     def step(self) -> "ScheduleStep":
-        """Begins the next step and returns it. Its messages and those of earlier steps can still be added."""
+        """Begins the next step and returns it. Messages can be added to it and to earlier steps at any time."""
         self._steps.append(ScheduleStep(self, len(self._steps)))
         return self._steps[-1]
 
     def build(self) -> Schedule:
-        """Returns the schedule of all steps so far. It is not verified. Steps without messages are left out.
+        """Returns the schedule of all steps so far. It is not verified. Empty steps are left out, and later ones move
+        up.
 
         Raises:
-            ScheduleError: The schedule is malformed. The message says why.
+            ScheduleError: A slot has a larger number than a schedule may have.
         """
         sends = [send for step in self._steps for send in step._sends]
         locals = [local for step in self._steps for local in step._locals]
@@ -82,15 +83,13 @@ class ScheduleBuilder:
         )
 
 
-def _numbers(chunks: Chunks) -> list[int]:
-    try:
-        return [operator.index(chunks)]  # type: ignore[arg-type]
-    except TypeError:
-        return [operator.index(chunk) for chunk in chunks]  # type: ignore[union-attr]
-
-
 class ScheduleStep:
-    """A step of a `ScheduleBuilder`, whose `step` makes it: messages that may travel at the same time."""
+    """A step of a `ScheduleBuilder`, whose `step` makes it: messages that may travel at the same time.
+
+    A rank may keep several values of a chunk apart, in slots. Slot 0 is the vector; another slot exists as soon as it
+    is written. Where source and destination are the same rank, it combines two of its slots when all messages of the
+    step have arrived.
+    """
 
     def __init__(self, _builder: ScheduleBuilder, _number: int) -> None:
         self._topology, self._chunks, self._number = _builder._topology, _builder._chunks, _number
@@ -107,20 +106,19 @@ class ScheduleStep:
         from_slot: int = 0,
         into_slot: int = 0,
     ) -> None:
-        """Sends chunks from one rank to another, which holds them afterwards instead of what it held.
+        """Sends chunks that replace what the receiver holds.
 
         Args:
             source: The rank that sends.
-            destination: The rank that receives. If it is `source`, the rank copies one of its own slots to another
-                one when all messages of the step have arrived.
+            destination: The rank that receives.
             chunks: A chunk, or several.
-            port: The port by which the message leaves. None: the one that leads to the neighbour, or 0.
-            from_slot: Which of its values of each chunk the source reads. Slot 0 is the vector, others exist as soon
-                as they are written.
-            into_slot: Which of its values of each chunk the destination replaces.
+            port: The port by which the message leaves. None: `topology.port_towards(source, destination)`.
+            from_slot: The source's slot that is read.
+            into_slot: The destination's slot that is written.
 
         Raises:
-            ScheduleError: A rank or chunk does not exist. The message names the step.
+            ScheduleError: A rank or chunk does not exist, there are no chunks, a port or slot is negative, or a rank
+                copies a slot to itself. The message names the step.
         """
         self._add("copy", source, destination, chunks, port, from_slot, into_slot)
 
@@ -134,20 +132,18 @@ class ScheduleStep:
         from_slot: int = 0,
         into_slot: int = 0,
     ) -> None:
-        """Sends chunks from one rank to another, which reduces them into what it holds.
+        """Sends chunks that are reduced into what the receiver holds.
 
         Args:
-            source: The rank that sends.
-            destination: The rank that receives. If it is `source`, the rank reduces one of its own slots into another
-                one when all messages of the step have arrived.
-            chunks: A chunk, or several.
-            port: The port by which the message leaves. None: the one that leads to the neighbour, or 0.
-            from_slot: Which of its values of each chunk the source reads. Slot 0 is the vector, others exist as soon
-                as they are written.
-            into_slot: Into which of its values of each chunk the destination reduces.
+            source: As for `copy`.
+            destination: As for `copy`.
+            chunks: As for `copy`.
+            port: As for `copy`.
+            from_slot: As for `copy`.
+            into_slot: As for `copy`.
 
         Raises:
-            ScheduleError: A rank or chunk does not exist. The message names the step.
+            ScheduleError: As for `copy`.
         """
         self._add("reduce", source, destination, chunks, port, from_slot, into_slot)
 
@@ -161,17 +157,17 @@ class ScheduleStep:
         from_slot: int,
         into_slot: int,
     ) -> None:
-        several = _numbers(chunks)
-        ranks, where = self._topology.ranks, f"step {self._number}, {action} {source}→{destination}"
-        for rank in (source, destination):
-            if not 0 <= rank < ranks:
-                raise ScheduleError(f"{where}: there is no rank {rank}, only 0 to {ranks - 1}")
-        for chunk in several:
-            if not 0 <= chunk < self._chunks:
-                raise ScheduleError(f"{where}: there is no chunk {chunk}, only 0 to {self._chunks - 1}")
-        for name, value in (("port", port or 0), ("from_slot", from_slot), ("into_slot", into_slot)):
-            if value < 0:
-                raise ScheduleError(f"{where}: {name} is {value}, and must be 0 or more")
+        where = f"step {self._number}, {action} {source}→{destination}"
+        several = _chunk_numbers(where, chunks)
+        for what, count, values in (
+            ("rank", self._topology.ranks, (source, destination)),
+            ("chunk", self._chunks, several),
+            ("port", _MOST, (port or 0,)),
+            ("slot", _MOST, (from_slot, into_slot)),
+        ):
+            for value in values:
+                if not 0 <= _number(where, what, value) < count:
+                    raise ScheduleError(f"{where}: there is no {what} {value}, only 0 to {count - 1}")
         if not several:
             raise ScheduleError(f"{where}: there are no chunks to send")
         if source == destination:
@@ -180,5 +176,25 @@ class ScheduleStep:
             self._locals.append((self._number, source, several, action, from_slot, into_slot))
             return
         if port is None:
-            port = self._topology.port_to(source, destination) or 0
+            port = self._topology.port_towards(source, destination)
         self._sends.append((self._number, source, destination, several, action, port, from_slot, into_slot))
+
+
+_MOST = 1 << 14
+"""How many slots a rank may have for a chunk, and more than any rank has ports."""
+
+
+def _number(where: str, what: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ScheduleError(f"{where}: a {what} is a whole number, not {value!r}") from None
+
+
+def _chunk_numbers(where: str, chunks: Any) -> list[int]:
+    """The chunks, which may be one number or several."""
+    try:
+        return [operator.index(chunks)]
+    except TypeError:
+        several = chunks if isinstance(chunks, Iterable) and not isinstance(chunks, str) else [chunks]
+        return [_number(where, "chunk", chunk) for chunk in several]

@@ -69,8 +69,8 @@ class Cost:
         """Returns the fields as tuples of a name and a text."""
         return [
             ("time", seconds_text(self.seconds)),
-            ("of it for any size", seconds_text(self.fixed)),
-            ("for each byte", f"{1e9 * self.per_byte:.4g} ns"),
+            ("fixed", seconds_text(self.fixed)),
+            ("per byte", f"{1e9 * self.per_byte:.4g} ns"),
             ("steps", str(self.steps)),
             ("hops", str(self.hops)),
             ("link load, step by step", f"{self.link_load:.4g} vectors"),

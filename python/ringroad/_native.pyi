@@ -417,22 +417,24 @@ class Topology:
             >>> ringroad.Topology("torus:4x4").coordinates(6)
             (1, 2)
         """
-    def port_to(self, source: int, destination: int) -> int | None:
-        """Returns the port by which a rank of a grid reaches its neighbour: 2d for the neighbour above it in
-        dimension d, 2d + 1 for the one below.
+    def port_towards(self, source: int, destination: int) -> int:
+        """Returns the port by which a message from one rank to another leaves.
+
+        On a grid, port 2d leads to the rank whose coordinate in dimension d is one higher, and 2d + 1 to the
+        one that is one lower, around the end. A message to a rank further away leaves by the port of the
+        shorter way in the first dimension in which the ranks differ. Without a grid all ports count as one, 0.
 
         Args:
             source: The rank that sends.
             destination: The rank that receives.
 
-        Returns:
-            The port, the first one if there are several; None if the ranks are no neighbours, or there is no
-            grid.
+        Raises:
+            TopologyError: A rank is out of range.
 
         Example:
             >>> torus = ringroad.Topology("torus:4x4")
-            >>> torus.port_to(0, 1), torus.port_to(0, 12), torus.port_to(0, 5)
-            (2, 1, None)
+            >>> torus.port_towards(0, 1), torus.port_towards(0, 12), torus.port_towards(0, 2)
+            (2, 1, 2)
         """
     def route(self, source: int, destination: int) -> tuple[int, float, list[tuple[int, float]]]:
         """Returns the route of a message from one rank to another.
@@ -901,18 +903,20 @@ class Schedule:
             ranks: The number of ranks.
             chunks: Into how many equal chunks the data is cut: the vector, or in an alltoall all blocks of all
                 ranks. None: as few as the collective needs, one for each block.
-            sends: Tuples as `sends` returns them. Messages of a step that reduce into the same chunk do so in
-                this order.
-            locals: Tuples as `locals` returns them, in the order in which ranks do them.
+            sends: Tuples or lists as `sends` returns them. Messages of a step that reduce into the same chunk do
+                so in this order.
+            locals: Tuples or lists as `locals` returns them, in the order in which ranks do them.
             collective: What the schedule is meant to perform.
             root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
 
         Returns:
-            The schedule. It is not verified. Numbers of steps that nothing has are left out.
+            The schedule. It is not verified. Empty steps are left out, and later ones move up.
 
         Raises:
-            ScheduleError: A rank, chunk or slot does not exist, or an action is neither "copy" nor "reduce".
-            ValueError: The collective is unknown.
+            ScheduleError: A message or local operation cannot be read, is empty, names what does not exist, or
+                leads from a rank to itself; or the number of chunks or the root does not fit the collective.
+                The message says which one.
+            ValueError: The collective is unknown, or a number is negative.
 
         Example:
             >>> swap = [(0, 0, 1, [0], "copy", 0, 0, 0), (0, 1, 0, [1], "copy", 0, 0, 0)]
@@ -962,7 +966,7 @@ class Schedule:
         GPUs become ranks, channels become ports, and places in buffers become slots of chunks.
 
         Args:
-            text: The XML, of at most 64 MiB.
+            text: The XML.
 
         Returns:
             The schedule. It is not verified.

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp};
 use ringroad_core::plan::LowerOptions;
 use ringroad_core::schedule::{Local, Send, Step};
 use ringroad_core::simulate::Simulator;
 use ringroad_core::synthesis::alltoall::held_by_relays;
-use ringroad_core::{algorithms, Action, Collective, Plan, Schedule};
+use ringroad_core::{algorithms, Action, ChunkSet, Collective, Plan, Schedule};
 
 use crate::cost::PyCostModel;
 use crate::errors::{raise, schedule_error, whole};
@@ -30,6 +32,25 @@ fn word(action: Action) -> &'static str {
 fn action(text: &str) -> PyResult<Action> {
     let known = [Action::Copy, Action::Reduce].into_iter().find(|action| word(*action) == text);
     known.ok_or_else(|| schedule_error(format!("an action is \"copy\" or \"reduce\", not \"{text}\"")))
+}
+
+/// The fields of a row, which may be any sequence.
+fn fields<'py, T: FromPyObjectOwned<'py>>(row: &Bound<'py, PyAny>) -> PyResult<T> {
+    let items = row.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    PyTuple::new(row.py(), items)?.extract().map_err(Into::into)
+}
+
+/// The set of these chunks, if a schedule with `count` chunks has them.
+fn within(chunks: Vec<usize>, count: usize) -> PyResult<ChunkSet> {
+    match chunks.iter().find(|chunk| **chunk >= count) {
+        Some(chunk) => Err(schedule_error(format!("there is no chunk {chunk}; there are {count} chunks"))),
+        None => Ok(chunks.into_iter().collect()),
+    }
+}
+
+/// The error of a row that cannot be read.
+fn of_row(list: &str, number: usize, row: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    schedule_error(format!("{list}[{number}], {row}: {}", error.value(row.py())))
 }
 
 fn collective_of(name: &str, root: Option<&Bound<'_, PyAny>>) -> PyResult<Collective> {
@@ -119,18 +140,20 @@ impl PySchedule {
     ///     ranks: The number of ranks.
     ///     chunks: Into how many equal chunks the data is cut: the vector, or in an alltoall all blocks of all
     ///         ranks. None: as few as the collective needs, one for each block.
-    ///     sends: Tuples as `sends` returns them. Messages of a step that reduce into the same chunk do so in
-    ///         this order.
-    ///     locals: Tuples as `locals` returns them, in the order in which ranks do them.
+    ///     sends: Tuples or lists as `sends` returns them. Messages of a step that reduce into the same chunk do
+    ///         so in this order.
+    ///     locals: Tuples or lists as `locals` returns them, in the order in which ranks do them.
     ///     collective: What the schedule is meant to perform.
     ///     root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
     ///
     /// Returns:
-    ///     The schedule. It is not verified. Numbers of steps that nothing has are left out.
+    ///     The schedule. It is not verified. Empty steps are left out, and later ones move up.
     ///
     /// Raises:
-    ///     ScheduleError: A rank, chunk or slot does not exist, or an action is neither "copy" nor "reduce".
-    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: A message or local operation cannot be read, is empty, names what does not exist, or
+    ///         leads from a rank to itself; or the number of chunks or the root does not fit the collective.
+    ///         The message says which one.
+    ///     ValueError: The collective is unknown, or a number is negative.
     ///
     /// Example:
     ///     >>> swap = [(0, 0, 1, [0], "copy", 0, 0, 0), (0, 1, 0, [1], "copy", 0, 0, 0)]
@@ -141,8 +164,8 @@ impl PySchedule {
         name: &str,
         ranks: &Bound<'_, PyAny>,
         chunks: Option<&Bound<'_, PyAny>>,
-        sends: Vec<SendTuple<String>>,
-        locals: Option<Vec<LocalTuple<String>>>,
+        sends: Vec<Bound<'_, PyAny>>,
+        locals: Option<Vec<Bound<'_, PyAny>>>,
         collective: &str,
         root: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
@@ -151,14 +174,24 @@ impl PySchedule {
         let collective = collective_of(collective, root)?;
         let chunks = chunks.unwrap_or_else(|| collective.blocks(ranks));
         let mut steps: BTreeMap<usize, Step> = BTreeMap::new();
-        for (step, source, destination, chunks, word, port, from, into) in sends {
-            let (chunks, action) = (chunks.into_iter().collect(), action(&word)?);
-            let send = Send { source, destination, chunks, action, port, from, into };
+        for (number, row) in sends.iter().enumerate() {
+            let read = |row| -> PyResult<(usize, Send)> {
+                let (step, source, destination, sent, word, port, from, into): SendTuple<String> =
+                    fields(row)?;
+                let (chunks, action) = (within(sent, chunks)?, action(&word)?);
+                Ok((step, Send { source, destination, chunks, action, port, from, into }))
+            };
+            let (step, send) = read(row).map_err(|error| of_row("sends", number, row, error))?;
             steps.entry(step).or_default().sends.push(send);
         }
-        for (step, rank, chunks, word, from, into) in locals.unwrap_or_default() {
-            let (chunks, action) = (chunks.into_iter().collect(), action(&word)?);
-            steps.entry(step).or_default().locals.push(Local { rank, chunks, action, from, into });
+        for (number, row) in locals.unwrap_or_default().iter().enumerate() {
+            let read = |row| -> PyResult<(usize, Local)> {
+                let (step, rank, combined, word, from, into): LocalTuple<String> = fields(row)?;
+                let (chunks, action) = (within(combined, chunks)?, action(&word)?);
+                Ok((step, Local { rank, chunks, action, from, into }))
+            };
+            let (step, local) = read(row).map_err(|error| of_row("locals", number, row, error))?;
+            steps.entry(step).or_default().locals.push(local);
         }
         let steps = steps.into_values().collect();
         Schedule::from_steps(name, collective, ranks, chunks, steps).map(PySchedule).map_err(schedule_error)

@@ -472,23 +472,31 @@ impl PyTopology {
         Ok((route.hops, route.latency, route.shares.clone()))
     }
 
-    /// Returns the port by which a rank of a grid reaches its neighbour: 2d for the neighbour above it in
-    /// dimension d, 2d + 1 for the one below.
+    /// Returns the port by which a message from one rank to another leaves.
+    ///
+    /// On a grid, port 2d leads to the rank whose coordinate in dimension d is one higher, and 2d + 1 to the
+    /// one that is one lower, around the end. A message to a rank further away leaves by the port of the
+    /// shorter way in the first dimension in which the ranks differ. Without a grid all ports count as one, 0.
     ///
     /// Args:
     ///     source: The rank that sends.
     ///     destination: The rank that receives.
     ///
-    /// Returns:
-    ///     The port, the first one if there are several; None if the ranks are no neighbours, or there is no
-    ///     grid.
+    /// Raises:
+    ///     TopologyError: A rank is out of range.
     ///
     /// Example:
     ///     >>> torus = ringroad.Topology("torus:4x4")
-    ///     >>> torus.port_to(0, 1), torus.port_to(0, 12), torus.port_to(0, 5)
-    ///     (2, 1, None)
-    fn port_to(&self, source: usize, destination: usize) -> Option<usize> {
-        self.0.port_to(source, destination)
+    ///     >>> torus.port_towards(0, 1), torus.port_towards(0, 12), torus.port_towards(0, 2)
+    ///     (2, 1, 2)
+    fn port_towards(&self, source: isize, destination: isize) -> PyResult<usize> {
+        let ranks = self.0.ranks();
+        let rank = |number: isize| {
+            usize::try_from(number).ok().filter(|rank| *rank < ranks).ok_or_else(|| {
+                raise(Error::Topology(format!("there is no rank {number}, only 0 to {}", ranks - 1)))
+            })
+        };
+        Ok(self.0.port_towards(rank(source)?, rank(destination)?))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

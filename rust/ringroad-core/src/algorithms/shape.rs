@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::schedule::{Action, Axis, ChunkSet, Motion, Send};
-use crate::topology::{coordinates, Topology};
+use crate::topology::{coordinates, port_towards, Topology};
 use crate::units::{Port, Rank};
 
 /// The sizes of a torus. Ranks are numbered in row-major order, as in [`Topology`].
@@ -90,19 +90,9 @@ impl Shape {
         Send { source, destination, chunks, action, port, from: 0, into: 0 }
     }
 
-    /// The port of the shorter way around the dimension in which two ranks differ; the upper one if both ways are
-    /// equally long. For ranks that differ in several dimensions, the first of them counts.
+    /// The port of the shorter way from one rank to another.
     pub fn port_towards(&self, source: Rank, destination: Rank) -> Port {
-        let (mut dimension, mut up, mut stride) = (0, 0, 1);
-        for (d, size) in self.sizes.iter().enumerate().rev() {
-            let (from, to) = (source / stride % size, destination / stride % size);
-            if from != to {
-                (dimension, up) = (d, (to + size - from) % size);
-            }
-            stride *= size;
-        }
-        let size = self.sizes[dimension];
-        2 * dimension + usize::from(2 * up > size)
+        port_towards(&self.sizes, source, destination)
     }
 }
 

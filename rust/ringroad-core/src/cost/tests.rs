@@ -449,6 +449,12 @@ fn blocks_may_differ_in_length() {
     let uneven = ScheduleCost::of_blocks(&schedule, &[5, 0, 2, 3], routes).unwrap();
     assert_close(uneven.link_load(), 3.0 * 0.5, "three steps with half of the vector");
     assert_close(uneven.steps[0].all.sent, 1.0, "all blocks are sent");
+    // Steps that differ in the lengths of their blocks only.
+    let mut one_by_one = Schedule::empty("one by one", Collective::Allgather, 4, 4);
+    (0..4).for_each(|block| one_by_one.push(vec![send(0, 1, ChunkSet::range(block, block + 1))]));
+    let uneven = ScheduleCost::of_blocks(&one_by_one, &[5, 0, 2, 3], routes).unwrap();
+    let loads: Vec<f64> = uneven.steps.iter().map(|step| step.link_load).collect();
+    assert_eq!(loads, [0.5, 0.0, 0.2, 0.3]);
     for spec in ["petersen", "ring:5"] {
         let topology = Topology::parse(spec).unwrap();
         let routes = &mut crate::topology::Routes::new(&topology);

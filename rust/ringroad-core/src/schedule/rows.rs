@@ -182,8 +182,8 @@ impl View<'_> {
     }
 
     /// For every step, the first step that costs the same because its messages differ in their contents only. In a
-    /// schedule that is written out a step is compared with the one before it, so that the steps of a pipeline count
-    /// once.
+    /// schedule that is written out a step is compared only with the one before it, so that a run of alike steps is
+    /// computed once.
     pub fn first_alike(&self) -> Vec<usize> {
         let steps = &self.schedule.steps;
         let Some(chart) = &self.chart else {

@@ -2,7 +2,7 @@
 //! fastest.
 
 use super::Link;
-use crate::units::{NodeId, Rank};
+use crate::units::{NodeId, Port, Rank};
 
 pub(crate) fn coordinates(sizes: &[usize], rank: Rank) -> Vec<usize> {
     let mut rest = rank;
@@ -12,6 +12,21 @@ pub(crate) fn coordinates(sizes: &[usize], rank: Rank) -> Vec<usize> {
         rest /= size;
     }
     coordinates
+}
+
+/// The port of the shorter way around the dimension in which two ranks differ; the upper one if both ways are equally
+/// long. For ranks that differ in several dimensions, the first of them counts.
+pub(crate) fn port_towards(sizes: &[usize], source: Rank, destination: Rank) -> Port {
+    let (mut dimension, mut up, mut stride) = (0, 0, 1);
+    for (d, size) in sizes.iter().enumerate().rev() {
+        let (from, to) = (source / stride % size, destination / stride % size);
+        if from != to {
+            (dimension, up) = (d, (to + size - from) % size);
+        }
+        stride *= size;
+    }
+    let size = sizes[dimension];
+    2 * dimension + usize::from(2 * up > size)
 }
 
 pub(super) fn rank_at(sizes: &[usize], coordinates: &[usize]) -> Rank {

@@ -48,7 +48,7 @@ pub use catalogue::{families, kinds, named_graphs, operators, Operator};
 pub use cayley::Group;
 pub use error::TopologyError;
 pub use family::Family;
-pub(crate) use grid::coordinates;
+pub(crate) use grid::{coordinates, port_towards};
 pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
 pub(crate) use lattice::{Lattice, Way};
 pub use link::{Link, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
@@ -335,6 +335,16 @@ impl Topology {
     pub fn port_to(&self, source: Rank, destination: Rank) -> Option<Port> {
         let ends = |port| self.port_link(source, port).map(|link| self.links[link].target);
         (0..2 * self.dimensions.len()).find(|port| ends(*port) == Some(destination))
+    }
+
+    /// The port by which a message leaves `source`: on a grid that of the cable to `destination`, or else of the shorter
+    /// way in the first dimension in which they differ. 0 where there is no grid.
+    pub fn port_towards(&self, source: Rank, destination: Rank) -> Port {
+        if self.dimensions.is_empty() {
+            return 0;
+        }
+        let towards = || grid::port_towards(&self.dimensions, source, destination);
+        self.port_to(source, destination).unwrap_or_else(towards)
     }
 
     /// The place of `rank` on the grid, one coordinate per dimension; empty where there is none.
