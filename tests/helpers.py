@@ -28,7 +28,6 @@ from ringroad._processes import Processes
 from ringroad._ucx import _ucx_wheel
 from ringroad.emulation.network import EmulatedNetwork
 
-
 # Not left to ranks, which would warn of an unknown variable.
 REQUIRES_UCX = os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", "") == "1"
 
