@@ -664,6 +664,17 @@ fn contents_say_the_format() {
     }
 }
 
+/// A port that is no channel is not written, because it could not be read.
+#[test]
+fn ports_are_channels() {
+    let mut ring = schedule("ring", "ring:3", Collective::Allreduce).expand();
+    ring.steps[0].sends[0].port = 1 << 14;
+    assert_eq!(msccl::read(&msccl::write(&ring).unwrap()).unwrap(), ring);
+    ring.steps[0].sends[0].port += 1;
+    let error = msccl::write(&ring).unwrap_err().to_string();
+    assert!(error.contains("port 16385 would be a channel above 16384"), "{error}");
+}
+
 /// A schedule may have any name.
 #[test]
 fn names_come_back() {

@@ -230,7 +230,10 @@ pub(super) fn line_links(nodes: usize, links: &[Link]) -> Vec<Link> {
         let link = *link;
         outgoing.of(link.target).iter().map(move |target| Link { source, target: *target, ..link })
     };
-    links.iter().enumerate().flat_map(on).collect()
+    // Room for all at once: a list that grows takes twice as much, and there may be millions.
+    let mut made = Vec::with_capacity(links.iter().map(|link| outgoing.of(link.target).len()).sum());
+    made.extend(links.iter().enumerate().flat_map(on));
+    made
 }
 
 fn multiply(spec: String, factors: &[&Topology]) -> Result<Topology, TopologyError> {

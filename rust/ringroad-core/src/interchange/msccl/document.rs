@@ -13,8 +13,8 @@ use crate::units::{ChunkId, Rank};
 
 /// The most ranks.
 const MOST_RANKS: usize = 1 << 13;
-/// The most channels.
-const MOST_CHANNELS: usize = 1 << 14;
+/// The largest number of a channel.
+pub(super) const MOST_CHANNELS: usize = 1 << 14;
 /// The most attributes of an element, and the most bytes of a value other than a name.
 const MOST_ATTRIBUTES: usize = 64;
 const MOST_VALUE: usize = 256;

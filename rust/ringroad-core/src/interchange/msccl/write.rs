@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use quick_xml::escape::escape;
 
+use super::document::MOST_CHANNELS;
 use crate::collective::Collective;
 use crate::interchange::buffers::{Buffers, Place, Run};
 use crate::interchange::InterchangeError;
@@ -163,13 +164,20 @@ fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     text.write_fmt(arguments).expect("a string can always be written to");
 }
 
+fn inexpressible(what: String) -> Result<String, InterchangeError> {
+    Err(InterchangeError::Inexpressible { format: "MSCCL's XML", what })
+}
+
 /// Writes a schedule. Ports become channels.
 pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
     let collective = schedule.collective;
     if collective.is_prefix() || matches!(collective, Collective::Gather { .. } | Collective::Scatter { .. })
     {
-        let what = format!("MSCCL has no {}", collective.name());
-        return Err(InterchangeError::Inexpressible { format: "MSCCL's XML", what });
+        return inexpressible(format!("MSCCL has no {}", collective.name()));
+    }
+    let ports = schedule.steps.iter().flat_map(|step| &step.sends).map(|send| send.port);
+    if let Some(port) = ports.max().filter(|port| *port > MOST_CHANNELS) {
+        return inexpressible(format!("port {port} would be a channel above {MOST_CHANNELS}"));
     }
     let schedule = schedule.expand();
     let buffers = Buffers::new(&schedule);
