@@ -33,6 +33,8 @@ if [[ ${#targets[@]} == 0 ]]; then
     done
 fi
 mkdir -p "$out/found"
+# Memory that has been freed and is not yet used again counts, too.
+export ASAN_OPTIONS=quarantine_size_mb=64
 failed=()
 for target in "${targets[@]}"; do
     mkdir -p "$out/corpus/$target"
