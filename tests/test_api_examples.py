@@ -1,4 +1,4 @@
-"""Every numbered example runs, three of them by `make check-all` only.
+"""Every numbered example runs, four of them by `make check-all` only.
 
 Those for launchers and frameworks, from 20 on, are in test_frameworks.py.
 """
@@ -12,14 +12,14 @@ import pytest
 from helpers import needs_testbed
 
 # Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
-LONG = ("12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py")
+LONG = ("12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py", "16_torch_survivors.py")
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[01][0-9]_*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path, tmp_path):
     if path.name in LONG and "RINGROAD_TEST_FULL" not in os.environ:
-        pytest.skip("takes 10 seconds: make check-all")
+        pytest.skip("takes up to a minute: make check-all")
     for module, code in (("torch", "import torch"), ("networkx", ".to_graph()")):
         if code in path.read_text():
             pytest.importorskip(module)
