@@ -68,7 +68,7 @@ class ScheduleBuilder:
         up.
 
         Raises:
-            ScheduleError: A slot has a larger number than a schedule may have.
+            ScheduleError: There are so many ranks, chunks and slots that it would take too much memory to verify.
         """
         sends = [send for step in self._steps for send in step._sends]
         locals = [local for step in self._steps for local in step._locals]
@@ -117,8 +117,8 @@ class ScheduleStep:
             into_slot: The destination's slot that is written.
 
         Raises:
-            ScheduleError: A rank or chunk does not exist, there are no chunks, a port or slot is negative, or a rank
-                copies a slot to itself. The message names the step.
+            ScheduleError: A rank or chunk does not exist, there are no chunks, a port or slot is negative or too large,
+                or a rank writes a slot into itself. The message names the step.
         """
         self._add("copy", source, destination, chunks, port, from_slot, into_slot)
 

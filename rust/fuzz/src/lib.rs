@@ -62,3 +62,8 @@ pub fn topology(topology: &Topology) {
     let _ = SwitchTable::build(&model, &candidates);
     let _ = find("bfb").unwrap().build(topology, Collective::Allgather);
 }
+
+/// The whole numbers in a spec, which say how large its network is.
+pub fn numbers(spec: &str) -> impl Iterator<Item = usize> + '_ {
+    spec.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok())
+}

@@ -3,14 +3,14 @@
 
 use ringroad_core::topology::operands;
 use ringroad_core::Topology;
+use ringroad_fuzz::numbers;
 
 /// Larger numbers are refused.
 const REFUSED: usize = 1 << 24;
 
 /// Whether reading it takes long, because it describes a network of thousands of ranks.
 fn is_large(spec: &str) -> bool {
-    let numbers = spec.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<usize>().ok());
-    let sizes = numbers.filter(|number| (1..=REFUSED).contains(number));
+    let sizes = numbers(spec).filter(|number| (1..=REFUSED).contains(number));
     let product = sizes.fold(1, |product: usize, number| product.saturating_mul(number));
     let operators = spec.matches('(').count();
     // Each step of these multiplies the ranks.

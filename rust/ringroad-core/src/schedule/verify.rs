@@ -172,8 +172,8 @@ impl Schedule {
     ///
     /// Chunks do not influence each other, so each is replayed alone, and memory is needed for one state per rank.
     /// Neighbouring chunks of a block that travel in the same messages are replayed once: a short file may name
-    /// millions of chunks in each message. Of a symmetric schedule only
-    /// one chunk of each slice is replayed. That is enough, because the symmetry defines what happens to the others.
+    /// millions of chunks in each message. Of a symmetric schedule only one chunk of each slice is replayed. That is
+    /// enough, because the symmetry defines what happens to the others.
     pub fn verify(&self) -> Result<(), VerifyError> {
         self.check_indices().map_err(VerifyError::Malformed)?;
         let slots = self.slots();
