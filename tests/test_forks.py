@@ -2,10 +2,12 @@
 continue.
 """
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 import ringroad
-from helpers import TRANSPORTS, launch
+from helpers import TRANSPORTS, in_child, launch
 
 REFUSED = {
     "allreduce": lambda comm, work: comm.allreduce(np.ones(3)),
@@ -91,6 +93,33 @@ def test_children_make_their_own(clusters, transport, tmp_path):
         return found
 
     assert clusters(2, transport).run(work, str(tmp_path)) == [[1, 3]] * 2
+
+
+def test_children_of_many_threads():
+    """Locks at which the parent's threads wait do not matter to a child."""
+
+    def use(comms):
+        received = [(comm, np.zeros(3)) for comm in comms]
+        pending = [comm.recv(out, (comm.rank + 1) % comm.size, async_op=True) for comm, out in received]
+        for comm in comms:
+            comm.send(np.full(3, float(comm.rank)), (comm.rank - 1) % comm.size, async_op=True).wait()
+        for work in pending:
+            work.wait()
+        return [float(out[0]) for _, out in received]
+
+    def child():
+        comms = ringroad.Communicator.in_process(8)
+        found = use(comms)
+        for comm in comms:
+            comm.close()
+        return found
+
+    with ExitStack() as stack:
+        parents = [stack.enter_context(comm) for comm in ringroad.Communicator.in_process(24)]
+        assert use(parents) == [*range(1, 24), 0]
+        for _ in range(20):
+            assert in_child(child) == [*range(1, 8), 0]
+        assert use(parents) == [*range(1, 24), 0]
 
 
 def test_children_start_clusters(clusters):

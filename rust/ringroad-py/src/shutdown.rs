@@ -1,21 +1,25 @@
 //! Closes all communicators at exit, so that none of their threads outlives the interpreter.
 
-use parking_lot::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use pyo3::prelude::*;
 use ringroad_runtime::communicator::Closer;
 
-static CLOSERS: Mutex<Vec<Closer>> = Mutex::new(Vec::new());
+fn closers() -> MutexGuard<'static, Vec<Closer>> {
+    static CLOSERS: Mutex<Vec<Closer>> = Mutex::new(Vec::new());
+    CLOSERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Adds a communicator to those that are closed at exit.
 pub fn remember(closer: Closer) {
-    let mut closers = CLOSERS.lock();
+    let mut closers = closers();
     closers.retain(Closer::is_needed);
     closers.push(closer);
 }
 
 #[pyfunction]
 fn _close_all(py: Python<'_>) {
-    let closers = std::mem::take(&mut *CLOSERS.lock());
+    let closers = std::mem::take(&mut *closers());
     py.detach(|| closers.iter().for_each(Closer::close));
 }
 

@@ -9,8 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
+use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::work::Completion;
 
 /// How long a callback may take before another thread runs the next one.

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::selection::{
@@ -24,6 +23,7 @@ use crate::config::{warn_once, Algorithms};
 use crate::error::{Error, Result};
 use crate::given::Sent;
 use crate::judging::Judge;
+use crate::lock::Mutex;
 use crate::profile::{Place, Profile};
 use crate::schedules::Schedules;
 

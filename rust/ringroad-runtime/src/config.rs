@@ -9,13 +9,13 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use strsim::levenshtein;
 
 use ringroad_core::cost::CostModel;
 use ringroad_core::Topology;
 
 use crate::error::{convert, Error};
+use crate::lock::Mutex;
 pub use ringroad_core::selection::Algorithms;
 
 /// The prefix of all variables of ringroad. Variables `UCX_*` go to UCX unchanged.

@@ -26,6 +26,7 @@ mod judging;
 mod kept;
 pub mod kernels;
 mod liveness;
+mod lock;
 pub mod machine;
 mod neighbourhood;
 mod notice;

@@ -9,13 +9,13 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use ringroad_core::Rank;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{pidfd_open, test_kill_process, Pid, PidfdFlags};
 
 use crate::config::warn_once;
+use crate::lock::Mutex;
 
 /// How often processes are looked up that cannot be watched by a descriptor.
 const LOOK: Duration = Duration::from_millis(100);

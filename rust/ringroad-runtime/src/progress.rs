@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use ringroad_core::Rank;
 
 use crate::callbacks::Callbacks;
 use crate::engine::{Ended, Engine, Task};
 use crate::error::{Error, Result};
+use crate::lock::{Condvar, Mutex, MutexGuard};
 use crate::notice::Reason;
 use crate::scheduler::Crowd;
 use crate::transport::Wait;
@@ -47,6 +47,8 @@ pub(crate) struct Driver {
     waiting: AtomicUsize,
     /// The number of threads that block, and have to be woken when another thread completes their call.
     blocked: AtomicUsize,
+    /// The number of threads that wait for the engine's lock.
+    queued: AtomicUsize,
     callbacks: Arc<Callbacks>,
     background: Arc<Background>,
 }
@@ -95,6 +97,7 @@ impl Driver {
             turns: Turns::new(rank, crowd),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
+            queued: AtomicUsize::new(0),
             callbacks: Arc::default(),
             background: Arc::default(),
         })
@@ -111,7 +114,10 @@ impl Driver {
 
     /// A panic would leave calls that never end. So it fails all calls, and is returned as an error.
     fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (Result<T>, Ended) {
-        let mut engine = self.engine.lock();
+        let mut engine = self.engine.try_lock().unwrap_or_else(|| {
+            let _counted = Counted::new(&self.queued);
+            self.engine.lock()
+        });
         let result = catch_unwind(AssertUnwindSafe(|| action(&mut engine)))
             .map_err(|panic| engine.give_up(message(&*panic)));
         let ended = engine.take_ended();
@@ -214,6 +220,10 @@ impl Driver {
         let mut yields = 0;
         let mut busy = 0u32;
         loop {
+            // Locks are not fair: whoever releases one mostly gets it again.
+            if self.queued.load(Ordering::Relaxed) > 0 {
+                std::thread::yield_now();
+            }
             let happened = self.with(Engine::progress);
             if enough() {
                 return true;

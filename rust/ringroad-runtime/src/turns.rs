@@ -18,9 +18,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use ringroad_core::Rank;
 
+use crate::lock::Mutex;
 use crate::machine::{
     AWAY, FIRST_BACK_OFF, FIRST_STAY, HELPED, LONGEST_BACK_OFF, LONGEST_STAY, LONG_YIELD, PATIENCE, SOMEBODY,
     SPIN_ALONE, SPIN_LEAST, SYSTEM_CALLS,

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
 use ringroad_core::Rank;
 
 use crate::call::Prepared;
 use crate::error::{Error, Result};
+use crate::lock::Mutex;
 
 /// What to do when a call ends.
 type Callback = Box<dyn FnOnce(Result<()>) + Send>;

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
-
 use super::{Store, StoreError};
+use crate::lock::{Condvar, Mutex};
 
 /// A store in memory. Clones share it.
 #[derive(Clone, Default)]

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use ringroad_core::{Collective, Rank};
 use ucx_sys::LoadOptions;
 
@@ -17,6 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork::Own;
 use crate::interfaces;
+use crate::lock::Mutex;
 use crate::machine::COPIED;
 use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::options::Options;

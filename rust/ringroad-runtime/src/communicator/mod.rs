@@ -10,7 +10,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
@@ -25,6 +24,7 @@ use crate::engine::Engine;
 pub use crate::engine::Recorded;
 use crate::error::{Error, Result};
 use crate::fork::Own;
+use crate::lock::Mutex;
 use crate::options::Options;
 use crate::planner::{Choices, Explanation, Planner, LEND};
 use crate::profile::Profile;

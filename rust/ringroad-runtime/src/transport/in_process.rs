@@ -13,11 +13,11 @@ use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use ringroad_core::{Port, Rank};
 
 use super::{Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
+use crate::lock::{Condvar, Mutex, MutexGuard};
 
 /// Messages of at least this many bytes are sent by rendezvous, unless told otherwise.
 pub const EAGER_LIMIT: usize = 64 << 10;

@@ -4,11 +4,10 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::server::Promise;
 use super::wire::{Key, Kind, Message, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
+use crate::lock::Mutex;
 
 /// The longest time that one request waits for a key.
 const SLICE: Duration = Duration::from_millis(500);

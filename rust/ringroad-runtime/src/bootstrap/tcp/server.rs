@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::fork::Own;
+use crate::lock::{Condvar, Mutex};
 
 /// How many connections may be without a handshake at a time. If there are more, the oldest is closed, so that idle
 /// ones keep nobody out.

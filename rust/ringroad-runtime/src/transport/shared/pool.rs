@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-
 use super::available::available;
 use super::segment::{Mapping, Segment, HUGE_PAGE};
 use crate::buffer::Region;
 use crate::fork::Own;
+use crate::lock::Mutex;
 use crate::machine::CACHE_LINE;
 
 /// The segment gets memory, and returns it to the machine, in pieces of this many bytes.
