@@ -77,7 +77,7 @@ def test_what_children_inherit(clusters, transport):
 
 @pytest.mark.parametrize("transport", ["memory", "shm"])
 def test_children_make_their_own(clusters, transport, tmp_path):
-    """All children meet, while their parents' calls continue. UCX over tcp needs a thread that children lack."""
+    """All children meet, while their parents' calls continue."""
 
     def work(comm, directory):
         from helpers import in_child
@@ -93,6 +93,21 @@ def test_children_make_their_own(clusters, transport, tmp_path):
         return found
 
     assert clusters(2, transport).run(work, str(tmp_path)) == [[1, 3]] * 2
+
+
+def test_children_cannot_use_tcp_beside_their_parents(clusters, tmp_path):
+    """UCX needs a thread for it that children lack."""
+
+    def work(comm, directory):
+        from helpers import failure_of, in_child
+
+        def make():
+            return ringroad.Communicator(ringroad.FileStore(directory), comm.rank, comm.size, timeout=20)
+
+        return in_child(lambda: failure_of(make), seconds=15)
+
+    for kind, text in clusters(2, "tcp").run(work, str(tmp_path)):
+        assert kind == "TransportError" and "forked" in text and "spawn" in text, (kind, text)
 
 
 def test_children_of_many_threads():

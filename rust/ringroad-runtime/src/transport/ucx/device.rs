@@ -17,6 +17,8 @@ use crate::error::refused;
 
 /// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
+/// UCX's names for its transports through shared memory, and for several transports among which they are.
+const SHARED_MEMORY: [&str; 7] = ["posix", "sysv", "xpmem", "mm", "sm", "shm", "all"];
 const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
 
 /// The most rounds of progress in [`Device::catch_up`]. Each handles at least one message.
@@ -300,6 +302,12 @@ impl Allowed<'_> {
             all.join(" ")
         }
     }
+}
+
+/// Whether `UCX_TLS`, or `tls` instead, allows a transport that connects processes through shared memory.
+pub(super) fn allows_shared_memory(tls: Option<&str>) -> bool {
+    let Some(tls) = tls.map(str::to_owned).or_else(|| std::env::var("UCX_TLS").ok()) else { return true };
+    tls.starts_with('^') || tls.split(',').any(|name| SHARED_MEMORY.contains(&name.trim()))
 }
 
 /// `name=value`, if a value was given here or is in the environment.

@@ -1,5 +1,5 @@
 //! Makes forked children close their copies of UCX's sockets. Peers notice the end of a process only when no process
-//! holds its end of a connection any more.
+//! holds its end of a connection any more. A child knows that it lacks UCX's thread, which it cannot start again.
 //!
 //! UCX opens and accepts connections at any time. The kernel lists the descriptors that UCX's workers poll; the
 //! sockets among them are UCX's connections. A child may do little before it begins: it takes no lock and allocates
@@ -8,7 +8,7 @@
 use std::io::Write;
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::sync::Once;
 
 /// Marks an entry that is not in use.
@@ -24,6 +24,14 @@ struct Entry {
 
 static FIRST: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
 
+/// Whether this process was forked from one that had a worker.
+static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process lacks the thread by which UCX accepts connections: it was forked from one that used UCX.
+pub(super) fn lacks_thread() -> bool {
+    LACKS_THREAD.load(Ordering::Relaxed)
+}
+
 /// Makes children close the sockets of one worker, for as long as this value lives.
 pub(super) struct Watched(&'static AtomicI32);
 
@@ -34,7 +42,7 @@ impl Watched {
         ONCE.call_once(|| {
             // SAFETY: registers a function of this library, which is never unloaded. The function does only what a
             // child may do. If registering fails, for lack of memory, children keep the sockets.
-            unsafe { libc::pthread_atfork(None, None, Some(close_sockets)) };
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
         let free = entries().find(|entry| {
             entry.events.compare_exchange(NONE, events, Ordering::SeqCst, Ordering::SeqCst).is_ok()
@@ -70,10 +78,12 @@ fn add(events: RawFd) -> &'static Entry {
     entry
 }
 
-extern "C" fn close_sockets() {
+extern "C" fn in_child() {
     for entry in entries() {
-        let events = entry.events.load(Ordering::SeqCst);
+        // The parent's worker lives no longer here.
+        let events = entry.events.swap(NONE, Ordering::SeqCst);
         if events != NONE {
+            LACKS_THREAD.store(true, Ordering::Relaxed);
             close_listened_to(events, DEPTH);
         }
     }
@@ -159,7 +169,7 @@ mod tests {
 
     /// Sockets are found through two event descriptors, and only as long as they are watched.
     #[test]
-    fn children_close_what_is_watched() {
+    fn children_close_what_is_watched_and_know_it() {
         let listen = |to: RawFd| {
             let events = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
             // SAFETY: open for longer than the borrow.
@@ -174,12 +184,12 @@ mod tests {
         let inode = File::from(OwnedFd::from(ours.try_clone().unwrap())).metadata().unwrap().ino();
         assert!(is_socket(ours.as_raw_fd(), inode) && !is_socket(other.as_raw_fd(), inode));
         let open_in_child = || {
-            // SAFETY: the child only looks at a descriptor, and ends.
+            // SAFETY: the child only looks at a descriptor and a flag, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 let is_open = is_socket(ours.as_raw_fd(), inode);
                 // SAFETY: ends the child at once.
-                unsafe { libc::_exit(i32::from(is_open)) };
+                unsafe { libc::_exit(i32::from(is_open) + 2 * i32::from(lacks_thread())) };
             }
             let mut ended = 0;
             // SAFETY: a child of this process, and a live local.
@@ -187,9 +197,10 @@ mod tests {
             libc::WIFEXITED(ended).then(|| libc::WEXITSTATUS(ended))
         };
         let watched = Watched::new(outer.as_raw_fd());
-        assert_eq!(open_in_child(), Some(0));
+        assert_eq!(open_in_child(), Some(2));
         drop(watched);
         assert_eq!(open_in_child(), Some(1));
+        assert!(!lacks_thread());
         drop(theirs);
     }
 }

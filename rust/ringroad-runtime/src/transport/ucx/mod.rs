@@ -101,6 +101,12 @@ impl UcxTransport {
         others: Vec<OwnedFd>,
     ) -> Result<Self, TransportError> {
         let tls = settings.tls.as_deref();
+        if forked::lacks_thread() && size > 1 && !device::allows_shared_memory(tls) {
+            return Err(error(
+                "this process was forked from one that uses UCX, and lacks the thread by which UCX accepts connections; \
+                 start it another way, by multiprocessing's \"spawn\" or \"forkserver\"",
+            ));
+        }
         let send_buffer = settings.send_buffer.map(|bytes| bytes.to_string());
         let allowed = Allowed { net_devices: None, tls, send_buffer: send_buffer.as_deref() };
         let devices = if settings.ports.is_empty() {
