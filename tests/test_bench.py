@@ -13,7 +13,7 @@ from helpers import needs_testbed
 from ringroad import _machine
 from ringroad import _race as race
 from ringroad.bench import conductor, launch, plot, reference, verdict
-from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, dtype_of
+from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, OUT, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.options import Options
 from ringroad.bench.statistics import Statistics
@@ -287,6 +287,20 @@ def test_patterns(dtype, op):
     assert ranks[1].wrong(IN, calls) == 0
     ranks[1].recv[37] += 1
     assert ranks[1].wrong(IN, calls) == 1
+
+
+@pytest.mark.parametrize("place", [OUT, IN])
+@pytest.mark.parametrize("name", ["gather", "scatter", "scan", "exscan"])
+def test_results_that_only_some_ranks_have(name, place):
+    """A call that does nothing is found at every rank that has a result to verify."""
+    case = Case(COLLECTIVES[name], 4, 100, "float32", "sum", 2)
+    having = {"gather": {2}, "scatter": {0, 1, 2, 3}, "scan": {0, 1, 2, 3}, "exscan": {1, 2, 3}}[name]
+    if place == IN:  # the root's block is where it has to be, and rank 0's sum has one term
+        having -= {"scatter": {2}, "scan": {0}}.get(name, set())
+    for rank in range(4):
+        buffers = Buffers(case, rank, *np.empty((2, case.elements), np.float32))
+        buffers.fill(place)
+        assert (buffers.wrong(place, 1) > 0) == (rank in having), rank
 
 
 def test_statistics():

@@ -19,7 +19,18 @@ from ringroad._machine import BUSY, busy_cores
 from ringroad._native import Communicator
 from ringroad._text import bytes_text, print_wrapped, progress, seconds_text
 
-COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "alltoall")
+COLLECTIVES = (
+    "allreduce",
+    "reduce_scatter",
+    "allgather",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "alltoall",
+    "scan",
+    "exscan",
+)
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
 SIZES = tuple(sorted({8 * 4**power for power in range(12)} | {1 << power for power in range(18, 23)}))
 """The default sizes in bytes. They are closer to each other where vectors outgrow caches, because much changes
@@ -216,7 +227,7 @@ class _Case:
     """The arrays of a call."""
 
     def __init__(self, communicator: Communicator, collective: str, size: int) -> None:
-        blocks = collective in ("reduce_scatter", "allgather", "alltoall")
+        blocks = collective in ("reduce_scatter", "allgather", "gather", "scatter", "alltoall")
         ranks = communicator.size
         # Vectors that are shorter than a float are measured as bytes.
         dtype: Any = np.float32 if size >= 4 * (ranks if blocks else 1) else np.uint8
@@ -225,8 +236,8 @@ class _Case:
         self.bytes = count * unit
         block, whole = (count,), (count * ranks if blocks else count,)
         # Write the arrays: unwritten memory may be a single page of zeros, which is in every cache.
-        self.send = np.full(block if collective == "allgather" else whole, 0, dtype)
-        self.out = np.full(block if collective == "reduce_scatter" else whole, 0, dtype)
+        self.send = np.full(block if collective in ("allgather", "gather") else whole, 0, dtype)
+        self.out = np.full(block if collective in ("reduce_scatter", "scatter") else whole, 0, dtype)
 
     def call(self, algorithm: str) -> Callable[[], object]:
         """A function that makes one call; allreduces alternate between out of place and in place."""
@@ -239,9 +250,12 @@ class _Case:
                 places = [(send, out), (out, out)]
                 turn = iter(range(1 << 62))
                 return lambda: method(*places[next(turn) % 2], algorithm=algorithm)
-            case "reduce":
+            case "reduce" | "gather":
                 mine = out if self.communicator.rank == 0 else None
                 return lambda: method(send, mine, 0, algorithm=algorithm)
+            case "scatter":
+                whole = send if self.communicator.rank == 0 else None
+                return lambda: method(whole, out, 0, algorithm=algorithm)
         return lambda: method(send, out, algorithm=algorithm)
 
 

@@ -38,7 +38,11 @@ COLLECTIVES = {
         Collective("allgather", (OUT, IN), bus_shares=1, blocks=True),
         Collective("broadcast", (IN,), bus_vectors=1, rooted=True),
         Collective("reduce", (OUT, IN), bus_vectors=1, reduces=True, rooted=True),
+        Collective("gather", (OUT, IN), bus_shares=1, blocks=True, rooted=True),
+        Collective("scatter", (OUT, IN), bus_shares=1, blocks=True, rooted=True),
         Collective("alltoall", (OUT,), bus_shares=1, blocks=True),
+        Collective("scan", (OUT, IN), bus_vectors=1, reduces=True),
+        Collective("exscan", (OUT, IN), bus_vectors=1, reduces=True),
         Collective("barrier", (OUT,)),
     )
 }

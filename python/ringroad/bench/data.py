@@ -84,6 +84,11 @@ class Case:
             state = state.copy()
             state[rank] = reduced
             return state
+        if self.collective.name == "scan":
+            return np.stack([reduce_once(self.op, state[: last + 1]) for last in range(self.ranks)])
+        if self.collective.name == "exscan":  # rank 0's vector stays as it is
+            before = [reduce_once(self.op, state[:last]) for last in range(1, self.ranks)]
+            return np.stack([state[0], *before])
         return np.repeat(reduced[None, :], self.ranks, axis=0)
 
     def tolerance(self, place: str, calls: int) -> float:
@@ -91,6 +96,8 @@ class Case:
         dtype = dtype_of(self.dtype)
         if not self.collective.reduces or dtype.kind in "iu":
             return 0.0
+        if self.collective.name in ("scan", "exscan"):
+            return 0.0 if place == OUT else _epsilon(dtype) * (calls + 1) * self.ranks
         exact = self.ranks & (self.ranks - 1) == 0 and (place == OUT or self.collective.name != "reduce_scatter")
         return 0.0 if exact else _epsilon(dtype) * (calls + 1)
 
@@ -117,7 +124,7 @@ class Buffers:
 
     def __init__(self, case: Case, rank: int, send: Vector, recv: Vector, in_torch: bool = False) -> None:
         self.case, self.rank, self.send, self.recv, self.in_torch = case, rank, send, recv, in_torch
-        start = rank * case.count if case.collective.name == "allgather" else 0
+        start = rank * case.count if case.collective.name in ("allgather", "gather") else 0
         _lay(send, case.contributions()[rank], start)
 
     def views(self, place: str) -> tuple[Vector, Vector]:
@@ -127,26 +134,31 @@ class Buffers:
         block = slice(rank * count, (rank + 1) * count)
         if name == "reduce_scatter":
             return source, self.recv[:count] if place == OUT else self.recv[block]
-        if name == "allgather":
+        if name in ("allgather", "gather"):
             return self.send[:count] if place == OUT else self.recv[block], self.recv
+        if name == "scatter":
+            return source, self.recv[:count] if place == OUT else self.recv[block]
         return source, self.recv
 
     def fill(self, place: str) -> None:
         """Prepares the buffers for the first call of a burst."""
         case = self.case
         name = case.collective.name
-        if place == IN and (case.collective.reduces or (name == "broadcast" and self.rank == case.root)):
+        has_all = name in ("broadcast", "scatter") and self.rank == case.root
+        if place == IN and (case.collective.reduces or has_all):
             np.copyto(self.recv, self.send)
             return
         self.recv.fill(_POISON)
-        if place == IN and name == "allgather":
+        if place == IN and name in ("allgather", "gather"):
             np.copyto(self.views(IN)[0], self.send[: case.count])
 
     def wrong(self, place: str, calls: int) -> int:
         """The number of wrong elements in the result after `calls` calls."""
         case, count = self.case, self.case.count
         name, contributions = case.collective.name, case.contributions()
-        if name == "reduce" and self.rank != case.root:
+        if name in ("reduce", "gather") and self.rank != case.root:
+            return 0
+        if name == "exscan" and self.rank == 0:
             return 0
         if case.collective.reduces:
             _, result = self.views(place)
@@ -155,9 +167,11 @@ class Buffers:
             return _wrong(result, pattern, start, case.tolerance(place, calls))
         if name == "broadcast":
             return _wrong(self.recv, contributions[case.root], 0, 0.0)
+        if name == "scatter":
+            return _wrong(self.views(place)[1], contributions[case.root], self.rank * count, 0.0)
         wrong = 0
         for source in range(case.ranks):
-            start = (source if name == "allgather" else self.rank) * count
+            start = (self.rank if name == "alltoall" else source) * count
             block = self.recv[source * count : (source + 1) * count]
             wrong += _wrong(block, contributions[source], start, 0.0)
         return wrong

@@ -60,9 +60,15 @@ class Distributed:
                 return partial(dist.all_gather_into_tensor, recv, send, group)
             case "alltoall":
                 return partial(dist.all_to_all_single, recv, send, group=group)
+            case "gather":
+                parts = list(recv.chunk(case.ranks)) if dist.get_rank(group) == case.root else None
+                return partial(dist.gather, send, parts, case.root, group)
+            case "scatter":
+                parts = list(send.chunk(case.ranks)) if dist.get_rank(group) == case.root else None
+                return partial(dist.scatter, recv, parts, case.root, group)
             case "broadcast":
                 return partial(dist.broadcast, recv, case.root, group)
-        return None  # torch's allreduce and reduce are in place
+        return None  # torch's allreduce and reduce are in place, and it has no scans
 
     def barrier(self) -> Any:
         return dist.barrier(self.group)

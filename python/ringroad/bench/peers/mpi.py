@@ -38,6 +38,20 @@ class Mpi4py:
                 return partial(world.Allgather, send, recv)
             case "alltoall":
                 return partial(world.Alltoall, send, recv)
+            case "scan":
+                return partial(world.Scan, send, recv, op)
+            case "exscan":
+                return partial(world.Exscan, send, recv, op)
+            case "gather":
+                # Only the root is in place.
+                at_root = buffers.rank == case.root
+                source = send if at_root else buffers.views(place)[0]
+                return partial(world.Gather, source, recv if at_root else None, case.root)
+            case "scatter":
+                at_root = buffers.rank == case.root
+                source = buffers.views(place)[0] if at_root else None
+                target = mpi.IN_PLACE if place == IN and at_root else recv
+                return partial(world.Scatter, source, target, case.root)
             case "broadcast":
                 return partial(world.Bcast, recv, case.root)
             case "reduce":

@@ -61,13 +61,16 @@ class Own:
         if case.collective.reduces and case.op != "sum":
             how["op"] = case.op
         match name:
-            case "allreduce" | "reduce_scatter" | "allgather" | "alltoall":
+            case "allreduce" | "reduce_scatter" | "allgather" | "alltoall" | "scan" | "exscan":
                 return partial(getattr(communicator, name), send, recv, **how)
             case "broadcast":
                 return partial(communicator.broadcast, recv, case.root, **how)
-            case "reduce":
+            case "reduce" | "gather":
                 out = recv if buffers.rank == case.root else None
-                return partial(communicator.reduce, send, out, case.root, **how)
+                return partial(getattr(communicator, name), send, out, case.root, **how)
+            case "scatter":
+                source = send if buffers.rank == case.root else None
+                return partial(communicator.scatter, source, recv, case.root, **how)
         return communicator.barrier
 
     def barrier(self) -> Any:
