@@ -195,7 +195,8 @@ struct Stat {
 
 impl Stat {
     fn read(pid: Pid) -> io::Result<Stat> {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // The first thread's, since emulators of other processors make up `/proc/self/stat`, but not this one.
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?;
         Stat::parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
