@@ -16,6 +16,7 @@ LONG = ("12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py", "16_torch_su
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[01][0-9]_*.py"))
 
 
+@pytest.mark.timeout(330)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path, tmp_path):
     if path.name in LONG and "RINGROAD_TEST_FULL" not in os.environ:
@@ -27,7 +28,7 @@ def test_example(path, tmp_path):
         needs_testbed()
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "RINGROAD_STORE")}
     done = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=150
+        [sys.executable, str(path)], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip()
