@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}"
-# Miri of later nightlies rejects a system call in parking_lot 0.12. parking_lot 0.13 avoids it, but needs Rust 1.95.
+# As in tools/fuzz.sh. A fixed one, so that a new compiler does not change what is found.
 nightly=nightly-2026-05-20
 installed="$(rustup component list --toolchain "$nightly" --installed 2>/dev/null || true)"
 if [[ "$installed" != *miri* || "$installed" != *rust-src* ]]; then
