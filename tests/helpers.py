@@ -411,7 +411,7 @@ def in_child(action: Callable[[], Any], meanwhile: Callable[[], Any] = lambda: N
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # instead of pytest-timeout's handler
         signal.alarm(math.ceil(seconds))
         try:
             said = {"returned": action()}

@@ -61,9 +61,30 @@ def test_numpy(tmp_path):
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collectives(tmp_path, name):
-    rows = record(tmp_path / "r.jsonl", name, "-b", "1K", "-e", "1K", "--ranks", "3", "-n", "5", "-d", "float64")
+    rooted = ["-r", "1"] if COLLECTIVES[name].rooted else []
+    sizes = ["-b", "1K", "-e", "1K", "--ranks", "3", "-n", "5", "-d", "float64"]
+    rows = record(tmp_path / "r.jsonl", name, *sizes, *rooted)
     assert [row["place"] for row in rows] == list(COLLECTIVES[name].places)
     assert all(row["calls"] >= 5 for row in rows)
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter"])
+def test_peers_of_rooted_collectives(tmp_path, name):
+    pytest.importorskip("torch")
+    how = ["--buffers", "torch", "--peers", "gloo", "-r", "1", "--ranks", "3", "-n", "3"]
+    rows = record(tmp_path / "r.jsonl", name, "-b", "1K", "-e", "1K", *how)
+    peers = {"ringroad", "ringroad-torch", "gloo"}
+    assert {(row["peer"], row["place"]) for row in rows} == {(peer, place) for peer in peers for place in (OUT, IN)}
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter", "scan", "exscan"])
+def test_peers_of_mpi(tmp_path, name):
+    pytest.importorskip("mpi4py")
+    rooted = ["-r", "1"] if COLLECTIVES[name].rooted else []
+    how = ["--peers", "mpi4py", "--ranks", "3", "-n", "3", "--budget", "1"]
+    rows = record(tmp_path / "r.jsonl", name, "-b", "1K", "-e", "1K", *how, *rooted)
+    peers = {"ringroad", "mpi4py-ob1", "mpi4py-ucx"}
+    assert {(row["peer"], row["place"]) for row in rows} == {(peer, place) for peer in peers for place in (OUT, IN)}
 
 
 def test_hogs(tmp_path):

@@ -192,7 +192,7 @@ def test_refusals(capsys, arguments, words):
 
 def test_every_collective_can_be_measured():
     def measure(comm, options):
-        tuning._OVERDRAWN = float("inf")  # on a busy machine, too
+        tuning._OVERDRAWN = float("inf")  # no size is left out on a busy machine
         return tuning.measure(comm, options, print)
 
     options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 3.0)

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}"
-# As in tools/fuzz.sh. A fixed one, so that a new compiler does not change what is found.
+# The nightly of tools/fuzz.sh. It is a fixed one, so that a new compiler does not change what is found.
 nightly=nightly-2026-05-20
 installed="$(rustup component list --toolchain "$nightly" --installed 2>/dev/null || true)"
 if [[ "$installed" != *miri* || "$installed" != *rust-src* ]]; then

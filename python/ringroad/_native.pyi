@@ -4012,7 +4012,8 @@ class Communicator:
         """Raises an error in a process that was forked from the one that made the communicator.
 
         A forked child can make communicators of its own, but can neither call nor wait with those that it
-        inherited. Its parent's communicators stay usable, whatever the child does.
+        inherited. If its parent uses UCX, its own connect only ranks of one host. Its parent's communicators stay
+        usable, whatever the child does.
 
         Raises:
             AbortedError: This process is a forked child.

@@ -64,6 +64,8 @@ class Options:
                 Algorithm(name)
         if self.op == "avg" and dtype_of(self.dtype).kind in "iu":
             raise ValueError("bench: -o avg is for floating-point types")
+        if self.op == "avg" and self.collective.name in ("scan", "exscan"):
+            raise ValueError(f"bench: -o avg: {self.collective.name} has no average")
         if not self.buffers:
             raise ValueError("bench: --buffers needs numpy or torch")
         if not self.ranks or min(self.ranks) < 1 or max(self.ranks) > MOST_PROCESSES:

@@ -195,7 +195,7 @@ struct Stat {
 
 impl Stat {
     fn read(pid: Pid) -> io::Result<Stat> {
-        // The first thread's, since emulators of other processors make up `/proc/self/stat`, but not this one.
+        // Not `/proc/PID/stat`: qemu makes that up for the process itself. The first thread's file is the kernel's.
         let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat"))?;
         Stat::parse(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }

@@ -1,11 +1,11 @@
 //! The locks of this crate: the standard library's, without poisoning, and with conditions that take the guard by
 //! reference.
 //!
-//! A forked child can use them. Locks that are a single byte and keep all waiting threads of the process in one table
-//! (parking_lot's) are of no use there: the child inherits the table, but not the threads' memory.
+//! A forked child can use those that no thread held when it was forked off. Locks that keep all waiting threads of the
+//! process in one table (parking_lot's) are of no use there: the child inherits the table, but not the threads' memory.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError, WaitTimeoutResult};
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
@@ -16,11 +16,6 @@ pub(crate) struct MutexGuard<'a, T>(Option<std::sync::MutexGuard<'a, T>>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(std::sync::Condvar);
-
-/// How a limited wait ended.
-pub(crate) struct WaitResult {
-    timed_out: bool,
-}
 
 impl<T> Mutex<T> {
     pub const fn new(value: T) -> Mutex<T> {
@@ -83,20 +78,14 @@ impl Condvar {
         guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
     }
 
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, limit: Duration) -> WaitResult {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, limit: Duration) -> WaitTimeoutResult {
         let held = guard.0.take().expect(HELD);
         let (held, result) = self.0.wait_timeout(held, limit).unwrap_or_else(PoisonError::into_inner);
         guard.0 = Some(held);
-        WaitResult { timed_out: result.timed_out() }
+        result
     }
 
-    pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> WaitResult {
+    pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, deadline: Instant) -> WaitTimeoutResult {
         self.wait_for(guard, deadline.saturating_duration_since(Instant::now()))
-    }
-}
-
-impl WaitResult {
-    pub fn timed_out(&self) -> bool {
-        self.timed_out
     }
 }

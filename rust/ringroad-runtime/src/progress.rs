@@ -220,7 +220,7 @@ impl Driver {
         let mut yields = 0;
         let mut busy = 0u32;
         loop {
-            // Locks are not fair: whoever releases one mostly gets it again.
+            // Locks are not fair: whoever releases one mostly gets it again. So give way to those who wait.
             if self.queued.load(Ordering::Relaxed) > 0 {
                 std::thread::yield_now();
             }
@@ -368,7 +368,8 @@ impl Background {
             let idle = || {
                 // In this order, a request that comes meanwhile is not lost.
                 self.state.lock().wanted = None;
-                let idle = driver.waiting.load(Ordering::SeqCst) > 0 || !driver.engine.lock().is_busy();
+                let idle =
+                    driver.waiting.load(Ordering::SeqCst) > 0 || !driver.with(|engine| engine.is_busy());
                 idle || self.state.lock().stop
             };
             while !driver.drive(Instant::now() + Duration::from_secs(1), idle) {}

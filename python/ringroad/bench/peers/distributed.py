@@ -61,10 +61,10 @@ class Distributed:
             case "alltoall":
                 return partial(dist.all_to_all_single, recv, send, group=group)
             case "gather":
-                parts = list(recv.chunk(case.ranks)) if dist.get_rank(group) == case.root else None
+                parts = list(recv.chunk(case.ranks)) if buffers.rank == case.root else None
                 return partial(dist.gather, send, parts, case.root, group)
             case "scatter":
-                parts = list(send.chunk(case.ranks)) if dist.get_rank(group) == case.root else None
+                parts = list(send.chunk(case.ranks)) if buffers.rank == case.root else None
                 return partial(dist.scatter, recv, parts, case.root, group)
             case "broadcast":
                 return partial(dist.broadcast, recv, case.root, group)

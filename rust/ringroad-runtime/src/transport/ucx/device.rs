@@ -17,7 +17,7 @@ use crate::error::refused;
 
 /// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
-/// UCX's names for its transports through shared memory, and for several transports among which they are.
+/// Words of `UCX_TLS` that allow shared memory: transports, and groups of transports.
 const SHARED_MEMORY: [&str; 7] = ["posix", "sysv", "xpmem", "mm", "sm", "shm", "all"];
 const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
 
@@ -304,7 +304,8 @@ impl Allowed<'_> {
     }
 }
 
-/// Whether `UCX_TLS`, or `tls` instead, allows a transport that connects processes through shared memory.
+/// Whether `UCX_TLS`, or `tls` instead, may allow transports through shared memory. Of a list of exceptions (`^`) that is
+/// assumed.
 pub(super) fn allows_shared_memory(tls: Option<&str>) -> bool {
     let Some(tls) = tls.map(str::to_owned).or_else(|| std::env::var("UCX_TLS").ok()) else { return true };
     tls.starts_with('^') || tls.split(',').any(|name| SHARED_MEMORY.contains(&name.trim()))

@@ -1,5 +1,5 @@
 //! Makes forked children close their copies of UCX's sockets. Peers notice the end of a process only when no process
-//! holds its end of a connection any more. A child knows that it lacks UCX's thread, which it cannot start again.
+//! holds its end of a connection any more. A child also knows that it lacks UCX's thread.
 //!
 //! UCX opens and accepts connections at any time. The kernel lists the descriptors that UCX's workers poll; the
 //! sockets among them are UCX's connections. A child may do little before it begins: it takes no lock and allocates
@@ -24,10 +24,11 @@ struct Entry {
 
 static FIRST: AtomicPtr<Entry> = AtomicPtr::new(null_mut());
 
-/// Whether this process was forked from one that had a worker.
+/// See [`lacks_thread`].
 static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process lacks the thread by which UCX accepts connections: it was forked from one that used UCX.
+/// Whether UCX had a worker when this process was forked off. Then this process lacks the thread by which UCX accepts
+/// connections, and UCX does not start another.
 pub(super) fn lacks_thread() -> bool {
     LACKS_THREAD.load(Ordering::Relaxed)
 }
@@ -80,7 +81,7 @@ fn add(events: RawFd) -> &'static Entry {
 
 extern "C" fn in_child() {
     for entry in entries() {
-        // The parent's worker lives no longer here.
+        // The worker is the parent's.
         let events = entry.events.swap(NONE, Ordering::SeqCst);
         if events != NONE {
             LACKS_THREAD.store(true, Ordering::Relaxed);
