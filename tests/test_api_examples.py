@@ -1,4 +1,4 @@
-"""Every numbered example runs, four of them by `make check-all` only.
+"""Every numbered example runs, five of them by `make check-all` only.
 
 Those for launchers and frameworks, from 20 on, are in test_frameworks.py.
 """
@@ -12,7 +12,8 @@ import pytest
 from helpers import needs_testbed
 
 # Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
-LONG = ("12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py", "16_torch_survivors.py")
+LONG = ("11_fsdp2_digits.py", "12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py", "16_torch_survivors.py")
+SHORTER = {"10_ddp_digits.py": ["--epochs", "3"]}
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[01][0-9]_*.py"))
 
 
@@ -28,7 +29,12 @@ def test_example(path, tmp_path):
         needs_testbed()
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "RINGROAD_STORE")}
     done = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
+        [sys.executable, str(path), *SHORTER.get(path.name, [])],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.strip()
