@@ -18,19 +18,9 @@ from ringroad import _race as race
 from ringroad._machine import BUSY, busy_cores
 from ringroad._native import Communicator
 from ringroad._text import bytes_text, print_wrapped, progress, seconds_text
+from ringroad.bench.collectives import COLLECTIVES as _PROPERTIES
 
-COLLECTIVES = (
-    "allreduce",
-    "reduce_scatter",
-    "allgather",
-    "broadcast",
-    "reduce",
-    "gather",
-    "scatter",
-    "alltoall",
-    "scan",
-    "exscan",
-)
+COLLECTIVES = tuple(name for name in _PROPERTIES if name != "barrier")
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
 SIZES = tuple(sorted({8 * 4**power for power in range(12)} | {1 << power for power in range(18, 23)}))
 """The default sizes in bytes. They are closer to each other where vectors outgrow caches, because much changes
@@ -227,7 +217,7 @@ class _Case:
     """The arrays of a call."""
 
     def __init__(self, communicator: Communicator, collective: str, size: int) -> None:
-        blocks = collective in ("reduce_scatter", "allgather", "gather", "scatter", "alltoall")
+        blocks = _PROPERTIES[collective].blocks
         ranks = communicator.size
         # Vectors that are shorter than a float are measured as bytes.
         dtype: Any = np.float32 if size >= 4 * (ranks if blocks else 1) else np.uint8

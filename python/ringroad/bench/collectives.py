@@ -24,6 +24,7 @@ class Collective:
     blocks: bool = False
     reduces: bool = False
     rooted: bool = False
+    prefix: bool = False
 
     def bus_factor(self, ranks: int) -> float:
         """busbw / algbw: the load of links in vectors (PERFORMANCE.md of nccl-tests)."""
@@ -41,8 +42,8 @@ COLLECTIVES = {
         Collective("gather", (OUT, IN), bus_shares=1, blocks=True, rooted=True),
         Collective("scatter", (OUT, IN), bus_shares=1, blocks=True, rooted=True),
         Collective("alltoall", (OUT,), bus_shares=1, blocks=True),
-        Collective("scan", (OUT, IN), bus_vectors=1, reduces=True),
-        Collective("exscan", (OUT, IN), bus_vectors=1, reduces=True),
+        Collective("scan", (OUT, IN), bus_vectors=1, reduces=True, prefix=True),
+        Collective("exscan", (OUT, IN), bus_vectors=1, reduces=True, prefix=True),
         Collective("barrier", (OUT,)),
     )
 }
@@ -87,17 +88,14 @@ def dtype_of(name: str) -> np.dtype[Any]:
     return found
 
 
+_UFUNCS = {"sum": np.add, "product": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
 def reduce_once(op: str, vectors: Vector) -> Vector:
     """Reduces rows of float64 or int64."""
-    match op:
-        case "sum":
-            result = vectors.sum(axis=0)
-        case "product":
-            result = vectors.prod(axis=0)
-        case "min":
-            result = vectors.min(axis=0)
-        case "max":
-            result = vectors.max(axis=0)
-        case _:
-            result = vectors.mean(axis=0)
-    return np.asarray(result)
+    return np.asarray(vectors.mean(axis=0) if op == "avg" else _UFUNCS[op].reduce(vectors))
+
+
+def reduce_prefixes(op: str, vectors: Vector) -> Vector:
+    """Row r is the reduction of the rows up to r. There is no average."""
+    return np.asarray(_UFUNCS[op].accumulate(vectors))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ringroad.bench.collectives import IN, OUT, Collective, Vector, dtype_of, reduce_once
+from ringroad.bench.collectives import IN, OUT, Collective, Vector, dtype_of, reduce_once, reduce_prefixes
 
 _PERIOD = 61
 LONGEST = 500
@@ -85,9 +85,8 @@ class Case:
         return np.asarray(state[rank if self.collective.name != "reduce" else self.root])
 
     def _after_one_call(self, state: Vector, rank: int) -> Vector:
-        if self.collective.name in ("scan", "exscan"):
-            ufunc = {"sum": np.add, "product": np.multiply, "min": np.minimum, "max": np.maximum}[self.op]
-            scanned = ufunc.accumulate(state)
+        if self.collective.prefix:
+            scanned = reduce_prefixes(self.op, state)
             # In an exclusive scan rank 0's vector stays as it is.
             return scanned if self.collective.name == "scan" else np.concatenate([state[:1], scanned[:-1]])
         reduced = reduce_once(self.op, state)
@@ -102,7 +101,7 @@ class Case:
         dtype = dtype_of(self.dtype)
         if not self.collective.reduces or dtype.kind in "iu":
             return 0.0
-        if self.collective.name in ("scan", "exscan"):
+        if self.collective.prefix:
             return _epsilon(dtype) * self.ranks * (1 if place == OUT else calls + 1)
         exact = self.ranks & (self.ranks - 1) == 0 and (place == OUT or self.collective.name != "reduce_scatter")
         return 0.0 if exact else _epsilon(dtype) * (calls + 1)
@@ -138,12 +137,10 @@ class Buffers:
         name, count, rank = self.case.collective.name, self.case.count, self.rank
         source = self.send if place == OUT else self.recv
         block = slice(rank * count, (rank + 1) * count)
-        if name == "reduce_scatter":
+        if name in ("reduce_scatter", "scatter"):
             return source, self.recv[:count] if place == OUT else self.recv[block]
         if name in ("allgather", "gather"):
             return self.send[:count] if place == OUT else self.recv[block], self.recv
-        if name == "scatter":
-            return source, self.recv[:count] if place == OUT else self.recv[block]
         return source, self.recv
 
     def fill(self, place: str) -> None:

@@ -64,7 +64,7 @@ class Options:
                 Algorithm(name)
         if self.op == "avg" and dtype_of(self.dtype).kind in "iu":
             raise ValueError("bench: -o avg is for floating-point types")
-        if self.op == "avg" and self.collective.name in ("scan", "exscan"):
+        if self.op == "avg" and self.collective.prefix:
             raise ValueError(f"bench: -o avg: {self.collective.name} has no average")
         if not self.buffers:
             raise ValueError("bench: --buffers needs numpy or torch")

@@ -89,13 +89,8 @@ const CLOCK: &[&str] = &[
 ];
 
 /// Where the environment may be read.
-const ENVIRONMENT: &[&str] = &[
-    "config.rs",
-    "transport/ucx/device.rs",
-    "transport/ucx/mod.rs",
-    "bootstrap/card.rs",
-    "bootstrap/handle.rs",
-];
+const ENVIRONMENT: &[&str] =
+    &["config.rs", "transport/ucx/device.rs", "bootstrap/card.rs", "bootstrap/handle.rs"];
 
 /// The runtime's files, without their tests.
 fn files() -> Vec<(PathBuf, String)> {

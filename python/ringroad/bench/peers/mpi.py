@@ -22,9 +22,9 @@ class Mpi4py:
     def call(self, buffers: Buffers, place: str) -> Call | None:
         case, world, mpi = buffers.case, self.world, self.mpi
         send: Any
-        send, recv = buffers.views(place)
-        if place == IN:
-            send = mpi.IN_PLACE
+        own, recv = buffers.views(place)
+        send = mpi.IN_PLACE if place == IN else own
+        at_root = buffers.rank == case.root
         op = {"sum": mpi.SUM, "product": mpi.PROD, "min": mpi.MIN, "max": mpi.MAX}.get(case.op)
         if case.collective.reduces and op is None:
             return None  # MPI has no average
@@ -44,18 +44,13 @@ class Mpi4py:
                 return partial(world.Exscan, send, recv, op)
             case "gather":
                 # Only the root is in place.
-                at_root = buffers.rank == case.root
-                source = send if at_root else buffers.views(place)[0]
-                return partial(world.Gather, source, recv if at_root else None, case.root)
+                return partial(world.Gather, send if at_root else own, recv if at_root else None, case.root)
             case "scatter":
-                at_root = buffers.rank == case.root
-                source = buffers.views(place)[0] if at_root else None
                 target = mpi.IN_PLACE if place == IN and at_root else recv
-                return partial(world.Scatter, source, target, case.root)
+                return partial(world.Scatter, own if at_root else None, target, case.root)
             case "broadcast":
                 return partial(world.Bcast, recv, case.root)
             case "reduce":
-                at_root = buffers.rank == case.root
                 source = recv if place == IN and not at_root else send
                 return partial(world.Reduce, source, recv if at_root else None, op, case.root)
         return self.barrier

@@ -307,14 +307,19 @@ impl Allowed<'_> {
 /// Whether `UCX_TLS`, or `tls` instead, may allow transports through shared memory. Of a list of exceptions (`^`) that is
 /// assumed.
 pub(super) fn allows_shared_memory(tls: Option<&str>) -> bool {
-    let Some(tls) = tls.map(str::to_owned).or_else(|| std::env::var("UCX_TLS").ok()) else { return true };
-    tls.starts_with('^') || tls.split(',').any(|name| SHARED_MEMORY.contains(&name.trim()))
+    chosen_or_set("UCX_TLS", tls).is_none_or(|tls| {
+        tls.starts_with('^') || tls.split(',').any(|name| SHARED_MEMORY.contains(&name.trim()))
+    })
 }
 
 /// `name=value`, if a value was given here or is in the environment.
 pub(super) fn said(name: &str, chosen: Option<&str>) -> Option<String> {
-    let value = chosen.map(str::to_owned).or_else(|| std::env::var(name).ok());
-    value.map(|value| format!("{name}={value}"))
+    chosen_or_set(name, chosen).map(|value| format!("{name}={value}"))
+}
+
+/// The value that was given here, or else the environment's.
+pub(super) fn chosen_or_set(name: &str, chosen: Option<&str>) -> Option<String> {
+    chosen.map(str::to_owned).or_else(|| std::env::var(name).ok())
 }
 
 #[cfg(test)]

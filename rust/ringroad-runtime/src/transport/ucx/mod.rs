@@ -308,7 +308,7 @@ impl Transport for UcxTransport {
         }
         let used = if used.is_empty() {
             // No rank is connected yet, or UCX is too old to list its transports.
-            let allowed = self.settings.tls.clone().or_else(|| std::env::var("UCX_TLS").ok());
+            let allowed = device::chosen_or_set("UCX_TLS", self.settings.tls.as_deref());
             format!("of {}", allowed.as_deref().unwrap_or("all"))
         } else {
             Vec::from_iter(used).join(", ")
