@@ -76,6 +76,7 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	$(PYTHON) -m ruff check python tests examples benchmarks tools docs
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
+	$(PYTHON) tools/notebooks.py --check
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
 
 check-all: check ## Run check, the long tests of all algorithms and flows (larger networks, many more calls), and a little fuzzing

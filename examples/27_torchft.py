@@ -139,8 +139,8 @@ def main() -> None:
         replicas[VICTIM] = start(VICTIM)
         said = [replica.communicate()[0] for replica in replicas]
     finally:
-        for replica in replicas:
-            replica.kill()
+        for process in replicas:
+            process.kill()
     assert all(replica.returncode == 0 for replica in replicas)
     print(said[0], end="")
     digests = {text.split()[-1] for text in said}

@@ -2,8 +2,11 @@
 
 python tools/notebooks.py             # all
 python tools/notebooks.py alltoall    # some
+python tools/notebooks.py --check     # run none, but find calls of ringroad that do not exist, with mypy
 """
 
+import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -12,7 +15,8 @@ from typing import Any
 import nbclient
 import nbformat
 
-FOLDER = Path(__file__).parent.parent / "examples" / "notebooks"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+FOLDER = EXAMPLES / "notebooks"
 
 
 def run(path: Path, directory: Path) -> Any:
@@ -27,7 +31,32 @@ def run(path: Path, directory: Path) -> Any:
     return notebook
 
 
+def check() -> int:
+    """Whether mypy finds wrong names and arguments in the notebooks, and in the recipes that tests do not run.
+
+    It takes a second after a run of mypy on the package, whose cache it uses. The exit status is mypy's.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        # The package's name is that of the settings in pyproject.toml.
+        package = Path(directory, "shown")
+        package.mkdir()
+        (package / "__init__.py").touch()
+        for path in FOLDER.glob("*.ipynb"):
+            cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+            _copy("\n".join(cells), package / f"{path.stem}.py")
+        for path in EXAMPLES.glob("2*.py"):
+            _copy(path.read_text(), package / f"example_{path.stem}.py")
+        return subprocess.run([sys.executable, "-m", "mypy", package], cwd=EXAMPLES.parent).returncode
+
+
+def _copy(source: str, path: Path) -> None:
+    source = re.sub(r"^%", "# %", source, flags=re.MULTILINE)
+    path.write_text(re.sub(r"(def \w+\(comm)\b", r"\1: 'ringroad.Communicator'", source))
+
+
 def main() -> None:
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(check())
     for name in sys.argv[1:] or sorted(path.stem for path in FOLDER.glob("*.ipynb")):
         path = FOLDER / f"{name}.ipynb"
         with tempfile.TemporaryDirectory() as directory:

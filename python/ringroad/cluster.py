@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from textwrap import indent
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ringroad._native import AbortedError, Communicator, PeerError, RingroadError, Topology
 from ringroad._processes import Processes, ending
@@ -188,7 +188,7 @@ class LocalCluster:
             self._closed = True
             self._dismiss()
 
-    def __enter__(self) -> "LocalCluster":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
