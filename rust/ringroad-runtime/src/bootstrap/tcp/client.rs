@@ -1,5 +1,6 @@
 //! The store of another process.
 
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -15,10 +16,14 @@ const SLICE: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// The store of another process.
-#[derive(Debug)]
 pub struct TcpStore {
-    stream: Mutex<TcpStream>,
+    /// The connection. `None` after an error, in the middle of a message: the next request makes a new one.
+    stream: Mutex<Option<TcpStream>>,
+    address: SocketAddr,
+    key: Key,
     who: String,
+    /// The longest time that one request may take, however steadily the bytes come.
+    longest: Duration,
 }
 
 /// Why a process cannot be reached.
@@ -36,7 +41,7 @@ pub enum Unreachable {
 }
 
 impl TcpStore {
-    /// Connects to the process that the handle names.
+    /// Connects to the process that the handle names. No later request takes longer than this may.
     pub fn connect(
         handle: &Handle,
         secret: Option<&str>,
@@ -47,6 +52,7 @@ impl TcpStore {
         if handle.has_ended() {
             return Err(Unreachable::Gone(who));
         }
+        let longest = deadline.saturating_duration_since(Instant::now());
         let deadline = deadline.min(Instant::now() + PATIENCE);
         let key = Key::new(&handle.token, secret);
         let near = handle.is_behind_loopback();
@@ -58,7 +64,7 @@ impl TcpStore {
             let left = deadline.saturating_duration_since(Instant::now());
             let until = Instant::now() + left / (count - tried);
             match open(place, &key, until) {
-                Ok(Some(stream)) => return Ok(TcpStore::over(stream, who)),
+                Ok(Some(stream)) => return Ok(TcpStore::over(stream, place, key, who, longest)),
                 Ok(None) => strange = true,
                 Err(error) => refused |= error.kind() == ErrorKind::ConnectionRefused,
             }
@@ -70,31 +76,52 @@ impl TcpStore {
         })
     }
 
-    /// The store at the end of a connection. `who` names its process in messages.
-    pub fn over(stream: TcpStream, who: String) -> TcpStore {
-        TcpStore { stream: Mutex::new(stream), who }
+    /// The store at the end of a connection to `address`. `who` names its process in messages.
+    pub fn over(
+        stream: TcpStream,
+        address: SocketAddr,
+        key: Key,
+        who: String,
+        longest: Duration,
+    ) -> TcpStore {
+        TcpStore { stream: Mutex::new(Some(stream)), address, key, who, longest }
     }
 
+    /// The answer to a request, which may take `within` to make.
     fn ask(&self, request: &Message, within: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        let ask = |stream: &TcpStream| -> io::Result<Option<Vec<u8>>> {
-            request.send(stream)?;
-            let answer = Message::receive(stream, Some(Instant::now() + within + PATIENCE))?;
-            match answer.kind {
-                Kind::Value => Ok(Some(answer.value)),
-                Kind::Nothing => Ok(None),
-                _ => Err(io::Error::new(ErrorKind::InvalidData, "a request is no answer")),
-            }
-        };
-        ask(&self.stream.lock()).map_err(|error| {
+        self.exchange(request, within).map_err(|error| {
             let reason = match error.kind() {
                 ErrorKind::TimedOut => format!("{} does not answer", self.who),
-                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                    format!("{} has ended or left", self.who)
-                }
+                ErrorKind::UnexpectedEof
+                | ErrorKind::ConnectionReset
+                | ErrorKind::ConnectionRefused
+                | ErrorKind::BrokenPipe => format!("{} has ended or left", self.who),
                 _ => format!("{}: {error}", self.who),
             };
             StoreError::Failed { action: format!("use {:?}", request.key), reason }
         })
+    }
+
+    fn exchange(&self, request: &Message, within: Duration) -> io::Result<Option<Vec<u8>>> {
+        let mut place = self.stream.lock();
+        let start = Instant::now();
+        let end = start + self.longest.max(within + PATIENCE);
+        // Taken out, so that it is closed after an error: what comes next in it is not the answer to the next
+        // request.
+        let stream = match place.take() {
+            Some(stream) => stream,
+            None => open(self.address, &self.key, start + PATIENCE)?
+                .ok_or_else(|| io::Error::other("another process listens at its address now"))?,
+        };
+        request.send(&stream, Some(end))?;
+        let answer = Message::receive(&stream, Some(Instant::now() + within + PATIENCE), Some(end))?;
+        let answer = match answer.kind {
+            Kind::Value => Some(answer.value),
+            Kind::Nothing => None,
+            _ => return Err(io::Error::new(ErrorKind::InvalidData, "a request is no answer")),
+        };
+        *place = Some(stream);
+        Ok(answer)
     }
 
     /// Asks the process for its vote in an agreement, and waits until it has come. From then on it accepts nothing
@@ -113,6 +140,13 @@ impl TcpStore {
             reason: format!("{} has sent an invalid answer", self.who),
         };
         answer.map(|bytes| Promise::of_bytes(&bytes).ok_or_else(unsound)).transpose()
+    }
+}
+
+/// Without the secret.
+impl fmt::Debug for TcpStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TcpStore({} at {})", self.who, self.address)
     }
 }
 

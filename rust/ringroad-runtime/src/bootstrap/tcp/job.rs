@@ -92,7 +92,7 @@ pub struct JobStore {
 /// What a rank has found.
 enum Found {
     Doors(Vec<TcpListener>),
-    Server(TcpStream, String),
+    Server(TcpStream, SocketAddr, String),
 }
 
 impl JobStore {
@@ -114,13 +114,15 @@ impl JobStore {
         // Dropping `_alive` ends the search.
         let (_alive, over) = mpsc::channel();
         let key = Key::new(&place.token(), secret);
-        let (own, wanted) = (place.clone(), key);
+        let (own, wanted) = (place.clone(), key.clone());
         // Looking up a host's name cannot be interrupted, so that another thread does it.
         let search = move || {
             let search = Search { place: &own, over, start: Instant::now() };
             let found = match rank {
                 0 => search.bind().map(Found::Doors),
-                _ => search.reach(rank, &wanted, timeout).map(|(stream, who)| Found::Server(stream, who)),
+                _ => search
+                    .reach(rank, &wanted, timeout)
+                    .map(|(stream, address, who)| Found::Server(stream, address, who)),
             };
             let _ = told.send(found);
         };
@@ -136,7 +138,9 @@ impl JobStore {
             }
         };
         let store: Box<dyn Store> = match found {
-            Found::Server(stream, who) => Box::new(TcpStore::over(stream, who)),
+            Found::Server(stream, address, who) => {
+                Box::new(TcpStore::over(stream, address, key, who, timeout))
+            }
             Found::Doors(doors) => {
                 let server = Server::with_token(place.token(), secret);
                 for door in doors {
@@ -226,7 +230,7 @@ impl Search<'_> {
     }
 
     /// The other ranks' part: connects to rank 0. Returns also what to call it.
-    fn reach(&self, rank: Rank, key: &Key, timeout: Duration) -> Result<(TcpStream, String)> {
+    fn reach(&self, rank: Rank, key: &Key, timeout: Duration) -> Result<(TcpStream, SocketAddr, String)> {
         let deadline = self.start + timeout;
         let place = self.place.text();
         let patience = if self.place.ports.len() > 1 { TURN } else { PATIENCE };
@@ -235,7 +239,9 @@ impl Search<'_> {
             let mut silence = None;
             for port in &self.place.ports {
                 match self.attempt(*port, key, deadline, patience) {
-                    Ok(stream) => return Ok((stream, format!("rank 0 at {}:{port}", self.place.host))),
+                    Ok((stream, address)) => {
+                        return Ok((stream, address, format!("rank 0 at {}:{port}", self.place.host)))
+                    }
                     Err(Obstacle::Silence(why)) => silence = silence.or(Some(why)),
                     Err(Obstacle::Stranger) => {}
                 }
@@ -278,7 +284,7 @@ impl Search<'_> {
         key: &Key,
         deadline: Instant,
         patience: Duration,
-    ) -> std::result::Result<TcpStream, Obstacle> {
+    ) -> std::result::Result<(TcpStream, SocketAddr), Obstacle> {
         let silence = |why: &str| Obstacle::Silence(why.to_owned());
         let addresses = self
             .place
@@ -287,8 +293,9 @@ impl Search<'_> {
         let mut obstacle = silence("the host has no address");
         for address in addresses {
             let until = deadline.min(Instant::now() + patience);
-            match attempt(SocketAddr::new(address, port), key, until) {
-                Ok(Some(stream)) => return Ok(stream),
+            let address = SocketAddr::new(address, port);
+            match attempt(address, key, until) {
+                Ok(Some(stream)) => return Ok((stream, address)),
                 Ok(None) => return Err(Obstacle::Stranger),
                 Err(error) => {
                     obstacle = match error.kind() {

@@ -13,10 +13,11 @@ pub use server::{Promise, Reach, Server};
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::io::{ErrorKind, Read, Write};
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream};
     use std::thread;
     use std::time::{Duration, Instant};
 
+    use super::wire::{Key, Kind, Message};
     use super::*;
     use crate::bootstrap::{Handle, Store, StoreError};
 
@@ -62,6 +63,46 @@ mod tests {
         let mut closed = handle;
         closed.places[0].set_port(1);
         assert!(matches!(TcpStore::connect(&closed, None, soon()), Err(Unreachable::Gone(_))));
+    }
+
+    /// Communicators of one process may have different secrets. Each is served, and none opens what another protects.
+    #[test]
+    fn a_process_has_a_server_for_each_secret() {
+        let secrets = [None, Some("one"), Some("two")];
+        let handles = secrets.map(|secret| Handle::for_machine(secret).unwrap());
+        for (handle, secret) in handles.iter().zip(secrets) {
+            for other in secrets {
+                let reached = TcpStore::connect(handle, other, soon());
+                assert_eq!(reached.is_ok(), other == secret, "{other:?} at the server of {secret:?}");
+            }
+            let server = Server::of_process(secret).unwrap();
+            assert_eq!(server.token(), &handle.token, "a secret has one server");
+        }
+    }
+
+    /// After an error the rest of an answer may still come. It is not taken for the next one.
+    #[test]
+    fn an_error_ends_the_connection_but_not_the_store() {
+        let (_, mut handle) = own();
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        handle.places = vec![door.local_addr().unwrap()];
+        let key = Key::new(&handle.token, None);
+        let server = thread::spawn(move || {
+            let answers = [(Kind::Get, "no answer"), (Kind::Value, "old"), (Kind::Value, "new")];
+            for answers in [&answers[..2], &answers[2..]] {
+                let (stream, _) = door.accept().unwrap();
+                assert!(key.admit(&stream).unwrap());
+                Message::receive(&stream, Some(soon()), None).unwrap();
+                for (kind, value) in answers {
+                    Message::new(*kind, "", value.as_bytes()).send(&stream, None).unwrap();
+                }
+            }
+        });
+        let store = TcpStore::connect(&handle, None, soon()).unwrap();
+        let error = store.get("key").unwrap_err();
+        assert!(error.to_string().contains("is no answer"), "{error}");
+        assert_eq!(store.get("key"), Ok(Some(b"new".to_vec())));
+        server.join().unwrap();
     }
 
     /// Junk, huge lengths, half a handshake, and more idle connections than there are places: the server drops them,

@@ -82,16 +82,21 @@ struct Shared {
 }
 
 impl Server {
-    /// The server of this process, which is started on first use and lasts as long as the process. A forked child has
-    /// its own.
+    /// The server of this process for whoever knows this secret. It is started on first use and lasts as long as the
+    /// process. A forked child has its own. What one secret protects, those who know another one neither read nor
+    /// change.
     pub fn of_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
-        static SERVER: Mutex<Option<Own<Arc<Server>>>> = Mutex::new(None);
-        let mut server = SERVER.lock();
-        if let Some(Ok(server)) = server.as_ref().map(Own::get) {
-            return Ok(server.clone());
+        static SERVERS: Mutex<Vec<(Option<String>, Own<Arc<Server>>)>> = Mutex::new(Vec::new());
+        let mut servers = SERVERS.lock();
+        // Those of the process that this one was forked from.
+        servers.retain(|(_, server)| server.get().is_ok());
+        if let Some((_, server)) = servers.iter().find(|(known, _)| known.as_deref() == secret) {
+            if let Ok(server) = server.get() {
+                return Ok(server.clone());
+            }
         }
         let new = Arc::new(Server::start(secret)?);
-        *server = Some(Own::new(new.clone()));
+        servers.push((secret.map(str::to_owned), Own::new(new.clone())));
         Ok(new)
     }
 
@@ -213,10 +218,10 @@ impl Shared {
         if !admitted.unwrap_or(false) {
             return;
         }
-        while let Ok(request) = Message::receive(stream, None) {
+        while let Ok(request) = Message::receive(stream, None, None) {
             let Ok(value) = self.answer(request) else { return };
             let kind = if value.is_some() { Kind::Value } else { Kind::Nothing };
-            if Message::new(kind, "", &value.unwrap_or_default()).send(stream).is_err() {
+            if Message::new(kind, "", &value.unwrap_or_default()).send(stream, None).is_err() {
                 return;
             }
         }

@@ -13,7 +13,8 @@ use sha2::Sha256;
 const MAGIC: &[u8; 8] = b"ringroad";
 const NONCE: usize = 16;
 const PROOF: usize = 32;
-/// How long a handshake may take, or the rest of a message that has begun.
+/// How long a handshake may take, and how long a message that has begun may make no progress: on a slow link a long
+/// one takes as long as it takes.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 const LONGEST_KEY: usize = 1 << 10;
 const LONGEST_VALUE: usize = 64 << 20;
@@ -55,8 +56,8 @@ impl Message {
         Message { kind, key: key.to_owned(), value: value.to_vec() }
     }
 
-    /// Sends the message within [`PATIENCE`].
-    pub fn send(&self, mut stream: &TcpStream) -> io::Result<()> {
+    /// Sends the message. Nothing is sent after `end`.
+    pub fn send(&self, stream: &TcpStream, end: Option<Instant>) -> io::Result<()> {
         if self.key.len() > LONGEST_KEY || self.value.len() > LONGEST_VALUE {
             let text = format!("{} bytes are too long for a store", self.key.len().max(self.value.len()));
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
@@ -66,17 +67,16 @@ impl Message {
         bytes.extend((self.value.len() as u32).to_le_bytes());
         bytes.extend(self.key.as_bytes());
         bytes.extend(&self.value);
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(&bytes)
+        write(stream, &bytes, end)
     }
 
-    /// Receives a message. It must begin before `start`, if that is given, and be complete [`PATIENCE`] later.
-    pub fn receive(stream: &TcpStream, start: Option<Instant>) -> io::Result<Message> {
+    /// Receives a message. It must begin before `start` and be complete before `end`, if these are given.
+    pub fn receive(stream: &TcpStream, start: Option<Instant>, end: Option<Instant>) -> io::Result<Message> {
         let mut kind = [0];
-        read_until(stream, &mut kind, start)?;
-        let end = Some(Instant::now() + PATIENCE);
+        read(stream, &mut kind, None, earlier(start, end))?;
+        let go_on = |buffer: &mut [u8]| read(stream, buffer, Some(PATIENCE), end);
         let mut lengths = [0; 6];
-        read_until(stream, &mut lengths, end)?;
+        go_on(&mut lengths)?;
         let key = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
         let value = u32::from_le_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
         let unsound = || io::Error::new(ErrorKind::InvalidData, "it does not speak ringroad's protocol");
@@ -85,23 +85,52 @@ impl Message {
             return Err(unsound());
         }
         let (mut key, mut value) = (vec![0; key], vec![0; value]);
-        read_until(stream, &mut key, end)?;
-        read_until(stream, &mut value, end)?;
+        go_on(&mut key)?;
+        go_on(&mut value)?;
         Ok(Message { kind, key: String::from_utf8(key).map_err(|_| unsound())?, value })
     }
 }
 
-/// Fills `buffer` before `end`.
-fn read_until(mut stream: &TcpStream, mut buffer: &mut [u8], end: Option<Instant>) -> io::Result<()> {
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
+}
+
+/// How long the next step of a transfer may take: `patience`, and not beyond `end`.
+fn allowed(patience: Option<Duration>, end: Option<Instant>) -> io::Result<Option<Duration>> {
+    let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+    match patience.into_iter().chain(left).min() {
+        Some(Duration::ZERO) => Err(ErrorKind::TimedOut.into()),
+        allowed => Ok(allowed),
+    }
+}
+
+/// Fills `buffer` before `end`, with pauses of at most `patience`.
+fn read(
+    mut stream: &TcpStream,
+    mut buffer: &mut [u8],
+    patience: Option<Duration>,
+    end: Option<Instant>,
+) -> io::Result<()> {
     while !buffer.is_empty() {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(left)?;
+        stream.set_read_timeout(allowed(patience, end)?)?;
         match stream.read(buffer) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => buffer = &mut buffer[count..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Sends all bytes before `end`, with pauses of at most [`PATIENCE`].
+fn write(mut stream: &TcpStream, mut bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(allowed(Some(PATIENCE), end)?)?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
             Err(error) => return Err(error),
@@ -145,41 +174,77 @@ impl Key {
     }
 
     /// The server's part of the handshake. Returns `false` if the client does not know the token or the secret.
-    pub fn admit(&self, mut stream: &TcpStream) -> io::Result<bool> {
+    pub fn admit(&self, stream: &TcpStream) -> io::Result<bool> {
         let end = Some(Instant::now() + PATIENCE);
         let own: [u8; NONCE] = random()?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(&[&MAGIC[..], &own].concat())?;
+        write(stream, &[&MAGIC[..], &own].concat(), end)?;
         let mut theirs = [0; NONCE + PROOF];
-        read_until(stream, &mut theirs, end)?;
+        read(stream, &mut theirs, None, end)?;
         let (nonce, proof) = theirs.split_at(NONCE);
         if self.proof("client", &own, nonce).verify_slice(proof).is_err() {
             return Ok(false);
         }
-        stream.write_all(&self.proof("server", nonce, &own).finalize().into_bytes())?;
+        write(stream, &self.proof("server", nonce, &own).finalize().into_bytes(), end)?;
         Ok(true)
     }
 
     /// The client's part of the handshake. Returns `false` if the server is another one or has another secret.
-    pub fn introduce(&self, mut stream: &TcpStream, deadline: Instant) -> io::Result<bool> {
+    pub fn introduce(&self, stream: &TcpStream, deadline: Instant) -> io::Result<bool> {
         let end = Some(deadline.min(Instant::now() + PATIENCE));
         let mut greeting = [0; MAGIC.len() + NONCE];
-        read_until(stream, &mut greeting, end)?;
+        read(stream, &mut greeting, None, end)?;
         let (magic, theirs) = greeting.split_at(MAGIC.len());
         if magic != MAGIC {
             return Ok(false);
         }
         let own: [u8; NONCE] = random()?;
         let proof = self.proof("client", theirs, &own).finalize().into_bytes();
-        stream.set_write_timeout(Some(PATIENCE))?;
-        stream.write_all(&[&own[..], &proof].concat())?;
+        write(stream, &[&own[..], &proof].concat(), end)?;
         let mut answer = [0; PROOF];
-        match read_until(stream, &mut answer, end) {
+        match read(stream, &mut answer, None, end) {
             Ok(()) => Ok(self.proof("server", &own, theirs).verify_slice(&answer).is_ok()),
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
                 Ok(false)
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// What comes slowly but steadily arrives, even if it takes longer in all than a pause may. What stops, or does not
+    /// end before the deadline, does not.
+    #[test]
+    fn a_transfer_needs_progress() {
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pieces = |count: usize, pause: u64| {
+            let mut sender = TcpStream::connect(door.local_addr().unwrap()).unwrap();
+            let (receiver, _) = door.accept().unwrap();
+            thread::spawn(move || {
+                for _ in 0..count {
+                    thread::sleep(Duration::from_millis(pause));
+                    // The receiver may have given up.
+                    let _ = sender.write_all(&[7]);
+                }
+                thread::sleep(Duration::from_secs(1));
+            });
+            receiver
+        };
+        let read = |stream: TcpStream, patience: u64, end: Option<Duration>| {
+            let mut buffer = [0; 6];
+            let end = end.map(|end| Instant::now() + end);
+            let read = read(&stream, &mut buffer, Some(Duration::from_millis(patience)), end);
+            read.map(|()| buffer).map_err(|error| error.kind())
+        };
+        assert_eq!(read(pieces(6, 200), 1000, None), Ok([7; 6]), "1.2 s in all");
+        assert_eq!(read(pieces(5, 0), 100, None), Err(ErrorKind::TimedOut), "it stops");
+        let short = Some(Duration::from_millis(100));
+        assert_eq!(read(pieces(6, 50), 1000, short), Err(ErrorKind::TimedOut), "it is too late");
     }
 }

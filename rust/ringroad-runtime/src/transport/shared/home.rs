@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::Arc;
 
 use ringroad_core::Rank;
@@ -108,6 +108,11 @@ impl Home {
         // SIGPIPE.
         options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
         let bell = options.open(&path).map_err(|error| refused(&path, &error))?;
+        // The number comes from the store. Another rank's pipe, or a terminal, must not get the bytes.
+        let kind = bell.metadata().map_err(|error| refused(&path, &error))?.file_type();
+        if !kind.is_fifo() {
+            return Err(format!("{path} is no pipe: the memory found is not that of rank {rank}"));
+        }
         let open = || Private::open(offer.pid, offer.address, offer.instance);
         let private = if cma { open() } else { Err("RINGROAD_CMA=off".to_owned()) };
         Ok(Neighbour { rank, segment: Arc::new(segment), bell, private })
@@ -189,6 +194,17 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+
+    /// What a card names as a rank's pipe may be anything that the process has open.
+    #[test]
+    fn only_pipes_are_bells() {
+        let home = Home::new(0, 2).unwrap();
+        let offer = home.offer("here".to_owned());
+        assert!(home.open(0, &offer, false).is_ok());
+        let file = File::open("/dev/null").unwrap();
+        let error = home.open(0, &Offer { bell: file.as_raw_fd(), ..offer }, false).err();
+        assert!(error.as_ref().is_some_and(|error| error.contains("is no pipe")), "{error:?}");
+    }
 
     /// How much memory a rank of a large job takes depends on how many neighbours it has.
     #[test]
