@@ -10,6 +10,7 @@ import time
 import pytest
 import ringroad
 from helpers import launch
+from ringroad import bootstrap
 from test_api_init import free_port
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
@@ -151,6 +152,27 @@ except KeyboardInterrupt:
         )
         assert done.returncode == 0 and done.stderr == "", done
         assert float(done.stdout) < LIMIT / 2
+
+
+def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):
+    """A process that goes on to another job does not meet in the old one's store, nor a forked child in its parent's."""
+
+    class Torch:
+        def rendezvous(self, url, timeout):
+            yield (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], os.getpid()), 0, 1
+
+        def PrefixStore(self, name, store):
+            return store
+
+    monkeypatch.setattr(bootstrap, "import_module", lambda name: Torch())
+    monkeypatch.setattr(bootstrap, "_rendezvous", {})
+    places = [("a", "1", 17), ("b", "1", 17), ("a", "2", 17), ("a", "1", 18), ("a", "1", 17)]
+    for address, port, process in places:
+        monkeypatch.setenv("MASTER_ADDR", address)
+        monkeypatch.setenv("MASTER_PORT", port)
+        monkeypatch.setattr(os, "getpid", lambda process=process: process)
+        assert bootstrap._torch_store(0, 2, 10.0) == (address, port, process)
+    assert len(bootstrap._rendezvous) == 4, "the same place is asked for once"
 
 
 # ------------------------------------------------------------------------------------------------ death

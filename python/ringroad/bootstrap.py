@@ -241,15 +241,16 @@ def _own_store(place: Place, rank: int, timeout: float, settings: Mapping[str, s
     return store
 
 
-_rendezvous: dict[tuple[int, int, float], Future[Any]] = {}
-"""torch's stores by (rank, size, timeout), maybe still being connected. Rank 0 hosts the store while its process
-lives."""
+_rendezvous: dict[tuple[object, ...], Future[Any]] = {}
+"""torch's stores, maybe still being connected, by this process's number (a forked child has no thread that connects, nor
+connections of its own), the address, and (rank, size, timeout). Rank 0 hosts the store while its process lives."""
 
 
 def _torch_store(rank: int, size: int, timeout: float) -> Any:
     """torch's TCPStore at MASTER_ADDR and MASTER_PORT: rank 0 hosts it, or under torchrun the agent does."""
     distributed: Any = import_module("torch.distributed")
-    place = (rank, size, timeout)
+    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    place = (os.getpid(), address, rank, size, timeout)
     if place not in _rendezvous:
         found = _rendezvous[place] = Future[Any]()
 
@@ -267,7 +268,6 @@ def _torch_store(rank: int, size: int, timeout: float) -> Any:
         return _rendezvous[place].result()
     except (RuntimeError, ValueError) as error:
         del _rendezvous[place]
-        address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
         text = (
             f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}; start "
             "`ringroad doctor` the same way to see which ranks are missing"

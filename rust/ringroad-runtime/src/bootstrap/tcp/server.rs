@@ -72,6 +72,9 @@ pub enum Reach {
     All,
 }
 
+/// A secret, and the server for those who know it.
+type Served = (Option<String>, Arc<Server>);
+
 struct Shared {
     key: Key,
     values: MemoryStore,
@@ -86,17 +89,16 @@ impl Server {
     /// process. A forked child has its own. What one secret protects, those who know another one neither read nor
     /// change.
     pub fn of_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
-        static SERVERS: Mutex<Vec<(Option<String>, Own<Arc<Server>>)>> = Mutex::new(Vec::new());
+        static SERVERS: Mutex<Vec<Own<Served>>> = Mutex::new(Vec::new());
         let mut servers = SERVERS.lock();
         // Those of the process that this one was forked from.
-        servers.retain(|(_, server)| server.get().is_ok());
-        if let Some((_, server)) = servers.iter().find(|(known, _)| known.as_deref() == secret) {
-            if let Ok(server) = server.get() {
-                return Ok(server.clone());
-            }
+        servers.retain(|server| server.get().is_ok());
+        let known = servers.iter().flat_map(Own::get).find(|(known, _)| known.as_deref() == secret);
+        if let Some((_, server)) = known {
+            return Ok(server.clone());
         }
         let new = Arc::new(Server::start(secret)?);
-        servers.push((secret.map(str::to_owned), Own::new(new.clone())));
+        servers.push(Own::new((secret.map(str::to_owned), new.clone())));
         Ok(new)
     }
 
