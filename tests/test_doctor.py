@@ -161,7 +161,7 @@ def probed(parent=OPEN, sibling=OPEN, clock=(1, 2, 3)):
             probed(sibling=CLOSED),
             {"proc/sys/kernel/yama/ptrace_scope": "1\n"},
             "note",
-            ["ptrace_scope is 1", "kernel.yama.ptrace_scope=0"],
+            ["ptrace_scope is 1", "comm.empty", "kernel.yama.ptrace_scope=0", "has a price", "keys and passwords"],
         ),
         (
             probed(CLOSED, CLOSED),
@@ -301,10 +301,13 @@ def test_rendezvous():
     check(rendezvous(master, several_hosts=True), "ok", "head (10.0.0.9) by eth0")
     check(rendezvous(master, address="127.0.0.1", own="127.0.0.1"), "ok", "by lo")
     loopback = rendezvous(master, several_hosts=True, address="127.0.1.1", own="127.0.0.1")
-    check(loopback, "failure", "loopback", "Set MASTER_ADDR")
+    check(loopback, "failure", "loopback", "in MASTER_ADDR")
     with_store = {**master, "RINGROAD_STORE": "file:///shared/job"}
     check(rendezvous(with_store, several_hosts=True, address="127.0.1.1", own="127.0.0.1"), "warning", "loopback")
-    check(rendezvous(master, resolved=unknown), "failure", "MASTER_ADDR=head", "not known", "/etc/hosts")
+    server = {"RINGROAD_STORE": "tcp://head:29500"}
+    check(rendezvous(server), "ok", "head (10.0.0.9) by eth0")
+    check(rendezvous(server, resolved=unknown), "failure", "RINGROAD_STORE: head", "not known")
+    check(rendezvous(master, resolved=unknown), "failure", "MASTER_ADDR: head", "not known", "/etc/hosts")
     check(rendezvous(master, sends_from=no_route), "failure", "unreachable", "ip route get 10.0.0.9")
     check(rendezvous({**master, "RINGROAD_NET_DEVICES": "ib0"}), "note", "by ib0", "RINGROAD_NET_DEVICES")
 
@@ -396,6 +399,11 @@ def test_settings_that_make_sense(bare, settings, tmp_path):
     bare.setenv("RINGROAD_PORT_RANGE", "20000-20003")
     (found,) = settings()
     check(found, "ok", "RINGROAD_NET_DEVICES, RINGROAD_PORT_RANGE, RINGROAD_STORE, RINGROAD_TOPOLOGY")
+    # A server is no directory, and the loader finds a library without a path.
+    bare.setenv("RINGROAD_STORE", "tcp://node1:29500")
+    bare.setenv("RINGROAD_UCX_LIBRARY", "libucp.so.0")
+    bare.chdir("/proc/sys")
+    check(settings()[0], "ok", "RINGROAD_STORE", "RINGROAD_UCX_LIBRARY")
 
 
 @pytest.mark.parametrize(
@@ -410,6 +418,8 @@ def test_settings_that_make_sense(bare, settings, tmp_path):
         ("RINGROAD_PORT_RANGE", "20000-20002", "failure", ["fewer ports than the 4 ranks", "Widen"]),
         ("RINGROAD_UCX_LIBRARY", "/nonexistent/libucp.so.0", "failure", ["/nonexistent", "no such file"]),
         ("RINGROAD_TUNER_FILE", "/nonexistent/rules", "failure", ["no such file"]),
+        ("RINGROAD_TUNER_FILE", "/dev/null", "failure", ["no regular file"]),
+        ("RINGROAD_SCHEDULES", "/nonexistent/schedules", "failure", ["no such directory"]),
         ("RINGROAD_STORE", "file:///proc/version/store", "failure", ["/proc/version cannot be written"]),
         ("RINGROAD_TRACE", "/proc/version/traces", "warning", ["/proc/version cannot be written"]),
         ("RINGROAD_TRANSPORT", "ucx", "note", ["faster", "Unset RINGROAD_TRANSPORT"]),
@@ -420,6 +430,25 @@ def test_settings_that_make_no_sense(bare, settings, variable, value, verdict, w
     bare.setenv(variable, value)
     (found,) = settings()
     check(found, verdict, *words)
+
+
+@pytest.mark.parametrize("variable", ["RINGROAD_STORE", "RINGROAD_TUNER_FILE", "RINGROAD_UCX_LIBRARY"])
+def test_a_folder_that_may_not_be_entered(tmp_path, variable):
+    """The settings' check says so, and does not fail itself. Another user looks: root may enter all folders."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    scheme = "file://" if variable == "RINGROAD_STORE" else ""
+    kept = os.geteuid(), os.getegid()
+    try:
+        os.setegid(65534)
+        os.seteuid(65534)
+        (found,) = software._files({variable: f"{scheme}{closed}/inside/it"})
+    finally:
+        os.seteuid(kept[0])
+        os.setegid(kept[1])
+    check(found, "failure", variable, "cannot be written" if scheme else "Permission denied")
 
 
 def test_two_settings_of_devices(bare, settings):

@@ -155,7 +155,7 @@ except KeyboardInterrupt:
 
 
 def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):
-    """A process that goes on to another job does not meet in the old one's store, nor a forked child in its parent's."""
+    """A process that joins another job does not meet in the old one's store, nor a forked child in its parent's."""
 
     class Torch:
         def rendezvous(self, url, timeout):

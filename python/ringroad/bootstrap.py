@@ -242,8 +242,9 @@ def _own_store(place: Place, rank: int, timeout: float, settings: Mapping[str, s
 
 
 _rendezvous: dict[tuple[object, ...], Future[Any]] = {}
-"""torch's stores, maybe still being connected, by this process's number (a forked child has no thread that connects, nor
-connections of its own), the address, and (rank, size, timeout). Rank 0 hosts the store while its process lives."""
+"""torch's stores, maybe still being connected, by this process's number (a forked child has neither the thread that
+connects nor connections of its own), the address, and (rank, size, timeout). Rank 0 hosts the store while its process
+lives."""
 
 
 def _torch_store(rank: int, size: int, timeout: float) -> Any:

@@ -122,7 +122,12 @@ def cma(found: Probed, root: Path = _ROOT) -> Finding:
     if sibling is None:
         return Finding("CMA", "ok", f"processes may read each other's memory{yama}")
     if parent is None:
-        remedy = "sysctl -w kernel.yama.ptrace_scope=0, or start the job with CAP_SYS_PTRACE (--cap-add=SYS_PTRACE)"
+        remedy = (
+            "Arrays from comm.empty and ringroad.torch.empty need no CMA. For others start the job with CAP_SYS_PTRACE "
+            "(--cap-add=SYS_PTRACE): it may then read all processes of its container. Or sysctl -w "
+            "kernel.yama.ptrace_scope=0, which has a price: on the whole machine any process of a user may then read "
+            "the memory of all others of that user, with the keys and passwords in it"
+        )
         return Finding("CMA", "note", f"only a parent may read its child's memory{yama}: {slower}", remedy)
     seccomp = " under seccomp" if _field(root / "proc/self/status", "Seccomp:") == 2 else ""
     remedy = f"Start the container with --cap-add=SYS_PTRACE, or with {_SEALED} process_vm_readv"

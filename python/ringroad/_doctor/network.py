@@ -4,6 +4,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from ringroad._doctor import Finding, Verdict
 
@@ -45,26 +46,31 @@ def rendezvous(
     resolved: Resolve = resolve,
     sends_from: Callable[[str], str] = source,
 ) -> Finding:
-    """Which interface leads to MASTER_ADDR, at which the ranks meet. `chosen`: the settings of the environment."""
-    name = "rendezvous"
-    # With RINGROAD_STORE it does not say where the ranks meet, only which interface UCX uses.
-    bad: Verdict = "warning" if chosen.get("RINGROAD_STORE") else "failure"
+    """Which interface leads to rank 0's host: that of RINGROAD_STORE=tcp://host:port, or else `host`, from MASTER_ADDR.
+    `chosen`: the settings of the environment.
+    """
+    name, variable = "rendezvous", "MASTER_ADDR"
+    store = chosen.get("RINGROAD_STORE", "")
+    # In a directory MASTER_ADDR does not say where the ranks meet, only which interface UCX uses.
+    bad: Verdict = "warning" if store else "failure"
+    if store.startswith("tcp://"):
+        host, variable, bad = urlsplit(store).hostname, "RINGROAD_STORE", "failure"
     if not host:
         return Finding(name, "ok", "MASTER_ADDR is not set; ranks of one machine need none")
     try:
         address = resolved(host)[0]
     except OSError as error:
-        remedy = "Set MASTER_ADDR to an address of rank 0's host, or add the name to /etc/hosts or DNS"
-        return Finding(name, bad, f"MASTER_ADDR={host} cannot be resolved: {error}", remedy)
+        remedy = f"Name an address of rank 0's host in {variable}, or add the name to /etc/hosts or DNS"
+        return Finding(name, bad, f"{variable}: {host} cannot be resolved: {error}", remedy)
     try:
         own = sends_from(address)
     except OSError as error:
-        remedy = f"Set MASTER_ADDR to an address that this host can reach; ip route get {address} shows the way"
-        return Finding(name, bad, f"no way to MASTER_ADDR={host} ({address}): {error}", remedy)
+        remedy = f"Name an address in {variable} that this host can reach; ip route get {address} shows the way"
+        return Finding(name, bad, f"{variable}: no way to {host} ({address}): {error}", remedy)
     device = next((one["name"] for one in found if own in one["addresses"]), None)
     text = f"{host} ({address}) by {device or f'the interface of {own}'}"
     if several_hosts and _is_loopback(address):
-        remedy = "Set MASTER_ADDR to an address of rank 0's host that the other hosts can reach"
+        remedy = f"Name an address of rank 0's host in {variable} that the other hosts can reach"
         return Finding(name, bad, f"{text}: loopback does not lead to other hosts", remedy)
     wanted = _devices(chosen)
     if wanted and device and device not in wanted and not _is_loopback(address):

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -129,21 +130,41 @@ def settings(
 
 
 def _files(chosen: Mapping[str, str]) -> Iterator[Finding]:
-    for variable in ("RINGROAD_UCX_LIBRARY", "RINGROAD_TUNER_FILE", "RINGROAD_PROFILE"):
+    for variable in ("RINGROAD_UCX_LIBRARY", "RINGROAD_TUNER_FILE", "RINGROAD_PROFILE", "RINGROAD_SCHEDULES"):
         path = chosen.get(variable, "none")
-        if path.lower() != "none" and not Path(path).is_file():
-            yield Finding("settings", "failure", f"{variable}={path}: there is no such file", f"Unset {variable}")
+        # The loader looks for a library without a directory; the check of UCX says whether it finds one.
+        is_soname = variable == "RINGROAD_UCX_LIBRARY" and "/" not in path
+        if path.lower() == "none" or is_soname:
+            continue
+        if obstacle := _obstacle(path, a_folder=variable == "RINGROAD_SCHEDULES"):
+            yield Finding("settings", "failure", f"{variable}={path}: {obstacle}", f"Correct or unset {variable}")
     for variable in ("RINGROAD_STORE", "RINGROAD_TRACE", "RINGROAD_SCHEDULE_CACHE"):
         path = chosen.get(variable, "none")
-        if path.lower() == "none":
+        if path.lower() == "none" or (variable == "RINGROAD_STORE" and path.startswith("tcp://")):
             continue
         folder = Path(path.removeprefix("file://")).absolute()
-        existing = next(one for one in (folder, *folder.parents) if one.exists())
-        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+        # os.path.exists: in a folder that may not be entered there is nothing to find, and that is no error here.
+        existing = next(one for one in (folder, *folder.parents) if os.path.exists(one))
+        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK, effective_ids=True)):
             verdict: Verdict = "failure" if variable == "RINGROAD_STORE" else "warning"
             shared = "" if verdict == "warning" else " and all hosts can reach"
             remedy = f"Name a directory that this user may write{shared}"
             yield Finding("settings", verdict, f"{variable}={path}: {existing} cannot be written", remedy)
+
+
+def _obstacle(path: str, a_folder: bool) -> str | None:
+    """Why this user cannot read this file, or the files of this folder; None if that is possible."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return f"there is no such {'directory' if a_folder else 'file'}"
+    except OSError as error:
+        return str(error.strerror)
+    if a_folder:
+        return None if stat.S_ISDIR(mode) else "it is no directory"
+    if not stat.S_ISREG(mode):
+        return "it is no regular file"
+    return None if os.access(path, os.R_OK, effective_ids=True) else "this user may not read it"
 
 
 def _devices(chosen: Mapping[str, str], interfaces: Sequence[str], root: Path) -> Iterator[Finding]:
