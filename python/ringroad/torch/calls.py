@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +21,8 @@ from ringroad.torch.tensors import (
     Tensors,
     address_of,
     delivery,
+    divide,
+    in_order,
     input_blocks,
     is_here,
     output_blocks,
@@ -93,7 +96,9 @@ class Calls(_Base):
         """Runs a collective from block to block. Returns None if the call was synchronous; it is complete then."""
         self._calls += 1
         if op == "avg" and dtype in INTEGERS:
-            op, finish = "sum", self._division(target, finish)
+            op = "sum"
+            if target is not None:
+                finish = in_order([partial(divide, target, self._size), finish])
         asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
         address = address_of(target)
         run = self._recorded if profiling() else self._run_raw
@@ -115,19 +120,6 @@ class Calls(_Base):
         if finish is not None:
             finish()
         return None
-
-    def _division(self, target: torch.Tensor | None, finish: Finish | None) -> Finish | None:
-        """Makes an average of a sum of integers, rounded towards zero as NCCL does, before `finish`."""
-        if target is None:
-            return finish
-        size = self._size
-
-        def divide() -> None:
-            target.div_(size, rounding_mode="trunc")
-            if finish is not None:
-                finish()
-
-        return divide
 
     def _plain(
         self,
@@ -259,11 +251,4 @@ def _event_of(collective: str) -> record_function:
 
 
 def _finish_all(works: Sequence[Work]) -> Finish | None:
-    if all(work._finish is None for work in works):
-        return None
-
-    def finish() -> None:
-        for work in works:
-            work._deliver()
-
-    return finish
+    return in_order(None if work._finish is None else work._deliver for work in works)

@@ -19,8 +19,10 @@ from ringroad.torch.tensors import (
     Tensors,
     adjacent,
     block_of,
+    copy,
     dtype_of,
     equal_sizes,
+    in_order,
     is_block,
     output_block,
     reduction,
@@ -158,9 +160,8 @@ class Collectives(Exchange):
             return start("alltoall", input, output, input.numel() // self._size, dtype, opts, [output])
         target, finish = output_block(output)
         source = block_of(input)
-        return self._exchange(
-            split(target, output_split_sizes, self._size), split(source, input_split_sizes, self._size), opts, finish
-        )
+        targets = split(target, output_split_sizes, self._size)
+        return self._exchange(targets, split(source, input_split_sizes, self._size), opts, [output], finish)
 
     # ------------------------------------------------------------------------------------------ lists of tensors
 
@@ -172,7 +173,7 @@ class Collectives(Exchange):
             if is_block(source) and adjacent(targets):
                 return self._start("allgather", source, targets[0], source.numel(), dtype, opts, targets)
             return self._staged("allgather", source, targets, source.numel(), dtype, opts, targets)
-        targets[self._rank].copy_(source.view(targets[self._rank].shape))
+        copy(targets[self._rank], source)
         return self._join([self._broadcast(tensor, root, opts) for root, tensor in enumerate(targets)], opts, targets)
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
@@ -233,17 +234,9 @@ class Collectives(Exchange):
         targets, sources = self._one_each("alltoall", outputs), self._one_each("alltoall", inputs)
         same_dtype(*targets, *sources)
         blocks = [output_block(target) for target in targets]
-        finishes = [finish for _, finish in blocks if finish is not None]
-
-        def finish_all() -> None:
-            for finish in finishes:
-                finish()
-
+        finish = in_order(finish for _, finish in blocks)
         return self._exchange(
-            [block for block, _ in blocks],
-            [block_of(source) for source in sources],
-            opts,
-            finish_all if finishes else None,
+            [block for block, _ in blocks], [block_of(source) for source in sources], opts, outputs, finish
         )
 
     def _one_each(self, name: str, items: Sequence[_Item]) -> list[_Item]:

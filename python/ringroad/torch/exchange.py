@@ -18,7 +18,9 @@ from ringroad.torch.tensors import (
     Tensors,
     address_of,
     block_of,
+    copy,
     dtype_of,
+    in_order,
     input_blocks,
     output_block,
     output_blocks,
@@ -61,13 +63,15 @@ class Exchange(Calls):
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
         return self.recv(tensors, None, tag)
 
-    def _exchange(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
+    def _exchange(
+        self, targets: Tensors, sources: Tensors, opts: Any, outputs: Tensors, finish: Finish | None
+    ) -> Work | None:
         """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes."""
         if not self.communicator.has_switches:
-            return self._relayed(targets, sources, opts, finish)
+            return self._relayed(targets, sources, opts, outputs, finish)
         own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
         sized("all-to-all", "output from this rank to itself", own, given.numel())
-        own.copy_(given)
+        copy(own, given)
         self._calls += 1
         timeout = self._seconds(opts)
         pending: list[NativeWork] = []
@@ -76,13 +80,15 @@ class Exchange(Calls):
                 peer = (self._rank + (distance if direction == "send" else -distance)) % self._size
                 if blocks[peer].numel():
                     pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
-        work = self._in_flight(Work(pending, targets, finish))
+        work = self._in_flight(Work(pending, outputs, finish))
         if self._is_asynchronous(opts):
             return work
         work.wait()
         return None
 
-    def _relayed(self, targets: Tensors, sources: Tensors, opts: Any, finish: Finish | None) -> Work | None:
+    def _relayed(
+        self, targets: Tensors, sources: Tensors, opts: Any, outputs: Tensors, finish: Finish | None
+    ) -> Work | None:
         """The same by the best algorithm for a network without switches; for it every rank must know all counts."""
         self._calls += 1
         timeout = self._seconds(opts)
@@ -99,14 +105,11 @@ class Exchange(Calls):
             async_op=self._is_asynchronous(opts),
         )
 
-        def finish_both() -> None:
-            for step in (deliver, finish):
-                if step is not None:
-                    step()
-
+        finish = in_order([deliver, finish])
         if native is not None:
-            return self._in_flight(Work((native,), targets, finish_both))
-        finish_both()
+            return self._in_flight(Work((native,), outputs, finish))
+        if finish is not None:
+            finish()
         return None
 
     def _agreed_counts(self, targets: Tensors, sources: Tensors, timeout: float | None) -> NDArray[np.int64]:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import torch
 
+from ringroad.torch.tensors import copying
 
+
+@copying()
 def allreduce(tensor: torch.Tensor, op: str, gather: Callable[[torch.Tensor], torch.Tensor]) -> None:
     """Replaces a sparse COO tensor by the sum (or average) of all ranks' tensors, in place.
 

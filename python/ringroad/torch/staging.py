@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ringroad._native import AbortedError, Communicator, RingroadError, TimeoutError
-from ringroad.torch.tensors import DTYPES, Tensors, address_of
+from ringroad.torch.tensors import DTYPES, Tensors, address_of, copying, dense, require_distinct
 
 CHUNK = 4 << 20
 """Bytes of host memory for one chunk on a rank. Shorter calls are not cut."""
@@ -49,7 +49,7 @@ class Side:
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """Copies after all earlier copies of this stream."""
         with torch.cuda.stream(self._stream):
-            target.copy_(source, non_blocking=True)
+            target.data.copy_(source, non_blocking=True)
 
     def copied(self) -> torch.cuda.Event:
         """An event after all copies so far; its `synchronize` waits for them."""
@@ -168,9 +168,11 @@ class Pipeline:
         if device not in self._sides:
             self._sides[device] = Side(device)
         side, before, future = self._sides[device], self._last, Future[None]()
-        given = [_dense(tensor) for tensor in sources]
-        taken = given if targets is sources else [_dense(tensor) for tensor in targets]
+        given = [dense(tensor) for tensor in sources]
+        taken = given if targets is sources else [dense(tensor) for tensor in targets]
         apart = [pair for pair in zip(targets, taken, strict=True) if pair[0] is not pair[1]]
+        for target, _ in apart:
+            require_distinct(target)
         computed = side.computed()
 
         def run() -> None:
@@ -178,8 +180,7 @@ class Pipeline:
                 if before is not None:
                     before.exception()
                 side.enter()
-                # Copies need no gradients, and a thread does not inherit the caller's mode.
-                with torch.inference_mode():
+                with copying():
                     side.follow(computed)
                     chunks = self._chunks(side, collective, _rows(given, elements), _rows(taken, elements))
                     self._run(side, collective, chunks, DTYPES[(given or taken)[0].dtype], apart, deadline, how)
@@ -296,10 +297,6 @@ def cut(elements: int, most: int) -> list[int]:
     if not further:
         return [elements]
     return [most + further, *[most] * (further - 1), elements - further * (most + 1) + 1]
-
-
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.resolve_conj().resolve_neg().contiguous()
 
 
 def _rows(tensors: Tensors, elements: int) -> Tensors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,12 @@ _OPS: dict[int, str] = {hash(kind): name for kind, name in _OP_NAMES.items()}
 Tensors = Sequence[torch.Tensor]
 Finish = Callable[[], object]
 """Copies received data to the caller's tensors; runs when the data has arrived."""
+
+copying = torch.inference_mode
+"""The mode of everything that copies from or to a caller's tensor. Autograd must not see it: it would refuse to write to
+parameters, or take the block for what the tensor was computed from. A thread does not inherit its caller's mode, and in
+no other may it write to inference tensors. Targets are written to as `tensor.data`: what is received without a copy does
+not count as a change of the tensor, so what is copied must not either."""
 
 
 def reduction(op: ReduceOp) -> tuple[str, float | None]:
@@ -101,12 +107,29 @@ def is_block(tensor: torch.Tensor) -> bool:
     )
 
 
+@copying()
+def copy(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Copies the elements in their order; the shapes may differ."""
+    target.data.copy_(source.reshape(target.shape))
+
+
+@copying()
+def divide(target: torch.Tensor, divisor: int) -> None:
+    """Divides integers, and rounds towards zero as NCCL does."""
+    target.data.div_(divisor, rounding_mode="trunc")
+
+
+@copying()
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor's elements in order, without gaps, on its device: the tensor itself if they are."""
+    return tensor.resolve_conj().resolve_neg().contiguous()
+
+
+@copying()
 def block_of(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor itself if it is a block, else a contiguous copy in host memory."""
-    if is_block(tensor):
-        return tensor
     if is_here(tensor):
-        return tensor.resolve_conj().resolve_neg().contiguous()
+        return dense(tensor)
     block = _host_block(tensor)
     block.copy_(tensor)  # waits for the work of the stream
     return block
@@ -118,17 +141,40 @@ def _host_block(tensor: torch.Tensor, *shape: int) -> torch.Tensor:
     return torch.empty(shape or tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
 
 
+def require_distinct(target: torch.Tensor) -> None:
+    """Raises ValueError if elements of the tensor share memory: before the call, because afterwards the copy would."""
+    if torch._debug_has_internal_overlap(target) == 1:
+        raise ValueError(
+            "ringroad: cannot receive into a tensor whose elements share memory, as expand makes it; pass "
+            "tensor.contiguous()"
+        )
+
+
 def delivery(target: torch.Tensor, block: torch.Tensor) -> Finish:
     """A function that copies a received block to the target; with CUDA on the current stream, and waits for the
     copy."""
+    require_distinct(target)
     if not target.is_cuda:
-        return partial(target.copy_, block)
-    stream = torch.cuda.current_stream(target.device)
+        return partial(copy, target, block)
+    return partial(_copy_on, torch.cuda.current_stream(target.device), target, block)
+
+
+@copying()
+def _copy_on(stream: torch.cuda.Stream, target: torch.Tensor, block: torch.Tensor) -> None:
+    with torch.cuda.stream(stream):
+        target.data.copy_(block, non_blocking=True)
+    stream.synchronize()
+
+
+def in_order(steps: Iterable[Finish | None]) -> Finish | None:
+    """One function that runs these functions; None if there are none."""
+    needed = [step for step in steps if step is not None]
+    if len(needed) < 2:
+        return needed[0] if needed else None
 
     def finish() -> None:
-        with torch.cuda.stream(stream):
-            target.copy_(block, non_blocking=True)
-        stream.synchronize()
+        for step in needed:
+            step()
 
     return finish
 
@@ -162,6 +208,7 @@ def adjacent(tensors: Tensors) -> bool:
     return True
 
 
+@copying()
 def input_blocks(tensors: Tensors) -> torch.Tensor:
     """A tensor at whose address the elements of all tensors lie in order, without gaps."""
     if len(tensors) == 1:
@@ -171,6 +218,7 @@ def input_blocks(tensors: Tensors) -> torch.Tensor:
     return block_of(torch.cat([tensor.reshape(-1) for tensor in tensors]))
 
 
+@copying()
 def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
     """A tensor at whose address the data of all tensors can be received, and the copy into the tensors (or None)."""
     if len(tensors) == 1:
@@ -179,14 +227,9 @@ def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
         return tensors[0], None
     flat = _host_block(tensors[0], sum(tensor.numel() for tensor in tensors))
     pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
-    pairs = zip(tensors, pieces, strict=True)
-    deliveries = [delivery(tensor, piece.view(tensor.shape)) for tensor, piece in pairs]
-
-    def finish() -> None:
-        for deliver in deliveries:
-            deliver()
-
-    return flat, finish
+    return flat, in_order(
+        delivery(tensor, piece.view(tensor.shape)) for tensor, piece in zip(tensors, pieces, strict=True)
+    )
 
 
 def same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:

@@ -144,6 +144,13 @@ def check_work() -> None:
         (result,) = dist.all_reduce(strided, async_op=True).get_future().wait()
         assert result is strided or torch.equal(result, strided)
         assert (strided == ranks).all()
+        # A thread that completes a future is not in the caller's mode.
+        with torch.inference_mode():
+            inferred = torch.ones(4, 4)[:, 1]
+            dist.all_reduce(inferred, async_op=True).get_future().wait()
+        assert (inferred == ranks).all()
+        (result,) = dist.all_to_all_single(out := torch.ones(2), torch.ones(2), [1, 1], [1, 1], async_op=True).result()
+        assert result is out
 
 
 def check_sparse() -> None:
