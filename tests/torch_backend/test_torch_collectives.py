@@ -42,6 +42,10 @@ def test_uneven_pieces_that_ranks_pass_on(ranks, topology):
     ranks.run("values.check_disagreement", {"ring:3": 3, "mesh:2x3": 6}[topology], env=env)
 
 
+def test_sizes_on_some_ranks(ranks):
+    ranks.run("values.check_sizes_on_some_ranks", 3)
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_scalars_and_nothing(ranks, size):
     ranks.run("values.check_scalars", size)

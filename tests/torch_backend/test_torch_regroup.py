@@ -18,6 +18,10 @@ def test_late_ranks_merged_groups_and_aborts(ranks):
     ranks.run("regroup.check_join_merge_and_abort", 4)
 
 
+def test_a_process_without_members_ends_in_order(ranks):
+    ranks.run("regroup.check_exit", 1)
+
+
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_rank_is_killed_in_a_collective(ranks, victim):
     ranks.run("regroup.check_death", 4, victim, killed=[victim])

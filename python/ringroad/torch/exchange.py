@@ -66,7 +66,11 @@ class Exchange(Calls):
     def _exchange(
         self, targets: Tensors, sources: Tensors, opts: Any, outputs: Tensors, finish: Finish | None
     ) -> Work | None:
-        """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes."""
+        """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes.
+
+        Messages alone are not compared with other calls, such as an all-to-all without sizes. So all ranks also tell
+        each other the sizes, in a collective call. Its operation, which has no other use, tells it from callers' own.
+        """
         if not self.communicator.has_switches:
             return self._relayed(targets, sources, opts, outputs, finish)
         own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
@@ -74,12 +78,19 @@ class Exchange(Calls):
         copy(own, given)
         self._calls += 1
         timeout = self._seconds(opts)
-        pending: list[NativeWork] = []
+        told = np.array([source.numel() for source in sources], dtype=np.int64)
+        heard = np.empty_like(told)
+        sizes = self._run_raw(
+            "alltoall", told.ctypes.data, heard.ctypes.data, 1, "int64", (told, heard),
+            op="max", timeout=timeout, async_op=True,
+        )  # fmt: skip
+        assert sizes is not None
+        pending = [sizes]
         for direction, blocks in (("recv", targets), ("send", sources)):
             for distance in range(1, self._size):
                 peer = (self._rank + (distance if direction == "send" else -distance)) % self._size
-                if blocks[peer].numel():
-                    pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
+                # Also empty ones, since the peer may expect more.
+                pending.append(self._post(direction, blocks[peer], peer, _UNEVEN_ALLTOALL_TAG, timeout))
         work = self._in_flight(Work(pending, outputs, finish))
         if self._is_asynchronous(opts):
             return work
@@ -91,6 +102,7 @@ class Exchange(Calls):
     ) -> Work | None:
         """The same by the best algorithm for a network without switches; for it every rank must know all counts."""
         self._calls += 1
+        self._pipeline.drain()  # its native calls come first, on all ranks
         timeout = self._seconds(opts)
         # Empty tensors have no address.
         block = input_blocks([source for source in sources if source.numel()] or sources[:1])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -145,10 +146,11 @@ class Pipeline:
 
     def give_up(self) -> None:
         """Aborts calls in flight, on all ranks. Does nothing in a forked child."""
+        if self._last is None or self._last.done():
+            return
         with suppress(AbortedError):
             self._communicator.check_process()
-            if self._last is not None and not self._last.done():
-                self._communicator.abort("the process ended while a call was in flight")
+            self._communicator.abort("the process ended while a call was in flight")
 
     def start(
         self,
@@ -278,7 +280,10 @@ _pipelines: weakref.WeakSet[Pipeline] = weakref.WeakSet()
 
 def _give_up() -> None:
     for pipeline in list(_pipelines):
-        pipeline.give_up()
+        try:
+            pipeline.give_up()
+        except Exception:  # must not keep Python from waiting for the other threads
+            traceback.print_exc()
 
 
 # Python waits for threads before it runs `atexit` functions; concurrent.futures stops its threads in this way, too.

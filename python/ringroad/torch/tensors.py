@@ -27,7 +27,7 @@ DTYPES: dict[torch.dtype, str] = {
     torch.complex128: "complex128",
 }
 
-INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint8"})
+INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8"})
 
 _OP_NAMES = {
     ReduceOp.SUM: "sum",
@@ -48,10 +48,10 @@ Finish = Callable[[], object]
 """Copies received data to the caller's tensors; runs when the data has arrived."""
 
 copying = torch.inference_mode
-"""The mode of everything that copies from or to a caller's tensor. Autograd must not see it: it would refuse to write to
-parameters, or take the block for what the tensor was computed from. A thread does not inherit its caller's mode, and in
-no other may it write to inference tensors. Targets are written to as `tensor.data`: what is received without a copy does
-not count as a change of the tensor, so what is copied must not either."""
+"""The mode of everything that copies from or to a caller's tensor. Autograd must not see it: it would refuse to write
+to parameters, or take the block for what the tensor was computed from. A thread does not inherit its caller's mode, and
+in no other may it write to inference tensors. Targets are written to as `tensor.data`: what is received without a copy
+does not count as a change of the tensor, so what is copied must not either."""
 
 
 def reduction(op: ReduceOp) -> tuple[str, float | None]:
@@ -115,8 +115,12 @@ def copy(target: torch.Tensor, source: torch.Tensor) -> None:
 
 @copying()
 def divide(target: torch.Tensor, divisor: int) -> None:
-    """Divides integers, and rounds towards zero as NCCL does."""
-    target.data.div_(divisor, rounding_mode="trunc")
+    """Divides integers of a block, and rounds towards zero as NCCL does."""
+    if target.dtype.is_signed:
+        target.data.div_(divisor, rounding_mode="trunc")
+    else:  # torch does not divide most of these
+        array = target.data.numpy()
+        array //= array.dtype.type(divisor)
 
 
 @copying()

@@ -176,10 +176,13 @@ def check_sparse() -> None:
 def check_integer_averages() -> None:
     """Rounded towards zero, as NCCL does; frameworks average counts."""
     with world() as (rank, ranks):
-        for dtype in (torch.int64, torch.int32, torch.int16, torch.int8):
+        signed = (torch.int64, torch.int32, torch.int16, torch.int8)
+        for dtype in (*signed, torch.uint64, torch.uint32, torch.uint16, torch.uint8):
+            first = -9 if dtype in signed else 9
             for asynchronous in (False, True):
-                values = [torch.arange(-9, 3 * ranks - 9, dtype=dtype) + 2 * r for r in range(ranks)]
-                expected = sum(values).div(ranks, rounding_mode="trunc")
+                wide = [torch.arange(first, 3 * ranks + first) + 2 * r for r in range(ranks)]
+                values = [value.to(dtype) for value in wide]
+                expected = sum(wide).div(ranks, rounding_mode="trunc").to(dtype)
                 tensors = [values[rank].clone(), torch.zeros(3 * ranks, 2, dtype=dtype)[:, 1].copy_(values[rank])]
                 for tensor in tensors:  # a block, and one that is not
                     work = dist.all_reduce(tensor, ReduceOp.AVG, async_op=asynchronous)

@@ -1,7 +1,9 @@
 """Groups that change: with fewer, more and other ranks, and after one was killed during a call."""
 
+import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -98,6 +100,22 @@ def check_join_merge_and_abort() -> None:
         backend.abort()
         assert backend.get_error() == torch._C._distributed_c10d.ErrorType.SUCCESS
         self.check(6, self.handles(), number, 4)
+
+
+def check_exit() -> None:
+    """The process of a group that never got members ends in order: it waits for its threads."""
+    reader, writer = os.pipe()
+
+    def leave() -> None:
+        store = dist.HashStore()
+        dist.init_process_group("ringroad", store=store, rank=0, world_size=1, enable_reconfigure=True)
+        threading.Thread(target=lambda: (time.sleep(0.2), os.write(writer, b"saved"))).start()
+
+    child = multiprocessing.get_context("fork").Process(target=leave)
+    child.start()
+    child.join(20)
+    os.close(writer)
+    assert (child.exitcode, os.read(reader, 10)) == (0, b"saved")
 
 
 def check_death(victim: int) -> float:

@@ -3,7 +3,8 @@
 import functools
 import itertools
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -314,6 +315,11 @@ def check_values() -> dict[str, str]:
     return {str(case): digest for case, digest in digests.items() if case.kind.startswith(everywhere)}
 
 
+def shaped(rank: int) -> torch.Tensor:
+    """6 + rank elements; on rank 0 neither in order nor in the shape that others know."""
+    return torch.arange(6.0).reshape(2, 3).t() if rank == 0 else torch.full((6 + rank,), float(rank))
+
+
 def check_uneven() -> None:
     """Sizes that only some ranks know."""
     with world() as (rank, ranks):
@@ -322,11 +328,39 @@ def check_uneven() -> None:
         dist.all_to_all(outs, [torch.full((1 + rank * peer,), float(rank)) for peer in range(ranks)])
         assert all((out == peer).all() for peer, out in enumerate(outs))
         # Sizes count rows.
+        dist.all_gather(outs := [torch.empty(6 + peer) for peer in range(ranks)], shaped(rank))
+        assert all(torch.equal(out, shaped(peer).reshape(-1)) for peer, out in enumerate(outs))
         sizes = [rank + peer for peer in range(ranks)]
         sent = torch.cat([torch.full((rank + peer, 3), rank * 100 + peer) for peer in range(ranks)])
         got = torch.empty(sum(sizes), 3, dtype=sent.dtype)
         dist.all_to_all_single(got, sent, sizes, sizes)
         assert torch.equal(got, torch.cat([torch.full((rank + peer, 3), peer * 100 + rank) for peer in range(ranks)]))
+
+
+def check_sizes_on_some_ranks() -> None:
+    """An all-to-all with sizes on one rank and without on the others, or with sizes that do not fit: all ranks get an
+    error at once, not at the limit.
+    """
+    with world() as (rank, ranks):
+        for dtype in (torch.float32, torch.int64):  # the latter is also the type of sizes
+            group = dist.new_group()
+            sizes = [1] * ranks if rank == 0 else []
+            mine = torch.ones(ranks, dtype=dtype)
+            expect_mismatch(lambda s=sizes, m=mine, g=group: dist.all_to_all_single(m.clone(), m, s, s, group=g))
+        group, sent, expected = dist.new_group(), [1] * ranks, [1] * ranks
+        if rank == 0:
+            sent[1] = 0
+        got, mine = torch.empty(sum(expected)), torch.ones(sum(sent))
+        expect_mismatch(lambda: dist.all_to_all_single(got, mine, expected, sent, group=group))
+        dist.all_to_all([torch.empty(2) for _ in range(ranks)], [torch.ones(2) for _ in range(ranks)])
+
+
+def expect_mismatch(call: Callable[[], Any]) -> None:
+    """A rank that comes after the others have noticed gets an AbortedError, which repeats theirs."""
+    start = time.monotonic()
+    kind, text = helpers.failure_of(call)
+    assert kind in ("MismatchError", "AbortedError"), (kind, text)
+    assert time.monotonic() - start < 30, "noticed at the limit only"
 
 
 def check_disagreement() -> None:
