@@ -108,6 +108,11 @@ REFUSED = {
         "int",
     ),
     "coalesced lists in place": (lambda c: c.broadcast_coalesced([[1.0]]), TypeError, r"arrays\[0\] must be"),
+    "a callback that is none": (
+        lambda c: c.send(FLOATS, 1, async_op=True).on_complete(5),
+        TypeError,
+        "callback.*not 5",
+    ),
     "avg of a scan": (lambda c: c.scan(FLOATS, op="avg"), ValueError, "scan takes no avg"),
     "a negative colour": (lambda c: c.split(-1), ValueError, "color is -1"),
     "a colour that is no number": (lambda c: c.split("red"), TypeError, "color"),
@@ -121,13 +126,13 @@ REFUSED = {
     "blocks of unequal size": (lambda c: c.reduce_scatter(np.ones(7)), ValueError, "7"),
     "blocks of a scalar": (lambda c: c.alltoall(np.array(1.0)), ValueError, "axis|block|dimension"),
     "root out of range": (lambda c: c.broadcast(FLOATS.copy(), 2), ValueError, "root 2"),
-    "negative root": (lambda c: c.broadcast(FLOATS.copy(), -1), ValueError, "root is -1"),
-    "negative root of a reduce": (lambda c: c.reduce(FLOATS, root=-2), ValueError, "root is -2"),
-    "negative root, raw": (lambda c: raw(c, "broadcast", root=-1), ValueError, "root is -1"),
-    "negative peer": (lambda c: c.send(FLOATS, -1), ValueError, "peer is -1"),
-    "negative peer to receive from": (lambda c: c.recv(FLOATS.copy(), -1), ValueError, "peer is -1"),
+    "negative root": (lambda c: c.broadcast(FLOATS.copy(), -1), ValueError, r"not -1\n.*'root'"),
+    "negative root of a reduce": (lambda c: c.reduce(FLOATS, root=-2), ValueError, r"not -2\n.*'root'"),
+    "negative root, raw": (lambda c: raw(c, "broadcast", root=-1), ValueError, r"not -1\n.*'root'"),
+    "negative peer": (lambda c: c.send(FLOATS, -1), ValueError, r"not -1\n.*'peer'"),
+    "negative peer to receive from": (lambda c: c.recv(FLOATS.copy(), -1), ValueError, r"not -1\n.*'peer'"),
     "a peer that is no number": (lambda c: c.send(FLOATS, "1"), TypeError, "peer"),
-    "negative elements": (lambda c: raw(c, "allreduce", elements=-1), ValueError, "elements is -1"),
+    "negative elements": (lambda c: raw(c, "allreduce", elements=-1), ValueError, r"not -1\n.*'elements'"),
     "too many elements": (lambda c: raw(c, "allgather", elements=1 << 62), ValueError, "elements"),
     "too many elements to send": (lambda c: raw(c, "send", elements=1 << 62, root=1), ValueError, "elements"),
     "no input": (lambda c: raw(c, "allreduce", input=0), ValueError, "input is 0x0, .* 24 bytes"),
@@ -148,8 +153,8 @@ REFUSED = {
     "message to oneself": (lambda c: c.send(FLOATS, 0), ValueError, "peer 0"),
     "message to nobody": (lambda c: c.send(FLOATS, 2), ValueError, "peer 2"),
     "tag too large": (lambda c: c.send(FLOATS, 1, tag=1 << 28), ValueError, "tag 268435456 is not below 268435456"),
-    "tag much too large": (lambda c: c.send(FLOATS, 1, tag=1 << 40), ValueError, "tag is 1099511627776"),
-    "negative tag": (lambda c: c.recv(FLOATS.copy(), 1, tag=-1), ValueError, "tag is -1"),
+    "tag much too large": (lambda c: c.send(FLOATS, 1, tag=1 << 40), ValueError, r"not 1099511627776\n.*'tag'"),
+    "negative tag": (lambda c: c.recv(FLOATS.copy(), 1, tag=-1), ValueError, r"not -1\n.*'tag'"),
     "negative timeout": (lambda c: c.allreduce(FLOATS, timeout=-1.0), ValueError, "timeout"),
     "timeout that is no number": (lambda c: c.allreduce(FLOATS, timeout=float("nan")), ValueError, "timeout"),
     "unknown collective": (lambda c: c.algorithm_for("allredduce", 8), ValueError, "allreduce"),
@@ -190,9 +195,9 @@ def test_refused_communicators(options, error, words):
 
 @pytest.mark.parametrize(("rank", "size"), [(3, 3), (0, 0), (-1, 2)])
 def test_refused_places(rank, size):
-    with pytest.raises((ValueError, OverflowError)):
+    with pytest.raises(ValueError):
         ringroad.Communicator(ringroad.MemoryStore(), rank, size)
-    with pytest.raises((ValueError, OverflowError)):
+    with pytest.raises(ValueError):
         ringroad.init(ringroad.MemoryStore(), rank=rank, size=size)
 
 

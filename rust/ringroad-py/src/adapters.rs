@@ -7,14 +7,15 @@ use ringroad_core::Collective;
 use ringroad_runtime::call::elements_of;
 use ringroad_runtime::{CallKey, DType, Operation, Request};
 
+use crate::arguments::argument;
 use crate::array::{check_address, memory, Owner};
-use crate::calls::{any_peer, elements, reduction, root, tag, How};
+use crate::calls::{reduction, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 use crate::tensor::Tensor;
 
 fn dtype(name: &Bound<'_, PyAny>) -> PyResult<DType> {
-    name.extract::<&str>()?.parse().map_err(raise)
+    argument::<&str>(name)?.parse().map_err(raise)
 }
 
 impl PyCommunicator {
@@ -47,17 +48,17 @@ impl PyCommunicator {
     fn run_raw(
         &self,
         py: Python<'_>,
-        collective: &str,
-        input: usize,
-        output: usize,
-        #[pyo3(from_py_with = elements)] elements: usize,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] input: usize,
+        #[pyo3(from_py_with = argument)] output: usize,
+        #[pyo3(from_py_with = argument)] elements: usize,
         #[pyo3(from_py_with = dtype)] dtype: DType,
         owner: Py<PyAny>,
-        op: &str,
-        factor: Option<f64>,
-        #[pyo3(from_py_with = root)] root: usize,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm: None, timeout, async_op };
         let mut key = match Operation::named(collective, root).map_err(raise)? {
@@ -75,14 +76,14 @@ impl PyCommunicator {
     fn run_tensors(
         &self,
         py: Python<'_>,
-        collective: &str,
+        #[pyo3(from_py_with = argument)] collective: &str,
         input: &Bound<'_, PyAny>,
         output: &Bound<'_, PyAny>,
-        op: &str,
-        factor: Option<f64>,
-        #[pyo3(from_py_with = root)] root: usize,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
         let tensors = [Tensor::new(input), Tensor::new(output)];
@@ -107,13 +108,13 @@ impl PyCommunicator {
     fn run_raw_alltoall_v(
         &self,
         py: Python<'_>,
-        input: usize,
-        output: usize,
+        #[pyo3(from_py_with = argument)] input: usize,
+        #[pyo3(from_py_with = argument)] output: usize,
         counts: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = dtype)] dtype: DType,
         owner: Py<PyAny>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let key = CallKey::new(Operation::Collective(Collective::Alltoall), dtype, 0);
         let key = CallKey { counts: Some(self.matrix(counts)?.into()), ..key };
@@ -125,15 +126,15 @@ impl PyCommunicator {
     fn run_raw_tagged(
         &self,
         py: Python<'_>,
-        direction: &str,
-        address: usize,
-        #[pyo3(from_py_with = elements)] elements: usize,
+        #[pyo3(from_py_with = argument)] direction: &str,
+        #[pyo3(from_py_with = argument)] address: usize,
+        #[pyo3(from_py_with = argument)] elements: usize,
         #[pyo3(from_py_with = dtype)] dtype: DType,
         owner: Py<PyAny>,
-        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
-        #[pyo3(from_py_with = tag)] tag: u32,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] peer: Option<usize>,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let operation = Operation::message(direction, peer, tag).map_err(raise)?;
         let key = CallKey::new(operation, dtype, elements);

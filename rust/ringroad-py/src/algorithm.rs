@@ -5,6 +5,7 @@ use pyo3::types::PyTuple;
 use ringroad_core::algorithms::{catalogue, find, Algorithm, Member};
 use ringroad_core::Collective;
 
+use crate::arguments::argument;
 use crate::errors::raise;
 use crate::notebook::shown;
 use crate::topology::TopologyArgument;
@@ -39,7 +40,7 @@ impl PyAlgorithm {
 #[pymethods]
 impl PyAlgorithm {
     #[new]
-    fn new(name: &str) -> PyResult<Self> {
+    fn new(#[pyo3(from_py_with = argument)] name: &str) -> PyResult<Self> {
         find(name).map(PyAlgorithm).map_err(raise)
     }
 
@@ -85,7 +86,10 @@ impl PyAlgorithm {
     /// Raises:
     ///     ValueError: The collective is unknown.
     #[pyo3(signature = (collective="allreduce"))]
-    fn requirement(&self, collective: &str) -> PyResult<Option<&'static str>> {
+    fn requirement(
+        &self,
+        #[pyo3(from_py_with = argument)] collective: &str,
+    ) -> PyResult<Option<&'static str>> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         Ok(self.entry().offer(collective).map(|offer| offer.requirement.text))
     }
@@ -97,7 +101,7 @@ impl PyAlgorithm {
     ///
     /// Raises:
     ///     TopologyError: The topology is malformed.
-    fn ports(&self, topology: TopologyArgument<'_>) -> PyResult<usize> {
+    fn ports(&self, #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>) -> PyResult<usize> {
         Ok(self.entry().ports.count(&topology.resolve()?))
     }
 
@@ -111,7 +115,11 @@ impl PyAlgorithm {
     ///     ValueError: The collective is unknown.
     ///     TopologyError: The topology is malformed.
     #[pyo3(signature = (topology, collective="allreduce"))]
-    fn supports(&self, topology: TopologyArgument<'_>, collective: &str) -> PyResult<bool> {
+    fn supports(
+        &self,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+    ) -> PyResult<bool> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         Ok(self.0.supports(&topology.resolve()?, collective).is_ok())
     }
@@ -126,7 +134,11 @@ impl PyAlgorithm {
     ///     ValueError: The collective is unknown.
     ///     TopologyError: The topology is malformed.
     #[pyo3(signature = (topology, collective="allreduce"))]
-    fn consistent(&self, topology: TopologyArgument<'_>, collective: &str) -> PyResult<bool> {
+    fn consistent(
+        &self,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+    ) -> PyResult<bool> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         Ok(self.0.consistent(&topology.resolve()?, collective))
     }
@@ -150,7 +162,11 @@ impl PyAlgorithm {
     ///     >>> ringroad.Algorithm("ring").cost_line(8)
     ///     (14, 1.75)
     #[pyo3(signature = (topology, collective="allreduce"))]
-    fn cost_line(&self, topology: TopologyArgument<'_>, collective: &str) -> PyResult<(usize, f64)> {
+    fn cost_line(
+        &self,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+    ) -> PyResult<(usize, f64)> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
         let line = self.0.cost_line(&topology.resolve()?, collective).map_err(raise)?;
         Ok((line.steps, line.sent))
@@ -196,7 +212,9 @@ impl PyAlgorithm {
 ///     ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
 #[pyfunction]
 #[pyo3(signature = (topology=None))]
-pub fn algorithms(topology: Option<TopologyArgument<'_>>) -> PyResult<Vec<PyAlgorithm>> {
+pub fn algorithms(
+    #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
+) -> PyResult<Vec<PyAlgorithm>> {
     let Some(topology) = topology else {
         return catalogue().map(|algorithm| PyAlgorithm::new(algorithm.name)).collect();
     };

@@ -7,6 +7,7 @@ use ringroad_core::synthesis::alltoall::{
 };
 use ringroad_core::synthesis::Network;
 
+use crate::arguments::argument;
 use crate::errors::schedule_error;
 use crate::schedule::PySchedule;
 use crate::topology::TopologyArgument;
@@ -41,10 +42,10 @@ pub struct PyAlltoallFlow {
 #[pyo3(signature = (topology, demands, gap, budget, progress))]
 pub fn alltoall_flow(
     py: Python<'_>,
-    topology: TopologyArgument<'_>,
-    demands: Option<Vec<f64>>,
-    gap: f64,
-    budget: Option<f64>,
+    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+    #[pyo3(from_py_with = argument)] demands: Option<Vec<f64>>,
+    #[pyo3(from_py_with = argument)] gap: f64,
+    #[pyo3(from_py_with = argument)] budget: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyAlltoallFlow> {
     let topology = topology.resolve()?;
@@ -122,7 +123,12 @@ impl PyAlltoallFlow {
     ///
     /// Raises:
     ///     ValueError: The network has switches, or there would be too many chunks.
-    fn schedule(&self, py: Python<'_>, steps: usize, pieces: usize) -> PyResult<(PySchedule, usize, usize)> {
+    fn schedule(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] steps: usize,
+        #[pyo3(from_py_with = argument)] pieces: usize,
+    ) -> PyResult<(PySchedule, usize, usize)> {
         let ranks = self.network.ranks();
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(
@@ -152,7 +158,10 @@ impl PyAlltoallFlow {
     ///
     /// Raises:
     ///     IndexError: There is no such rank.
-    fn ways(&self, source: usize) -> PyResult<Vec<(usize, f64, Vec<usize>)>> {
+    fn ways(
+        &self,
+        #[pyo3(from_py_with = argument)] source: usize,
+    ) -> PyResult<Vec<(usize, f64, Vec<usize>)>> {
         if source >= self.network.ranks() {
             return Err(PyIndexError::new_err(format!(
                 "there are {} ranks, numbered from 0",

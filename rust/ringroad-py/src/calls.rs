@@ -8,16 +8,29 @@ use pyo3::types::PyAny;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_runtime::{given, Called, ReduceOp, Request, Work};
 
+use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
-use crate::errors::{raise, schedule_error, whole};
+use crate::errors::{raise, schedule_error};
 use crate::schedule::PySchedule;
 use crate::work::{duration, wait_until, PyWork};
 
 /// A schedule of the user's own, or the path of its file.
-#[derive(FromPyObject)]
 pub enum Given<'py> {
     Schedule(PyRef<'py, PySchedule>),
     File(PathBuf),
+}
+
+impl<'py> Argument<'_, 'py> for Given<'py> {
+    fn words() -> String {
+        "a ringroad.Schedule or the path of its file".to_owned()
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match object.cast::<PySchedule>() {
+            Ok(schedule) => Ok(Given::Schedule(schedule.borrow())),
+            Err(_) => Ok(Given::File(object.extract()?)),
+        }
+    }
 }
 
 impl Given<'_> {
@@ -38,10 +51,22 @@ pub fn members(py: Python<'_>, schedules: Vec<Given<'_>>) -> PyResult<Vec<Member
 }
 
 /// The argument `algorithm=` of a call.
-#[derive(FromPyObject)]
 pub enum By<'py> {
     Name(PyBackedStr),
     Given(Given<'py>),
+}
+
+impl<'py> Argument<'_, 'py> for By<'py> {
+    fn words() -> String {
+        "the name of an algorithm, a ringroad.Schedule or the path of its file".to_owned()
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match object.extract() {
+            Ok(name) => Ok(By::Name(name)),
+            Err(_) => Given::read(object).map(By::Given),
+        }
+    }
 }
 
 impl By<'_> {
@@ -68,26 +93,6 @@ pub struct How<'py> {
 pub fn reduction(op: &str, factor: Option<f64>) -> PyResult<(ReduceOp, f64)> {
     let op: ReduceOp = op.parse().map_err(raise)?;
     Ok((op, op.factor(factor).map_err(raise)?))
-}
-
-pub fn root(object: &Bound<'_, PyAny>) -> PyResult<usize> {
-    whole(object, "root")
-}
-
-pub fn peer(object: &Bound<'_, PyAny>) -> PyResult<usize> {
-    whole(object, "peer")
-}
-
-pub fn any_peer(object: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-    (!object.is_none()).then(|| peer(object)).transpose()
-}
-
-pub fn tag(object: &Bound<'_, PyAny>) -> PyResult<u32> {
-    whole(object, "tag")
-}
-
-pub fn elements(object: &Bound<'_, PyAny>) -> PyResult<usize> {
-    whole(object, "elements")
 }
 
 impl PyCommunicator {
@@ -138,7 +143,12 @@ impl PyCommunicator {
     ///     >>> work.wait()
     ///     True
     #[pyo3(signature = (*, timeout=None, async_op=false))]
-    fn barrier(&self, py: Python<'_>, timeout: Option<f64>, async_op: bool) -> PyResult<Py<PyAny>> {
+    fn barrier(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
         self.run(py, Request::barrier(), How { algorithm: None, timeout, async_op }, None)
     }
 }

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::Measurement;
 
+use crate::arguments::argument;
 use crate::communicator::PyCommunicator;
 use crate::cost::PyCostModel;
 use crate::errors::raise;
@@ -35,10 +36,10 @@ impl PyCommunicator {
     fn algorithm_for(
         &self,
         py: Python<'_>,
-        collective: &str,
-        bytes: u64,
-        dtype: &str,
-        op: &str,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] dtype: &str,
+        #[pyo3(from_py_with = argument)] op: &str,
     ) -> PyResult<String> {
         let (collective, dtype) = (collective.parse().map_err(raise)?, dtype.parse().map_err(raise)?);
         let op = op.parse().map_err(raise)?;
@@ -72,10 +73,10 @@ impl PyCommunicator {
     fn explain<'py>(
         &self,
         py: Python<'py>,
-        collective: &str,
-        bytes: u64,
-        dtype: &str,
-        op: &str,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] dtype: &str,
+        #[pyo3(from_py_with = argument)] op: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (collective, dtype) = (collective.parse().map_err(raise)?, dtype.parse().map_err(raise)?);
         let op = op.parse().map_err(raise)?;
@@ -116,7 +117,11 @@ impl PyCommunicator {
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
     #[pyo3(signature = (collective="allreduce"))]
-    fn contestants(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<String>> {
+    fn contestants(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+    ) -> PyResult<Vec<String>> {
         let collective = collective.parse().map_err(raise)?;
         let found = py.detach(|| self.0.choices().contestants(collective)).map_err(raise)?;
         Ok(found.iter().map(Member::name).collect())
@@ -139,7 +144,7 @@ impl PyCommunicator {
     fn calibrate(
         &self,
         py: Python<'_>,
-        measurements: Vec<(String, String, u64, f64)>,
+        #[pyo3(from_py_with = argument)] measurements: Vec<(String, String, u64, f64)>,
     ) -> PyResult<PyProfile> {
         let measurement = |(collective, algorithm, bytes, seconds): (String, String, u64, f64)| {
             let collective = collective.parse().map_err(raise)?;
@@ -168,7 +173,11 @@ impl PyCommunicator {
     ///     >>> points[0] == (0, a.algorithm_for("allreduce", 0))
     ///     True
     #[pyo3(signature = (collective="allreduce"))]
-    fn switch_points(&self, py: Python<'_>, collective: &str) -> PyResult<Vec<(u64, String)>> {
+    fn switch_points(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+    ) -> PyResult<Vec<(u64, String)>> {
         let choices = py.detach(|| self.0.choices());
         let ranges = choices.switch_points(collective.parse().map_err(raise)?);
         Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())

@@ -9,8 +9,9 @@ use ringroad_runtime::call::Side;
 use ringroad_runtime::communicator::Given;
 use ringroad_runtime::{CallKey, Memory, Operation, ReduceOp, Request};
 
+use crate::arguments::{argument, shown};
 use crate::array::{memory, Array, Owner};
-use crate::calls::{any_peer, peer, reduction, root, tag, By, How};
+use crate::calls::{reduction, By, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 
@@ -146,11 +147,21 @@ impl PyCommunicator {
 
     /// Reads the counts of all pairs of ranks, by source, then by target.
     pub fn matrix(&self, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-        let rows: Vec<Vec<i64>> = counts.extract().map_err(|error| {
-            let size = self.0.size();
-            PyValueError::new_err(format!("counts must be {size} by {size} whole numbers from 0 on: {error}"))
+        let rows: Vec<Vec<i64>> = counts.extract().map_err(|_: PyErr| {
+            let (size, counts) = (self.0.size(), shown(counts));
+            PyValueError::new_err(format!(
+                "counts must be {size} by {size} whole numbers from 0 on, not {counts}"
+            ))
         })?;
         self.0.pairs(&rows).map_err(raise)
+    }
+
+    /// Reads the counts of all ranks.
+    pub fn list(&self, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+        counts.extract().map_err(|_: PyErr| {
+            let (size, counts) = (self.0.size(), shown(counts));
+            PyValueError::new_err(format!("counts must be {size} whole numbers from 0 on, not {counts}"))
+        })
     }
 }
 
@@ -189,11 +200,11 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        op: &str,
-        factor: Option<f64>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Allreduce, Some(send), out, None, reduction(op, factor)?, how)
@@ -227,11 +238,11 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        op: &str,
-        factor: Option<f64>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::ReduceScatter, Some(send), out, None, reduction(op, factor)?, how)
@@ -265,9 +276,9 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Allgather, Some(send), out, None, PLAIN, how)
@@ -304,13 +315,13 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
-        counts: Vec<usize>,
+        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
         out: Option<&Bound<'_, PyAny>>,
-        op: &str,
-        factor: Option<f64>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         let reduction = reduction(op, factor)?;
@@ -346,11 +357,11 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
-        counts: Vec<usize>,
+        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Allgather, Some(send), out, Some(counts), PLAIN, how)
@@ -388,9 +399,9 @@ impl PyCommunicator {
         send: &Bound<'_, PyAny>,
         counts: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let (how, rows) = (How { algorithm, timeout, async_op }, self.matrix(counts)?);
         self.collective(py, Collective::Alltoall, Some(send), out, Some(rows), PLAIN, how)
@@ -422,10 +433,10 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Broadcast { root }, Some(array), Some(array), None, PLAIN, how)
@@ -461,12 +472,12 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        op: &str,
-        factor: Option<f64>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Reduce { root }, Some(send), out, None, reduction(op, factor)?, how)
@@ -502,10 +513,10 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Gather { root }, Some(send), out, None, PLAIN, how)
@@ -541,10 +552,10 @@ impl PyCommunicator {
         py: Python<'_>,
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Scatter { root }, send, out, None, PLAIN, how)
@@ -580,12 +591,12 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
-        counts: Vec<usize>,
+        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Gather { root }, Some(send), out, Some(counts), PLAIN, how)
@@ -622,12 +633,12 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         send: Option<&Bound<'_, PyAny>>,
-        counts: Vec<usize>,
+        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Scatter { root }, send, out, Some(counts), PLAIN, how)
@@ -662,9 +673,9 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Alltoall, Some(send), out, None, PLAIN, how)
@@ -701,11 +712,11 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        op: &str,
-        factor: Option<f64>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Scan, Some(send), out, None, reduction(op, factor)?, how)
@@ -744,11 +755,11 @@ impl PyCommunicator {
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        op: &str,
-        factor: Option<f64>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
         self.collective(py, Collective::Exscan, Some(send), out, None, reduction(op, factor)?, how)
@@ -782,10 +793,10 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = peer)] peer: usize,
-        #[pyo3(from_py_with = tag)] tag: u32,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] peer: usize,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         self.message(py, Operation::Send { peer, tag }, Array::input(array, "array")?, timeout, async_op)
     }
@@ -817,10 +828,10 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         out: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
-        #[pyo3(from_py_with = tag)] tag: u32,
-        timeout: Option<f64>,
-        async_op: bool,
+        #[pyo3(from_py_with = argument)] peer: Option<usize>,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let operation = Operation::message("recv", peer, tag).map_err(raise)?;
         self.message(py, operation, Array::writable(out, "out")?, timeout, async_op)

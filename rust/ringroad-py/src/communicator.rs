@@ -10,6 +10,7 @@ use ringroad_runtime::bootstrap::Handle;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{Communicator, Options};
 
+use crate::arguments::argument;
 use crate::array;
 use crate::errors::raise;
 use crate::regroup::interruptible;
@@ -106,15 +107,15 @@ impl PyCommunicator {
     fn connect(
         py: Python<'_>,
         store: &Bound<'_, PyAny>,
-        rank: usize,
-        size: usize,
-        timeout: Option<f64>,
-        topology: Option<TopologyArgument<'_>>,
-        algorithm: Option<String>,
-        deterministic: Option<&str>,
-        settings: Option<HashMap<String, String>>,
-        name: String,
-        ucx_wheel: Option<PathBuf>,
+        #[pyo3(from_py_with = argument)] rank: usize,
+        #[pyo3(from_py_with = argument)] size: usize,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<String>,
+        #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
+        #[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>,
+        #[pyo3(from_py_with = argument)] name: String,
+        #[pyo3(from_py_with = argument)] ucx_wheel: Option<PathBuf>,
     ) -> PyResult<Self> {
         let store = store_of(store)?;
         let config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
@@ -153,11 +154,11 @@ impl PyCommunicator {
     #[staticmethod]
     #[pyo3(signature = (size, *, timeout=None, topology=None, algorithm=None, deterministic=None))]
     fn in_process(
-        size: usize,
-        timeout: Option<f64>,
-        topology: Option<TopologyArgument<'_>>,
-        algorithm: Option<String>,
-        deterministic: Option<&str>,
+        #[pyo3(from_py_with = argument)] size: usize,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<String>,
+        #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
     ) -> PyResult<Vec<Self>> {
         let config = Config::from_env().map_err(raise)?;
         let options = options(timeout, topology, algorithm, deterministic, String::new())?;
@@ -287,7 +288,12 @@ impl PyCommunicator {
     ///     TransportError: A rank cannot listen on a port, so that the others cannot reach it.
     ///     ValueError: The ranks are threads of one process: they are lost together.
     #[pyo3(signature = (flag, *, timeout=None))]
-    fn agree(&self, py: Python<'_>, flag: bool, timeout: Option<f64>) -> PyResult<bool> {
+    fn agree(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] flag: bool,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<bool> {
         let timeout = duration(timeout)?;
         Ok(interruptible(py, |go_on| self.0.agree(flag, timeout, go_on))?.vote)
     }
@@ -307,7 +313,11 @@ impl PyCommunicator {
     ///     TransportError: A rank cannot listen on a port, so that the others cannot reach it.
     ///     ValueError: The ranks are threads of one process: they are lost together.
     #[pyo3(signature = (*, timeout=None))]
-    fn survivors(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<usize>> {
+    fn survivors(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<Vec<usize>> {
         let timeout = duration(timeout)?;
         Ok(interruptible(py, |go_on| self.0.agree(true, timeout, go_on))?.alive)
     }
@@ -339,7 +349,11 @@ impl PyCommunicator {
     ///         except ringroad.PeerError:
     ///             comm = comm.shrink()
     #[pyo3(signature = (*, timeout=None))]
-    fn shrink(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyCommunicator> {
+    fn shrink(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<PyCommunicator> {
         let timeout = duration(timeout)?;
         interruptible(py, |go_on| self.0.shrink(timeout, go_on)).map(PyCommunicator::new)
     }
@@ -384,10 +398,10 @@ impl PyCommunicator {
     fn split(
         &self,
         py: Python<'_>,
-        color: Option<i64>,
-        key: i64,
-        topology: Option<TopologyArgument<'_>>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] color: Option<i64>,
+        #[pyo3(from_py_with = argument)] key: i64,
+        #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Option<PyCommunicator>> {
         let topology = topology.map(TopologyArgument::resolve).transpose()?;
         let timeout = duration(timeout)?;
@@ -420,7 +434,11 @@ impl PyCommunicator {
     ///     >>> other.allreduce(np.array([1, 2]))
     ///     array([1, 2])
     #[pyo3(signature = (*, timeout=None))]
-    fn dup(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyCommunicator> {
+    fn dup(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<PyCommunicator> {
         let timeout = duration(timeout)?;
         let made = interruptible(py, |go_on| self.0.split(Some(0), 0, None, timeout, go_on))?;
         Ok(PyCommunicator::new(made.expect("every rank has the same colour")))
@@ -509,7 +527,7 @@ impl PyCommunicator {
     ///     ...     print("the input is corrupt" in str(error))
     ///     True
     #[pyo3(signature = (reason=""))]
-    fn abort(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
+    fn abort(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] reason: &str) -> PyResult<()> {
         py.detach(|| self.0.abort(reason)).map_err(raise)
     }
 

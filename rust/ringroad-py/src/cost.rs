@@ -10,6 +10,7 @@ use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::planner::{candidates, explain};
 
+use crate::arguments::argument;
 use crate::calls::{members, Given};
 use crate::errors::raise;
 use crate::explanation::explanation;
@@ -158,15 +159,15 @@ impl PyCostModel {
         bandwidth=None, reduce_cost=None, overlapped=false, cores=None, over_links=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
-        step_latency: Option<f64>,
-        message_latency: Option<f64>,
-        incast_latency: Option<f64>,
-        hop_latency: Option<f64>,
-        bandwidth: Option<f64>,
-        reduce_cost: Option<f64>,
-        overlapped: bool,
-        cores: Option<usize>,
-        over_links: bool,
+        #[pyo3(from_py_with = argument)] step_latency: Option<f64>,
+        #[pyo3(from_py_with = argument)] message_latency: Option<f64>,
+        #[pyo3(from_py_with = argument)] incast_latency: Option<f64>,
+        #[pyo3(from_py_with = argument)] hop_latency: Option<f64>,
+        #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
+        #[pyo3(from_py_with = argument)] reduce_cost: Option<f64>,
+        #[pyo3(from_py_with = argument)] overlapped: bool,
+        #[pyo3(from_py_with = argument)] cores: Option<usize>,
+        #[pyo3(from_py_with = argument)] over_links: bool,
     ) -> PyResult<Self> {
         let negative = |v: &Option<f64>| v.is_some_and(|v| !v.is_finite() || v.is_sign_negative());
         let seconds = [
@@ -287,10 +288,10 @@ impl PyCostModel {
     fn cost<'py>(
         &self,
         py: Python<'py>,
-        schedule: &PySchedule,
-        topology: TopologyArgument<'_>,
-        bytes: u64,
-        blocks: Option<Vec<usize>>,
+        #[pyo3(from_py_with = argument)] schedule: &PySchedule,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] blocks: Option<Vec<usize>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (schedule, topology) = (&schedule.0, &topology.resolve()?);
         let routes = &mut Routes::new(topology);
@@ -327,10 +328,10 @@ impl PyCostModel {
     fn explain<'py>(
         &self,
         py: Python<'py>,
-        collective: &str,
-        topology: TopologyArgument<'py>,
-        bytes: u64,
-        schedules: Vec<Given<'py>>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let rows = self.compare(py, collective, topology, vec![bytes], schedules)?;
         Ok(rows.into_iter().next().unwrap_or_default())
@@ -355,10 +356,10 @@ impl PyCostModel {
     fn compare<'py>(
         &self,
         py: Python<'py>,
-        collective: &str,
-        topology: TopologyArgument<'py>,
-        sizes: Vec<u64>,
-        schedules: Vec<Given<'py>>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
+        #[pyo3(from_py_with = argument)] sizes: Vec<u64>,
+        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
     ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
         let Compared { collective, topology, candidates } =
             Compared::new(py, collective, topology, schedules)?;
@@ -400,11 +401,11 @@ impl PyCostModel {
     fn choice<'py>(
         &self,
         py: Python<'py>,
-        collective: &str,
-        topology: TopologyArgument<'py>,
-        bytes: u64,
-        consistent: bool,
-        schedules: Vec<Given<'py>>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] consistent: bool,
+        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let Compared { collective, topology, candidates } =
             Compared::new(py, collective, topology, schedules)?.only(consistent);
@@ -436,10 +437,10 @@ impl PyCostModel {
     fn switch_points(
         &self,
         py: Python<'_>,
-        collective: &str,
-        topology: TopologyArgument<'_>,
-        consistent: bool,
-        schedules: Vec<Given<'_>>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] consistent: bool,
+        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'_>>,
     ) -> PyResult<Vec<(u64, String)>> {
         let found = Compared::new(py, collective, topology, schedules)?.only(consistent);
         let table = SwitchTable::build(&self.0, &found.candidates).map_err(raise)?;
@@ -469,9 +470,9 @@ impl PyCostModel {
     fn to_csv(
         &self,
         py: Python<'_>,
-        collective: &str,
-        topology: TopologyArgument<'_>,
-        consistent: bool,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] consistent: bool,
     ) -> PyResult<String> {
         let Compared { collective, topology, candidates } =
             Compared::new(py, collective, topology, Vec::new())?.only(consistent);

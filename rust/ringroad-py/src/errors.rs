@@ -1,9 +1,7 @@
 //! The Python exceptions, and the exception of each Rust error.
 
-use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{
-    PyConnectionError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTimeoutError, PyTypeError,
-    PyValueError,
+    PyConnectionError, PyMemoryError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -154,19 +152,6 @@ pub fn raise(error: impl Into<Error>) -> PyErr {
 /// Makes a ScheduleError from any error of the core about schedules.
 pub fn schedule_error(error: impl std::fmt::Display) -> PyErr {
     SCHEDULE.with(error.to_string())
-}
-
-/// Reads a whole number that is not negative. The error names the argument, which Python's own error would not do.
-pub fn whole<'py, T: FromPyObjectOwned<'py>>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
-    let found: PyResult<T> = object.extract().map_err(Into::into);
-    found.map_err(|error| {
-        if !error.is_instance_of::<PyOverflowError>(object.py()) {
-            return error;
-        }
-        PyValueError::new_err(format!(
-            "{name} is {object}; it must be a whole number that is not negative and not so large"
-        ))
-    })
 }
 
 /// Makes the TimeoutError of a wait that ended before its call.

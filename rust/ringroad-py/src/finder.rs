@@ -5,6 +5,8 @@ use ringroad_core::collective::Collective;
 use ringroad_core::synthesis::finder::{self, Found};
 use ringroad_core::synthesis::Ratio;
 
+use crate::arguments::argument;
+
 /// A network that the topology finder knows. `ringroad.find` lists networks with their times.
 #[pyclass(name = "Found", module = "ringroad", frozen)]
 pub struct PyFound(Found);
@@ -45,7 +47,7 @@ impl PyFound {
     ///
     /// Raises:
     ///     ValueError: The collective is another one.
-    fn cost(&self, collective: &str) -> PyResult<(usize, u128, u128)> {
+    fn cost(&self, #[pyo3(from_py_with = argument)] collective: &str) -> PyResult<(usize, u128, u128)> {
         let cost = &self.0.cost;
         let (steps, term): (usize, Ratio) = match collective.parse() {
             Ok(Collective::Allreduce) => (2 * cost.steps, cost.allreduce()),
@@ -76,9 +78,9 @@ impl PyFound {
 #[pyfunction]
 pub fn find_networks(
     py: Python<'_>,
-    ranks: usize,
-    degree: usize,
-    bidirectional: bool,
+    #[pyo3(from_py_with = argument)] ranks: usize,
+    #[pyo3(from_py_with = argument)] degree: usize,
+    #[pyo3(from_py_with = argument)] bidirectional: bool,
 ) -> PyResult<Vec<PyFound>> {
     let found = py.detach(|| finder::find(ranks, degree, bidirectional));
     let found = found.map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))?;
@@ -95,7 +97,11 @@ pub fn find_networks(
 /// Returns:
 ///     The steps; None if not all ranks can be reached.
 #[pyfunction]
-pub fn moore_steps(ranks: usize, degree: usize, bidirectional: bool) -> Option<usize> {
+pub fn moore_steps(
+    #[pyo3(from_py_with = argument)] ranks: usize,
+    #[pyo3(from_py_with = argument)] degree: usize,
+    #[pyo3(from_py_with = argument)] bidirectional: bool,
+) -> Option<usize> {
     let bound = if bidirectional { finder::undirected_moore_steps } else { finder::moore_steps };
     Some(bound(ranks, degree)).filter(|steps| *steps < usize::MAX)
 }

@@ -9,6 +9,7 @@ use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource
 use ringroad_runtime::machine::Machine;
 use ucx_sys::LoadOptions;
 
+use crate::arguments::argument;
 use crate::errors::raise;
 
 /// One RINGROAD_* variable: its value and its meaning.
@@ -88,7 +89,7 @@ pub struct PyConfig(Config);
 impl PyConfig {
     #[new]
     #[pyo3(signature = (settings=None))]
-    fn new(settings: Option<HashMap<String, String>>) -> PyResult<PyConfig> {
+    fn new(#[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>) -> PyResult<PyConfig> {
         Config::from_arguments(settings.unwrap_or_default()).map(PyConfig).map_err(raise)
     }
 
@@ -164,7 +165,10 @@ pub fn machine(py: Python<'_>) -> PyResult<String> {
 ///     TransportError: There is no UCX that can be used. The message says what to install.
 #[pyfunction]
 #[pyo3(signature = (wheel=None))]
-pub fn ucx_info(py: Python<'_>, wheel: Option<PathBuf>) -> PyResult<HashMap<&'static str, String>> {
+pub fn ucx_info(
+    py: Python<'_>,
+    #[pyo3(from_py_with = argument)] wheel: Option<PathBuf>,
+) -> PyResult<HashMap<&'static str, String>> {
     let explicit = Config::from_env().map_err(raise)?.ucx_library;
     let options = LoadOptions { explicit, wheel, environment: true, ..LoadOptions::default() };
     let ucx = py.detach(|| ucx_sys::load(&options)).map_err(raise)?;

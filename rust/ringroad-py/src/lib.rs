@@ -7,6 +7,7 @@ mod docs;
 mod adapters;
 mod algorithm;
 mod alltoall;
+mod arguments;
 #[allow(unsafe_code)]
 mod array;
 mod calls;

@@ -3,7 +3,8 @@
 
 use pyo3::prelude::*;
 
-use crate::calls::{any_peer, peer, root, tag};
+use crate::arguments::argument;
+
 use crate::communicator::PyCommunicator;
 
 /// Seconds, or the communicator's own timeout.
@@ -34,8 +35,8 @@ impl PyCommunicator {
     fn broadcast_object<'py>(
         slf: &Bound<'py, Self>,
         obj: Option<Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "broadcast_object")?.call1((slf, obj, root, timeout))
     }
@@ -62,7 +63,7 @@ impl PyCommunicator {
     fn allgather_object<'py>(
         slf: &Bound<'py, Self>,
         obj: Bound<'py, PyAny>,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "allgather_object")?.call1((slf, obj, timeout))
     }
@@ -90,8 +91,8 @@ impl PyCommunicator {
     fn gather_object<'py>(
         slf: &Bound<'py, Self>,
         obj: Bound<'py, PyAny>,
-        #[pyo3(from_py_with = root)] root: usize,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "gather_object")?.call1((slf, obj, root, timeout))
     }
@@ -119,8 +120,8 @@ impl PyCommunicator {
     fn scatter_object<'py>(
         slf: &Bound<'py, Self>,
         objects: Option<Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "scatter_object")?.call1((slf, objects, root, timeout))
     }
@@ -147,7 +148,7 @@ impl PyCommunicator {
     fn alltoall_object<'py>(
         slf: &Bound<'py, Self>,
         objects: Bound<'py, PyAny>,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "alltoall_object")?.call1((slf, objects, timeout))
     }
@@ -175,9 +176,9 @@ impl PyCommunicator {
     fn send_object<'py>(
         slf: &Bound<'py, Self>,
         obj: Bound<'py, PyAny>,
-        #[pyo3(from_py_with = peer)] peer: usize,
-        #[pyo3(from_py_with = tag)] tag: u32,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] peer: usize,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "send_object")?.call1((slf, obj, peer, tag, timeout))
     }
@@ -205,9 +206,9 @@ impl PyCommunicator {
     #[pyo3(signature = (peer=None, tag=0, *, timeout=None))]
     fn recv_object<'py>(
         slf: &Bound<'py, Self>,
-        #[pyo3(from_py_with = any_peer)] peer: Option<usize>,
-        #[pyo3(from_py_with = tag)] tag: u32,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] peer: Option<usize>,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         on_objects(slf, "recv_object")?.call1((slf, peer, tag, timeout))
     }
@@ -242,10 +243,10 @@ impl PyCommunicator {
         slf: &Bound<'py, Self>,
         arrays: Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
-        op: &str,
-        factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
         algorithm: Option<&Bound<'py, PyAny>>,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         let function = slf.py().import("ringroad._coalesced")?.getattr("allreduce_coalesced")?;
         function.call1((slf, arrays, out, op, factor, algorithm, timeout))
@@ -278,9 +279,9 @@ impl PyCommunicator {
     fn broadcast_coalesced<'py>(
         slf: &Bound<'py, Self>,
         arrays: Bound<'py, PyAny>,
-        #[pyo3(from_py_with = root)] root: usize,
+        #[pyo3(from_py_with = argument)] root: usize,
         algorithm: Option<&Bound<'py, PyAny>>,
-        timeout: Timeout,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
         let function = slf.py().import("ringroad._coalesced")?.getattr("broadcast_coalesced")?;
         function.call1((slf, arrays, root, algorithm, timeout))

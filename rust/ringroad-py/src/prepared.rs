@@ -8,8 +8,9 @@ use ringroad_core::Collective;
 use ringroad_runtime::call::Prepared;
 use ringroad_runtime::Request;
 
+use crate::arguments::argument;
 use crate::array::Array;
-use crate::calls::{reduction, root, By, How};
+use crate::calls::{reduction, By, How};
 use crate::collectives::{OnArrays, PLAIN};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
@@ -142,21 +143,21 @@ impl PyCommunicator {
     #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op="sum", factor=None, algorithm=None, timeout=None))]
     fn prepare<'py>(
         slf: &Bound<'py, Self>,
-        collective: &str,
+        #[pyo3(from_py_with = argument)] collective: &str,
         send: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         counts: Option<&Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = root)] root: usize,
-        op: &str,
-        factor: Option<f64>,
-        algorithm: Option<By<'_>>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] factor: Option<f64>,
+        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<PyPreparedCall> {
         let communicator = &slf.get().0;
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
         let rows = match collective {
             Collective::Alltoall => counts.map(|counts| slf.get().matrix(counts)).transpose()?,
-            _ => counts.map(|counts| counts.extract()).transpose()?,
+            _ => counts.map(|counts| slf.get().list(counts)).transpose()?,
         };
         let reduction = match (collective.reduces(), op, factor) {
             (true, ..) => reduction(op, factor)?,

@@ -7,6 +7,7 @@ use ringroad_core::cost::{write_rules, Rule};
 use ringroad_runtime::config;
 use ringroad_runtime::profile::Profile;
 
+use crate::arguments::argument;
 use crate::cost::PyCostModel;
 use crate::errors::raise;
 use crate::explanation::explanation;
@@ -29,7 +30,7 @@ impl PyProfile {
     /// Raises:
     ///     ConfigError: The file cannot be read, is no profile, or has another version. Measure again.
     #[staticmethod]
-    fn read(path: PathBuf) -> PyResult<Self> {
+    fn read(#[pyo3(from_py_with = argument)] path: PathBuf) -> PyResult<Self> {
         let unusable = |reason| ringroad_runtime::Error::Config(format!("{}: {reason}", path.display()));
         Profile::read(&path).map(PyProfile).map_err(|reason| raise(unusable(reason)))
     }
@@ -45,7 +46,7 @@ impl PyProfile {
     /// Raises:
     ///     ConfigError: The text is no profile, or has another version.
     #[staticmethod]
-    fn from_json(text: &str) -> PyResult<Self> {
+    fn from_json(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
         Profile::from_json(text)
             .map(PyProfile)
             .map_err(|reason| raise(ringroad_runtime::Error::Config(reason)))
@@ -81,9 +82,9 @@ impl PyProfile {
     fn choice<'py>(
         &self,
         py: Python<'py>,
-        collective: &str,
-        bytes: u64,
-        consistent: bool,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] consistent: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
         let found = py.detach(|| self.0.explain(collective, bytes, !consistent)).map_err(raise)?;
@@ -106,8 +107,8 @@ impl PyProfile {
     fn switch_points(
         &self,
         py: Python<'_>,
-        collective: &str,
-        consistent: bool,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] consistent: bool,
     ) -> PyResult<Vec<(u64, String)>> {
         let collective = collective.parse().map_err(raise)?;
         let ranges = py.detach(|| self.0.switch_points(collective, !consistent)).map_err(raise)?;

@@ -10,6 +10,7 @@ use ringroad_runtime::communicator::{GoOn, Means};
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::{Communicator, Error};
 
+use crate::arguments::argument;
 use crate::communicator::{options, PyCommunicator};
 use crate::errors::raise;
 use crate::store::Listening;
@@ -93,15 +94,15 @@ pub fn interruptible<T: Send>(
 #[pyo3(signature = (handles, *, sort=false, own=None, uuid=0, timeout=None, topology=None, algorithm=None, deterministic=None, ucx_wheel=None))]
 pub fn regroup(
     py: Python<'_>,
-    handles: Vec<String>,
-    sort: bool,
-    own: Option<&str>,
-    uuid: u64,
-    timeout: Option<f64>,
-    topology: Option<TopologyArgument<'_>>,
-    algorithm: Option<String>,
-    deterministic: Option<&str>,
-    ucx_wheel: Option<PathBuf>,
+    #[pyo3(from_py_with = argument)] handles: Vec<String>,
+    #[pyo3(from_py_with = argument)] sort: bool,
+    #[pyo3(from_py_with = argument)] own: Option<&str>,
+    #[pyo3(from_py_with = argument)] uuid: u64,
+    #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
+    #[pyo3(from_py_with = argument)] algorithm: Option<String>,
+    #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
+    #[pyo3(from_py_with = argument)] ucx_wheel: Option<PathBuf>,
 ) -> PyResult<PyCommunicator> {
     let parse = |text: &str| Handle::parse(text).map_err(PyValueError::new_err);
     let mut handles = handles.iter().map(|text| parse(text)).collect::<PyResult<Vec<Handle>>>()?;

@@ -9,6 +9,7 @@ use ringroad_core::synthesis::routes::NoRoutes;
 use ringroad_core::topology::{Channels, RoutingTable};
 use ringroad_core::Topology;
 
+use crate::arguments::argument;
 use crate::errors::{raise, schedule_error};
 use crate::topology::{PyTopology, TopologyArgument};
 use crate::watch::watched;
@@ -56,9 +57,9 @@ fn no_routes(error: NoRoutes) -> PyErr {
 #[pyfunction]
 pub fn balanced_routes(
     py: Python<'_>,
-    topology: TopologyArgument<'_>,
-    gap: f64,
-    budget: Option<f64>,
+    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+    #[pyo3(from_py_with = argument)] gap: f64,
+    #[pyo3(from_py_with = argument)] budget: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(PyRoutingTable, f64)> {
     let topology = topology.resolve()?;
@@ -81,9 +82,9 @@ pub fn balanced_routes(
 #[pyfunction]
 pub fn least_load(
     py: Python<'_>,
-    topology: TopologyArgument<'_>,
-    gap: f64,
-    budget: Option<f64>,
+    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+    #[pyo3(from_py_with = argument)] gap: f64,
+    #[pyo3(from_py_with = argument)] budget: Option<f64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<f64> {
     let topology = topology.resolve()?;
@@ -107,8 +108,8 @@ pub fn least_load(
 #[pyfunction]
 pub fn plain_routes(
     py: Python<'_>,
-    topology: TopologyArgument<'_>,
-    method: &str,
+    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+    #[pyo3(from_py_with = argument)] method: &str,
 ) -> PyResult<PyRoutingTable> {
     let topology = topology.resolve()?;
     let make = match method {
@@ -160,7 +161,11 @@ impl PyRoutingTable {
     ///
     /// Raises:
     ///     IndexError: There is no such rank.
-    fn path(&self, source: usize, target: usize) -> PyResult<Vec<Hop>> {
+    fn path(
+        &self,
+        #[pyo3(from_py_with = argument)] source: usize,
+        #[pyo3(from_py_with = argument)] target: usize,
+    ) -> PyResult<Vec<Hop>> {
         let ranks = self.table.ranks();
         if source.max(target) >= ranks {
             return Err(PyIndexError::new_err(format!("there are {ranks} ranks, numbered from 0")));
@@ -187,7 +192,11 @@ impl PyRoutingTable {
     /// Raises:
     ///     ValueError: `way` is something else.
     ///     TopologyError: The paths need more than 256 channels.
-    fn with_channels(&self, py: Python<'_>, way: &str) -> PyResult<PyRoutingTable> {
+    fn with_channels(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] way: &str,
+    ) -> PyResult<PyRoutingTable> {
         let way = match way {
             "turns" => Channels::Turns,
             "lash" => Channels::Lash,
@@ -209,7 +218,7 @@ impl PyRoutingTable {
     ///
     /// Args:
     ///     source: The rank that sends.
-    fn csv(&self, source: usize) -> String {
+    fn csv(&self, #[pyo3(from_py_with = argument)] source: usize) -> String {
         self.table.csv(&self.topology, source)
     }
 }

@@ -12,14 +12,18 @@ use ringroad_core::simulate::Simulator;
 use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, ChunkSet, Collective, Plan, Schedule};
 
+use crate::arguments::argument;
 use crate::cost::PyCostModel;
-use crate::errors::{raise, schedule_error, whole};
+use crate::errors::{raise, schedule_error};
 use crate::notebook::{hash, shown};
 use crate::topology::TopologyArgument;
 
-/// Step, source, destination, chunks, action, port, slot that is read, slot that is written.
+const SENT: &str =
+    "step, source, destination, list of chunks, action, port, slot that is read, slot that is written";
+const DONE: &str = "step, rank, list of chunks, action, slot that is read, slot that is written";
+/// As `SENT` says.
 type SendTuple<W> = (usize, usize, usize, Vec<usize>, W, usize, usize, usize);
-/// Step, rank, chunks, action, slot that is read, slot that is written.
+/// As `DONE` says.
 type LocalTuple<W> = (usize, usize, Vec<usize>, W, usize, usize);
 
 fn word(action: Action) -> &'static str {
@@ -35,9 +39,10 @@ fn action(text: &str) -> PyResult<Action> {
 }
 
 /// The fields of a row, which may be any sequence.
-fn fields<'py, T: FromPyObjectOwned<'py>>(row: &Bound<'py, PyAny>) -> PyResult<T> {
-    let items = row.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-    PyTuple::new(row.py(), items)?.extract().map_err(Into::into)
+fn fields<'py, T: FromPyObjectOwned<'py>>(row: &Bound<'py, PyAny>, names: &str) -> PyResult<T> {
+    let items = row.try_iter().and_then(|items| items.collect::<PyResult<Vec<_>>>());
+    let fields = items.and_then(|items| PyTuple::new(row.py(), items)?.extract().map_err(Into::into));
+    fields.map_err(|_| schedule_error(format!("it must be ({names})")))
 }
 
 /// The set of these chunks, if a schedule with `count` chunks has them.
@@ -53,9 +58,8 @@ fn of_row(list: &str, number: usize, row: &Bound<'_, PyAny>, error: PyErr) -> Py
     schedule_error(format!("{list}[{number}], {row}: {}", error.value(row.py())))
 }
 
-fn collective_of(name: &str, root: Option<&Bound<'_, PyAny>>) -> PyResult<Collective> {
-    let root = root.map_or(Ok(0), |root| whole(root, "root"))?;
-    Ok(name.parse::<Collective>().map_err(raise)?.with_root(root))
+fn collective_of(name: &str, root: Option<usize>) -> PyResult<Collective> {
+    Ok(name.parse::<Collective>().map_err(raise)?.with_root(root.unwrap_or(0)))
 }
 
 fn simulator(model: Option<&PyCostModel>) -> Simulator {
@@ -106,10 +110,10 @@ impl PySchedule {
     #[pyo3(signature = (algorithm, topology, collective="allreduce", root=None))]
     fn build(
         py: Python<'_>,
-        algorithm: &str,
-        topology: TopologyArgument<'_>,
-        collective: &str,
-        root: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = argument)] algorithm: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] root: Option<usize>,
     ) -> PyResult<Self> {
         let collective = collective_of(collective, root)?;
         let (member, topology) = (algorithms::find(algorithm).map_err(raise)?, topology.resolve()?);
@@ -127,7 +131,7 @@ impl PySchedule {
     /// Raises:
     ///     ScheduleError: The text is not a schedule. The message says why.
     #[staticmethod]
-    fn from_json(text: &str) -> PyResult<Self> {
+    fn from_json(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
         Schedule::from_json(text).map(PySchedule).map_err(schedule_error)
     }
 
@@ -161,23 +165,21 @@ impl PySchedule {
     #[staticmethod]
     #[pyo3(signature = (name, ranks, chunks, sends, locals=None, collective="allreduce", root=None))]
     fn from_sends(
-        name: &str,
-        ranks: &Bound<'_, PyAny>,
-        chunks: Option<&Bound<'_, PyAny>>,
-        sends: Vec<Bound<'_, PyAny>>,
-        locals: Option<Vec<Bound<'_, PyAny>>>,
-        collective: &str,
-        root: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = argument)] name: &str,
+        #[pyo3(from_py_with = argument)] ranks: usize,
+        #[pyo3(from_py_with = argument)] chunks: Option<usize>,
+        #[pyo3(from_py_with = argument)] sends: Vec<Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = argument)] locals: Option<Vec<Bound<'_, PyAny>>>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] root: Option<usize>,
     ) -> PyResult<Self> {
-        let ranks = whole(ranks, "ranks")?;
-        let chunks = chunks.map(|chunks| whole(chunks, "chunks")).transpose()?;
         let collective = collective_of(collective, root)?;
         let chunks = chunks.unwrap_or_else(|| collective.blocks(ranks));
         let mut steps: BTreeMap<usize, Step> = BTreeMap::new();
         for (number, row) in sends.iter().enumerate() {
             let read = |row| -> PyResult<(usize, Send)> {
                 let (step, source, destination, sent, word, port, from, into): SendTuple<String> =
-                    fields(row)?;
+                    fields(row, SENT)?;
                 let (chunks, action) = (within(sent, chunks)?, action(&word)?);
                 Ok((step, Send { source, destination, chunks, action, port, from, into }))
             };
@@ -186,7 +188,7 @@ impl PySchedule {
         }
         for (number, row) in locals.unwrap_or_default().iter().enumerate() {
             let read = |row| -> PyResult<(usize, Local)> {
-                let (step, rank, combined, word, from, into): LocalTuple<String> = fields(row)?;
+                let (step, rank, combined, word, from, into): LocalTuple<String> = fields(row, DONE)?;
                 let (chunks, action) = (within(combined, chunks)?, action(&word)?);
                 Ok((step, Local { rank, chunks, action, from, into }))
             };
@@ -211,7 +213,10 @@ impl PySchedule {
     /// Raises:
     ///     ScheduleError: There are no parts, or they do not fit together.
     #[staticmethod]
-    fn split(name: &str, parts: Vec<Bound<'_, PySchedule>>) -> PyResult<Self> {
+    fn split(
+        #[pyo3(from_py_with = argument)] name: &str,
+        #[pyo3(from_py_with = argument)] parts: Vec<Bound<'_, PySchedule>>,
+    ) -> PyResult<Self> {
         let parts: Vec<Schedule> = parts.iter().map(|p| p.get().0.clone()).collect();
         Schedule::split(name, &parts).map(PySchedule).map_err(schedule_error)
     }
@@ -240,7 +245,7 @@ impl PySchedule {
     ///     ScheduleError: The text is no program of MSCCL, is too large, or has something that a schedule
     ///         cannot express. The message names the line.
     #[staticmethod]
-    fn from_msccl(py: Python<'_>, text: &str) -> PyResult<Self> {
+    fn from_msccl(py: Python<'_>, #[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
         py.detach(|| msccl::read(text)).map(PySchedule).map_err(schedule_error)
     }
 
@@ -249,7 +254,7 @@ impl PySchedule {
 
     /// Reads the contents of a file, in any format that ringroad reads.
     #[staticmethod]
-    fn _read(py: Python<'_>, content: &[u8]) -> PyResult<Self> {
+    fn _read(py: Python<'_>, #[pyo3(from_py_with = argument)] content: &[u8]) -> PyResult<Self> {
         py.detach(|| interchange::read(content)).map(PySchedule).map_err(schedule_error)
     }
 
@@ -289,7 +294,12 @@ impl PySchedule {
     ///     >>> ringroad.Schedule.build("ring", 2, "allgather").to_goal(16).splitlines()[0]
     ///     'num_ranks 2'
     #[pyo3(signature = (bytes, model=None))]
-    fn to_goal(&self, py: Python<'_>, bytes: u64, model: Option<&PyCostModel>) -> PyResult<String> {
+    fn to_goal(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
+    ) -> PyResult<String> {
         let simulator = simulator(model);
         py.detach(|| goal::write(&self.0, bytes, &simulator)).map_err(schedule_error)
     }
@@ -307,7 +317,12 @@ impl PySchedule {
     ///     >>> len(ringroad.Schedule.build("ring", 4).to_chakra(1 << 20))
     ///     4
     #[pyo3(signature = (bytes, model=None))]
-    fn to_chakra(&self, py: Python<'_>, bytes: u64, model: Option<&PyCostModel>) -> PyResult<Vec<Vec<u8>>> {
+    fn to_chakra(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
+    ) -> PyResult<Vec<Vec<u8>>> {
         let simulator = simulator(model);
         py.detach(|| chakra::write(&self.0, bytes, &simulator)).map_err(schedule_error)
     }
@@ -355,7 +370,7 @@ impl PySchedule {
     ///     >>> scatter = ringroad.Schedule.build("ring", 4, "reduce_scatter")
     ///     >>> scatter.compose(scatter.reverse()).collective
     ///     'allreduce'
-    fn compose(&self, after: &PySchedule) -> PyResult<Self> {
+    fn compose(&self, #[pyo3(from_py_with = argument)] after: &PySchedule) -> PyResult<Self> {
         self.0.compose(&after.0).map(PySchedule).map_err(schedule_error)
     }
 
@@ -367,7 +382,7 @@ impl PySchedule {
     ///
     /// Raises:
     ///     ScheduleError: The schedule has no such slice, or is written out.
-    fn on_slice(&self, index: usize) -> PyResult<Self> {
+    fn on_slice(&self, #[pyo3(from_py_with = argument)] index: usize) -> PyResult<Self> {
         self.0.on_slice(index).map(PySchedule).map_err(schedule_error)
     }
 
@@ -486,7 +501,13 @@ impl PySchedule {
     /// Raises:
     ///     ScheduleError: The rank is out of range, or the plan would be too large.
     #[pyo3(signature = (rank, count, itemsize=4))]
-    fn lower(&self, py: Python<'_>, rank: usize, count: usize, itemsize: usize) -> PyResult<(usize, usize)> {
+    fn lower(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] rank: usize,
+        #[pyo3(from_py_with = argument)] count: usize,
+        #[pyo3(from_py_with = argument)] itemsize: usize,
+    ) -> PyResult<(usize, usize)> {
         let plan = py.detach(|| Plan::lower(&self.0, rank, count, itemsize, &LowerOptions::default()));
         let plan = plan.map_err(schedule_error)?;
         Ok((plan.operations().len(), plan.scratch()))

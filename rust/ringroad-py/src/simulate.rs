@@ -8,6 +8,7 @@ use ringroad_core::simulate::{
 };
 use ringroad_runtime::Error;
 
+use crate::arguments::argument;
 use crate::cost::PyCostModel;
 use crate::errors::raise;
 use crate::schedule::PySchedule;
@@ -132,20 +133,20 @@ fn exception(error: SimulationError) -> PyErr {
 ))]
 pub fn simulate(
     py: Python<'_>,
-    schedule: &PySchedule,
-    topology: &PyTopology,
-    bytes: u64,
-    late: Vec<(usize, f64)>,
-    slow_ranks: Vec<(usize, f64)>,
-    slow_links: Vec<(usize, usize, f64)>,
-    failed_links: Vec<(usize, usize)>,
-    model: Option<&PyCostModel>,
-    pace: &str,
-    forwarding: &str,
-    skew: Option<(f64, u64)>,
-    eager: Option<usize>,
-    segment: Option<usize>,
-    details: bool,
+    #[pyo3(from_py_with = argument)] schedule: &PySchedule,
+    #[pyo3(from_py_with = argument)] topology: &PyTopology,
+    #[pyo3(from_py_with = argument)] bytes: u64,
+    #[pyo3(from_py_with = argument)] late: Vec<(usize, f64)>,
+    #[pyo3(from_py_with = argument)] slow_ranks: Vec<(usize, f64)>,
+    #[pyo3(from_py_with = argument)] slow_links: Vec<(usize, usize, f64)>,
+    #[pyo3(from_py_with = argument)] failed_links: Vec<(usize, usize)>,
+    #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
+    #[pyo3(from_py_with = argument)] pace: &str,
+    #[pyo3(from_py_with = argument)] forwarding: &str,
+    #[pyo3(from_py_with = argument)] skew: Option<(f64, u64)>,
+    #[pyo3(from_py_with = argument)] eager: Option<usize>,
+    #[pyo3(from_py_with = argument)] segment: Option<usize>,
+    #[pyo3(from_py_with = argument)] details: bool,
 ) -> PyResult<PyOutcome> {
     let paces = [("synchronous", Pace::Synchronous), ("free", Pace::Free)];
     let ways = [("cut-through", Forwarding::CutThrough), ("store-and-forward", Forwarding::StoreAndForward)];

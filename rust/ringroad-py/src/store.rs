@@ -1,5 +1,6 @@
 //! Stores: those of ringroad, and Python objects with the methods of torch's stores.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use ringroad_runtime::bootstrap::{FileStore, JobPlace, JobStore, MemoryStore, St
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
+use crate::arguments::{argument, Argument};
 use crate::errors::raise;
 use crate::work::duration;
 
@@ -53,7 +55,7 @@ pub struct PyFileStore(Arc<FileStore>);
 #[pymethods]
 impl PyFileStore {
     #[new]
-    fn new(path: std::path::PathBuf) -> PyResult<Self> {
+    fn new(#[pyo3(from_py_with = argument)] path: std::path::PathBuf) -> PyResult<Self> {
         Ok(PyFileStore(Arc::new(FileStore::open(path).map_err(raise)?)))
     }
 }
@@ -82,10 +84,22 @@ impl PyFileStore {
 #[pyclass(name = "TcpStore", module = "ringroad", frozen)]
 pub struct PyTcpStore(Arc<JobStore>);
 
-#[derive(FromPyObject)]
 pub enum Ports {
     One(u16),
     Several(Vec<u16>),
+}
+
+impl Argument<'_, '_> for Ports {
+    fn words() -> String {
+        "a port or a list of ports, each from 0 to 65535".to_owned()
+    }
+
+    fn read(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match Vec::read(object) {
+            Ok(ports) => Ok(Ports::Several(ports)),
+            Err(_) => Ok(Ports::One(object.extract()?)),
+        }
+    }
 }
 
 #[pymethods]
@@ -94,12 +108,12 @@ impl PyTcpStore {
     #[pyo3(signature = (host, port, rank, *, job="", timeout=None, settings=None))]
     fn new(
         py: Python<'_>,
-        host: String,
-        port: Ports,
-        rank: usize,
-        job: &str,
-        timeout: Option<f64>,
-        settings: Option<HashMap<String, String>>,
+        #[pyo3(from_py_with = argument)] host: String,
+        #[pyo3(from_py_with = argument)] port: Ports,
+        #[pyo3(from_py_with = argument)] rank: usize,
+        #[pyo3(from_py_with = argument)] job: &str,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>,
     ) -> PyResult<Self> {
         let config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
         let timeout = duration(timeout)?.unwrap_or(config.timeout);
@@ -122,7 +136,12 @@ impl PyTcpStore {
     ///
     /// Raises:
     ///     StoreError: Rank 0's process cannot be reached.
-    fn set(&self, py: Python<'_>, key: String, value: Vec<u8>) -> PyResult<()> {
+    fn set(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] key: String,
+        #[pyo3(from_py_with = argument)] value: Cow<'_, [u8]>,
+    ) -> PyResult<()> {
         py.detach(|| self.0.set(&key, &value)).map_err(|error| raise(Error::from(error)))
     }
 
@@ -136,7 +155,11 @@ impl PyTcpStore {
     ///
     /// Raises:
     ///     StoreError: Rank 0's process cannot be reached.
-    fn get(&self, py: Python<'_>, key: String) -> PyResult<Option<Py<PyBytes>>> {
+    fn get(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] key: String,
+    ) -> PyResult<Option<Py<PyBytes>>> {
         let value = py.detach(|| self.0.get(&key)).map_err(|error| raise(Error::from(error)))?;
         Ok(value.map(|bytes| PyBytes::new(py, &bytes).unbind()))
     }

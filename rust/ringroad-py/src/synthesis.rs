@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use ringroad_core::synthesis::bfb;
 use ringroad_core::Collective;
 
+use crate::arguments::argument;
 use crate::errors::{raise, schedule_error};
 use crate::topology::TopologyArgument;
 
@@ -25,7 +26,11 @@ type Cost = (usize, u128, u128);
 ///     ValueError: The collective is unknown.
 ///     TopologyError: The topology is malformed.
 #[pyfunction]
-pub fn bfb_cost(py: Python<'_>, topology: TopologyArgument<'_>, collective: &str) -> PyResult<Cost> {
+pub fn bfb_cost(
+    py: Python<'_>,
+    #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
+    #[pyo3(from_py_with = argument)] collective: &str,
+) -> PyResult<Cost> {
     let (topology, collective) = (topology.resolve()?, collective.parse().map_err(raise)?);
     let [gather, scatter] = py.detach(|| bfb::costs(&topology)).map_err(schedule_error)?;
     let of = |costs: &[&bfb::Cost]| {

@@ -8,6 +8,7 @@ use ringroad_core::topology::{kinds, names_a_file, operands, operators, Link, Ro
 use ringroad_core::Topology;
 use ringroad_runtime::Error;
 
+use crate::arguments::{argument, Argument};
 use crate::errors::raise;
 use crate::notebook::{hash, shown};
 
@@ -66,11 +67,11 @@ impl PyTopology {
     #[new]
     #[pyo3(signature = (spec, *, bandwidth=None, latency=None, processing=None, routing=None))]
     fn new(
-        spec: TopologyArgument<'_>,
-        bandwidth: Option<f64>,
-        latency: Option<f64>,
-        processing: Option<f64>,
-        routing: Option<&str>,
+        #[pyo3(from_py_with = argument)] spec: TopologyArgument<'_>,
+        #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
+        #[pyo3(from_py_with = argument)] latency: Option<f64>,
+        #[pyo3(from_py_with = argument)] processing: Option<f64>,
+        #[pyo3(from_py_with = argument)] routing: Option<&str>,
     ) -> PyResult<Self> {
         let links = PyTopology(spec.resolve()?).with_links(bandwidth, latency, processing, None)?;
         links.with_routing_named(routing)
@@ -101,8 +102,8 @@ impl PyTopology {
     #[pyo3(signature = (graph, *, name=None, dimensions=None))]
     fn from_graph(
         graph: &Bound<'_, PyAny>,
-        name: Option<&str>,
-        dimensions: Option<Vec<usize>>,
+        #[pyo3(from_py_with = argument)] name: Option<&str>,
+        #[pyo3(from_py_with = argument)] dimensions: Option<Vec<usize>>,
     ) -> PyResult<Self> {
         let arguments = PyDict::new(graph.py());
         arguments.set_item("name", name)?;
@@ -128,18 +129,18 @@ impl PyTopology {
     ///     ValueError: The name ends in something else.
     ///     OSError: The file cannot be written.
     ///     ImportError: .graphml needs networkx, which is not installed.
-    fn save(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn save(slf: &Bound<'_, Self>, #[pyo3(from_py_with = argument)] path: PathBuf) -> PyResult<()> {
         slf.py().import(GRAPHS)?.call_method1("save", (slf, path)).map(|_| ())
     }
 
     /// Makes a topology of links, each with source, target, bandwidth, capacity, latency and extra latency.
     #[staticmethod]
     fn _from_links(
-        name: &str,
-        ranks: usize,
-        nodes: usize,
-        links: Vec<Properties>,
-        dimensions: Vec<usize>,
+        #[pyo3(from_py_with = argument)] name: &str,
+        #[pyo3(from_py_with = argument)] ranks: usize,
+        #[pyo3(from_py_with = argument)] nodes: usize,
+        #[pyo3(from_py_with = argument)] links: Vec<Properties>,
+        #[pyo3(from_py_with = argument)] dimensions: Vec<usize>,
     ) -> PyResult<Self> {
         let link = |(source, target, bandwidth, capacity, latency, extra_latency)| Link {
             source,
@@ -171,7 +172,7 @@ impl PyTopology {
     /// Raises:
     ///     TopologyError: The text is not a topology. The message says why.
     #[staticmethod]
-    fn from_json(text: &str) -> PyResult<Self> {
+    fn from_json(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<Self> {
         serde_json::from_str(text).map(PyTopology).map_err(|e| raise(Error::Topology(e.to_string())))
     }
 
@@ -203,10 +204,10 @@ impl PyTopology {
     #[pyo3(signature = (*, bandwidth=None, latency=None, processing=None, memory=None))]
     fn with_links(
         &self,
-        bandwidth: Option<f64>,
-        latency: Option<f64>,
-        processing: Option<f64>,
-        memory: Option<f64>,
+        #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
+        #[pyo3(from_py_with = argument)] latency: Option<f64>,
+        #[pyo3(from_py_with = argument)] processing: Option<f64>,
+        #[pyo3(from_py_with = argument)] memory: Option<f64>,
     ) -> PyResult<Self> {
         let mut topology = self.0.clone().with_links(bandwidth, latency).map_err(raise)?;
         if let Some(seconds) = processing {
@@ -229,7 +230,7 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: The routing is unknown, or the network has no dimensions for "dimension-ordered".
-    fn with_routing(&self, routing: &str) -> PyResult<Self> {
+    fn with_routing(&self, #[pyo3(from_py_with = argument)] routing: &str) -> PyResult<Self> {
         self.clone().with_routing_named(Some(routing))
     }
 
@@ -268,7 +269,7 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: The network has switches, or the result would be too large.
-    fn degree_expansion(&self, n: usize) -> PyResult<Self> {
+    fn degree_expansion(&self, #[pyo3(from_py_with = argument)] n: usize) -> PyResult<Self> {
         self.0.degree_expansion(n).map(PyTopology).map_err(raise)
     }
 
@@ -279,7 +280,7 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: The network has switches, or the result would be too large.
-    fn power(&self, n: usize) -> PyResult<Self> {
+    fn power(&self, #[pyo3(from_py_with = argument)] n: usize) -> PyResult<Self> {
         self.0.power(n).map(PyTopology).map_err(raise)
     }
 
@@ -298,7 +299,8 @@ impl PyTopology {
     ///     >>> ringroad.Topology("ring:4").product("complete:3").ranks
     ///     12
     #[pyo3(signature = (*others))]
-    fn product(&self, others: Vec<TopologyArgument<'_>>) -> PyResult<Self> {
+    fn product(&self, others: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let others: Vec<TopologyArgument<'_>> = argument(others)?;
         let others =
             others.into_iter().map(TopologyArgument::resolve).collect::<PyResult<Vec<Topology>>>()?;
         let factors: Vec<&Topology> = [&self.0].into_iter().chain(&others).collect();
@@ -329,7 +331,11 @@ impl PyTopology {
     ///     >>> torus.spec, torus.dimensions
     ///     ('without(torus:4x4, 0-1)', (4, 4))
     #[pyo3(signature = (pairs, *, directed=false))]
-    fn without_links(&self, pairs: Vec<(usize, usize)>, directed: bool) -> PyResult<Self> {
+    fn without_links(
+        &self,
+        #[pyo3(from_py_with = argument)] pairs: Vec<(usize, usize)>,
+        #[pyo3(from_py_with = argument)] directed: bool,
+    ) -> PyResult<Self> {
         let left = if directed { self.0.without_directions(&pairs) } else { self.0.without_links(&pairs) };
         left.map(PyTopology).map_err(raise)
     }
@@ -345,7 +351,7 @@ impl PyTopology {
     ///
     /// Raises:
     ///     TopologyError: `capacity` is not above 0.
-    fn behind_cards(&self, capacity: f64) -> PyResult<Self> {
+    fn behind_cards(&self, #[pyo3(from_py_with = argument)] capacity: f64) -> PyResult<Self> {
         self.0.behind_cards(capacity).map(PyTopology).map_err(raise)
     }
 
@@ -445,7 +451,11 @@ impl PyTopology {
     /// Example:
     ///     >>> ringroad.Topology("torus:4x4").coordinates(6)
     ///     (1, 2)
-    fn coordinates<'py>(&self, py: Python<'py>, rank: usize) -> PyResult<Bound<'py, PyTuple>> {
+    fn coordinates<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] rank: usize,
+    ) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.0.coordinates(rank))
     }
 
@@ -466,7 +476,11 @@ impl PyTopology {
     ///     >>> hops, latency, shares = ringroad.Topology("ring:4").route(0, 2)
     ///     >>> hops, [share for _, share in shares]
     ///     (2, [0.5, 0.5, 0.5, 0.5])
-    fn route(&self, source: usize, destination: usize) -> PyResult<Route> {
+    fn route(
+        &self,
+        #[pyo3(from_py_with = argument)] source: usize,
+        #[pyo3(from_py_with = argument)] destination: usize,
+    ) -> PyResult<Route> {
         let route = Routes::new(&self.0).route(source, destination);
         let route = route.map_err(|e| raise(Error::Topology(e.to_string())))?;
         Ok((route.hops, route.latency, route.shares.clone()))
@@ -489,7 +503,11 @@ impl PyTopology {
     ///     >>> torus = ringroad.Topology("torus:4x4")
     ///     >>> torus.port_towards(0, 1), torus.port_towards(0, 12), torus.port_towards(0, 2)
     ///     (2, 1, 2)
-    fn port_towards(&self, source: isize, destination: isize) -> PyResult<usize> {
+    fn port_towards(
+        &self,
+        #[pyo3(from_py_with = argument)] source: isize,
+        #[pyo3(from_py_with = argument)] destination: isize,
+    ) -> PyResult<usize> {
         let ranks = self.0.ranks();
         let rank = |number: isize| {
             usize::try_from(number).ok().filter(|rank| *rank < ranks).ok_or_else(|| {
@@ -533,12 +551,29 @@ impl PyTopology {
 }
 
 /// A topology as an argument: an object, a spec or the path of a file as text, the number of ranks of a ring, or a path.
-#[derive(FromPyObject)]
 pub enum TopologyArgument<'py> {
     Object(Bound<'py, PyTopology>),
     Text(String),
     Ranks(usize),
     Path(PathBuf),
+}
+
+impl<'py> Argument<'_, 'py> for TopologyArgument<'py> {
+    fn words() -> String {
+        "a ringroad.Topology, a name such as \"torus:4x4\", the path of a file, or the number of ranks of a ring".to_owned()
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if let Ok(topology) = object.cast() {
+            Ok(TopologyArgument::Object(topology.clone()))
+        } else if let Ok(text) = object.extract() {
+            Ok(TopologyArgument::Text(text))
+        } else if let Ok(path) = object.extract() {
+            Ok(TopologyArgument::Path(path))
+        } else {
+            Ok(TopologyArgument::Ranks(object.extract()?))
+        }
+    }
 }
 
 impl TopologyArgument<'_> {

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_runtime::Work;
 
+use crate::arguments::{argument, shown};
 use crate::errors::{raise, timeout};
 
 /// The time between two checks for Ctrl-C and other signals.
@@ -79,7 +80,7 @@ impl PyWork {
     ///     ValueError: `timeout` is not above 0.
     ///     RingroadError: The call failed; this is what a blocking call would have raised.
     #[pyo3(signature = (timeout=None))]
-    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
+    fn wait(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] timeout: Option<f64>) -> PyResult<bool> {
         let limit = duration(timeout)?;
         if !wait_until(py, &self.work, limit.map(|l| Instant::now() + l))? {
             return Err(self::timeout(format!(
@@ -139,7 +140,11 @@ impl PyWork {
     ///     True
     ///     >>> work.on_complete(lambda error: print("failed" if error else "done"))
     ///     done
-    fn on_complete(&self, py: Python<'_>, callback: Py<PyAny>) {
+    fn on_complete(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        if !callback.bind(py).is_callable() {
+            let callback = shown(callback.bind(py));
+            return Err(PyTypeError::new_err(format!("callback must be a function, not {callback}")));
+        }
         let run = move |result: ringroad_runtime::Result<()>| {
             Python::attach(|py| {
                 let argument = result.err().map(|error| raise(error).into_value(py));
@@ -149,6 +154,7 @@ impl PyWork {
             });
         };
         py.detach(|| self.work.on_complete(run));
+        Ok(())
     }
 
     /// The rank that sent the message of a `recv`. None for other calls, and until a `recv` from any rank

@@ -1,0 +1,135 @@
+//! Reads what Python passes. Errors say what was expected, and show what came; pyo3 adds the argument's name as a note.
+//!
+//! pyo3's own errors name Rust's types, and some name no argument. So every argument of a plain type has
+//! `#[pyo3(from_py_with = argument)]`; tests/test_errors_odd.py passes odd objects to all of them.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::cost::PyCostModel;
+use crate::schedule::PySchedule;
+use crate::topology::PyTopology;
+
+/// Errors show objects whose text is no longer than this, and the types of others.
+const SHOWN: usize = 60;
+
+/// A type of arguments, with the words for it in errors.
+pub trait Argument<'a, 'py>: Sized {
+    fn words() -> String;
+    fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self>;
+}
+
+/// Reads an argument. Raises TypeError, or ValueError for a number that is too small or too large.
+pub fn argument<'a, 'py, T: Argument<'a, 'py>>(object: &'a Bound<'py, PyAny>) -> PyResult<T> {
+    T::read(object).map_err(|error| refused(object, &T::words(), error))
+}
+
+/// The error for an object that could not be read as what these words say.
+pub fn refused(object: &Bound<'_, PyAny>, words: &str, error: PyErr) -> PyErr {
+    let text = || format!("expected {words}, not {}", shown(object));
+    if error.is_instance_of::<PyTypeError>(object.py()) {
+        PyTypeError::new_err(text())
+    } else if error.is_instance_of::<PyOverflowError>(object.py()) {
+        PyValueError::new_err(text())
+    } else {
+        error
+    }
+}
+
+/// The object in an error.
+pub fn shown(object: &Bound<'_, PyAny>) -> String {
+    match object.repr() {
+        Ok(text) if !object.is_callable() && text.len().is_ok_and(|length| length <= SHOWN) => {
+            text.to_string()
+        }
+        _ => match object.get_type().name() {
+            Ok(name) => format!("an object of type {name}"),
+            Err(_) => "this object".to_owned(),
+        },
+    }
+}
+
+macro_rules! arguments {
+    ($($kind:ty: $words:expr,)*) => {$(
+        impl<'a, 'py> Argument<'a, 'py> for $kind {
+            fn words() -> String {
+                $words.to_string()
+            }
+
+            fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+                object.extract().map_err(Into::into)
+            }
+        }
+    )*};
+}
+
+arguments! {
+    &'a str: "a text (str)",
+    String: "a text (str)",
+    bool: "True or False",
+    f64: "a number",
+    u16: "a whole number from 0 to 65535",
+    u32: "a whole number from 0 to 2^32 - 1",
+    usize: "a whole number from 0 to 2^64 - 1",
+    u64: "a whole number from 0 to 2^64 - 1",
+    isize: "a whole number from -2^63 to 2^63 - 1",
+    i64: "a whole number from -2^63 to 2^63 - 1",
+    &'a [u8]: "bytes",
+    Cow<'a, [u8]>: "bytes",
+    PathBuf: "a path",
+    (usize, usize): "a pair of whole numbers from 0 on",
+    (usize, f64): "a rank with a number",
+    (usize, usize, f64): "two nodes with a number",
+    (usize, usize, f64, f64, f64, f64): "the properties of a link",
+    (f64, u64): "a number with a seed",
+    (String, String, u64, f64): "(collective, algorithm, bytes, seconds)",
+    Bound<'py, PySchedule>: "a ringroad.Schedule",
+    Bound<'py, PyAny>: "an object",
+    HashMap<String, String>: "a dict of texts (str)",
+}
+
+macro_rules! classes {
+    ($($class:ident: $words:expr,)*) => {$(
+        impl<'a, 'py> Argument<'a, 'py> for &'a $class {
+            fn words() -> String {
+                $words.to_owned()
+            }
+
+            fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+                Ok(object.cast::<$class>()?.get())
+            }
+        }
+    )*};
+}
+
+classes! {
+    PyCostModel: "a ringroad.CostModel",
+    PySchedule: "a ringroad.Schedule",
+    PyTopology: "a ringroad.Topology",
+}
+
+/// A sequence, but no text.
+impl<'py, T: for<'a> Argument<'a, 'py>> Argument<'_, 'py> for Vec<T> {
+    fn words() -> String {
+        format!("a list, each item of which is {}", T::words())
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let items: Vec<Bound<'py, PyAny>> = object.extract()?;
+        items.iter().map(T::read).collect()
+    }
+}
+
+impl<'a, 'py, T: Argument<'a, 'py>> Argument<'a, 'py> for Option<T> {
+    fn words() -> String {
+        T::words()
+    }
+
+    fn read(object: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        (!object.is_none()).then(|| T::read(object)).transpose()
+    }
+}
