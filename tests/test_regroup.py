@@ -54,6 +54,41 @@ def test_ranks_that_are_left_go_on(transport, victims, tmp_path):
         assert float(ended[rank].out) < 10
 
 
+# Rank 0 dies while rank 1 waits for rank 2 in its store. Then rank 2 ends by an exception while its call is in flight.
+ENDING = """
+import os, signal, threading
+import numpy as np
+import ringroad
+
+comm = ringroad.init(timeout=30)
+comm.barrier()
+if comm.rank < 2:
+    if comm.rank == 0:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    try:
+        ringroad.regroup(comm.handles)
+    except ringroad.PeerError as error:
+        print("rank 0 " in str(error))
+comm = comm.shrink()
+comm.barrier()
+if comm.rank == 1:
+    work = comm.allreduce(np.ones(1000), async_op=True)
+    raise ValueError("for the test")
+while comm.size > 1:
+    try:
+        comm.allreduce(np.ones(1000))
+    except ringroad.PeerError as error:
+        print("rank 1 " in str(error))
+        comm = comm.shrink()
+"""
+
+
+def test_every_loss_is_a_peer_error(tmp_path):
+    ended = launch(ENDING, 3, env={"RINGROAD_STORE": f"file://{tmp_path}"})
+    assert (ended[1].status, ended[1].out) == (0, "True\nTrue\n"), ended[1].err
+    assert "ValueError: for the test" in ended[2].err
+
+
 # One rank runs but does not come. Another one was stopped for so long that the others consider it dead.
 LATE = """
 import os, signal, threading, time

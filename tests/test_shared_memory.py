@@ -179,6 +179,25 @@ def test_memory_that_is_let_go_of_is_given_back(clusters):
     assert clusters(2).run(work) == [True] * 2
 
 
+def test_memory_of_late_messages_is_given_back(clusters):
+    def work(comm):
+        before, count, array = memory_of_segments(), 150, np.ones(1 << 20, np.uint8)
+        works = [comm.send(array, 1, async_op=True) for _ in range(count) if comm.rank == 0]
+        comm.barrier()
+        if comm.rank == 0:
+            assert memory_of_segments() >= count * array.nbytes
+        else:
+            for _ in range(count):
+                comm.recv(array, 0)
+        for one in works:
+            one.wait()
+        comm.barrier()
+        comm.barrier()
+        return memory_of_segments() - before <= 80 << 20 or memory_of_segments() - before
+
+    assert clusters(2).run(work) == [True] * 2
+
+
 def test_calls_keep_the_memory_that_they_use_again(clusters):
     def work(comm):
         data = np.ones(3 << 20, np.float32)

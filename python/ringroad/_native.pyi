@@ -62,10 +62,11 @@ class TimeoutError(RingroadError, builtins.TimeoutError):
     """
 
 class PeerError(RingroadError, ConnectionError):
-    """Another rank died, or closed its communicator. The message names it.
+    """A member is lost: another rank died, closed its communicator, or left it during a call, over a signal for
+    example. The message names it.
 
-    The communicator cannot be used any more, but the process can: call `shrink` to continue with the ranks that
-    are left.
+    Later calls on the communicator raise it, too. It cannot be used any more, but the process can: call `shrink` to
+    continue with the ranks that are left.
     """
 
 class MismatchError(RingroadError):
@@ -76,7 +77,8 @@ class MismatchError(RingroadError):
     """
 
 class AbortedError(RingroadError):
-    """The communicator failed or was aborted earlier, is closed, or belongs to the parent of a forked process.
+    """The communicator was aborted, is closed, failed earlier other than by a loss (`PeerError`), or belongs to the
+    parent of a forked process.
 
     Make a new communicator, or call `shrink`. The message has the reason.
     """
@@ -1789,7 +1791,7 @@ class PreparedCall:
             A `Work`, as a call with `async_op=True` returns it.
 
         Raises:
-            ValueError: The last start has not ended.
+            ValueError: The last start has not ended, or another thread runs the call.
             AbortedError: The communicator failed, was aborted or was closed.
         """
     def run(self) -> NDArray[Any] | None:
@@ -1799,10 +1801,10 @@ class PreparedCall:
             The output; None on ranks that have none.
 
         Raises:
-            ValueError: A start has not ended.
+            ValueError: A start has not ended, or another thread runs the call.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2023,7 +2025,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2102,7 +2104,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2184,7 +2186,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2257,7 +2259,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2327,7 +2329,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2397,7 +2399,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2467,7 +2469,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2536,7 +2538,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2612,7 +2614,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2688,7 +2690,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2760,7 +2762,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2834,7 +2836,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2911,7 +2913,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -2991,7 +2993,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3071,7 +3073,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3122,11 +3124,13 @@ class Communicator:
     ) -> None:
         """Sends an array to one rank, which receives it with `recv`.
 
+        The receiver's array has the same dtype and as many elements; its shape does not count.
+
         The call completes when the array may be used again. A message of 2 MiB or more is not sent before
         its receiver has called `recv`.
 
         Args:
-            array: What is sent. The receiver passes an array of as many bytes.
+            array: What is sent.
             peer: The rank that receives; not this one.
             tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -3143,7 +3147,7 @@ class Communicator:
                 or is read-only. Nothing was sent; correct the argument and call again.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3187,7 +3191,8 @@ class Communicator:
         """Receives an array that another rank has sent with `send`.
 
         Args:
-            out: Where the message is written; it has exactly as many bytes as the message.
+            out: Where the message is written. It has the dtype of the array that is sent and as many elements; its
+                shape does not count.
             peer: The rank that sends. None: any rank; the first message with this tag is received.
             tag: From 0 to 2**28 - 1, as the sender passed it.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -3205,7 +3210,7 @@ class Communicator:
                 or is read-only. Nothing was sent; correct the argument and call again.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3258,7 +3263,7 @@ class Communicator:
             ValueError: `timeout` is not above 0.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3706,7 +3711,7 @@ class Communicator:
                 be unpickled, the call has ended.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3734,7 +3739,7 @@ class Communicator:
                 be unpickled, the call has ended.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3763,7 +3768,7 @@ class Communicator:
                 be unpickled, the call has ended.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3794,7 +3799,7 @@ class Communicator:
                 be unpickled, the call has ended.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3822,7 +3827,7 @@ class Communicator:
                 be unpickled, the call has ended.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3850,7 +3855,7 @@ class Communicator:
                 be unpickled, the call has ended.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3880,7 +3885,7 @@ class Communicator:
                 be unpickled, the call has ended.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3931,7 +3936,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -3973,7 +3978,7 @@ class Communicator:
             ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
             MismatchError: Ranks made different calls. The message lists what each rank called.
             TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
             AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
             TransportError: The network failed.
             MemoryError: There is not enough memory for messages.
@@ -4151,6 +4156,12 @@ class Config:
     @property
     def profile(self) -> str | None:
         """The path of the profile that RINGROAD_PROFILE names; None if it names none."""
+
+def collectives() -> list[str]:
+    """Returns the names of all collectives."""
+
+def reductions() -> dict[str, list[str]]:
+    """Returns the dtypes that each reduction supports, by its name. "sum" supports all."""
 
 def machine() -> str:
     """Returns what is known of this machine, and the numbers that were measured on others, as JSON."""

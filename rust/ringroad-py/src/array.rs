@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
+use pyo3::PyTypeInfo;
 use ringroad_runtime::call::Side;
 use ringroad_runtime::{DType, Memory};
 
@@ -16,6 +17,27 @@ const WRITEABLE: i32 = 0x0400;
 
 /// Keeps the arrays of a call alive.
 pub type Owner = Arc<dyn Any + Send + Sync>;
+
+/// The functions of NumPy that calls use.
+pub struct Numpy {
+    as_array: Py<PyAny>,
+    empty: Py<PyAny>,
+}
+
+impl Numpy {
+    /// Imports them at the first time, and what tells arrays from other objects. While the interpreter ends, that would
+    /// be too late: then the import fails, and the numpy crate panics.
+    pub fn get(py: Python<'_>) -> PyResult<&Numpy> {
+        static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
+        NUMPY.get_or_try_init(py, || {
+            let numpy = py.import("numpy")?;
+            numpy::get_array_module(py)?;
+            <PyUntypedArray as PyTypeInfo>::type_object(py);
+            let function = |name| numpy.getattr(name).map(Bound::unbind);
+            Ok(Numpy { as_array: function("asarray")?, empty: function("empty")? })
+        })
+    }
+}
 
 /// A NumPy array that can take part in a call: it is C-contiguous and has a supported dtype. It is the caller's own,
 /// or, for an input, a contiguous copy.
@@ -32,17 +54,17 @@ impl<'py> Array<'py> {
     /// The input that `object` is: an array, or what `numpy.asarray` makes one of, such as a number or a list. What is
     /// not C-contiguous is copied. Errors call it by the name of its argument, `name`.
     pub fn input(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        let py = object.py();
+        let numpy = Numpy::get(py)?;
         match object.cast::<PyUntypedArray>() {
             Ok(array) if array.is_c_contiguous() => return Array::new(object, name),
             Ok(array) => refuse_masked(array, name)?,
             Err(_) if object.is_none() => return Err(not_an_array(object, name)),
             Err(_) => {}
         }
-        let py = object.py();
-        static AS_ARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let order = PyDict::new(py);
         order.set_item("order", "C")?;
-        let made = AS_ARRAY.import(py, "numpy", "asarray")?.call((object,), Some(&order));
+        let made = numpy.as_array.bind(py).call((object,), Some(&order));
         let made = made.map_err(|error| {
             let refused = PyTypeError::new_err(format!("{name} cannot be made a NumPy array: {error}"));
             refused.set_cause(py, Some(error));
@@ -53,6 +75,7 @@ impl<'py> Array<'py> {
 
     /// Checks that `object` is such an array itself. Errors call it by the name of its argument, `name`.
     pub fn new(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        Numpy::get(object.py())?;
         let array = object.cast::<PyUntypedArray>().map_err(|_| not_an_array(object, name))?;
         refuse_masked(array, name)?;
         if !array.is_c_contiguous() {
@@ -100,9 +123,8 @@ impl<'py> Array<'py> {
 
     /// Makes a new array of this one's dtype.
     pub fn empty(&self, shape: &[usize]) -> PyResult<Array<'py>> {
-        static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = self.object.py();
-        let empty = EMPTY.import(py, "numpy", "empty")?;
+        let empty = Numpy::get(py)?.empty.bind(py);
         Array::new(&empty.call1((PyTuple::new(py, shape)?, self.object.dtype()))?, "out")
     }
 

@@ -10,6 +10,7 @@ use ringroad_runtime::{given, Called, ReduceOp, Request, Work};
 
 use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
+use crate::detached::Detached;
 use crate::errors::{raise, schedule_error};
 use crate::schedule::PySchedule;
 use crate::work::{duration, wait_until, PyWork};
@@ -108,12 +109,12 @@ impl PyCommunicator {
         request.timeout = duration(how.timeout)?;
         if how.async_op {
             let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
-            return Ok(Py::new(py, PyWork { work, result })?.into_any());
+            return Ok(Py::new(py, PyWork { work: Detached::new(work), result })?.into_any());
         }
         if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
             if let Err(interrupt) = wait_until(py, &work, None) {
                 // The caller may now reuse the arrays, so the call must stop on all ranks.
-                let _ = py.detach(|| self.0.abort("interrupted by a signal"));
+                let _ = py.detach(|| self.0.interrupt());
                 return Err(interrupt);
             }
             work.result().unwrap_or(Ok(())).map_err(raise)?;

@@ -767,11 +767,13 @@ impl PyCommunicator {
 
     /// Sends an array to one rank, which receives it with `recv`.
     ///
+    /// The receiver's array has the same dtype and as many elements; its shape does not count.
+    ///
     /// The call completes when the array may be used again. A message of 2 MiB or more is not sent before
     /// its receiver has called `recv`.
     ///
     /// Args:
-    ///     array: What is sent. The receiver passes an array of as many bytes.
+    ///     array: What is sent.
     ///     peer: The rank that receives; not this one.
     ///     tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
     #[doc = call_arguments!()]
@@ -804,7 +806,8 @@ impl PyCommunicator {
     /// Receives an array that another rank has sent with `send`.
     ///
     /// Args:
-    ///     out: Where the message is written; it has exactly as many bytes as the message.
+    ///     out: Where the message is written. It has the dtype of the array that is sent and as many elements; its
+    ///         shape does not count.
     ///     peer: The rank that sends. None: any rank; the first message with this tag is received.
     ///     tag: From 0 to 2**28 - 1, as the sender passed it.
     #[doc = call_arguments!()]

@@ -11,7 +11,8 @@ use ringroad_runtime::config::Config;
 use ringroad_runtime::{Communicator, Options};
 
 use crate::arguments::argument;
-use crate::array;
+use crate::array::{self, Numpy};
+use crate::detached::Detached;
 use crate::errors::raise;
 use crate::regroup::interruptible;
 use crate::shutdown;
@@ -71,7 +72,7 @@ use crate::work::duration;
 ///     ...     comm.allreduce(np.array([1, 2]))
 ///     array([1, 2])
 #[pyclass(name = "Communicator", module = "ringroad", frozen, weakref)]
-pub struct PyCommunicator(pub Communicator);
+pub struct PyCommunicator(pub Detached<Communicator>);
 
 pub fn options(
     timeout: Option<f64>,
@@ -96,7 +97,7 @@ pub fn options(
 impl PyCommunicator {
     pub fn new(communicator: Communicator) -> PyCommunicator {
         shutdown::remember(communicator.closer());
-        PyCommunicator(communicator)
+        PyCommunicator(Detached::new(communicator))
     }
 }
 
@@ -117,6 +118,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] name: String,
         #[pyo3(from_py_with = argument)] ucx_wheel: Option<PathBuf>,
     ) -> PyResult<Self> {
+        Numpy::get(py)?;
         let store = store_of(store)?;
         let config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
         let options = options(timeout, topology, algorithm, deterministic, name)?;
@@ -154,15 +156,17 @@ impl PyCommunicator {
     #[staticmethod]
     #[pyo3(signature = (size, *, timeout=None, topology=None, algorithm=None, deterministic=None))]
     fn in_process(
+        py: Python<'_>,
         #[pyo3(from_py_with = argument)] size: usize,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
         #[pyo3(from_py_with = argument)] algorithm: Option<String>,
         #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
     ) -> PyResult<Vec<Self>> {
+        Numpy::get(py)?;
         let config = Config::from_env().map_err(raise)?;
         let options = options(timeout, topology, algorithm, deterministic, String::new())?;
-        let group = Communicator::in_process(size, &config, &options).map_err(raise)?;
+        let group = py.detach(|| Communicator::in_process(size, &config, &options)).map_err(raise)?;
         Ok(group.into_iter().map(PyCommunicator::new).collect())
     }
 

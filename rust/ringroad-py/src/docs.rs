@@ -87,7 +87,7 @@ macro_rules! call_errors {
     () => {
         "    MismatchError: Ranks made different calls. The message lists what each rank called.
     TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-    PeerError: Another rank died or closed its communicator. Call `shrink` to continue without it.
+    PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
     AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
     TransportError: The network failed.
     MemoryError: There is not enough memory for messages."

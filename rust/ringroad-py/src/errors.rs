@@ -63,10 +63,11 @@ be used any more, unless it was `Work.wait` that raised the error; call `shrink`
 );
 static PEER: Exception = Exception::new(
     "PeerError",
-    "Another rank died, or closed its communicator. The message names it.
+    "A member is lost: another rank died, closed its communicator, or left it during a call, over a signal for
+example. The message names it.
 
-The communicator cannot be used any more, but the process can: call `shrink` to continue with the ranks that
-are left.",
+Later calls on the communicator raise it, too. It cannot be used any more, but the process can: call `shrink` to
+continue with the ranks that are left.",
 );
 static MISMATCH: Exception = Exception::new(
     "MismatchError",
@@ -77,7 +78,8 @@ The communicator cannot be used any more.",
 );
 static ABORTED: Exception = Exception::new(
     "AbortedError",
-    "The communicator failed or was aborted earlier, is closed, or belongs to the parent of a forked process.
+    "The communicator was aborted, is closed, failed earlier other than by a loss (`PeerError`), or belongs to the
+parent of a forked process.
 
 Make a new communicator, or call `shrink`. The message has the reason.",
 );

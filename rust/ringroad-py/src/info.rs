@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use ringroad_core::Collective;
 use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
 use ringroad_runtime::machine::Machine;
+use ringroad_runtime::{DType, ReduceOp};
 use ucx_sys::LoadOptions;
 
 use crate::arguments::argument;
@@ -144,6 +146,20 @@ impl PyConfig {
             ProfileSource::None | ProfileSource::Stored(_) => None,
         }
     }
+}
+
+/// Returns the names of all collectives.
+#[pyfunction]
+pub fn collectives() -> Vec<&'static str> {
+    Collective::ALL.into_iter().map(Collective::name).collect()
+}
+
+/// Returns the dtypes that each reduction supports, by its name. "sum" supports all.
+#[pyfunction]
+pub fn reductions() -> HashMap<&'static str, Vec<&'static str>> {
+    let dtypes =
+        |op: ReduceOp| DType::ALL.into_iter().filter(move |dtype| op.supports(*dtype)).map(DType::name);
+    ReduceOp::ALL.into_iter().map(|op| (op.name(), dtypes(op).collect())).collect()
 }
 
 /// Returns what is known of this machine, and the numbers that were measured on others, as JSON.

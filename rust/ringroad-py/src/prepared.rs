@@ -39,30 +39,61 @@ pub struct PyPreparedCall {
     call: OnArrays,
     prepared: Arc<Prepared>,
     timeout: Option<f64>,
-    /// The work of the last start.
-    last: Mutex<Option<Py<PyWork>>>,
+    last: Mutex<Last>,
+}
+
+/// How far the last start has come.
+#[derive(Default)]
+enum Last {
+    #[default]
+    Nothing,
+    /// A thread is about to start the call, or waits for its end.
+    Starting,
+    Started(Py<PyWork>),
+}
+
+impl Last {
+    fn has_ended(&self) -> bool {
+        match self {
+            Last::Nothing => true,
+            Last::Starting => false,
+            Last::Started(work) => work.get().work.result().is_some(),
+        }
+    }
 }
 
 impl PyPreparedCall {
     fn make(&self, py: Python<'_>, async_op: bool) -> PyResult<Py<PyAny>> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_some_and(|work| work.get().work.result().is_none()) {
+        if !self.begin() {
             return Err(PyValueError::new_err(format!(
                 "{} has been started and has not ended; wait for its Work before the next start",
                 self.prepared
             )));
         }
-        *last = None;
         let result = self.call.result.as_ref().map(|result| result.clone_ref(py));
         let request = Request { prepared: Some(self.prepared.clone()), ..self.call.request() };
         let how = How { algorithm: None, timeout: self.timeout, async_op };
-        if !async_op {
-            drop(last);
-            return self.communicator.get().run(py, request, how, result);
-        }
-        let work = self.communicator.get().run(py, request, how, result)?;
-        *last = Some(work.bind(py).cast::<PyWork>()?.clone().unbind());
-        Ok(work)
+        let made = self.communicator.get().run(py, request, how, result);
+        let work = made.as_ref().ok().and_then(|made| made.bind(py).cast::<PyWork>().ok());
+        self.set(work.map_or(Last::Nothing, |work| Last::Started(work.clone().unbind())));
+        made
+    }
+
+    /// Notes that this thread starts the call. Returns whether it may.
+    fn begin(&self) -> bool {
+        let ended = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.has_ended().then(|| std::mem::replace(&mut *last, Last::Starting))
+        };
+        ended.is_some()
+    }
+
+    /// What was there before is dropped after the lock is released, since that may run Python code.
+    fn set(&self, new: Last) {
+        let _old = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *last, new)
+        };
     }
 }
 
@@ -74,7 +105,7 @@ impl PyPreparedCall {
     ///     A `Work`, as a call with `async_op=True` returns it.
     ///
     /// Raises:
-    ///     ValueError: The last start has not ended.
+    ///     ValueError: The last start has not ended, or another thread runs the call.
     ///     AbortedError: The communicator failed, was aborted or was closed.
     fn start(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.make(py, true)
@@ -86,7 +117,7 @@ impl PyPreparedCall {
     ///     The output; None on ranks that have none.
     ///
     /// Raises:
-    ///     ValueError: A start has not ended.
+    ///     ValueError: A start has not ended, or another thread runs the call.
     #[doc = call_errors!()]
     fn run(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.make(py, false)

@@ -11,6 +11,7 @@ use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::{Communicator, Error};
 
 use crate::arguments::argument;
+use crate::array::Numpy;
 use crate::communicator::{options, PyCommunicator};
 use crate::errors::raise;
 use crate::store::Listening;
@@ -104,6 +105,7 @@ pub fn regroup(
     #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
     #[pyo3(from_py_with = argument)] ucx_wheel: Option<PathBuf>,
 ) -> PyResult<PyCommunicator> {
+    Numpy::get(py)?;
     let parse = |text: &str| Handle::parse(text).map_err(PyValueError::new_err);
     let mut handles = handles.iter().map(|text| parse(text)).collect::<PyResult<Vec<Handle>>>()?;
     if sort {

@@ -183,7 +183,8 @@ impl Listening {
 
     /// The result of a call that used this store, with the exception of Python code where there was one.
     pub fn outcome<T>(&self, py: Python<'_>, result: Result<T, Error>) -> PyResult<T> {
-        match (self.raised.lock().expect("nothing panics under this lock").take(), result) {
+        let raised = self.raised.lock().expect("nothing panics under this lock").take();
+        match (raised, result) {
             (Some((raised, true)), _) => Err(raised),
             (Some((cause, false)), Err(error @ Error::Store(_))) => {
                 let error = raise(error);
@@ -196,7 +197,8 @@ impl Listening {
 }
 
 fn keep(raised: &Raised, error: PyErr, as_it_is: bool) {
-    *raised.lock().expect("nothing panics under this lock") = Some((error, as_it_is));
+    // An earlier one is dropped after the lock is released, since that may run Python code.
+    let _earlier = raised.lock().expect("nothing panics under this lock").replace((error, as_it_is));
 }
 
 impl Store for Listening {

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use ringroad_runtime::Work;
 
 use crate::arguments::{argument, shown};
+use crate::detached::Detached;
 use crate::errors::{raise, timeout};
 
 /// The time between two checks for Ctrl-C and other signals.
@@ -25,7 +26,7 @@ const SLICE: Duration = Duration::from_millis(100);
 ///     (array([3.]), array([3.]))
 #[pyclass(name = "Work", module = "ringroad", frozen, generic)]
 pub struct PyWork {
-    pub work: Work,
+    pub work: Detached<Work>,
     /// The result of the call, once it has ended.
     pub result: Option<Py<PyAny>>,
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Reason {
     /// Ranks made different calls.
     Mismatch { number: u64 },
-    /// A rank is gone.
+    /// A rank is gone, or it is the sender itself and leaves.
     Peer { rank: Rank },
     /// The deadline of a collective passed.
     Timeout { number: u64 },
@@ -53,6 +53,11 @@ impl Notice {
         let calls = self.calls.iter().map(|(number, call)| (*number, cut(call))).collect();
         let told = Notice { message: cut(&self.message), calls, ..*self };
         serde_json::to_vec(&told).expect("a notice holds only numbers and text")
+    }
+
+    /// Whether the sender gives up by its own will, and not over something that it noticed.
+    pub fn is_of_own_end(&self, from: Rank) -> bool {
+        matches!(self.reason, Reason::Abort) || self.reason == Reason::Peer { rank: from }
     }
 
     /// The notice of one of `ranks` ranks; `None` if it is invalid.

@@ -313,6 +313,11 @@ impl Driver {
         self.with(|engine| engine.fail(Error::Aborted(message.clone()), Reason::Abort, message));
     }
 
+    /// Leaves the communicator during a call: every rank loses this one.
+    pub fn leave(&self, message: String) {
+        self.with(|engine| engine.leave(message));
+    }
+
     /// Closes the connections and ends the background threads.
     pub fn close(&self, timeout: Duration) {
         self.with(|engine| engine.close(timeout));

@@ -183,7 +183,7 @@ impl Communicator {
         self.driver.get()?;
         let region = match &self.pool {
             Some(pool) => pool
-                .allocate_for_caller(bytes)
+                .allocate_to_return(bytes)
                 .map_err(|reason| Error::Memory(format!("shared memory: {reason}")))?,
             None => Region::try_zeroed(bytes)?,
         };
@@ -312,6 +312,17 @@ impl Communicator {
         let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         driver.abort(format!(
             "rank {} ({}, pid {}) aborted communicator {:?}{because}",
+            self.rank, who.host, who.pid, self.name
+        ));
+        Ok(())
+    }
+
+    /// Leaves the communicator because the user has interrupted a call. For the other ranks, this one is lost; its memory
+    /// may be reused at once.
+    pub fn interrupt(&self) -> Result<()> {
+        let who = &self.cards[self.rank];
+        self.driver.get()?.leave(format!(
+            "rank {} ({}, pid {}) left communicator {:?}: a signal has interrupted its call",
             self.rank, who.host, who.pid, self.name
         ));
         Ok(())

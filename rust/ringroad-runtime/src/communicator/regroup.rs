@@ -161,7 +161,13 @@ impl Communicator {
         let store = reach(&handles[0], config, patience.deadline)
             .map_err(|error| Error::Peer { rank: 0, message: format!("rank 0 of the new group: {error}") })?;
         join(&store, handles, name, patience)?;
-        connect(Arc::new(PrefixStore::new(name, store)))
+        let made = connect(Arc::new(PrefixStore::new(name, store)));
+        // The store is rank 0's: if it fails, rank 0 may be lost.
+        let Err(error @ Error::Store(_)) = made else { return made };
+        Err(match reach(&handles[0], config, patience.deadline) {
+            Err(lost) => Error::Peer { rank: 0, message: format!("rank 0 of the new group: {lost}") },
+            Ok(_) => error,
+        })
     }
 
     /// The handles by which others find the ranks' processes; `None` for a rank that cannot listen or has no handle.

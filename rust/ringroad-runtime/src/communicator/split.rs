@@ -95,7 +95,7 @@ impl Communicator {
             Called::InFlight(work) => {
                 while !work.wait_until(Instant::now() + SLICE) {
                     if let Err(interrupt) = (patience.go_on)() {
-                        self.abort("interrupted by a signal")?;
+                        self.interrupt()?;
                         return Err(interrupt.into());
                     }
                 }

@@ -128,10 +128,10 @@ impl Engine {
             // Other ranks may be ahead: a notice about a call that this rank has not made yet is handled when it
             // makes the call, or when it waits for something else.
             let is_ahead = !waits && notice.reason.number().is_some_and(|number| number > self.called);
-            !self.can_put_off(notice) && (!is_ahead || self.is_of_call_in_flight(*from, notice))
+            !self.can_put_off(*from, notice) && (!is_ahead || self.is_of_call_in_flight(*from, notice))
         };
         let index = self.notices.iter().position(is_due);
-        let gives_up = |(_, notice): &(Rank, Notice)| matches!(notice.reason, Reason::Abort);
+        let gives_up = |(from, notice): &(Rank, Notice)| notice.is_of_own_end(*from);
         if index.is_none() && self.notices.iter().any(gives_up) {
             self.put_off_since.get_or_insert_with(Instant::now);
         }
@@ -149,9 +149,9 @@ impl Engine {
 
     /// Whether the notice can be put off: the sender has given up, but had ended calls that are still in flight here.
     /// Its messages for them are valid, and for a short time the calls may still end.
-    fn can_put_off(&self, notice: &Notice) -> bool {
+    fn can_put_off(&self, from: Rank, notice: &Notice) -> bool {
         let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
-        matches!(notice.reason, Reason::Abort)
+        notice.is_of_own_end(from)
             && self.put_off_since.is_none_or(|since| since.elapsed() < GRACE)
             && self.tasks.iter().flatten().any(|task| has_ended(task))
     }
@@ -229,6 +229,11 @@ impl Engine {
                 self.fail(Error::Aborted(message), Reason::Abort, notice.message);
             }
         }
+    }
+
+    /// Gives up the communicator because this rank leaves it: for the others, a member is lost.
+    pub fn leave(&mut self, message: String) {
+        self.fail(Error::Aborted(message.clone()), Reason::Peer { rank: self.rank }, message);
     }
 
     /// Gives up the communicator, on this rank and on all others.

@@ -33,7 +33,7 @@ use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
 use crate::transport::{
     Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
-    LOOKED_AT,
+    CLOSED, LOOKED_AT,
 };
 use crate::work::Completion;
 
@@ -49,6 +49,10 @@ const SUSPICION: Duration = Duration::from_millis(200);
 /// How long calls in flight may go on after a peer gave up, if the peer had ended them before. Shorter than
 /// [`SUSPICION`].
 const GRACE: Duration = Duration::from_millis(100);
+/// How long a collective call may go on after a rank has died from which this one needs nothing more. If that rank had
+/// ended the call before, the others mostly end it, too, within this time. If not, no call may be left that would report
+/// the death: the ranks that need the dead one may be stopped.
+const MOURNING: Duration = Duration::from_secs(1);
 /// How long ending everything in flight by force may take.
 const ABORT: Duration = Duration::from_secs(1);
 /// The reason that is given when a peer's process has ended.
@@ -58,7 +62,7 @@ const HISTORY: usize = 64;
 /// How many tasks are kept for later calls.
 const SPARE_TASKS: usize = 8;
 
-/// A peer whose connection broke while an operation with it was pending.
+/// A peer whose connection broke while an operation with it was pending, or that died during a collective call.
 struct Suspect {
     peer: Rank,
     reason: String,
@@ -216,10 +220,17 @@ impl Engine {
         }
         match &self.failure {
             None => Ok(()),
-            Some(cause) => Err(Error::Aborted(format!(
-                "communicator {:?} failed earlier and can only be replaced by a new one; the cause was: {cause}",
-                self.name
-            ))),
+            Some(cause) => {
+                let message = format!(
+                    "communicator {:?} failed earlier and can only be replaced by a new one; the cause was: {cause}",
+                    self.name
+                );
+                // A loss may be noticed between calls: no call has raised it then.
+                Err(match *cause {
+                    Error::Peer { rank, .. } => Error::Peer { rank, message },
+                    _ => Error::Aborted(message),
+                })
+            }
         }
     }
 
@@ -369,14 +380,20 @@ impl Engine {
         self.check_messages_of_calls_in_flight();
         self.check_messages_of_ended_calls();
         let now = Instant::now();
+        self.suspect_the_dead();
         // A peer that has left may have sent everything before.
-        let mut suspects = std::mem::take(&mut self.suspects);
-        suspects.retain(|suspect| self.is_needed(suspect.peer));
-        self.suspects = suspects;
-        if let Some(index) = self.suspects.iter().position(|s| now - s.since > SUSPICION) {
+        let patience = |suspect: &Suspect| match self.is_needed(suspect.peer) {
+            true => Some(SUSPICION),
+            false => self.is_mourned(suspect.peer).then_some(MOURNING),
+        };
+        let verdicts: Vec<_> = self.suspects.iter().map(|s| patience(s).map(|p| now - s.since > p)).collect();
+        if let Some(index) = verdicts.iter().position(|verdict| *verdict == Some(true)) {
             let suspect = self.suspects.swap_remove(index);
             let (rank, message) = (suspect.peer, self.describe_loss(&suspect));
             self.fail(Error::Peer { rank, message: message.clone() }, Reason::Peer { rank }, message);
+        } else {
+            let mut verdicts = verdicts.into_iter();
+            self.suspects.retain(|_| verdicts.next().flatten().is_some());
         }
         if let Some(task) = self.tasks.iter().flatten().find(|task| task.is_late(now)) {
             let (number, message) = (task.number, self.describe_timeout(task));
@@ -385,6 +402,23 @@ impl Engine {
             let (number, message) = (task.number, self.describe_timeout_before(task));
             self.late(number, message);
         }
+    }
+
+    fn suspect_the_dead(&mut self) {
+        for peer in 0..self.cards.len() {
+            if self.is_mourned(peer) {
+                let reason = self.broken[peer].clone().expect("the dead are known");
+                self.suspect(peer, reason);
+            }
+        }
+    }
+
+    /// Whether a rank has died that belongs to a collective call in flight here. A rank that closed its connections did
+    /// so after its last call; its farewell is sure to come only if it is near or connected.
+    fn is_mourned(&self, peer: Rank) -> bool {
+        let died = self.broken[peer].as_deref().is_some_and(|reason| ![ABORTED, CLOSED].contains(&reason));
+        died && (self.connected[peer] || is_near(&self.near, peer))
+            && self.tasks.iter().flatten().any(|task| task.number > 0 && !task.executor.is_done())
     }
 
     fn look_everywhere(&mut self) {
@@ -433,9 +467,10 @@ impl Engine {
         }
         if self.failure.is_none() {
             if self.active > 0 {
-                let message =
-                    format!("rank {} closed the communicator during a call", self.describe_rank(self.rank));
-                self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
+                self.leave(format!(
+                    "rank {} closed the communicator during a call",
+                    self.describe_rank(self.rank)
+                ));
             } else {
                 self.transport.close(Instant::now() + timeout);
             }
@@ -660,7 +695,10 @@ impl Engine {
 
     /// Notes that `peer` is gone: nothing more comes from it or is sent to it.
     fn lose(&mut self, peer: Rank, reason: String) {
-        self.broken[peer] = Some(reason.clone());
+        // A farewell says more than the end of the process, which may be noticed before or after it.
+        if self.broken[peer].as_deref() != Some(CLOSED) {
+            self.broken[peer] = Some(reason.clone());
+        }
         if self.is_needed(peer) {
             self.suspect(peer, reason);
         }

@@ -13,8 +13,10 @@ impl Engine {
     }
 
     pub(super) fn describe_loss(&self, suspect: &Suspect) -> String {
-        let call = self.tasks.iter().flatten().find(|t| t.needs(suspect.peer)).map(|t| self.describe_call(t));
+        let tasks = || self.tasks.iter().flatten();
+        let call = tasks().find(|t| t.needs(suspect.peer)).map(|t| self.describe_call(t));
         let call = call.or_else(|| self.waiting.first().map(|task| self.describe_before(task)));
+        let call = call.or_else(|| tasks().next().map(|task| self.describe_call(task)));
         let call = call.unwrap_or_else(|| "between two calls".to_owned());
         format!(
             "rank {} is gone: {}. Rank {} was {call}",

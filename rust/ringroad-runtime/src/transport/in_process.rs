@@ -396,7 +396,7 @@ impl Transport for InProcess {
         let mut state = mailbox.state.lock();
         while state.sending > 0 && !mailbox.bell.wait_until(&mut state, deadline).timed_out() {}
         drop(state);
-        self.leave("it has closed its connections", false);
+        self.leave(super::CLOSED, false);
     }
 }
 

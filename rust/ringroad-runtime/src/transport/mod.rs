@@ -139,6 +139,8 @@ pub(crate) use crate::machine::{AWHILE, LOOKED_AT};
 /// The reason of [`Event::PeerFailed`] where the peer has aborted: the memory of its last messages may have been
 /// overwritten.
 pub(crate) const ABORTED: &str = "it has aborted";
+/// The reason of [`Event::PeerFailed`] where the peer has left in good order: all its calls had ended.
+pub(crate) const CLOSED: &str = "it has closed its connections";
 
 /// What [`Transport::progress`] reports.
 #[derive(Debug, PartialEq, Eq)]

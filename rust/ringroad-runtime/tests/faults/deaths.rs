@@ -74,6 +74,34 @@ fn the_dead_are_named_on_every_rank() {
     check_anew(3);
 }
 
+/// A rank dies that has sent everything, while only a rank that does nothing could still need it.
+#[test]
+fn a_death_is_reported_while_another_rank_is_stopped() {
+    let _watchdog = watch();
+    let (stopped, dying) = (2, 3);
+    // It posts its three sends and its three receives, and then dies.
+    let group = mortals(4, Shared, dying, 6);
+    let results = each(&group, |communicator| {
+        if communicator.rank() == stopped {
+            return Ok(());
+        }
+        let work = communicator.start(with(allreduce(20), "direct-latency"))?;
+        if communicator.rank() == dying {
+            while communicator.transport().unwrap() != "dead" {
+                work.wait_until(Instant::now());
+            }
+            return Ok(());
+        }
+        let start = Instant::now();
+        let result = work.wait();
+        assert!(start.elapsed() < SLACK, "{:?}", start.elapsed());
+        result
+    });
+    for result in &results[..2] {
+        assert!(matches!(result, Err(Error::Peer { rank: 3, .. })), "{result:?}");
+    }
+}
+
 /// A rank that leaves while the others go on counts as gone, too.
 #[test]
 fn who_closes_too_early_is_named() {

@@ -82,8 +82,13 @@ fn names_a_rank(communicator: &Communicator, message: &str) -> bool {
 fn check_useless(communicator: &Communicator, cause: &Error) {
     for request in [Request::barrier(), allreduce(3)] {
         match communicator.start(request).err() {
-            Some(Error::Aborted(message)) => {
+            Some(error @ (Error::Aborted(_) | Error::Peer { .. })) => {
+                let message = error.to_string();
                 assert!(message.contains(&cause.to_string()), "{message}\ndoes not quote\n{cause}");
+                // A recovery loop catches losses whenever they are noticed.
+                let (lost, again) =
+                    (matches!(cause, Error::Peer { .. }), matches!(error, Error::Peer { .. }));
+                assert_eq!(lost, again, "{error:?} after {cause:?}");
             }
             other => panic!("{other:?}"),
         }

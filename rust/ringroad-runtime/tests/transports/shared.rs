@@ -101,7 +101,7 @@ fn messages_are_found_where_the_segment_has_grown() {
 fn what_was_sent_outlives_its_sender() {
     let [mut a, mut b] = shared();
     let len = 64 << 20;
-    let source = a.pool().allocate_for_caller(len).unwrap();
+    let source = a.pool().allocate_to_return(len).unwrap();
     // SAFETY: it is new.
     unsafe { source.copy_from(&pattern(len, 7)) };
     a.send_zero_copy(1, 0, tag(0, 1, 5), source, 1).unwrap();

@@ -93,7 +93,7 @@ impl SharedMemory {
         self.put(rank, parcel, Some(region), None, Some(first));
         for _ in 1..PARTS {
             // If the segment has no more memory, one part is enough.
-            let Ok(region) = self.pool.allocate(PART) else { break };
+            let Ok(region) = self.pool.allocate_to_return(PART) else { break };
             self.put_part((rank, first, region));
         }
         Ok(Posted::Pending)

@@ -144,12 +144,13 @@ impl SharedMemory {
         }
     }
 
-    /// Allocates memory in the segment.
+    /// Allocates memory in the segment for a message, or a part of one.
     pub(super) fn allocate(&mut self, bytes: usize) -> Result<Region, TransportError> {
-        self.pool.allocate(bytes).or_else(|_| {
+        self.pool.allocate_to_return(bytes).or_else(|_| {
             // Peers may have read enough meanwhile.
             self.take_back_read();
-            self.pool.allocate(bytes).map_err(|reason| TransportError { lacks_memory: true, ..error(reason) })
+            let again = self.pool.allocate_to_return(bytes);
+            again.map_err(|reason| TransportError { lacks_memory: true, ..error(reason) })
         })
     }
 

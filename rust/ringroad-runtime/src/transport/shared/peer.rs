@@ -338,7 +338,7 @@ impl Peer {
 
 fn ending(end: End) -> &'static str {
     match end {
-        End::Closed => "it has closed its connections",
+        End::Closed => transport::CLOSED,
         End::Aborted => transport::ABORTED,
         End::Dropped => "it has ended without closing its connections",
     }

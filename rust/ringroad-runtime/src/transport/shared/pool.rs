@@ -13,9 +13,9 @@ use crate::machine::CACHE_LINE;
 
 /// The segment gets memory, and returns it to the machine, in pieces of this many bytes.
 const PIECE: usize = 1 << 20;
-/// How many free bytes keep their memory after callers have freed some, at first. Each time that memory is needed
-/// again, the limit grows by as much, but at most doubles: a caller that goes on allocating as much soon finds memory
-/// there, which takes a third of the time.
+/// How many free bytes keep their memory after callers have freed some or messages were read, at first. Each time that
+/// memory is needed again, the limit grows by as much, but at most doubles: who goes on allocating as much soon finds
+/// memory there, which takes a third of the time.
 const KEPT: usize = 16 << 20;
 /// From this many bytes on, check first whether the machine has as much memory.
 const ASKED: usize = 64 << 20;
@@ -40,7 +40,7 @@ struct Free {
     /// How many bytes have memory, and how many are in use.
     memory: usize,
     used: usize,
-    /// At most this many free bytes keep their memory when a caller frees some.
+    /// At most this many free bytes keep their memory when a part is freed that returns its memory.
     kept: usize,
     /// Bytes whose memory was returned to the machine and that have not been needed since, ...
     given_back: usize,
@@ -52,15 +52,16 @@ struct Free {
 struct Part {
     pool: Own<Arc<Pool>>,
     range: Range<usize>,
-    /// Whether a caller has allocated it, who may never need as much again. Calls repeat, so their memory is kept.
-    callers: bool,
+    /// Whether as much may never be needed again: a caller has allocated it, or it is the copy of a message, of which many
+    /// may wait for a late receiver. Calls repeat, so their scratch memory is kept.
+    returns: bool,
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
         // A forked child returns nothing, since the lock may stay locked there for ever.
         if let Ok(pool) = self.pool.get() {
-            pool.take_back(self.range.clone(), self.callers);
+            pool.take_back(self.range.clone(), self.returns);
         }
     }
 }
@@ -199,12 +200,12 @@ impl Pool {
         self.take(bytes, false)
     }
 
-    /// The same for a caller. When the caller frees it, much of it is returned to the machine.
-    pub fn allocate_for_caller(self: &Arc<Pool>, bytes: usize) -> Result<Region, String> {
+    /// The same for memory of which much is returned to the machine when it is freed.
+    pub fn allocate_to_return(self: &Arc<Pool>, bytes: usize) -> Result<Region, String> {
         self.take(bytes, true)
     }
 
-    fn take(self: &Arc<Pool>, bytes: usize, callers: bool) -> Result<Region, String> {
+    fn take(self: &Arc<Pool>, bytes: usize, returns: bool) -> Result<Region, String> {
         let full = || format!("a segment of {} bytes has no {bytes} bytes left", self.segment.len());
         if bytes > self.segment.len() {
             return Err(full());
@@ -223,7 +224,7 @@ impl Pool {
         free.used += rounded;
         let is_backed = free.missing(&range).is_none();
         drop(free);
-        let part = Part { pool: Own::new(self.clone()), range: range.clone(), callers };
+        let part = Part { pool: Own::new(self.clone()), range: range.clone(), returns };
         let mapping = self.mapping_of(range.start);
         if !is_backed {
             self.back(mapping, &range).map_err(|reason| format!("{bytes} bytes: {reason}"))?;
@@ -282,11 +283,11 @@ impl Pool {
     }
 
     /// Takes back a part that nobody holds any more.
-    fn take_back(&self, range: Range<usize>, callers: bool) {
+    fn take_back(&self, range: Range<usize>, returns: bool) {
         let mut free = self.free.lock();
         free.used -= range.len();
         let part = free.insert(range);
-        if callers {
+        if returns {
             let excess = free.excess(&part);
             self.give_back(&mut free, excess);
         }
@@ -351,10 +352,10 @@ mod tests {
     #[test]
     fn what_a_caller_gives_back_is_given_back_to_the_machine() {
         let pool = pool();
-        let other = pool.allocate_for_caller(3 * MIB).unwrap();
+        let other = pool.allocate_to_return(3 * MIB).unwrap();
         touch(&other);
         for bytes in [300 * MIB, 320 * MIB] {
-            let region = pool.allocate_for_caller(bytes).unwrap();
+            let region = pool.allocate_to_return(bytes).unwrap();
             touch(&region);
             assert!(memory(&pool) >= bytes / MIB);
             drop(region);
@@ -370,7 +371,7 @@ mod tests {
     #[test]
     fn what_is_needed_again_and_again_keeps_its_memory() {
         let pool = pool();
-        let found = [(); 8].map(|()| touch(&pool.allocate_for_caller(100 * MIB).unwrap()));
+        let found = [(); 8].map(|()| touch(&pool.allocate_to_return(100 * MIB).unwrap()));
         assert_eq!(found, [0, 0, 0, 0, 7, 7, 7, 7]);
         assert!((100..110).contains(&memory(&pool)), "{} MiB", memory(&pool));
     }
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn what_others_may_be_reading_keeps_its_memory() {
         let pool = pool();
-        let region = pool.allocate_for_caller(100 * MIB).unwrap();
+        let region = pool.allocate_to_return(100 * MIB).unwrap();
         pool.keep_all();
         drop(region);
         assert!(memory(&pool) >= 100);
@@ -411,8 +412,8 @@ mod tests {
         for round in 0..400 {
             if held.len() < 8 || held.len() < 16 && random(2) == 0 {
                 let bytes = [64, 64 << 10, MIB, 3 * MIB + 64, 10 * MIB][random(5)];
-                let callers = random(4) > 0;
-                let region = pool.take(bytes, callers).unwrap();
+                let returns = random(4) > 0;
+                let region = pool.take(bytes, returns).unwrap();
                 // SAFETY: both are within the region, which nobody else has.
                 ends(&region).into_iter().for_each(|end| unsafe { end.write(round) });
                 held.push((region, round));
@@ -439,7 +440,7 @@ mod tests {
         for (bytes, reason) in [(length / 2, "are left"), (length - MIB, "are left"), (length + 1, "has no")]
         {
             drop(pool.allocate(2 * MIB).unwrap());
-            let refused = pool.allocate_for_caller(bytes).unwrap_err();
+            let refused = pool.allocate_to_return(bytes).unwrap_err();
             assert!(refused.contains(reason) && refused.contains(&bytes.to_string()), "{refused}");
             assert!(memory(&pool) <= 4 && pool.free.lock().used == 0, "{} MiB", memory(&pool));
         }

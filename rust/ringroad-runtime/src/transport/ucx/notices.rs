@@ -8,7 +8,7 @@ use super::requests::{Post, Purpose};
 use super::UcxTransport;
 use crate::buffer::Region;
 use crate::notice::LONGEST;
-use crate::transport::{Event, Kind, Tag, ABORTED};
+use crate::transport::{self, Event, Kind, Tag, ABORTED};
 
 /// How a rank says that it leaves.
 #[derive(Debug, Clone, Copy)]
@@ -88,14 +88,17 @@ impl UcxTransport {
         }
         let reason = match tag.message {
             PLAIN if length <= LONGEST => return true,
-            CLOSED => "it has closed its connections".to_owned(),
+            CLOSED => transport::CLOSED.to_owned(),
             ABORT => ABORTED.to_owned(),
             GRANT if length == 0 && self.granted(tag.source, events) => return false,
             kind => format!("it has sent an invalid notice of kind {kind} and {length} bytes"),
         };
-        // UCX may report the failure, too.
-        if self.failed[tag.source].replace(UCS_ERR_CONNECTION_RESET).is_none() {
+        // UCX may report the failure, too, even before the farewell has come.
+        let is_first = self.failed[tag.source].replace(UCS_ERR_CONNECTION_RESET).is_none();
+        if is_first {
             self.drop_held(tag.source);
+        }
+        if is_first || tag.message == CLOSED {
             events.push(Event::PeerFailed { peer: tag.source, reason });
         }
         false
