@@ -114,7 +114,7 @@ def ucx() -> dict[str, str]:
     """The UCX that a communicator would use, or the reason why there is none."""
     try:
         found = ucx_info(_ucx_wheel())
-        first = {name: found[name] for name in ("version", "origin", "path")}
+        first = {name: found[name] for name in ("version", "origin", "why", "path") if name in found}
         return first | {"origin": found["origin"].lower()} | {k: v for k, v in found.items() if k not in first}
     except RingroadError as error:
         return {"error": str(error)}

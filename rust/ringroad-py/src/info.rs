@@ -172,10 +172,10 @@ pub fn machine(py: Python<'_>) -> PyResult<String> {
 /// Returns which UCX library would be used.
 ///
 /// Args:
-///     wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+///     wheel: The path of a `libucp.so.0` to use where the system has no UCX, or an older one.
 ///
 /// Returns:
-///     The keys "path", "version", "origin" and "UCX_TLS".
+///     The keys "path", "version", "origin" and "UCX_TLS"; and "why", if there was a choice.
 ///
 /// Raises:
 ///     TransportError: There is no UCX that can be used. The message says what to install.
@@ -188,10 +188,12 @@ pub fn ucx_info(
     let explicit = Config::from_env().map_err(raise)?.ucx_library;
     let options = LoadOptions { explicit, wheel, environment: true, ..LoadOptions::default() };
     let ucx = py.detach(|| ucx_sys::load(&options)).map_err(raise)?;
-    Ok(HashMap::from([
+    let why = ucx.reason.clone().map(|why| ("why", why));
+    let known = [
         ("path", ucx.path.display().to_string()),
         ("version", ucx.version_string.clone()),
         ("origin", format!("{:?}", ucx.origin)),
         ("UCX_TLS", std::env::var("UCX_TLS").unwrap_or_default()),
-    ]))
+    ];
+    Ok(known.into_iter().chain(why).collect())
 }

@@ -205,7 +205,7 @@ settings! {
     "RINGROAD_UCX_LIBRARY" => ucx_library: Option<PathBuf> {
         default: unset,
         values: Values::Words("the path of libucp.so.0"),
-        help: "which UCX to load; unset: one that is loaded already, the system's, or the wheel's",
+        help: "which UCX to load; unset: one that is loaded already, or the newer one of the system's and the wheel's; the system's also if LD_LIBRARY_PATH names it, or if the host has RDMA devices, which a wheel's cannot use",
         read: path,
     }
     "RINGROAD_TRANSPORT" => transport: TransportKind {

@@ -14,6 +14,7 @@
     clippy::undocumented_unsafe_blocks
 )]
 mod bindings;
+mod choice;
 mod environment;
 mod load;
 

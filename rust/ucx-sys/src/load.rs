@@ -1,6 +1,7 @@
 //! Finds and opens one UCX for the whole process.
 
 use crate::bindings::{ucs_status_t, Ucp};
+use crate::choice::Found;
 use crate::environment;
 use libc::{c_char, c_int, c_void};
 use libloading::os::unix::Library;
@@ -11,7 +12,7 @@ use std::sync::{Mutex, OnceLock};
 /// The oldest UCX these bindings are tested with.
 pub const MINIMUM_VERSION: (u32, u32) = (1, 13);
 
-const SONAME: &str = "libucp.so.0";
+pub(crate) const SONAME: &str = "libucp.so.0";
 const UCS_SONAME: &str = "libucs.so.0";
 
 // NOW, so that an incomplete UCX fails here and not in the middle of a collective. LOCAL, because UCX's plug-ins name
@@ -24,7 +25,8 @@ const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 pub struct LoadOptions {
     /// The library that the user has named (`RINGROAD_UCX_LIBRARY`). If it cannot be opened, that is an error.
     pub explicit: Option<PathBuf>,
-    /// The `libucp.so.0` of an installed `libucx` wheel, tried last.
+    /// The `libucp.so.0` of an installed `libucx` wheel. It is preferred to the system's if it is newer, unless
+    /// `LD_LIBRARY_PATH` names another one or the host has RDMA devices.
     pub wheel: Option<PathBuf>,
     /// Whether to set those variables of [`crate::ENVIRONMENT`] that are unset.
     pub environment: bool,
@@ -61,6 +63,8 @@ pub struct Ucx {
     pub version_string: String,
     /// How it was found.
     pub origin: Origin,
+    /// Why this one, if there was a choice.
+    pub reason: Option<String>,
 }
 
 impl std::fmt::Debug for Ucx {
@@ -159,8 +163,8 @@ pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
         return Ok(ucx);
     }
     environment::apply(options.environment, options.tls.as_deref(), &options.variables);
-    let (library, origin) = find(options)?;
-    let ucx = verify(library, origin)?;
+    let (library, origin, reason) = find(options)?;
+    let ucx = Ucx { reason, ..verify(library, origin)? };
     if let (Some(explicit), Origin::AlreadyLoaded) = (&options.explicit, origin) {
         // Compare directories, because installations have the same library under several names. A bare soname fits
         // any directory.
@@ -172,34 +176,44 @@ pub fn load(options: &LoadOptions) -> Result<&'static Ucx, LoadError> {
     Ok(UCX.get_or_init(|| ucx))
 }
 
-fn find(options: &LoadOptions) -> Result<(Library, Origin), LoadError> {
+fn find(options: &LoadOptions) -> Result<(Library, Origin, Option<String>), LoadError> {
     // By soname first: opening a second copy by its path would use the first copy's libucs.
     if let Ok(library) = open(SONAME.as_ref(), FLAGS | libc::RTLD_NOLOAD) {
-        return Ok((library, Origin::AlreadyLoaded));
+        return Ok((library, Origin::AlreadyLoaded, None));
     }
     if let Some(path) = &options.explicit {
         refuse_foreign_ucs(path)?;
         return match open(path.as_os_str(), FLAGS) {
-            Ok(library) => Ok((library, Origin::Explicit)),
+            Ok(library) => Ok((library, Origin::Explicit, None)),
             Err(reason) => Err(LoadError::Explicit { path: path.clone(), reason }),
         };
     }
-    let mut tried = Vec::new();
-    match open(SONAME.as_ref(), FLAGS) {
-        Ok(library) => return Ok((library, Origin::System)),
-        Err(reason) => tried.push(format!("system: {reason}")),
-    }
-    match &options.wheel {
-        None => tried.push("wheel: libucx is not installed".to_owned()),
-        Some(path) => {
-            refuse_foreign_ucs(path)?;
-            match open(path.as_os_str(), FLAGS) {
-                Ok(library) => return Ok((library, Origin::Wheel)),
-                Err(reason) => tried.push(format!("wheel: {reason}")),
+    let (mut tried, mut mixture) = (Vec::new(), None);
+    let preferred = options.wheel.as_deref().map(|wheel| Found::look(wheel).prefer());
+    let wheel_first = preferred.as_ref().is_some_and(|(origin, _)| *origin == Origin::Wheel);
+    let order = if wheel_first { [Origin::Wheel, Origin::System] } else { [Origin::System, Origin::Wheel] };
+    for origin in order {
+        let opened = match (origin, &options.wheel) {
+            (Origin::System, _) => open(SONAME.as_ref(), FLAGS).map_err(|reason| format!("system: {reason}")),
+            (_, None) => Err("wheel: libucx is not installed".to_owned()),
+            (_, Some(path)) => match refuse_foreign_ucs(path) {
+                Ok(()) => open(path.as_os_str(), FLAGS).map_err(|reason| format!("wheel: {reason}")),
+                Err(error) => {
+                    let text = format!("wheel: {error}");
+                    mixture = Some(error);
+                    Err(text)
+                }
+            },
+        };
+        match opened {
+            Ok(library) => {
+                let first = preferred.filter(|(preferred, _)| *preferred == origin);
+                return Ok((library, origin, first.map(|(_, reason)| reason)));
             }
+            Err(text) => tried.push(text),
         }
     }
-    Err(LoadError::NotFound { tried })
+    Err(mixture.unwrap_or(LoadError::NotFound { tried }))
 }
 
 /// A libucs that is already loaded would be bound to the libucp that is opened now, whose constructors run at once.
@@ -250,7 +264,7 @@ fn verify(library: Library, origin: Origin) -> Result<Ucx, LoadError> {
     if (major, minor) < MINIMUM_VERSION {
         return Err(LoadError::TooOld { path, found: version_string });
     }
-    Ok(Ucx { ucp, status_string, path, version: (major, minor, release), version_string, origin })
+    Ok(Ucx { ucp, status_string, path, version: (major, minor, release), version_string, origin, reason: None })
 }
 
 fn open(name: &OsStr, flags: c_int) -> Result<Library, String> {

@@ -33,8 +33,17 @@ fn child() {
         }
         "fallback" => {
             let options = LoadOptions { wheel: wheel(), ..Default::default() };
-            let origin = load(&options).unwrap().origin;
-            assert!(matches!(origin, Origin::System | Origin::Wheel), "{origin:?}");
+            let ucx = load(&options).unwrap();
+            assert!(matches!(ucx.origin, Origin::System | Origin::Wheel), "{ucx:?}");
+            // Where both are installed, the choice has a reason. The older one is not taken for being the system's.
+            if system_missing().is_none() && wheel_missing().is_none() {
+                let reason = ucx.reason.as_deref().unwrap_or_default();
+                let newer = match ucx.origin {
+                    Origin::Wheel => reason.contains("newer than the system's"),
+                    _ => ["at least as new", "RDMA", "LD_LIBRARY_PATH"].iter().any(|why| reason.contains(why)),
+                };
+                assert!(newer, "{ucx:?}: {reason}");
+            }
         }
         "bogus" => {
             let options = LoadOptions { explicit: Some(BOGUS.into()), wheel: wheel(), ..Default::default() };
@@ -82,7 +91,7 @@ fn system() {
 }
 
 #[test]
-fn searches_system_then_wheel() {
+fn takes_the_newer_of_system_and_wheel() {
     let missing = system_missing().and_then(|system| Some(system + " and " + &wheel_missing()?));
     run("fallback", missing);
 }
