@@ -1,12 +1,20 @@
 """Several hosts with several ranks each, on an emulated network of two."""
 
+import contextlib
+import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from helpers import launch, needs_testbed
 from ringroad import Topology
+from ringroad._ucx import _ucx_wheel
+from ringroad.emulation import namespaces
 from ringroad.emulation.network import DEVICE, EmulatedNetwork
+from test_api_init import free_port
 
+long = pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 6 seconds: make check-all")
 Host = Callable[[int], tuple[list[str], dict[str, str]]]
 
 CHECK = """
@@ -128,3 +136,121 @@ for call in range(1_000_000):
     env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": DEVICE}
     ended = launch(code, 4, env=env, host=on(two_hosts, [2, 2]))
     assert [e.status for e in ended] == [0, 0, 0, -9], [e.err for e in ended]
+
+
+# All ranks call. Then the cable between the hosts is cut, or rank 1 stops for a while.
+SILENT = """
+import json, os, signal, threading, time
+from pathlib import Path
+import numpy as np
+import ringroad
+
+comm = ringroad.init(timeout=60)
+data, cut = np.ones(300_000, np.float32), os.environ["WHAT"] == "cut"
+others = comm.allgather(np.array([os.getpid()]))
+for _ in range(20):
+    comm.allreduce(data)
+Path(os.environ["BEGUN"]).touch()
+if comm.rank == 0 and not cut:
+    threading.Timer(6, os.kill, (int(others[1]), signal.SIGCONT)).start()
+if comm.rank == 1 and not cut:
+    os.kill(os.getpid(), signal.SIGSTOP)
+start, found = time.monotonic(), "none"
+try:
+    for _ in range(1_000_000 if cut else 100):
+        comm.allreduce(data)
+except ringroad.PeerError as error:
+    found = str(error)
+print(json.dumps([found, time.monotonic() - start]))
+"""
+
+
+@pytest.mark.parametrize("ucx", ["libucp.so.0", pytest.param("wheel", marks=long)])
+@pytest.mark.parametrize("what", ["cut", pytest.param("stopped", marks=long)])
+def test_a_cut_cable_is_a_loss_and_a_stopped_rank_is_none(two_hosts, tmp_path, what, ucx):
+    """With any version of UCX: the host at the far end of a cut cable does not answer, that of a stopped rank does."""
+    library, begun = _ucx_wheel() if ucx == "wheel" else ucx, tmp_path / "begun"
+    if library is None:
+        pytest.skip("pip has installed no UCX")
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "RINGROAD_UCX_LIBRARY": library, "UCX_NET_DEVICES": DEVICE}
+
+    def cut() -> None:
+        while not begun.exists():
+            time.sleep(0.01)
+        two_hosts.cut(0, 1)
+
+    if what == "cut":
+        threading.Thread(target=cut, daemon=True).start()
+    ended = launch(SILENT, 2, env=env | {"BEGUN": str(begun), "WHAT": what}, host=on(two_hosts, [1, 1]), timeout=90)
+    two_hosts.restore()
+    for rank, (found, seconds) in enumerate(one.json() for one in ended):
+        assert (f"rank {1 - rank} " in found) if what == "cut" else found == "none", found
+        assert seconds < 30, "it was heard at the limit only"
+
+
+# ------------------------------------------------------------------------------------------------ direct connections
+
+DIRECT = """
+import json
+import numpy as np
+import ringroad
+
+try:
+    with ringroad.init(timeout=30) as comm:
+        sums = [comm.allreduce(np.arange(n, dtype=np.float32))[-1] for n in (10, 100_000)]
+        assert sums == [27, 3 * 99_999], sums
+        swapped = comm.alltoall(np.arange(3, dtype=np.float32) + 10 * comm.rank)
+        assert swapped.tolist() == [comm.rank, 10 + comm.rank, 20 + comm.rank], swapped
+        comm.barrier()
+        print(json.dumps(comm.transport))
+except ringroad.TransportError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@pytest.fixture(scope="module")
+def direct_ring() -> Iterator[list[namespaces.Host]]:
+    """Three hosts in a ring. Each has a device for each cable, `plus` and `minus`, and a host route to every address of
+    the others, by the cable that leads there. So no device reaches all.
+    """
+    needs_testbed()
+    with contextlib.ExitStack() as stack:
+        hosts = [namespaces.Host(f"direct-{number}", "/etc/hosts") for number in range(3)]
+        for host in hosts:
+            stack.callback(host.close)
+        nets = {"plus": 87, "minus": 88}
+        for one, host in enumerate(hosts):
+            following = hosts[(one + 1) % 3]
+            host.ip(["link set lo up", f"link add name plus type veth peer name minus netns {following.path()}"])
+            host.write({"net.ipv4.conf.all.rp_filter": "0", "net.ipv4.conf.default.rp_filter": "0"})
+        for one, host in enumerate(hosts):
+            lines = []
+            for device, net in nets.items():
+                lines += [f"addr add 10.{net}.0.{one + 1}/32 dev {device}", f"link set {device} up"]
+            for device, far in ("plus", (one + 1) % 3), ("minus", (one - 1) % 3):
+                source = f"10.{nets[device]}.0.{one + 1}"
+                lines += [f"route add 10.{net}.0.{far + 1}/32 dev {device} src {source}" for net in nets.values()]
+            host.ip(lines)
+            proxies = {f"net.ipv4.conf.{device}.proxy_arp": "1" for device in nets}
+            host.write(proxies | {f"net.ipv4.neigh.{device}.proxy_delay": "0" for device in nets})
+        yield hosts
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({}, ["; devices minus, plus)"]),
+        ({"RINGROAD_PORTS": "plus,minus", "RINGROAD_TOPOLOGY": "ring:3"}, ["; cabled ports plus, minus)"]),
+        ({"RINGROAD_NET_DEVICES": "plus"}, ["the best route of rank ", "ip route add", "RINGROAD_PORTS"]),
+    ],
+)
+def test_devices_that_lead_to_some_hosts_only(direct_ring, tmp_path, env, words):
+    """The ranks find out which device leads to whom, and use all that are needed. UCX crashes otherwise."""
+    if (wheel := _ucx_wheel()) is None:
+        pytest.skip("pip has installed no UCX")
+    env |= {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_UCX_LIBRARY": wheel, "UCX_TLS": "tcp,self"}
+    if not env.keys() & {"RINGROAD_PORTS", "RINGROAD_NET_DEVICES"}:
+        env["RINGROAD_STORE"] = f"tcp://10.87.0.1:{free_port()}"
+    for ended in launch(DIRECT, 3, env=env, host=lambda rank: (direct_ring[rank].enter(), {})):
+        text = ended.json()
+        assert all(word in text for word in words), text

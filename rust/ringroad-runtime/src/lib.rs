@@ -36,6 +36,7 @@ pub mod profile;
 mod progress;
 mod random;
 mod request;
+mod routes;
 #[allow(unsafe_code)]
 mod scheduler;
 mod schedules;

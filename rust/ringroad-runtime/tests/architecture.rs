@@ -20,6 +20,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("sync", 0),
     ("lock", 0),
     ("interfaces", 0),
+    ("routes", 0),
     ("kept", 0),
     ("scheduler", 0),
     ("dtype", 1),

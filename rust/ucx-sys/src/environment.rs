@@ -26,9 +26,12 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("UCX_CMA_MEMORY_INVALIDATE", "y"),
     // Without it, a peer that dies before its first rendezvous is never detected.
     ("UCX_RESOLVE_REMOTE_EP_ID", "on"),
-    // How soon a dead peer is noticed over shared memory, and over tcp (1.13 does not have the latter variable).
+    // How soon a dead peer is noticed over shared memory, and how soon the kernel asks the host of an idle connection
+    // over tcp whether it is still there. UCX_TCP_USER_TIMEOUT (since 1.20) is left alone: it also ends connections to
+    // ranks that are stopped, whose buffers are full.
     ("UCX_KEEPALIVE_INTERVAL", "500ms"),
-    ("UCX_TCP_USER_TIMEOUT", "4s"),
+    ("UCX_TCP_KEEPIDLE", "1s"),
+    ("UCX_TCP_KEEPINTVL", "1s"),
     // Eager messages of 16 to 64 KiB over tcp take 8 to 22 us instead of 28 to 36.
     ("UCX_TCP_TX_SEG_SIZE", "64k"),
     ("UCX_TCP_RX_SEG_SIZE", "64k"),

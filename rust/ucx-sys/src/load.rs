@@ -264,7 +264,15 @@ fn verify(library: Library, origin: Origin) -> Result<Ucx, LoadError> {
     if (major, minor) < MINIMUM_VERSION {
         return Err(LoadError::TooOld { path, found: version_string });
     }
-    Ok(Ucx { ucp, status_string, path, version: (major, minor, release), version_string, origin, reason: None })
+    Ok(Ucx {
+        ucp,
+        status_string,
+        path,
+        version: (major, minor, release),
+        version_string,
+        origin,
+        reason: None,
+    })
 }
 
 fn open(name: &OsStr, flags: c_int) -> Result<Library, String> {

@@ -40,7 +40,9 @@ fn child() {
                 let reason = ucx.reason.as_deref().unwrap_or_default();
                 let newer = match ucx.origin {
                     Origin::Wheel => reason.contains("newer than the system's"),
-                    _ => ["at least as new", "RDMA", "LD_LIBRARY_PATH"].iter().any(|why| reason.contains(why)),
+                    _ => {
+                        ["at least as new", "RDMA", "LD_LIBRARY_PATH"].iter().any(|why| reason.contains(why))
+                    }
                 };
                 assert!(newer, "{ucx:?}: {reason}");
             }

@@ -15,6 +15,7 @@ use super::Handle;
 use crate::cache;
 use crate::liveness::{self, ProcessInfo};
 use crate::random::token;
+use crate::routes::NetDevice;
 use crate::transport::shared::Offer;
 
 /// The version of the card's format.
@@ -54,6 +55,10 @@ pub struct Card {
     /// The transport's addresses of this rank, one for each of its network devices.
     #[serde(with = "hexadecimal")]
     pub addresses: Vec<Vec<u8>>,
+    /// Its network devices, if UCX asks for the routes between them (see `routes`).
+    pub devices: Vec<NetDevice>,
+    /// Whether the user has named the devices to use.
+    pub named: bool,
     /// How many cores the process may use.
     pub cores: usize,
     /// The numbers of these cores; with a quota, of more than it may use at a time.
@@ -91,6 +96,8 @@ impl Card {
             transport: transport.to_owned(),
             transport_version: transport_version.to_owned(),
             addresses,
+            devices: Vec::new(),
+            named: false,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
             cpu: processor(),

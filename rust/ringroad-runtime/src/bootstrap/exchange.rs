@@ -154,26 +154,27 @@ impl Meeting {
         Ok(cards)
     }
 
-    /// Publishes this rank's network addresses, and returns the cards of all ranks with theirs.
+    /// Publishes this rank's network addresses and devices as `kind`, and returns the cards of all ranks with theirs.
     pub fn exchange_addresses(
         &mut self,
+        kind: &str,
         transport: &str,
         version: &str,
         addresses: Vec<Vec<u8>>,
     ) -> Result<Vec<Card>, BootstrapError> {
-        const NETWORK: &str = "network";
         self.card.transport = transport.to_owned();
         self.card.transport_version = version.to_owned();
         self.card.addresses = addresses;
-        let all = self.collect(NETWORK, &self.card.write(), CARD_BYTES)?;
+        let all = self.collect(kind, &self.card.write(), CARD_BYTES)?;
         let mut cards = Vec::with_capacity(all.len());
         for (rank, content) in all.iter().enumerate() {
-            let Card { transport, transport_version, addresses, handle, .. } = Card::read(rank, content)?;
+            let Card { transport, transport_version, addresses, devices, named, handle, .. } =
+                Card::read(rank, content)?;
             if addresses.iter().any(Vec::is_empty) {
-                return Err(refused(NETWORK, rank, "an address is empty".to_owned()));
+                return Err(refused(kind, rank, "an address is empty".to_owned()));
             }
             let known = self.cards[rank].clone().unwrap_or_default();
-            cards.push(Card { transport, transport_version, addresses, handle, ..known });
+            cards.push(Card { transport, transport_version, addresses, devices, named, handle, ..known });
         }
         compare(&cards)?;
         Ok(cards)

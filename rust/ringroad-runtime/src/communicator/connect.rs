@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Collective, Rank};
 use ucx_sys::LoadOptions;
 
+use super::ways::{self, Surroundings};
 use super::{Called, Communicator, Family, Means, State};
 use crate::agreement::{agree, choose, send_buffer};
 use crate::bootstrap::{BootstrapError, Card, Handle, Meeting, Store, StoreError};
@@ -85,15 +86,40 @@ impl Communicator {
         let mut network = None;
         if !around.is_complete {
             let interface = interface(&cards, meeting.host());
-            let transport = open_network(rank, &cards, wheel.clone(), config, options, interface, &around)?;
+            let transport =
+                open_network(rank, &cards, wheel.clone(), config, options, interface, None, &around)?;
             if !share_loopback(&cards) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
                 meeting.card.handle = listen(Handle::for_all(secret, meeting.host().as_deref()));
             }
-            cards = meeting.exchange_addresses("ucx", transport.version(), transport.addresses())?;
-            network = Some(transport);
+            let seen = (!share_loopback(&cards)).then(Surroundings::look).flatten();
+            meeting.card.named = transport.has_named_devices();
+            cards = tell_addresses(meeting, "network", &transport, seen.as_ref())?;
+            network = Some((transport, seen));
         }
         let choices = agree(meeting, rank, &cards, config, options, around.per_host)?;
+        let network = match network {
+            None => None,
+            Some((mut transport, seen)) => {
+                let topology = &choices.topology;
+                let mut obstacle = ways::obstacle(meeting, "", &cards, rank, seen.as_ref(), topology)?;
+                let leading = seen.as_ref().map(|seen| seen.leading(&cards, rank)).unwrap_or_default();
+                if obstacle.is_some() && cards.iter().all(|card| !card.named) {
+                    // One device is not enough here: all that lead to others, on all ranks.
+                    drop(transport);
+                    let devices = (!leading.is_empty()).then(|| leading.join(","));
+                    transport =
+                        open_network(rank, &cards, wheel.clone(), config, options, None, devices, &around)?;
+                    cards = tell_addresses(meeting, "network again", &transport, seen.as_ref())?;
+                    obstacle = ways::obstacle(meeting, " again", &cards, rank, seen.as_ref(), topology)?;
+                }
+                if let Some(obstacle) = obstacle {
+                    return Err(Error::Transport(ways::remedy(&obstacle, transport.version())));
+                }
+                Some(transport)
+            }
+        };
+        let mut network = network;
         if let Some(network) = &mut network {
             network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
         }
@@ -305,7 +331,20 @@ fn unshared(reason: String) -> Error {
     Error::Transport(format!("shared memory: {reason}"))
 }
 
-/// Opens UCX, and this rank's devices. Blocking on its waiter also ends when near ranks ring.
+/// Tells the others how to reach this rank, and returns the cards of all ranks.
+fn tell_addresses(
+    meeting: &mut Meeting,
+    kind: &str,
+    transport: &UcxTransport,
+    seen: Option<&Surroundings>,
+) -> Result<Vec<Card>> {
+    meeting.card.devices = seen.map(|seen| seen.devices(transport)).unwrap_or_default();
+    Ok(meeting.exchange_addresses(kind, "ucx", transport.version(), transport.addresses())?)
+}
+
+/// Opens UCX, and this rank's devices: `devices`, if they are given, or those of the settings. Blocking on its waiter also
+/// ends when near ranks ring.
+#[allow(clippy::too_many_arguments)] // what a rank knows of itself and of the others
 fn open_network(
     rank: Rank,
     cards: &[Card],
@@ -313,6 +352,7 @@ fn open_network(
     config: &Config,
     options: &Options,
     interface: Option<String>,
+    devices: Option<String>,
     around: &Neighbourhood,
 ) -> Result<UcxTransport> {
     let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose().map_err(unshared)?;
@@ -328,7 +368,7 @@ fn open_network(
     let settings = UcxSettings {
         tls: several_hosts.then(ucx_sys::network_tls).flatten(),
         send_buffer: send_buffer(config, options),
-        net_devices: config.net_devices.as_ref().map(|d| d.join(",")),
+        net_devices: devices.or_else(|| config.net_devices.as_ref().map(|d| d.join(","))),
         interface,
         ports: config.ports.clone().unwrap_or_default(),
     };

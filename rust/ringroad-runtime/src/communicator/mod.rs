@@ -4,6 +4,7 @@ mod arrays;
 mod connect;
 mod regroup;
 mod split;
+mod ways;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;

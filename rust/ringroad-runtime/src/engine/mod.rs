@@ -196,8 +196,8 @@ impl Engine {
     /// not near has taken part in a call.
     ///
     /// Such a peer may still wait for the acknowledgement of its messages: UCX 1.13 may not send it until it is
-    /// driven again, and its flushes do not tell. The peer may also send for later calls: over tcp it takes this rank
-    /// for dead if nobody empties the sockets' buffers (`UCX_TCP_USER_TIMEOUT`).
+    /// driven again, and its flushes do not tell. The peer may also send for later calls, and its host may fall
+    /// silent meanwhile.
     pub fn needs_driving(&mut self) -> bool {
         !self.closed && self.failure.is_none() && (self.has_far_peers || self.has_queued())
     }

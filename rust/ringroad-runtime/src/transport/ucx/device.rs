@@ -97,7 +97,7 @@ impl Device {
         borrowed.try_clone_to_owned().map_err(|error| format!("event descriptor: {error}"))
     }
 
-    fn event_descriptor(&self) -> Result<RawFd, String> {
+    pub fn event_descriptor(&self) -> Result<RawFd, String> {
         let mut descriptor = -1;
         // SAFETY: a live worker and a live local.
         let status = unsafe { (self.ucx.ucp.ucp_worker_get_efd)(self.worker, &mut descriptor) };
@@ -194,7 +194,7 @@ impl Context {
     }
 
     /// The pairs of transport and network device that the context uses; `None` as above.
-    fn network_resources(&self) -> Option<Vec<(String, String)>> {
+    pub fn network_resources(&self) -> Option<Vec<(String, String)>> {
         let (mut text, mut length) = (null_mut(), 0);
         // SAFETY: two live locals, which the stream writes until it is closed.
         let stream = unsafe { libc::open_memstream(&mut text, &mut length) };

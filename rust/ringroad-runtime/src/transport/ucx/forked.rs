@@ -85,13 +85,21 @@ extern "C" fn in_child() {
         let events = entry.events.swap(NONE, Ordering::SeqCst);
         if events != NONE {
             LACKS_THREAD.store(true, Ordering::Relaxed);
-            close_listened_to(events, DEPTH);
+            listened_to(events, &mut |socket, _| {
+                // SAFETY: the child's copy of UCX's socket. Nobody uses it in the child: the transport is the parent's.
+                unsafe { libc::close(socket) };
+            });
         }
     }
 }
 
-/// Closes the sockets that the event descriptor `events` polls, directly or through other event descriptors.
-fn close_listened_to(events: RawFd, depth: usize) {
+/// Calls `each` with the sockets, and their inodes, that the event descriptor `events` polls, directly or through other
+/// event descriptors. Takes no lock and allocates no memory.
+pub(super) fn listened_to(events: RawFd, each: &mut dyn FnMut(RawFd, u64)) {
+    listened_to_within(events, DEPTH, each);
+}
+
+fn listened_to_within(events: RawFd, depth: usize, each: &mut dyn FnMut(RawFd, u64)) {
     let mut path = [0; 32];
     // The last byte stays zero.
     if write!(&mut path[..31], "/proc/self/fdinfo/{events}").is_err() {
@@ -117,12 +125,8 @@ fn close_listened_to(events: RawFd, depth: usize) {
             let target = std::str::from_utf8(&line[..length.min(256)]).ok().and_then(target);
             length = 0;
             match target {
-                Some((descriptor, inode)) if is_socket(descriptor, inode) => {
-                    // SAFETY: the child's copy of UCX's socket. Nobody uses it in the child: the transport is the
-                    // parent's.
-                    unsafe { libc::close(descriptor) };
-                }
-                Some((descriptor, _)) if depth > 1 => close_listened_to(descriptor, depth - 1),
+                Some((descriptor, inode)) if inode_of(descriptor) == Some(inode) => each(descriptor, inode),
+                Some((descriptor, _)) if depth > 1 => listened_to_within(descriptor, depth - 1, each),
                 _ => {}
             }
         }
@@ -139,13 +143,13 @@ fn target(line: &str) -> Option<(RawFd, u64)> {
     Some((descriptor, u64::from_str_radix(inode, 16).ok()?))
 }
 
-/// Whether a descriptor is a socket with this inode.
-fn is_socket(descriptor: RawFd, inode: u64) -> bool {
+/// The inode of a socket; `None` of other descriptors.
+pub(super) fn inode_of(descriptor: RawFd) -> Option<u64> {
     // SAFETY: all zero is a valid status, which is overwritten if there is such a descriptor.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: a live local.
     let known = unsafe { libc::fstat(descriptor, &mut status) } == 0;
-    known && status.st_mode & libc::S_IFMT == libc::S_IFSOCK && status.st_ino == inode
+    (known && status.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(status.st_ino)
 }
 
 #[cfg(all(test, not(miri)))]
@@ -183,12 +187,14 @@ mod tests {
         let outer = listen(inner.as_raw_fd());
         let other = UnixStream::pair().unwrap().0;
         let inode = File::from(OwnedFd::from(ours.try_clone().unwrap())).metadata().unwrap().ino();
-        assert!(is_socket(ours.as_raw_fd(), inode) && !is_socket(other.as_raw_fd(), inode));
+        assert_eq!(inode_of(ours.as_raw_fd()), Some(inode));
+        assert_ne!(inode_of(other.as_raw_fd()), Some(inode));
+        assert_eq!(inode_of(inner.as_raw_fd()), None, "it is no socket");
         let open_in_child = || {
             // SAFETY: the child only looks at a descriptor and a flag, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
-                let is_open = is_socket(ours.as_raw_fd(), inode);
+                let is_open = inode_of(ours.as_raw_fd()) == Some(inode);
                 // SAFETY: ends the child at once.
                 unsafe { libc::_exit(i32::from(is_open) + 2 * i32::from(lacks_thread())) };
             }

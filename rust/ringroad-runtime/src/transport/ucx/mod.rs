@@ -16,6 +16,7 @@ mod notices;
 mod ports;
 mod requests;
 mod shutdown;
+mod unanswered;
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -30,11 +31,15 @@ use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
 use self::flow::Flow;
 use self::notices::Farewell;
-use self::ports::Wiring;
+pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
+use self::unanswered::Connections;
 use super::events::EventWait;
 use super::{Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
+
+/// The first version that does.
+const ASKS_FOR_ROUTES: (u32, u32, u32) = (1, 20, 0);
 
 /// Settings of UCX in addition to its environment variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,6 +86,7 @@ pub struct UcxTransport {
     waiter: Arc<EventWait>,
     /// Whether anything has happened since the waiter was last told so.
     moved: bool,
+    connections: Connections,
     /// The queue's entries while `drain` handles them; kept to reuse its memory.
     draining: Vec<usize>,
 }
@@ -144,6 +150,7 @@ impl UcxTransport {
             failed: vec![None; size],
             waiter,
             moved: false,
+            connections: Connections::default(),
             draining: Vec::new(),
         })
     }
@@ -151,6 +158,25 @@ impl UcxTransport {
     /// The version of UCX.
     pub fn version(&self) -> &'static str {
         &self.ucx.version_string
+    }
+
+    /// Whether the user has named the network devices.
+    pub(crate) fn has_named_devices(&self) -> bool {
+        let named = device::chosen_or_set("UCX_NET_DEVICES", self.settings.net_devices.as_deref());
+        named.is_some() || !self.settings.ports.is_empty()
+    }
+
+    /// The network devices of each port, if UCX connects by best routes between them: over tcp, from 1.20 on.
+    pub(crate) fn routed_devices(&self) -> Option<Vec<Vec<String>>> {
+        if self.ucx.version < ASKS_FOR_ROUTES {
+            return None;
+        }
+        let of = |device: &Device| {
+            let resources = device.context().network_resources()?;
+            let over_tcp = !resources.is_empty() && resources.iter().all(|(transport, _)| transport == "tcp");
+            over_tcp.then(|| resources.into_iter().map(|(_, name)| name).collect())
+        };
+        self.devices.iter().map(of).collect()
     }
 
     /// What the other ranks need to connect to this one: an address for each device.
@@ -397,7 +423,11 @@ impl Transport for UcxTransport {
         moved
     }
 
-    fn inspect(&mut self, _next: Option<u32>, events: &mut Vec<Event>) {
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
+        // Not when a call begins, which happens often: a rank that waits, or is idle, looks without a next call.
+        if next.is_none() && self.connections.is_due() {
+            self.connections.look(self.devices.iter().filter_map(|device| device.event_descriptor().ok()));
+        }
         self.devices.iter().for_each(Device::catch_up);
         self.take_notices(events);
         self.drain(events);

@@ -7,7 +7,7 @@ use super::device::{said, Allowed, Context, Device};
 
 /// How this rank's devices are joined to those of other ranks.
 #[derive(Debug, Default)]
-pub(super) struct Wiring {
+pub(crate) struct Wiring {
     /// For each device, the ranks at the other ends of its cables. Empty if switches join the devices.
     neighbours: Vec<Vec<Rank>>,
 }
