@@ -45,7 +45,7 @@ impl Connections {
         let known = std::mem::take(&mut self.silent);
         for events in events {
             listened_to(events, &mut |descriptor, inode| {
-                let Some(socket) = held(descriptor, inode).filter(|socket| is_silent(socket)) else { return };
+                let Some(socket) = held(descriptor, inode).filter(is_silent) else { return };
                 if awake && known.contains(&inode) {
                     // SAFETY: a socket that this value holds open.
                     unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
