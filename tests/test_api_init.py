@@ -179,13 +179,17 @@ with ringroad.init(timeout=60) as comm:
 """
 
 
-def test_system_ucx_is_preferred():
-    env = {"RINGROAD_UCX_LIBRARY": ""}
-    (ended,) = launch(WHERE, 1, env=env)
-    used = ended.json()
-    if used["origin"].lower() == "wheel":
-        pytest.skip("the system has no UCX")
-    assert used["origin"].lower() == "system" and "site-packages" not in used["path"]
+def test_the_newer_ucx_is_preferred():
+    """The system's and the wheel's; the reason is given. The soname alone stands for the system's."""
+    (used,) = launch(WHERE, 1, env={"RINGROAD_UCX_LIBRARY": ""})
+    (system,) = launch(WHERE, 1, env={"RINGROAD_UCX_LIBRARY": "libucp.so.0"})
+    if system.status != 0 or _ucx_wheel() is None:
+        pytest.skip("there are not both")
+    assert "site-packages" not in system.json()["path"]
+    (wheel,) = launch(WHERE, 1, env={"RINGROAD_UCX_LIBRARY": _ucx_wheel() or ""})
+    versions = [tuple(map(int, one.json()["version"].split("."))) for one in (used, system, wheel)]
+    assert versions[0] == max(versions), versions
+    assert any(word in used.json()["why"] for word in ("newer", "as new"))
 
 
 def test_wheel_ucx(tmp_path):

@@ -4170,10 +4170,10 @@ def ucx_info(wheel: str | PathLike[str] | None = None) -> dict[str, str]:
     """Returns which UCX library would be used.
 
     Args:
-        wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+        wheel: The path of a `libucp.so.0` to use where the system has no UCX, or an older one.
 
     Returns:
-        The keys "path", "version", "origin" and "UCX_TLS".
+        The keys "path", "version", "origin" and "UCX_TLS"; and "why", if there was a choice.
 
     Raises:
         TransportError: There is no UCX that can be used. The message says what to install.

@@ -65,7 +65,8 @@ def ucx(found: Mapping[str, str], several_hosts: bool) -> Finding:
         if several_hosts:
             return Finding("UCX", "failure", f"{found['error']}: hosts cannot reach each other", remedy)
         return Finding("UCX", "note", f"{found['error']}: needed between hosts only", remedy)
-    return Finding("UCX", "ok", f"{found['version']} ({found['origin']}), {found['path']}")
+    why = f": {found['why']}" if "why" in found else ""
+    return Finding("UCX", "ok", f"{found['version']} ({found['origin']}{why}), {found['path']}")
 
 
 def ucx_copies(used: str, candidates: Iterable[Path], maps: Path = Path("/proc/self/maps")) -> Finding:
