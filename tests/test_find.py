@@ -2,6 +2,7 @@
 
 import json
 from fractions import Fraction
+from itertools import product
 
 import pytest
 import ringroad
@@ -21,11 +22,11 @@ def test_a_thousand_ranks():
 
 
 def test_what_is_found_costs_what_is_said():
-    for collective in ("allreduce", "allgather", "reduce_scatter"):
-        found = ringroad.find(12, 4, collective=collective, alpha=1e-6, bytes=1 << 20, bandwidth=12e9)
+    for (ranks, degree), collective in product([(12, 4), (7, 10)], ("allreduce", "allgather", "reduce_scatter")):
+        found = ringroad.find(ranks, degree, collective=collective, alpha=1e-6, bytes=1 << 20, bandwidth=12e9)
         for network in found.networks:
             topology = ringroad.Topology(network.spec, bandwidth=12e9 / network.degree, latency=0)
-            schedule = ringroad.Schedule.build("bfb", topology, collective)
+            schedule = ringroad.Schedule.build(network.algorithm, topology, collective)
             cost = ringroad.CostModel(step_latency=1e-6).cost(schedule, topology, 1 << 20)
             assert cost.steps == network.steps
             assert cost.seconds == pytest.approx(network.seconds)
@@ -56,13 +57,23 @@ def test_command(ask):
         out
         == """\
 allreduce of 10000 B over 5 ranks, 80 Gbit/s each, 10 us a step
-   steps  bandwidth     time  links  ways  network
-*      2     1.6000  21.6 us      4  both  complete:5
-       2     1.6000  21.6 us               (bound)
+   steps  bandwidth     time  links  ways  algorithm  network
+*      2     1.6000  21.6 us      4  both  bfb        complete:5
+       2     1.6000  21.6 us                          (bound)
 
 *: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better
 """
     )
+
+
+def test_dropped_loops_and_expanded_schedules_are_named(ask):
+    rows = ask("find", "--ranks", "13", "--degree", "2", "--bytes", "1KiB").splitlines()
+    assert rows[2].split()[-3:] == ["bfb", "generalized-kautz:2:13", "(-)"] and rows[2].startswith("*")
+    assert "one link less" in rows[-1]
+    assert "one link less" not in ask("find", "--ranks", "9", "--degree", "2")
+    irregular, *others = json.loads(ask("find", "--ranks", "13", "--degree", "2", "--json"))["networks"]
+    assert not irregular["regular"] and all(network["regular"] for network in others)
+    assert "expanded" in {network.algorithm for network in ringroad.find(7, 10).networks}
 
 
 def test_command_as_json(ask, tmp_path):

@@ -12,8 +12,8 @@ from ringroad._text import about_bytes, bytes_text, seconds_text, significant
 from ringroad.commands.algorithms import on_network
 
 COSTED = ["ring:8", "ring:9", "torus:4x4", "hosts:2x4"]
-"""The networks for which costs are shown."""
-WRITTEN = ["ring:4", "ring:8", "torus:3x3", "hosts:2x2", "torus:4x4"]
+"""The networks for which costs are shown. For an algorithm that runs on none of them: those below."""
+WRITTEN = ["ring:4", "ring:8", "torus:3x3", "hosts:2x2", "torus:4x4", "degree(complete:2, 2)"]
 """The networks for schedules: an algorithm's is shown on the first one on which it runs."""
 DRAWN = ["ring:8", "hosts:2x4", "torus:4x4"]
 """The networks for pictures, likewise."""
@@ -22,6 +22,7 @@ DRAWN_ON = {
     **dict.fromkeys(["bucket", "hamiltonian-rings"], "torus:3x3"),
     **dict.fromkeys(["bfb", "trees", "spanning-trees"], "petersen"),
     **dict.fromkeys(["weighted-trees", "flow"], "without(torus:4x4, 0-1)"),
+    "expanded": "degree(ring:4, 2)",
     "leaders": "switch:6",
 }
 """The networks of other pictures: where an algorithm shows what it is made for."""
@@ -137,7 +138,7 @@ def _page(algorithm: ringroad.Algorithm) -> str:
 ## Try it
 
 ```sh
-ringroad schedule {written.member} --topology {written.spec} --collective {written.collective} --show
+ringroad schedule {written.member} --topology {shlex.quote(written.spec)} --collective {written.collective} --show
 ringroad simulate {drawn.member} --topology {shlex.quote(drawn.spec)} --collective {drawn.collective} --bytes 1MiB
 RINGROAD_ALGO={algorithm.name} python train.py   # your job with it
 ```
@@ -171,6 +172,10 @@ def _first(algorithm: ringroad.Algorithm, specs: list[str]) -> Case:
     raise ValueError(f"{algorithm.name} runs on none of {', '.join(specs)}; add a network for it in {__file__}")
 
 
+def _runs(algorithm: ringroad.Algorithm, specs: list[str]) -> bool:
+    return any(e["steps"] is not None for spec in specs for e in _entries(spec) if e["family"] == algorithm.name)
+
+
 def _members(algorithm: ringroad.Algorithm, spec: str) -> list[ringroad.Algorithm]:
     return [one for one in ringroad.algorithms(spec) if one.name.partition(":")[0] == algorithm.name]
 
@@ -200,7 +205,7 @@ def _costs(algorithm: ringroad.Algorithm) -> str:
     """A table with a row for each collective and network; of a family, its first member's costs."""
     rows: dict[tuple[str, ...], list[str]] = {}
     model = ringroad.CostModel()
-    for spec in COSTED:
+    for spec in COSTED if _runs(algorithm, COSTED) else WRITTEN:
         for collective in algorithm.collectives:
             entry = next(e for e in _entries(spec) if (e["family"], e["collective"]) == (algorithm.name, collective))
             if entry["steps"] is None:

@@ -779,12 +779,18 @@ class Found:
         """The number of ranks."""
     @property
     def degree(self) -> int:
-        """The number of links that leave each rank."""
+        """The most links that leave a rank."""
     @property
     def bidirectional(self) -> bool:
         """Whether every link has one back."""
+    @property
+    def regular(self) -> bool:
+        """Whether all ranks have that many links: a generalised Kautz graph drops its loops."""
+    @property
+    def algorithm(self) -> str:
+        """The algorithm of the cost, "bfb" or "expanded"."""
     def cost(self, collective: str) -> tuple[int, int, int]:
-        """Returns the cost of a collective by breadth-first broadcast.
+        """Returns the cost of a collective by the algorithm.
 
         Args:
             collective: "allreduce", "allgather" or "reduce_scatter".

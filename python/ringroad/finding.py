@@ -24,8 +24,12 @@ class Network:
         spec: The network as `Topology` reads it.
         ranks: The number of ranks.
         degree: The number of links out of each rank, and of links into it.
+        regular: Whether all ranks have that many. A generalised Kautz graph may have links from ranks to themselves;
+            they are dropped, and their ranks have one link less.
         bidirectional: Whether every link has one back, so that cables have both directions.
-        steps: The steps of the collective by breadth-first broadcast (algorithm `bfb`).
+        algorithm: The algorithm with these costs: `bfb`, breadth-first broadcast, or `expanded`, the schedule of the
+            smaller network that this one is made of.
+        steps: The steps of the collective.
         bandwidth_term: The time for the bytes, in units of the time that a rank takes to send the whole vector over
             all its links.
         seconds: The time of the collective.
@@ -34,14 +38,16 @@ class Network:
     spec: str
     ranks: int
     degree: int
+    regular: bool
     bidirectional: bool
+    algorithm: str
     steps: int
     bandwidth_term: Fraction
     seconds: float
 
     @property
     def cables(self) -> Fraction:
-        """The number of cables, with a link in each direction: half the number of links."""
+        """The number of cables, with a link in each direction: half the number of links, dropped ones included."""
         return Fraction(self.ranks * self.degree, 2)
 
 
@@ -125,7 +131,8 @@ def find(
     """Finds networks in which a collective takes the fewest steps, loads links the least, or anything in between.
 
     It looks at the networks of Zhao et al., Efficient direct-connect topologies for collective communications
-    (arXiv 2202.03356), made of small graphs by expansions, with breadth-first broadcast.
+    (arXiv 2202.03356), made of small graphs by expansions, with breadth-first broadcast or, where that is better, the
+    expanded schedule of the small graph.
 
     Args:
         ranks: The number of ranks.
@@ -168,7 +175,8 @@ def find(
         steps, numerator, denominator = one.cost(collective)
         term = Fraction(numerator, denominator)
         seconds = _seconds(steps, term, alpha, bytes, bandwidth)
-        networks.append(Network(one.spec, one.ranks, one.degree, one.bidirectional, steps, term, seconds))
+        about = (one.spec, one.ranks, one.degree, one.regular, one.bidirectional, one.algorithm)
+        networks.append(Network(*about, steps, term, seconds))
     phases = 2 if collective == "allreduce" else 1
     reached = [moore_steps(ranks, links, bidirectional) for links in degrees]
     least = min(steps for steps in reached if steps is not None)

@@ -1,7 +1,7 @@
 """Analysis of a given graph: the costs of breadth-first broadcast, and the rate of an all-to-all with its schedule.
 
-Other schedules for a graph are those of the algorithms `bfb`, `trees`, `weighted-trees` and `spanning-trees`:
-`Schedule.build("bfb", topology, "allgather")`. `ringroad.find` searches for the graph itself.
+Other schedules for a graph are those of the algorithms `bfb`, `expanded`, `trees`, `weighted-trees` and
+`spanning-trees`: `Schedule.build("bfb", topology, "allgather")`. `ringroad.find` searches for the graph itself.
 """
 
 from collections.abc import Callable

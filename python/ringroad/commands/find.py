@@ -48,8 +48,9 @@ def find(
 ) -> None:
     """Find the networks in which a collective takes the least time: few steps, equally busy links, or a compromise.
 
-    Times are those of breadth-first broadcast (algorithm bfb). Pass a network from the list to `ringroad topology`,
-    `cost bfb --topology` or `simulate bfb --topology`, with the bandwidth of a link.
+    Times are those of the algorithm in the row: breadth-first broadcast (bfb), or the schedule of the smaller network
+    that this one is made of (expanded). Pass a network from the list to `ringroad topology`, `cost bfb --topology` or
+    `simulate bfb --topology`, with the bandwidth of a link.
     """
     findings = search(
         ranks,
@@ -91,17 +92,20 @@ def _print(findings: Findings) -> None:
             seconds_text(network.seconds),
             str(network.degree),
             "both" if network.bidirectional else "one",
-            network.spec,
+            network.algorithm,
+            network.spec if network.regular else f"{network.spec} (-)",
         ]
         for network in findings.networks
     ]
     bound = f"{float(findings.least_bandwidth_term):.4f}"
-    least = ["", str(findings.least_steps), bound, seconds_text(findings.least_seconds), "", "", "(bound)"]
-    header = ["", "steps", "bandwidth", "time", "links", "ways", "network"]
+    least = ["", str(findings.least_steps), bound, seconds_text(findings.least_seconds), "", "", "", "(bound)"]
+    header = ["", "steps", "bandwidth", "time", "links", "ways", "algorithm", "network"]
     print_table(header, [*rows, least], right=["steps", "bandwidth", "time", "links"])
     print_wrapped(
         "\n*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better"
     )
+    if not all(network.regular for network in findings.networks):
+        print_wrapped("(-): links from ranks to themselves are dropped, so that some ranks have one link less")
 
 
 def _report(findings: Findings) -> dict[str, Any]:
@@ -111,8 +115,10 @@ def _report(findings: Findings) -> dict[str, Any]:
             "topology": network.spec,
             "ranks": network.ranks,
             "degree": network.degree,
+            "regular": network.regular,
             "cables": float(network.cables),
             "bidirectional": network.bidirectional,
+            "algorithm": network.algorithm,
             "steps": network.steps,
             "bandwidth_term": float(term),
             "bandwidth_term_exactly": f"{term.numerator}/{term.denominator}",

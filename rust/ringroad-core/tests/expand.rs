@@ -1,7 +1,8 @@
 //! Expanded schedules perform their collective, with the predicted number of steps and load of the busiest links.
 
+use ringroad_core::algorithms::available;
 use ringroad_core::cost::ScheduleCost;
-use ringroad_core::synthesis::expand::{allreduce, best, load, Expansion, Workload};
+use ringroad_core::synthesis::expand::{allreduce, is_suitable, load, may_help, schedule, Expansion};
 use ringroad_core::synthesis::{bfb, Network, Ratio};
 use ringroad_core::{Collective, Schedule, Topology};
 
@@ -116,28 +117,34 @@ fn phases_of_different_parts_make_an_allreduce() {
     allreduce(&phase(Collective::ReduceScatter), &phase(Collective::Allgather)).unwrap().verify().unwrap();
 }
 
+/// On these graphs breadth-first broadcast loads links more: steps and bandwidth terms of both, for an allgather.
 #[test]
-fn the_best_is_no_worse_than_either() {
-    for spec in [
-        "line(ring:5)",
-        "degree(complete:3, 2)",
-        "power(generalized-kautz:2:5, 2)",
-        "bidirectional(uniring:1:5)",
+fn some_graphs_need_expanded_schedules() {
+    for (spec, steps, term, direct_steps, direct_term) in [
+        ("degree(generalized-kautz:3:15, 2)", 4, ratio(29, 20), 4, ratio(31, 20)),
+        ("power(generalized-kautz:2:8, 2)", 6, ratio(63, 32), 6, ratio(2, 1)),
+        ("bidirectional(generalized-kautz:2:17)", 5, ratio(32, 17), 4, ratio(2, 1)),
+        // The schedule of the graph inside is itself an expanded one.
+        ("degree(degree(generalized-kautz:3:15, 2), 2)", 4, ratio(59, 40), 4, ratio(13, 8)),
     ] {
         let topology = Topology::parse(spec).unwrap();
-        for bytes in [8, 1 << 30] {
-            let workload = Workload { alpha: 1e-5, bytes, bandwidth: 12.5e9 };
-            for collective in [Collective::Allgather, Collective::ReduceScatter, Collective::Allreduce] {
-                let seconds = |schedule: &Schedule| {
-                    let (steps, term) = measured(schedule, &topology);
-                    workload.seconds(steps, term)
-                };
-                let best = best("best", &topology, collective, &workload).unwrap();
-                let direct = bfb::schedule("bfb", &topology, collective).unwrap();
-                assert!(seconds(&best) <= seconds(&direct) * (1.0 + 1e-12), "{spec} {collective}");
-            }
-        }
+        let cost = |schedule: &Schedule| measured(schedule, &topology);
+        let gather = Collective::Allgather;
+        assert_eq!(cost(&schedule("s", &topology, gather).unwrap()), (steps, term), "{spec}");
+        assert_eq!(
+            cost(&bfb::schedule("s", &topology, gather).unwrap()),
+            (direct_steps, direct_term),
+            "{spec}"
+        );
+        let whole = schedule("s", &topology, Collective::Allreduce).unwrap();
+        let scatter = schedule("s", &topology, Collective::ReduceScatter).unwrap();
+        let [whole, scatter] = [whole, scatter].map(|schedule| cost(&schedule));
+        assert_eq!(whole, (steps + scatter.0, term + scatter.1), "{spec}");
+        let offers = available(&topology, gather).iter().any(|member| member.name() == "expanded");
+        assert!(offers, "{spec}");
     }
+    let alike = Topology::parse("degree(ring:5, 2)").unwrap();
+    assert!(is_suitable(&alike) && !may_help(&alike));
 }
 
 #[test]
@@ -146,12 +153,17 @@ fn what_does_not_fit_is_refused() {
     let refuse = |topology: &Topology, schedule: &Schedule| {
         Expansion::Line.schedule(topology, schedule).unwrap_err().to_string()
     };
-    let schedule = bfb::schedule("bfb", &ring, Collective::Allreduce).unwrap();
-    assert!(refuse(&ring, &schedule).contains("expand those of"));
+    let whole = bfb::schedule("bfb", &ring, Collective::Allreduce).unwrap();
+    assert!(refuse(&ring, &whole).contains("expand those of"));
     let gather = bfb::schedule("bfb", &ring, Collective::Allgather).unwrap();
     assert!(refuse(&Topology::ring(5).unwrap(), &gather).contains("is for 4 ranks"));
     let one_way = Topology::parse("uniring:1:4").unwrap();
     assert!(refuse(&one_way, &gather).contains("no link leads"));
     let unequal = ring.map_links(|id, link| link.capacity = 1.0 + id as f64).unwrap();
     assert!(refuse(&unequal, &gather).contains("different bandwidth"));
+    let plain = schedule("s", &one_way, Collective::Allgather).unwrap_err().to_string();
+    assert!(plain.contains("not made by line"), "{plain}");
+    let large = Topology::parse("degree(generalized-kautz:5:97, 5)").unwrap();
+    let large = schedule("s", &large, Collective::Allgather).err().unwrap().to_string();
+    assert!(large.contains("is too large; choose bfb"), "{large}");
 }

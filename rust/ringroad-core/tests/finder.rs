@@ -1,23 +1,35 @@
 //! Tests of the topology finder: the costs that it states are right, and as good as in the paper or better.
 
-use ringroad_core::synthesis::bfb;
 use ringroad_core::synthesis::finder::{
     find, least_bandwidth, lines, moore_steps, pruned, undirected_moore_steps, Found, TABLE_DEGREE,
 };
-use ringroad_core::synthesis::Ratio;
-use ringroad_core::Topology;
+use ringroad_core::synthesis::{bfb, expand, Network, Ratio};
+use ringroad_core::{Collective, Topology};
 
 /// Compares the stated costs with those of breadth-first broadcast on the network.
 fn check(found: &Found) {
     let topology = Topology::parse(&found.spec).unwrap();
     let what = &found.spec;
     assert_eq!(topology.ranks(), found.ranks, "{what}");
-    let [gather, scatter] = bfb::costs(&topology).unwrap();
-    assert_eq!(gather.loads.len(), found.cost.steps, "{what}");
-    let loops = what.contains("kautz");
-    let degree = if loops { Ratio::new(found.degree as u64, gather.degree) } else { Ratio::new(1u64, 1u64) };
-    assert_eq!(gather.bandwidth() * degree, found.cost.allgather, "{what}");
-    assert_eq!(scatter.bandwidth() * degree, found.cost.reduce_scatter, "{what}");
+    let regular = (0..found.ranks).all(|rank| topology.degree(rank) == found.degree);
+    assert_eq!(regular, found.regular, "{what}");
+    let (steps, loads) = match found.algorithm {
+        "bfb" => {
+            let costs = bfb::costs(&topology).unwrap();
+            (costs[0].loads.len(), costs.map(|cost| cost.load()))
+        }
+        "expanded" => {
+            let network = Network::of(&topology);
+            let phases = [Collective::Allgather, Collective::ReduceScatter];
+            let phases = phases.map(|phase| expand::schedule("expanded", &topology, phase).unwrap());
+            phases.iter().for_each(|phase| phase.verify().unwrap());
+            (phases[0].steps.len(), phases.map(|phase| expand::load(&phase, &network)))
+        }
+        other => panic!("{other}"),
+    };
+    assert_eq!(steps, found.cost.steps, "{what}");
+    let terms = loads.map(|load| load * Ratio::new(found.degree as u64, 1u64));
+    assert_eq!(terms, [found.cost.allgather, found.cost.reduce_scatter], "{what}");
     assert!(found.cost.steps >= moore_steps(found.ranks, found.degree), "{what}");
     if found.undirected {
         let links = |from: usize, to: usize| {
@@ -93,6 +105,36 @@ fn replacements_are_found() {
         let best = found.iter().find(least).unwrap();
         assert!(best.cost.steps <= steps, "{ranks} {degree}: {best:?}");
     }
+}
+
+/// No generalised Kautz graph takes fewer steps than what is found.
+#[test]
+fn generalised_kautz_graphs_are_found() {
+    let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
+    let small =
+        (3..=if full { 200 } else { 30 }).flat_map(|ranks| (2..=6.min(ranks - 1)).map(move |d| (ranks, d)));
+    let missed = [(28, 3), (84, 3), (126, 5), (513, 8)];
+    for (ranks, degree) in small.chain(missed) {
+        let kautz = Topology::parse(&format!("generalized-kautz:{degree}:{ranks}")).unwrap();
+        let steps = bfb::reach(&kautz).unwrap().steps;
+        let found = find(ranks, degree, false).unwrap();
+        assert!(found[0].cost.steps <= steps, "{ranks} {degree}: {found:?}");
+    }
+    for ((ranks, degree), regular) in [((9, 2), true), ((28, 3), true), ((13, 2), false)] {
+        let found = &find(ranks, degree, false).unwrap()[0];
+        let spec = format!("generalized-kautz:{degree}:{ranks}");
+        assert_eq!((&found.spec, found.regular), (&spec, regular));
+        check(found);
+    }
+}
+
+/// Where expanded schedules load links less than breadth-first broadcast, that is said.
+#[test]
+fn expanded_schedules_are_found() {
+    let found = find(7, 10, false).unwrap();
+    found.iter().for_each(check);
+    let best = found.iter().find(|found| found.cost.allgather == least_bandwidth(7)).unwrap();
+    assert_eq!((best.algorithm, best.cost.steps), ("expanded", 2));
 }
 
 /// The entries of a line of the table as (ranks and kind, degree, point).

@@ -25,7 +25,7 @@ impl PyFound {
         self.0.ranks
     }
 
-    /// The number of links that leave each rank.
+    /// The most links that leave a rank.
     #[getter]
     fn degree(&self) -> usize {
         self.0.degree
@@ -37,7 +37,19 @@ impl PyFound {
         self.0.undirected
     }
 
-    /// Returns the cost of a collective by breadth-first broadcast.
+    /// Whether all ranks have that many links: a generalised Kautz graph drops its loops.
+    #[getter]
+    fn regular(&self) -> bool {
+        self.0.regular
+    }
+
+    /// The algorithm of the cost, "bfb" or "expanded".
+    #[getter]
+    fn algorithm(&self) -> &'static str {
+        self.0.algorithm
+    }
+
+    /// Returns the cost of a collective by the algorithm.
     ///
     /// Args:
     ///     collective: "allreduce", "allgather" or "reduce_scatter".

@@ -25,6 +25,7 @@ mod distances;
 mod double_tree;
 mod elimination;
 mod error;
+mod expanded;
 mod flow;
 mod fold;
 mod gather_sum;

@@ -32,6 +32,7 @@ macro_rules! every_algorithm {
             nested "nested"
             bfb_ring "bfb-ring"
             bfb "bfb"
+            expanded "expanded"
             generalized "generalized"
             generalized_xor "generalized-xor"
             bruck "bruck"

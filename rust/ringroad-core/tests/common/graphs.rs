@@ -3,7 +3,7 @@
 use ringroad_core::Topology;
 
 /// One or more graphs of every family and every operator.
-pub const GRAPHS: [&str; 29] = [
+pub const GRAPHS: [&str; 30] = [
     "petersen",
     "heawood",
     "octahedron",
@@ -25,6 +25,7 @@ pub const GRAPHS: [&str; 29] = [
     "line(complete:4)",
     "line-graph(complete:4)",
     "degree(uniring:1:3, 2)",
+    "degree(generalized-kautz:2:4, 2)",
     "power(complete:3, 2)",
     "product(uniring:1:3, complete:2)",
     "transpose(kautz:2:2)",

@@ -2,9 +2,9 @@
 
 use super::super::{
     bfb, binomial, bruck, bruck_alltoall, bucket, butterfly, ceil_log, direct, direct_ordered, distances,
-    double_tree, flow, gather_sum, generalized, halving_doubling, hybrid, leaders, nested, pairwise,
-    prefix_chain, prefix_doubling, recursive_doubling, ring, scatter_allgather, swing, trees, trivance,
-    Algorithm, CostLine, Naming, Parameter, Ports, Shape,
+    double_tree, expanded, flow, gather_sum, generalized, halving_doubling, hybrid, leaders, nested,
+    pairwise, prefix_chain, prefix_doubling, recursive_doubling, ring, scatter_allgather, swing, trees,
+    trivance, Algorithm, CostLine, Naming, Parameter, Ports, Shape,
 };
 use super::costs::*;
 use super::offers::*;
@@ -242,6 +242,19 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         parameter: None,
         consistent: always,
         offers: &phases(NEIGHBOURS, bfb::schedule, [bfb::cost, bfb::cost]),
+    },
+    Algorithm {
+        name: "expanded",
+        summary: "the schedule of the smaller network that the network is made of, carried over to all copies of its ranks and links",
+        source: EXPANSIONS,
+        ports: Ports::Any,
+        parameter: None,
+        consistent: always,
+        offers: &[
+            found(ALLREDUCE, MADE, expanded::schedule),
+            found(REDUCE_SCATTER, MADE, expanded::schedule),
+            found(ALLGATHER, MADE, expanded::schedule),
+        ],
     },
     Algorithm {
         name: "generalized",

@@ -1,6 +1,7 @@
 //! The requirements of algorithms on networks.
 
 use super::super::{bfb, butterfly, direct, flow, hamiltonian, trees, Requirement, Shape};
+use crate::synthesis::expand;
 
 pub(super) const fn needs(text: &'static str, admits: fn(&Shape) -> bool) -> Requirement {
     Requirement { text, admits, fits: |_| true, made: false, worth_trying: |_| true }
@@ -60,6 +61,15 @@ pub(super) const NEIGHBOURS: Requirement = Requirement {
     made: true,
     // On whole tori, `bfb-ring` is equivalent.
     worth_trying: |topology| !topology.is_torus(),
+};
+
+/// For algorithms that expand the schedule of a smaller network.
+pub(super) const MADE: Requirement = Requirement {
+    text: "a network of at most 512 ranks that line, degree, power or bidirectional makes of one with links between all ranks, as in degree(ring:5, 2)",
+    admits: |_| true,
+    fits: expand::is_suitable,
+    made: true,
+    worth_trying: expand::may_help,
 };
 
 pub(super) const PACKED: Requirement = Requirement {

@@ -15,6 +15,7 @@ pub(super) const HYBRID: &str = "Trivance (arXiv 2602.17254) with the dial of Ko
 pub(super) const NESTED: &str = "Trivance (arXiv 2602.17254), figure 4, with other distances";
 pub(super) const BFB: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), appendix E.1";
 pub(super) const BREADTH_FIRST: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), section 5; without linear programs";
+pub(super) const EXPANSIONS: &str = "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356), sections 5.1 to 5.3";
 pub(super) const FOREST: &str =
     "Edmonds: Edge-disjoint branchings, 1973; switches as in Zhao et al.: ForestColl (arXiv 2402.06787)";
 pub(super) const WEIGHTED: &str = "ours, with packings as in Zhao et al.: ForestColl (arXiv 2402.06787)";

@@ -4,12 +4,23 @@
 
 use super::gather::{common, Gather, Hops};
 use super::wiring::Wiring;
+use super::ExpandError;
 use crate::units::Rank;
+
+/// The most parts of blocks that all ranks together may receive: each is written out.
+const MOST_RECEIVED: usize = 1 << 23;
+
+/// Whether a schedule of this size is small enough.
+fn check(ranks: usize, parts: usize) -> Result<(), ExpandError> {
+    let received = ranks.saturating_mul(ranks).saturating_mul(parts);
+    (received <= MOST_RECEIVED).then_some(()).ok_or(ExpandError::Large { ranks, parts })
+}
 
 /// On the line graph, every rank first sends its block to all ranks that follow it. Then each hop `(v, C): u -> w in t`
 /// becomes `(v'v, C): uw -> ww' in t + 1` for all links into v and out of w. Parallel links share the parts.
-pub(super) fn line(base: &Gather, wiring: &Wiring) -> Gather {
+pub(super) fn line(base: &Gather, wiring: &Wiring) -> Result<Gather, ExpandError> {
     let most = (0..wiring.links.len()).map(|link| wiring.beside(link).len()).fold(1, common);
+    check(wiring.links.len(), base.parts * most)?;
     let base = base.clone().cut(most);
     let parts = base.parts;
     let whole = |link: usize| (link * parts, (link + 1) * parts);
@@ -35,15 +46,17 @@ pub(super) fn line(base: &Gather, wiring: &Wiring) -> Gather {
         }
         steps.push(expanded);
     }
-    Gather { ranks: wiring.links.len(), parts, steps }
+    Ok(Gather { ranks: wiring.links.len(), parts, steps })
 }
 
 /// With `n` copies of every rank, each hop `(v, C): u -> w in t` becomes `(v_i, C): u_i -> w_j in t` for all copies.
 /// Once all ranks with a link to v have v's block, the other copies of v get it from all of them, an equal share from
 /// each.
-pub(super) fn degree(base: &Gather, wiring: &Wiring, n: usize) -> Gather {
+pub(super) fn degree(base: &Gather, wiring: &Wiring, n: usize) -> Result<Gather, ExpandError> {
     let shares = |links: &Vec<usize>| common(base.parts, n * links.len()) / base.parts;
-    let base = base.clone().cut(wiring.into.iter().map(shares).fold(1, common));
+    let times = wiring.into.iter().map(shares).fold(1, common);
+    check(base.ranks * n, base.parts * times)?;
+    let base = base.clone().cut(times);
     let parts = base.parts;
     let mut steps: Vec<Hops> = Vec::new();
     for hops in &base.steps {
@@ -69,7 +82,7 @@ pub(super) fn degree(base: &Gather, wiring: &Wiring, n: usize) -> Gather {
             }
         }
     }
-    Gather { ranks: base.ranks * n, parts, steps }
+    Ok(Gather { ranks: base.ranks * n, parts, steps })
 }
 
 fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -92,9 +105,10 @@ fn returned(base: &Gather, wiring: &Wiring) -> usize {
 
 /// On the product of `n` copies of the graph, part `i` of every block is gathered along dimension `i`, then along the
 /// next one, and so on, so that all dimensions are always in use.
-pub(super) fn power(base: &Gather, n: usize) -> Gather {
+pub(super) fn power(base: &Gather, n: usize) -> Result<Gather, ExpandError> {
     let (size, parts) = (base.ranks, base.parts);
     let ranks = size.pow(n as u32);
+    check(ranks, n * parts)?;
     let stride = |dimension: usize| size.pow((n - 1 - dimension) as u32);
     let mut steps = vec![Hops::new(); n * base.steps.len()];
     for (slice, phase) in pairs(n) {
@@ -120,12 +134,13 @@ pub(super) fn power(base: &Gather, n: usize) -> Gather {
             }
         }
     }
-    Gather { ranks, parts: n * parts, steps }
+    Ok(Gather { ranks, parts: n * parts, steps })
 }
 
 /// One half of every block goes by `base`, the other by `against`, which uses the reverse links.
-pub(super) fn bidirectional(base: Gather, against: Gather) -> Gather {
+pub(super) fn bidirectional(base: Gather, against: Gather) -> Result<Gather, ExpandError> {
     let parts = common(base.parts, against.parts);
+    check(base.ranks, 2 * parts)?;
     let mut steps = vec![Hops::new(); base.steps.len().max(against.steps.len())];
     let ranks = base.ranks;
     for (half, gather) in [base, against].into_iter().enumerate() {
@@ -139,5 +154,5 @@ pub(super) fn bidirectional(base: Gather, against: Gather) -> Gather {
             }
         }
     }
-    Gather { ranks, parts: 2 * parts, steps }
+    Ok(Gather { ranks, parts: 2 * parts, steps })
 }

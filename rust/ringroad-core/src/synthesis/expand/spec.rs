@@ -3,27 +3,8 @@
 use super::{allreduce, load, ExpandError, Expansion};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
-use crate::synthesis::{bfb, Network, Ratio};
+use crate::synthesis::{bfb, Network};
 use crate::topology::{operands, Topology};
-use crate::units::{Bytes, Seconds};
-
-/// The call for which a schedule is chosen.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Workload {
-    /// The start-up time of each step.
-    pub alpha: Seconds,
-    /// The size of the vector.
-    pub bytes: Bytes,
-    /// The bandwidth of a rank in bytes per second, over all its links.
-    pub bandwidth: f64,
-}
-
-impl Workload {
-    /// The time of `steps` steps with a bandwidth term in units of vector / bandwidth.
-    pub fn seconds(&self, steps: usize, term: Ratio) -> Seconds {
-        steps as f64 * self.alpha + term.to_f64() * self.bytes as f64 / self.bandwidth
-    }
-}
 
 /// The expansion and the base graph that the topology's spec names, as in `line(ring:4)`; `None` for other specs.
 fn made_of(topology: &Topology) -> Option<(Expansion, Topology)> {
@@ -40,26 +21,45 @@ fn made_of(topology: &Topology) -> Option<(Expansion, Topology)> {
     Some((expansion, Topology::parse(operands[0]).ok()?))
 }
 
-/// The faster of two schedules: breadth-first broadcast, and, if the topology's spec names an expansion (`line(...)`,
-/// `degree(...)`, `power(...)`, `bidirectional(...)`), the expanded best schedule of the base graph. Assumes that all
-/// links are alike. For reduce-scatter, allgather, and allreduce as one after the other.
-pub fn best(
-    name: &str,
-    topology: &Topology,
-    collective: Collective,
-    workload: &Workload,
-) -> Result<Schedule, ExpandError> {
+/// The most ranks of an expanded schedule, since it is written out for all of them.
+pub const MOST_RANKS: usize = 512;
+
+/// Whether the topology's spec names an expansion (`line(...)`, `degree(...)`, `power(...)`, `bidirectional(...)`) of a
+/// graph whose schedules can be expanded.
+pub fn is_suitable(topology: &Topology) -> bool {
+    topology.ranks() <= MOST_RANKS
+        && made_of(topology).is_some_and(|(_, base)| bfb::is_suitable(&base).is_ok())
+}
+
+/// Whether an expanded schedule may be better than breadth-first broadcast: not if that one loads links as little as
+/// any schedule can.
+pub fn may_help(topology: &Topology) -> bool {
+    is_suitable(topology)
+        && bfb::costs(topology).is_ok_and(|costs| costs.iter().any(|cost| !cost.is_optimal()))
+}
+
+/// The schedule of the graph that the topology's spec says it is made of, expanded. Assumes that all links are alike.
+/// For reduce-scatter, allgather, and allreduce as one after the other.
+pub fn schedule(name: &str, topology: &Topology, collective: Collective) -> Result<Schedule, ExpandError> {
     if collective == Collective::Allreduce {
-        let phase = |collective| best(name, topology, collective, workload);
+        let phase = |collective| schedule(name, topology, collective);
         return Ok(allreduce(&phase(Collective::ReduceScatter)?, &phase(Collective::Allgather)?)?);
     }
+    let (expansion, base) = made_of(topology).ok_or_else(|| ExpandError::Plain(topology.spec()))?;
+    expansion.onto(topology, &base, &best(name, &base, collective)?)
+}
+
+/// The schedule that loads links the least: breadth-first broadcast, which never takes more steps, or, if the spec
+/// names an expansion, the expanded one.
+pub(super) fn best(name: &str, topology: &Topology, collective: Collective) -> Result<Schedule, ExpandError> {
     let direct = bfb::schedule(name, topology, collective)?;
-    let Some((expansion, base)) = made_of(topology) else { return Ok(direct) };
-    let expanded = expansion.onto(topology, &base, &best(name, &base, collective, workload)?)?;
+    if !may_help(topology) {
+        return Ok(direct);
+    }
     let network = Network::of(topology);
-    let seconds = |schedule: &Schedule| {
-        let term = load(schedule, &network) * Ratio::new(network.degree(), 1u64);
-        workload.seconds(schedule.steps.len(), term)
-    };
-    Ok(if seconds(&expanded) < seconds(&direct) { expanded } else { direct })
+    Ok(match schedule(name, topology, collective) {
+        Ok(expanded) if load(&expanded, &network) < load(&direct, &network) => expanded,
+        // Too large to be written out, for example.
+        _ => direct,
+    })
 }

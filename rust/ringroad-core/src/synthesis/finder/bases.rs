@@ -1,9 +1,8 @@
 //! The base networks, from which others are made: families with a formula, good graphs with a name, and the table's
 //! graphs.
 
-use super::bounds::moore_steps;
 use super::draw::{draw, Urn};
-use super::evaluate::{cayley, digraph, generalized_kautz, Cost};
+use super::evaluate::{cayley, kautz, Cost};
 use super::group::Group;
 use super::table::{Entry, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
 
@@ -153,9 +152,8 @@ fn search(ranks: usize, degree: usize) -> Vec<Entry> {
         found.extend(drawn.into_iter().map(|(number, cost)| Entry { kind, number, cost }));
     }
     let fewest = found.iter().map(|entry| entry.cost.steps).min().unwrap_or(usize::MAX);
-    if moore_steps(ranks, degree) < fewest && ranks.saturating_mul(ranks).saturating_mul(degree) <= MOST_ROWS
-    {
-        let cost = digraph(&generalized_kautz(ranks, degree));
+    if ranks.saturating_mul(ranks).saturating_mul(degree) <= MOST_ROWS {
+        let cost = kautz(ranks, degree, fewest);
         found.extend(cost.map(|cost| Entry { kind: Kind::Kautz, number: 0, cost }));
     }
     found

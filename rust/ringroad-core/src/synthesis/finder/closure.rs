@@ -9,7 +9,8 @@
 //! | product(G, H), both with the least term | product | sum | sum | the least |
 //! | bidirectional(G), if both directions take equally long | N | 2d | unchanged | unchanged |
 //!
-//! Breadth-first broadcast on the network itself never takes longer than this, and sometimes less.
+//! The expanded schedules of [`crate::synthesis::expand`] cost this or less. Breadth-first broadcast on the network
+//! itself takes no more steps than these; its bandwidth term is mostly the same or smaller, but not always.
 
 use std::rc::Rc;
 
@@ -27,7 +28,7 @@ pub(super) struct Point {
     /// Whether every link has a reverse link.
     pub(super) undirected: bool,
     /// Whether all ranks have as many links as the degree says.
-    regular: bool,
+    pub(super) regular: bool,
     how: How,
 }
 
@@ -70,6 +71,11 @@ impl Point {
     /// Whether it is made of other networks.
     pub(super) fn is_made(&self) -> bool {
         !matches!(self.how, How::Base(_))
+    }
+
+    /// Whether the costs are those of a schedule that is expanded from a smaller network's.
+    pub(super) fn is_expanded(&self) -> bool {
+        self.is_made() && !matches!(self.how, How::Product(..))
     }
 
     /// Whether it is at least as good as the other one in every respect.

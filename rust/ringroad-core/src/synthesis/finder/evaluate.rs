@@ -4,6 +4,7 @@
 //! path. The step takes as long as the busiest link needs ([`crate::synthesis::bfb::share`]). The bandwidth term is `d
 //! / N` times the sum of the steps, in units of the time that a node takes to send the whole vector.
 
+use super::bounds::moore_steps;
 use super::group::Group;
 use crate::synthesis::bfb::share::{least_time, Class, Mask};
 use crate::synthesis::Ratio;
@@ -56,18 +57,18 @@ impl Cost {
 
 /// The node to which each link of each node leads: `heads[node * degree + port]`.
 #[derive(Debug, Clone)]
-pub(super) struct Digraph {
-    pub(super) degree: usize,
-    pub(super) heads: Vec<u32>,
+struct Digraph {
+    degree: usize,
+    heads: Vec<u32>,
 }
 
 impl Digraph {
-    pub(super) fn ranks(&self) -> usize {
+    fn ranks(&self) -> usize {
         self.heads.len() / self.degree
     }
 
     /// The graph with all links reversed. `None` if some node has more or fewer links in than out.
-    pub(super) fn transposed(&self) -> Option<Digraph> {
+    fn transposed(&self) -> Option<Digraph> {
         let mut free: Vec<usize> = (0..self.ranks()).map(|node| node * self.degree).collect();
         let mut heads = vec![0; self.heads.len()];
         for (link, head) in self.heads.iter().enumerate() {
@@ -176,12 +177,19 @@ pub(super) fn cayley(group: &Group, generators: &[usize], most: usize) -> Option
     Some(Cost { steps, allgather, reduce_scatter, even: gathering == scattering })
 }
 
-/// The costs of any graph with equal degrees; `None` unless every node reaches every other.
-pub(super) fn digraph(graph: &Digraph) -> Option<Cost> {
+/// The costs of a generalised Kautz graph; `None` unless it takes fewer steps than `fewest`.
+pub(super) fn kautz(ranks: usize, degree: usize, fewest: usize) -> Option<Cost> {
+    // It takes as many steps as the Moore bound, or one more: only the search tells which.
+    let worth_a_look = degree < ranks && moore_steps(ranks, degree) < fewest;
+    worth_a_look.then(|| digraph(&generalized_kautz(ranks, degree), fewest - 1)).flatten()
+}
+
+/// The costs of any graph with equal degrees; `None` unless every node reaches every other in `most` steps.
+fn digraph(graph: &Digraph, most: usize) -> Option<Cost> {
     let transposed = graph.transposed()?;
     // An allgather brings each node the blocks of the nodes upstream, which are downstream in the transposed graph.
-    let gathering = slowest(&transposed)?;
-    let scattering = slowest(graph)?;
+    let gathering = slowest(&transposed, most)?;
+    let scattering = slowest(graph, most)?;
     let (ranks, degree) = (graph.ranks(), graph.degree);
     Some(Cost {
         steps: gathering.len(),
@@ -191,13 +199,14 @@ pub(super) fn digraph(graph: &Digraph) -> Option<Cost> {
     })
 }
 
-/// For every step, the load of the busiest link over all nodes, for messages that run against the links.
-fn slowest(graph: &Digraph) -> Option<Vec<Ratio>> {
+/// For every step, the load of the busiest link over all nodes, for messages that run against the links. `None` if
+/// there are more than `most` steps.
+fn slowest(graph: &Digraph, most: usize) -> Option<Vec<Ratio>> {
     let mut search = Search::new(graph.ranks());
     let mut slowest: Vec<Ratio> = Vec::new();
     for start in 0..graph.ranks() {
         let next = |node, port| graph.heads[node * graph.degree + port] as usize;
-        search.run(start, graph.degree, usize::from(UNSEEN) - 1, next)?;
+        search.run(start, graph.degree, most.min(usize::from(UNSEEN) - 1), next)?;
         let loads = search.loads(&search.first, graph.degree);
         slowest.resize(slowest.len().max(loads.len()), Ratio::ZERO);
         slowest.iter_mut().zip(loads).for_each(|(most, load)| *most = load.max(*most));
@@ -207,7 +216,7 @@ fn slowest(graph: &Digraph) -> Option<Vec<Ratio>> {
 
 /// The generalised Kautz graph: node `x` has links to `-degree x - a` for all `a` from 1 to the degree (Imase and Itoh
 /// 1983).
-pub(super) fn generalized_kautz(ranks: usize, degree: usize) -> Digraph {
+fn generalized_kautz(ranks: usize, degree: usize) -> Digraph {
     let head = |x: usize, a: usize| ((degree + 1) * ranks - (degree * x % ranks + a)) % ranks;
     let heads = (0..ranks).flat_map(|x| (1..=degree).map(move |a| head(x, a) as u32)).collect();
     Digraph { degree, heads }

@@ -2,7 +2,7 @@
 
 use super::closure::Closure;
 use super::draw::draw;
-use super::evaluate::{digraph, generalized_kautz, Cost};
+use super::evaluate::{kautz, Cost};
 use super::table::{read_point, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
 
 /// Searches for bases with `ranks` ranks and returns their lines of the table. Takes up to some seconds.
@@ -20,10 +20,7 @@ pub fn lines(ranks: usize) -> String {
     }
     let kautz = degrees().zip(&drawn).map(|(degree, found)| {
         let fewest = found.iter().flatten().map(|(_, cost)| cost.steps).min().unwrap_or(usize::MAX);
-        // A generalised Kautz graph needs at most this number of steps. It is examined only if that is fewer.
-        let steps = (1..).find(|steps| degree.pow(*steps) >= ranks).unwrap_or(1) as usize;
-        let cost =
-            (steps < fewest && degree < ranks).then(|| digraph(&generalized_kautz(ranks, degree))).flatten();
+        let cost = kautz(ranks, degree, fewest);
         join(cost.into_iter().map(|cost| text(ranks, &cost)).collect())
     });
     lines += &line(ranks, "k", kautz.collect());

@@ -29,7 +29,9 @@ pub use evaluate::{least_bandwidth, Cost};
 pub use lines::{lines, pruned};
 pub use table::{TABLE_DEGREE, TABLE_RANKS};
 
-use super::bfb;
+use super::{bfb, expand, Network, Ratio};
+use crate::collective::Collective;
+use crate::schedule::Schedule;
 use crate::topology::Topology;
 use closure::{Closure, Point};
 use table::Table;
@@ -40,6 +42,10 @@ pub const MOST_DEGREE: usize = 32;
 pub const MOST_RANKS: usize = 1 << 16;
 /// Up to this product of ranks squared and links, the costs of networks that are made of others are computed exactly.
 const MOST_EXACT: usize = 1 << 25;
+
+/// The names of the algorithms whose costs are stated.
+const BREADTH_FIRST: &str = "bfb";
+const EXPANDED: &str = "expanded";
 
 /// Why no network is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,32 +75,53 @@ pub struct Found {
     pub spec: String,
     /// The number of ranks.
     pub ranks: usize,
-    /// The number of links out of each rank, which is also the number into each rank.
+    /// The most links out of a rank, and into it.
     pub degree: usize,
     /// Whether every link has a reverse link, so that they form cables.
     pub undirected: bool,
-    /// The cost of breadth-first broadcast.
+    /// Whether all ranks have that many. Where a generalised Kautz graph would have loops, these are dropped, and some
+    /// ranks have one link less.
+    pub regular: bool,
+    /// The algorithm with these costs: breadth-first broadcast (`bfb`), or the schedule of the smaller network that this
+    /// one is made of (`expanded`).
+    pub algorithm: &'static str,
+    /// The cost.
     pub cost: Cost,
 }
 
 impl Found {
-    fn new(point: &Point) -> Found {
-        let spec = point.spec();
-        let mut cost = point.cost;
-        if point.is_made() && point.ranks.saturating_pow(2).saturating_mul(point.degree) <= MOST_EXACT {
-            let made = Topology::parse(&spec).ok();
-            let costs = made.and_then(|topology| bfb::costs(&topology).ok());
-            if let Some([gather, scatter]) = costs {
-                let steps = gather.loads.len();
-                cost = Cost {
-                    steps,
-                    allgather: gather.bandwidth(),
-                    reduce_scatter: scatter.bandwidth(),
-                    ..cost
-                };
-            }
+    /// A network with the costs of each schedule that may be the best one there.
+    fn of(point: &Point) -> Vec<Found> {
+        let algorithm = if point.is_expanded() { EXPANDED } else { BREADTH_FIRST };
+        let Point { ranks, degree, cost, undirected, regular, .. } = *point;
+        let known = Found { spec: point.spec(), ranks, degree, undirected, regular, algorithm, cost };
+        if !point.is_made() || ranks.saturating_pow(2).saturating_mul(degree) > MOST_EXACT {
+            return vec![known];
         }
-        Found { spec, ranks: point.ranks, degree: point.degree, undirected: point.undirected, cost }
+        let topology = Topology::parse(&known.spec).expect("it is made of known networks");
+        let Ok([gather, scatter]) = bfb::costs(&topology) else { return vec![known] };
+        let (allgather, reduce_scatter) = (gather.bandwidth(), scatter.bandwidth());
+        let cost = Cost { steps: gather.loads.len(), allgather, reduce_scatter, ..cost };
+        let direct = Found { algorithm: BREADTH_FIRST, cost, ..known.clone() };
+        let expanded =
+            (point.is_expanded() && !direct.is_as_good_as(&known)).then(|| known.expanded(&topology));
+        [direct].into_iter().chain(expanded.flatten()).collect()
+    }
+
+    /// The same with the exact costs of the expanded schedule; `None` if that is too large to be made.
+    fn expanded(self, topology: &Topology) -> Option<Found> {
+        let network = Network::of(topology);
+        let schedule = |collective| {
+            expand::is_suitable(topology)
+                .then(|| expand::schedule(EXPANDED, topology, collective).ok())
+                .flatten()
+        };
+        let term =
+            |schedule: &Schedule| expand::load(schedule, &network) * Ratio::new(network.degree(), 1u64);
+        let (gather, scatter) = (schedule(Collective::Allgather)?, schedule(Collective::ReduceScatter)?);
+        let steps = gather.steps.len().max(scatter.steps.len());
+        let cost = Cost { steps, allgather: term(&gather), reduce_scatter: term(&scatter), ..self.cost };
+        Some(Found { cost, ..self })
     }
 
     /// Whether it is at least as good as the other one in steps and both bandwidth terms.
@@ -115,7 +142,7 @@ pub fn find(ranks: usize, degree: usize, undirected: bool) -> Result<Vec<Found>,
     let closure = Closure::of(&table, (1..=ranks).filter(|size| divides(*size)), degree);
     let points = closure.points(ranks, degree).iter().filter(|point| point.undirected || !undirected);
     let mut kept: Vec<Found> = Vec::new();
-    for found in points.map(|point| Found::new(point)) {
+    for found in points.flat_map(|point| Found::of(point)) {
         if !kept.iter().any(|other| other.is_as_good_as(&found)) {
             kept.retain(|other| !found.is_as_good_as(other));
             kept.push(found);
