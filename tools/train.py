@@ -11,21 +11,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import ringroad
 import torch
 import torch.distributed as dist
+from faults.calls import COLLECTIVES, OPS_OF, dtype_of
 from ringroad import CostModel, Schedule, Topology
 from ringroad._ucx import _ucx_wheel
 
 SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20]
-REDUCTIONS = {
-    ("float32", "float64", "float16", ml_dtypes.bfloat16): ["sum", "avg", "product", "min", "max"],
-    ("int8", "uint8", "int16", "int32", "int64", "bool"): ["sum", "product", "min", "max", "band", "bor", "bxor"],
-    ("uint16", "uint32", "uint64"): ["sum", "min", "max"],
-    ("complex64", "complex128"): ["sum", "avg", "product"],
-}
 
 
 def calls(size: int, ranks: int) -> int:
@@ -61,33 +55,42 @@ def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarra
         comm.recv(block.copy(), before)
         sent.wait()
 
-    ways: list[Callable[[], object]] = [
-        lambda: comm.reduce_scatter(vector, out=block),
-        lambda: comm.allgather(block, out=vector),
-        lambda: comm.broadcast(block),
-        lambda: comm.reduce(block, out=block),
-        lambda: comm.gather(block, out=at_root),
-        lambda: comm.scatter(at_root, out=block),
-        lambda: comm.alltoall(vector, out=vector.copy()),
-        comm.barrier,
-        lambda: comm.allreduce(block, out=block, op="avg", async_op=True).wait(),
-        lambda: comm.allreduce(block),
-        lambda: comm.allgather_v(block, [block.size] * comm.size),
-        lambda: comm.reduce_scatter_v(vector, [block.size] * comm.size),
-        message,
-    ]
-    for way in ways:
+    even = [block.size] * comm.size
+    ways: dict[str, Callable[[], object]] = {
+        "allreduce": lambda: comm.allreduce(block),
+        "reduce_scatter": lambda: comm.reduce_scatter(vector, out=block),
+        "allgather": lambda: comm.allgather(block, out=vector),
+        "broadcast": lambda: comm.broadcast(block),
+        "reduce": lambda: comm.reduce(block, out=block),
+        "gather": lambda: comm.gather(block, out=at_root),
+        "scatter": lambda: comm.scatter(at_root, out=block),
+        "alltoall": lambda: comm.alltoall(vector, out=vector.copy()),
+        "scan": lambda: comm.scan(block, out=block),
+        "exscan": lambda: comm.exscan(block, out=block),
+        "reduce_scatter_v": lambda: comm.reduce_scatter_v(vector, even),
+        "allgather_v": lambda: comm.allgather_v(block, even),
+        "gather_v": lambda: comm.gather_v(block, even),
+        "scatter_v": lambda: comm.scatter_v(at_root, even, out=block),
+        "alltoall_v": lambda: comm.alltoall_v(vector, [even] * comm.size),
+        "barrier": comm.barrier,
+        "asynchronous": lambda: comm.allreduce(block, out=block, op="avg", async_op=True).wait(),
+        "message": message,
+    }
+    if missing := {*COLLECTIVES} - {*ways}:
+        raise NotImplementedError(f"add {', '.join(sorted(missing))} here")
+    for way in ways.values():
         for _ in range(repeat):
             way()
 
 
 def reductions(comm: ringroad.Communicator) -> None:
     """Every reduction kernel."""
-    for dtypes, ops in REDUCTIONS.items():
-        for dtype, op, elements in itertools.product(dtypes, ops, [3, 5000, 200_000]):
-            array = np.ones(elements, dtype)
+    for dtype, ops in OPS_OF.items():
+        for op, elements in itertools.product(ops, [3, 5000, 200_000]):
+            array = np.ones(elements, dtype_of(dtype))
+            factor = 1.0 if op == "premul_sum" else None
             for _ in range(8):
-                comm.allreduce(array, out=array, op=op)
+                comm.allreduce(array, out=array, op=op, factor=factor)
 
 
 def distributed(comm: ringroad.Communicator, store: str) -> None:

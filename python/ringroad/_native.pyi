@@ -4163,9 +4163,6 @@ class Config:
     def profile(self) -> str | None:
         """The path of the profile that RINGROAD_PROFILE names; None if it names none."""
 
-def collectives() -> list[str]:
-    """Returns the names of all collectives."""
-
 def reductions() -> dict[str, list[str]]:
     """Returns the dtypes that each reduction supports, by its name. "sum" supports all."""
 

@@ -9,13 +9,38 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from ringroad import Communicator
+from ringroad._native import reductions
+from ringroad.bench.collectives import COLLECTIVES as PROPERTIES
 
-COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"]
-REDUCTIONS = {"allreduce", "reduce_scatter", "reduce"}
-ROOTED = {"broadcast", "reduce", "gather", "scatter"}
-INTEGERS = ["int8", "uint8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
-DTYPES = [*INTEGERS, "bool", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
-FOLDS: dict[str, Callable[..., Any]] = {"sum": np.add, "min": np.minimum, "max": np.maximum, "bxor": np.bitwise_xor}
+EVEN = [name for name in PROPERTIES if name != "barrier"]
+UNEVEN = [f"{name}_v" for name in EVEN if hasattr(Communicator, f"{name}_v")]
+COLLECTIVES = [*EVEN, *UNEVEN]
+OPS_OF: dict[str, list[str]] = {}
+for op, dtypes in reductions().items():
+    for dtype in dtypes:
+        OPS_OF.setdefault(dtype, []).append(op)
+DTYPES = list(OPS_OF)
+FOLDS: dict[str, Callable[..., Any]] = {
+    "sum": np.add,
+    "avg": np.add,
+    "premul_sum": np.add,
+    "product": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "band": np.bitwise_and,
+    "bor": np.bitwise_or,
+    "bxor": np.bitwise_xor,
+}
+
+
+def base(name: str) -> str:
+    """The collective that is made with blocks of different lengths."""
+    return name.removesuffix("_v")
+
+
+REDUCTIONS = {name for name in COLLECTIVES if PROPERTIES[base(name)].reduces}
+ROOTED = {name for name in COLLECTIVES if PROPERTIES[base(name)].rooted}
+SCANS = {name for name in COLLECTIVES if PROPERTIES[base(name)].prefix}
 
 
 @dataclass(frozen=True)
@@ -24,7 +49,7 @@ class Call:
 
     name: str
     dtype: str = "float32"
-    count: int = 1  # of the vector, or of a block
+    count: int = 1  # of the vector, or of a block; of the longest one, if they differ
     op: str = "sum"
     root: int = 0
     in_place: bool = False
@@ -44,16 +69,21 @@ def dtype_of(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
+def ops(name: str, dtype: str) -> list[str]:
+    """The reductions of a call; a scan takes no mean."""
+    if name not in REDUCTIONS:
+        return ["sum"]
+    return [op for op in OPS_OF[dtype] if op != "avg" or name not in SCANS]
+
+
 def draw(random: Random, ranks: int, largest: int) -> Call:
     """Any call with at most `largest` bytes in a vector; short ones are as likely as long ones."""
     name = random.choice([*COLLECTIVES, "barrier", "exchange"])
     dtype = random.choice(DTYPES)
-    ops = ["sum"]
-    if not dtype.startswith("complex"):
-        ops += ["min", "max"] + (["bxor"] if dtype in INTEGERS else [])
-    blocks = 1 if name in ("allreduce", "broadcast", "reduce", "exchange") else ranks
+    blocks = ranks if (name in PROPERTIES and PROPERTIES[name].blocks) or name in UNEVEN else 1
     count = int(largest ** random.random()) // (blocks * dtype_of(dtype).itemsize) or 1
-    return Call(name, dtype, count, random.choice(ops), random.randrange(ranks), random.random() < 0.3)
+    op = random.choice(ops(name, dtype))
+    return Call(name, dtype, count, op, random.randrange(ranks), random.random() < 0.3)
 
 
 def draws(random: Random, ranks: int, largest: int) -> Iterator[Call]:
@@ -61,37 +91,73 @@ def draws(random: Random, ranks: int, largest: int) -> Iterator[Call]:
         yield draw(random, ranks, largest)
 
 
-def vector(rank: int, count: int, dtype: str) -> np.ndarray:
-    """The input of `rank`: small whole numbers, so that no type rounds their sums."""
+def vector(rank: int, count: int, dtype: str, op: str = "sum") -> np.ndarray:
+    """The input of `rank`: small whole numbers, so that no type rounds their sums, products and means."""
     values = np.arange(5) + rank
+    if op == "product":
+        values = 1 + values % 2
+    elif op == "avg":
+        values = 60 * (values % 2)  # 60 can be divided by any number of ranks up to 6
     return np.resize((values % 2 == 0) if dtype == "bool" else values.astype(dtype_of(dtype)), count)
+
+
+def factor(call: Call, rank: int) -> int:
+    """What `rank` multiplies its input by."""
+    return rank + 1 if call.op == "premul_sum" else 1
+
+
+def counts(call: Call, ranks: int) -> list[list[int]]:
+    """The lengths of the blocks of an uneven call: a row for each sender, with a block for each receiver. All rows are
+    equal, but for an alltoall. Some blocks are empty.
+    """
+    turn = 2 if base(call.name) == "alltoall" else 0
+    return [[(call.count * ((turn * s + t + call.root) % 3) + 1) // 2 for t in range(ranks)] for s in range(ranks)]
+
+
+def reduced(call: Call, inputs: list[np.ndarray]) -> np.ndarray:
+    scaled = [
+        one * one.dtype.type(factor(call, rank)) if factor(call, rank) > 1 else one for rank, one in enumerate(inputs)
+    ]
+    result = functools.reduce(FOLDS[call.op], scaled)
+    return (result / result.dtype.type(len(inputs))).astype(result.dtype) if call.op == "avg" else result
 
 
 @functools.lru_cache(maxsize=256)
 def known(call: Call, ranks: int, rank: int) -> Known:
     """The input and the expected result of one rank, computed by NumPy."""
-    blocks = ranks if call.name in ("reduce_scatter", "scatter", "alltoall") else 1
-    inputs = [vector(r, call.count * blocks, call.dtype) for r in range(ranks)]
-    own = slice(rank * call.count, (rank + 1) * call.count)
+    name = base(call.name)
+    table = counts(call, ranks) if call.name in UNEVEN else [[call.count] * ranks] * ranks
+    ends = [np.cumsum([0, *row]) for row in table]
+    of_blocks = name in ("reduce_scatter", "scatter", "alltoall")
+    own_block = name in ("allgather", "gather")
+    lengths = [int(ends[r][-1]) if of_blocks else table[r][r] if own_block else call.count for r in range(ranks)]
+    inputs = [vector(r, lengths[r], call.dtype, call.op) for r in range(ranks)]
+    own = [slice(ends[r][rank], ends[r][rank + 1]) for r in range(ranks)]
     result: np.ndarray | None
-    match call.name:
-        case "allreduce" | "reduce" | "reduce_scatter":
-            result = functools.reduce(FOLDS[call.op], inputs)
-            if call.name == "reduce_scatter":
-                result = result[own]
+    match name:
+        case "allreduce" | "reduce":
+            result = reduced(call, inputs)
+        case "reduce_scatter":
+            result = reduced(call, inputs)[own[rank]]
+        case "scan":
+            result = reduced(call, inputs[: rank + 1])
+        case "exscan":
+            result = reduced(call, inputs[:rank]) if rank > 0 else None
         case "allgather" | "gather":
             result = np.concatenate(inputs)
         case "broadcast":
             result = inputs[call.root]
         case "scatter":
-            result = inputs[call.root][own]
+            result = inputs[call.root][own[call.root]]
         case "alltoall":
-            result = np.concatenate([other[own] for other in inputs])
+            result = np.concatenate([other[own[r]] for r, other in enumerate(inputs)])
         case "exchange":
             result = inputs[rank - 1]
-        case _:
+        case "barrier":
             result = None
-    if call.name in ("reduce", "gather") and rank != call.root:
+        case _:
+            raise AssertionError(f"the result of {call.name} is not known here")
+    if name in ("reduce", "gather") and rank != call.root:
         result = None
     return Known(call, inputs[rank], result, b"" if result is None else result.tobytes())
 
@@ -114,18 +180,28 @@ class Running:
             case "broadcast":
                 # A copy, because others read the array: a defect must not spoil later calls.
                 self.got = comm.broadcast(send.copy(), call.root, **options)
-            case "scatter":
-                out = np.empty(call.count, send.dtype)
-                self.got = comm.scatter(send if comm.rank == call.root else None, out, call.root, **options)
-            case "gather":
-                self.got = comm.gather(send, root=call.root, **options)
-            case "reduce":
-                self.got = comm.reduce(send, root=call.root, op=call.op, **options)
             case name:
-                if name in REDUCTIONS:
-                    options["op"] = call.op
-                place = send.copy() if call.in_place and name in ("allreduce", "alltoall") else None
-                self.got = getattr(comm, name)(send if place is None else place, place, **options)
+                self.got = self.collective(comm, name, options)
+
+    def collective(self, comm: Communicator, name: str, options: dict[str, Any]) -> Any:
+        call, send = self.expected.call, self.expected.send
+        given: np.ndarray | None = send
+        out = None
+        if name in ROOTED:
+            options["root"] = call.root
+        if name in REDUCTIONS:
+            options["op"] = call.op
+            if call.op == "premul_sum":
+                options["factor"] = factor(call, comm.rank)
+        if name in UNEVEN:
+            table = counts(call, comm.size)
+            options["counts"] = table if base(name) == "alltoall" else table[0]
+        if base(name) == "scatter":
+            out = np.empty_like(self.expected.result)
+            given = send if comm.rank == call.root else None
+        elif call.in_place and name in ("allreduce", "alltoall", "scan", "exscan"):
+            given = out = send.copy()
+        return getattr(comm, name)(given, out=out, **options)
 
     def finish(self) -> str | None:
         if self.sent is not None:

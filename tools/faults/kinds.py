@@ -17,7 +17,7 @@ import ringroad
 from ringroad import Communicator
 
 from faults import seccomp
-from faults.calls import COLLECTIVES, REDUCTIONS, ROOTED, Call, Running, draws, known
+from faults.calls import COLLECTIVES, REDUCTIONS, ROOTED, SCANS, Call, Running, draws, known
 from faults.hosts import CABLE, Hosts
 from faults.processes import CALLS, CLOSE, DONE, START, Board, Log, Ranks
 
@@ -313,7 +313,11 @@ class Mismatches(Kind):
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
         assert job.first and job.other
-        silent = {job.first.name, job.other.name} & {*ROOTED, "barrier"} and job.what in ("root", "collective", "order")
+        silent = {job.first.name, job.other.name} & {*ROOTED, *SCANS, "barrier"} and job.what in (
+            "root",
+            "collective",
+            "order",
+        )
         return fault + self.bound + (2 * job.timeout if silent else 0)
 
 

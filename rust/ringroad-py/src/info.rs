@@ -1,11 +1,10 @@
 //! `Config`, `Setting`, and what `ringroad info` shows of the machine and of UCX.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use ringroad_core::Collective;
 use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
 use ringroad_runtime::machine::Machine;
 use ringroad_runtime::{DType, ReduceOp};
@@ -148,15 +147,9 @@ impl PyConfig {
     }
 }
 
-/// Returns the names of all collectives.
-#[pyfunction]
-pub fn collectives() -> Vec<&'static str> {
-    Collective::ALL.into_iter().map(Collective::name).collect()
-}
-
 /// Returns the dtypes that each reduction supports, by its name. "sum" supports all.
 #[pyfunction]
-pub fn reductions() -> HashMap<&'static str, Vec<&'static str>> {
+pub fn reductions() -> BTreeMap<&'static str, Vec<&'static str>> {
     let dtypes =
         |op: ReduceOp| DType::ALL.into_iter().filter(move |dtype| op.supports(*dtype)).map(DType::name);
     ReduceOp::ALL.into_iter().map(|op| (op.name(), dtypes(op).collect())).collect()

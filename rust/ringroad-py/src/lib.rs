@@ -73,7 +73,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(regroup::regroup, module)?)?;
     module.add_class::<info::PySetting>()?;
     module.add_class::<info::PyConfig>()?;
-    module.add_function(wrap_pyfunction!(info::collectives, module)?)?;
     module.add_function(wrap_pyfunction!(info::reductions, module)?)?;
     module.add_function(wrap_pyfunction!(info::machine, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
