@@ -108,7 +108,7 @@ class Kind:
     goal = 1000  # runs in 30 minutes
     bound = 2.0  # seconds from the fault to the last error
     named = "any"  # the error must name any, or all, of `culprits`
-    types: tuple[str, ...] = ("PeerError", "AbortedError", "TimeoutError")
+    types: tuple[str, ...] = ("PeerError", "TimeoutError")
     dies = True  # whether the victims die
     aborts = False  # whether the victims abort when they fail
     told_early = False  # whether others may raise before the last rank has come or the victim has raised
