@@ -29,6 +29,7 @@ from typing import Any
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 os.environ |= {"RINGROAD_PROFILE": "none", "RINGROAD_SCHEDULE_CACHE": "none"}
 
+from faults import histories
 from faults import rank as ranks_part
 from faults.hosts import Hosts
 from faults.judge import FINDINGS, Finding, judge
@@ -116,6 +117,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", default="0", help="seed of the faults, any text")
     parser.add_argument("--only", default=names, help=f"kinds to run, among {names}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table and the failed runs")
+    parser.add_argument("--histories", type=int, help="number of random histories of shrink; default: 67 a minute")
+    parser.add_argument("--parallel", type=int, default=40, help="how many histories run at a time")
     parser.add_argument("--slack", type=float, default=1, help="multiply the time limits by this, for busy machines")
     parser.add_argument("--verbose", action="store_true", help="print a line for each run")
     return parser.parse_args()
@@ -149,15 +152,20 @@ def main() -> int:
     finally:
         if hosts:
             hosts.close()
+    count = round(2000 * options.minutes / 30) if options.histories is None else options.histories
+    happened, split = histories.run(count, options.parallel, options.seed, base, options.verbose)
     goals = {kind.name: round(kind.goal * options.minutes / 30) for kind in KINDS}
     print(table(tallies, goals))
-    failed = sum(len(tally.failed) for tally in tallies.values())
+    print(f"random histories of shrink, {len(split)} with findings: {dict(happened.most_common())}")
+    failed = sum(len(tally.failed) for tally in tallies.values()) + len(split)
     if failed:
         print(f"{failed} runs failed; details in {base}")
     else:
         shutil.rmtree(base)
     if options.json:
-        options.json.write_text(json.dumps({name: asdict(tally) for name, tally in tallies.items()}, indent=1) + "\n")
+        record = {name: asdict(tally) for name, tally in tallies.items()}
+        record["histories"] = {"happened": happened, "failed": split}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
     return 1 if failed else 0
 
 

@@ -3493,25 +3493,33 @@ class Communicator:
             TransportError: A rank cannot listen on a port, so that the others cannot reach it.
             ValueError: The ranks are threads of one process: they are lost together.
         """
-    def shrink(self, *, timeout: float | None = None) -> Communicator:
+    def shrink(
+        self, *, timeout: float | None = None, quorum: int | Literal["majority"] | None = None
+    ) -> Communicator:
         """Makes a communicator of the ranks that are left, in the same order.
 
         All of them call it, usually after a PeerError. Neither the store nor any particular rank has to be
         there still. This communicator cannot be used afterwards. A topology that was given for all ranks is
         dropped if ranks are missing.
 
+        A rank counts as lost if its process has ended, or if it has not answered for 6 seconds while this rank
+        was awake. If the time is up before all others have come, nothing is decided, and all can call it again.
+
         Args:
             timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+            quorum: The fewest ranks that may go on, or "majority": more than half of this communicator's. With
+                a majority, at most one part of a network that was cut goes on. None: any number.
 
         Returns:
             The new communicator.
 
         Raises:
             TimeoutError: A rank runs but does not call this. The message names it.
-            AbortedError: The others took this rank for dead, since it had not answered for seconds; it
-                should end.
+            AbortedError: The others took this rank for dead, since it had not answered for seconds, or fewer
+                ranks are left than the quorum. This process should end.
             TransportError: A rank cannot listen on a port, or the network failed.
-            ValueError: The ranks are threads of one process: they are lost together.
+            ValueError: The ranks are threads of one process: they are lost together. Or the quorum makes no
+                sense.
 
         Example:
             A training loop that goes on when a rank is lost::

@@ -26,10 +26,10 @@ def checked(result: int, what: str) -> None:
 class Hosts:
     """Two hosts. `close` removes them. Raises OSError or CalledProcessError if namespaces cannot be made here."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str = "") -> None:
         if shutil.which("ip") is None or os.geteuid() != 0:
             raise OSError("network namespaces need root and iproute2")
-        self.names = [f"ringroad-{os.getpid()}-{side}" for side in "ab"]
+        self.names = [f"ringroad-{os.getpid()}{label}-{side}" for side in "ab"]
         self.made: list[str] = []
         try:
             for name in self.names:

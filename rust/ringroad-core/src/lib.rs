@@ -13,6 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod agreement;
 pub mod algorithms;
 pub mod collective;
 pub mod cost;

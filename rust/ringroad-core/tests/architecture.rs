@@ -12,6 +12,7 @@ use sources::{circles, files, module, names_after, neighbours, room, uphill, use
 const LAYERS: &[(&str, usize)] = &[
     ("units", 0),
     ("digest", 0),
+    ("agreement", 1),
     ("topology", 1),
     ("collective", 1),
     ("trace", 1),

@@ -99,6 +99,17 @@ impl PyCommunicator {
         shutdown::remember(communicator.closer());
         PyCommunicator(Detached::new(communicator))
     }
+
+    /// The fewest ranks that may go on.
+    fn quorum(&self, given: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if given.extract::<&str>().is_ok_and(|text| text == "majority") {
+            return Ok(self.0.size() / 2 + 1);
+        }
+        given.extract::<usize>().map_err(|_| {
+            let text = format!("quorum is {given:?}; pass a number of ranks, \"majority\", or None");
+            PyValueError::new_err(text)
+        })
+    }
 }
 
 #[pymethods]
@@ -332,18 +343,24 @@ impl PyCommunicator {
     /// there still. This communicator cannot be used afterwards. A topology that was given for all ranks is
     /// dropped if ranks are missing.
     ///
+    /// A rank counts as lost if its process has ended, or if it has not answered for 6 seconds while this rank
+    /// was awake. If the time is up before all others have come, nothing is decided, and all can call it again.
+    ///
     /// Args:
     ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.
+    ///     quorum: The fewest ranks that may go on, or "majority": more than half of this communicator's. With
+    ///         a majority, at most one part of a network that was cut goes on. None: any number.
     ///
     /// Returns:
     ///     The new communicator.
     ///
     /// Raises:
     ///     TimeoutError: A rank runs but does not call this. The message names it.
-    ///     AbortedError: The others took this rank for dead, since it had not answered for seconds; it
-    ///         should end.
+    ///     AbortedError: The others took this rank for dead, since it had not answered for seconds, or fewer
+    ///         ranks are left than the quorum. This process should end.
     ///     TransportError: A rank cannot listen on a port, or the network failed.
-    ///     ValueError: The ranks are threads of one process: they are lost together.
+    ///     ValueError: The ranks are threads of one process: they are lost together. Or the quorum makes no
+    ///         sense.
     ///
     /// Example:
     ///     A training loop that goes on when a rank is lost::
@@ -352,14 +369,16 @@ impl PyCommunicator {
     ///             comm.allreduce(gradient, out=gradient)
     ///         except ringroad.PeerError:
     ///             comm = comm.shrink()
-    #[pyo3(signature = (*, timeout=None))]
+    #[pyo3(signature = (*, timeout=None, quorum=None))]
     fn shrink(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        quorum: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<PyCommunicator> {
         let timeout = duration(timeout)?;
-        interruptible(py, |go_on| self.0.shrink(timeout, go_on)).map(PyCommunicator::new)
+        let quorum = quorum.map_or(Ok(0), |quorum| self.quorum(quorum))?;
+        interruptible(py, |go_on| self.0.shrink(timeout, quorum, go_on)).map(PyCommunicator::new)
     }
 
     /// Divides the ranks among new communicators: those that pass the same colour form one.

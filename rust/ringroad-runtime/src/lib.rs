@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 mod agreement;
+mod awake;
 pub mod bootstrap;
 #[allow(unsafe_code)]
 pub mod buffer;

@@ -32,6 +32,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("options", 2),
     ("turns", 2),
     ("liveness", 2),
+    ("awake", 2),
     ("schedules", 2),
     ("given", 2),
     ("buffer", 3),
@@ -72,6 +73,7 @@ const UNSAFE: &[&str] = &[
 /// The modules that may read the clock: those that wait until a deadline, or measure. What is decided for all ranks
 /// (calls, choices, plans) and what computes (kernels) does not depend on time.
 const CLOCK: &[&str] = &[
+    "awake.rs",
     "bootstrap",
     "callbacks.rs",
     "communicator",

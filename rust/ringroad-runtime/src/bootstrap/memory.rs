@@ -25,6 +25,12 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// All values whose keys begin with `prefix`.
+    pub(crate) fn under(&self, prefix: &str) -> Vec<Vec<u8>> {
+        let values = self.shared.values.lock();
+        values.iter().filter(|(key, _)| key.starts_with(prefix)).map(|(_, value)| value.clone()).collect()
+    }
+
     /// Removes all values whose keys begin with `prefix`.
     pub(crate) fn remove(&self, prefix: &str) {
         self.shared.values.lock().retain(|key, _| !key.starts_with(prefix));

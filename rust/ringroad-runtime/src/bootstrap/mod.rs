@@ -15,6 +15,8 @@ mod tcp;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringroad_core::Rank;
+
 #[cfg(fuzzing)]
 pub(crate) use self::{
     exchange::compare,
@@ -30,8 +32,8 @@ pub use handle::Handle;
 pub use meeting::Meeting;
 pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
+pub(crate) use tcp::{Heard, Line, Question, Server, TcpStore, Unreachable};
 pub use tcp::{JobPlace, JobStore};
-pub(crate) use tcp::{Promise, Server, TcpStore, Unreachable};
 
 use crate::error::Error;
 
@@ -72,6 +74,14 @@ pub enum StoreError {
     /// The user has interrupted.
     #[error("it was interrupted")]
     Interrupted,
+    /// A process of the group is lost.
+    #[error("{message}")]
+    Lost {
+        /// Its rank.
+        rank: Rank,
+        /// The whole text.
+        message: String,
+    },
     /// The store does not work.
     #[error("cannot {action} in the store: {reason}")]
     Failed {
@@ -86,6 +96,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Timeout { .. } => Error::Timeout(error.to_string()),
+            StoreError::Lost { rank, message } => Error::Peer { rank, message },
             _ => Error::Store(error.to_string()),
         }
     }

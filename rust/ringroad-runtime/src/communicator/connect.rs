@@ -11,6 +11,7 @@ use ucx_sys::LoadOptions;
 use super::ways::{self, Surroundings};
 use super::{Called, Communicator, Family, Means, State};
 use crate::agreement::{agree, choose, send_buffer};
+use crate::awake;
 use crate::bootstrap::{BootstrapError, Card, Handle, Meeting, Store, StoreError};
 use crate::config::{warn_once, Cma, Config, Debug, Secret};
 use crate::engine::Engine;
@@ -151,6 +152,9 @@ impl Communicator {
         let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
         communicator.means =
             Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
+        if communicator.size() > 1 {
+            communicator.pauses = AtomicU64::new(awake::pauses());
+        }
         // All ranks have come, so the next communicator of this name meets elsewhere.
         meeting.close();
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
@@ -234,6 +238,8 @@ impl Communicator {
             means: None,
             family: None,
             agreements: AtomicU64::new(0),
+            left_out: Mutex::default(),
+            pauses: AtomicU64::new(0),
             splits: AtomicU64::new(0),
         }
     }

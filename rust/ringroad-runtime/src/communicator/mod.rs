@@ -1,5 +1,6 @@
 //! A group of ranks that call collectives together.
 
+mod agree;
 mod arrays;
 mod connect;
 mod regroup;
@@ -15,7 +16,7 @@ use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
 pub use self::arrays::Given;
-pub use self::regroup::{Agreement, GoOn, Means};
+pub use self::regroup::{GoOn, Means};
 use crate::bootstrap::Card;
 use crate::buffer::{Memory, Region};
 use crate::call::{Operation, Prepared};
@@ -56,8 +57,12 @@ pub struct Communicator {
     means: Option<Arc<Means>>,
     /// What its ranks share if they are threads of one process.
     family: Option<Arc<Family>>,
-    /// How many agreements there have been.
+    /// The number of the next agreement.
     agreements: AtomicU64,
+    /// The ranks that the last agreement left out.
+    left_out: Mutex<Vec<Rank>>,
+    /// How many times this process had been paused when the others last counted on it.
+    pauses: AtomicU64,
     /// How many times it was split.
     splits: AtomicU64,
 }

@@ -1,33 +1,36 @@
 //! Regrouping after a loss: the remaining ranks agree on who they are, and form a new communicator.
 //!
 //! Every process has a store of its own, named by its [`Handle`], so nothing depends on the process that held the
-//! job's first store. The lowest rank that is alive leads an agreement. It asks all others for their votes. A rank
-//! that has answered a leader accepts nothing from lower leaders any more. It also tells the leader which decision it
-//! has accepted before, which the leader then takes over. So all remaining ranks come to one decision, whenever ranks
-//! die, as long as no living rank is taken for dead. A rank that is taken for dead, because it was stopped or cut off
-//! for seconds, gets an error that says so.
+//! job's first store. `shrink` agrees on who is left (`agree.rs`), connects them over the lowest one's store, and agrees
+//! on whether all could connect. Only then the new communicator is returned. If ranks were lost meanwhile, it starts
+//! again.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ringroad_core::agreement::Decision;
 use ringroad_core::Rank;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::agree::{Awake, Late, SILENCE};
 use super::connect::check_group;
 use super::Communicator;
 use crate::bootstrap::{
-    hex, identity, Handle, MemoryStore, PrefixStore, Promise, Server, Store, StoreError, TcpStore,
-    Unreachable,
+    hex, identity, Handle, Heard, Line, MemoryStore, PrefixStore, Question, Server, Store, StoreError,
+    TcpStore, Unreachable,
 };
 use crate::config::{Config, Secret};
-use crate::error::{Error, Result};
+use crate::error::{refused, Error, Result};
+use crate::lock::Mutex;
 use crate::options::Options;
 
 /// How often a rank that waits checks whether the caller has interrupted.
 pub(super) const SLICE: Duration = Duration::from_millis(50);
+/// How often rank 0 looks whether all others have answered.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// What a communicator was made with, so that another one can be made the same way.
 #[derive(Clone)]
@@ -50,7 +53,11 @@ pub(super) struct Patience<'a> {
     pub go_on: &'a GoOn,
 }
 
-impl Patience<'_> {
+impl<'a> Patience<'a> {
+    pub fn new(timeout: Duration, go_on: &'a GoOn) -> Patience<'a> {
+        Patience { deadline: Instant::now() + timeout, go_on }
+    }
+
     /// The time that is left until the deadline.
     pub fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
@@ -95,25 +102,6 @@ impl Store for Heeding {
     }
 }
 
-/// What the remaining ranks have agreed on; the same on all of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Agreement {
-    /// Whether all of them voted for it.
-    pub vote: bool,
-    /// The remaining ranks, in ascending order.
-    pub alive: Vec<Rank>,
-}
-
-impl Agreement {
-    pub(crate) fn parse(bytes: &[u8], size: usize) -> Result<Agreement> {
-        let sound =
-            |a: &Agreement| a.alive.is_sorted_by(|a, b| a < b) && a.alive.last().is_some_and(|r| *r < size);
-        let agreement = serde_json::from_slice(bytes).ok().filter(sound);
-        agreement
-            .ok_or_else(|| Error::Store("a rank has sent an invalid list of the remaining ranks".to_owned()))
-    }
-}
-
 impl Communicator {
     /// Makes the processes that issued these handles the ranks of a new communicator, in this order; this process is
     /// rank `rank`. All of them call this with the same handles and the same `name`, which differs for every attempt.
@@ -134,40 +122,43 @@ impl Communicator {
             return Err(Error::Argument(format!("there are two handles of {}", handles[twice])));
         }
         let timeout = options.timeout(config);
-        let patience = Patience { deadline: Instant::now() + timeout, go_on };
-        let connect = |store: Arc<dyn Store>| {
+        let patience = Patience::new(timeout, go_on);
+        let connect = |store: Arc<dyn Store>, go_on: &GoOn| {
             let store = Arc::new(Heeding { store, go_on: go_on.clone() });
             let within = Options { timeout: Some(patience.left()), ..options.clone() };
             let made = Communicator::connect(store, rank, handles.len(), wheel.clone(), config, &within);
             made.map(|communicator| Communicator { timeout, ..communicator })
         };
         if handles.len() == 1 {
-            return connect(Arc::new(MemoryStore::new()));
+            return connect(Arc::new(MemoryStore::new()), go_on);
         }
-        let name = &place(handles, name);
         let server = server(config)?;
-        if rank == 0 {
-            let lost = invite(&server, handles, name, config, patience)?;
-            if let Some((rank, message)) = lost {
-                return Err(Error::Peer { rank, message });
-            }
-            let made = connect(Arc::new(PrefixStore::new(name, server.values().clone())));
-            // The last step was a barrier: all ranks have read the stored values.
-            if made.is_ok() {
-                server.values().remove(&format!("{name}/"));
-            }
-            return made;
-        }
-        let store = reach(&handles[0], config, patience.deadline)
-            .map_err(|error| Error::Peer { rank: 0, message: format!("rank 0 of the new group: {error}") })?;
-        join(&store, handles, name, patience)?;
-        let made = connect(Arc::new(PrefixStore::new(name, store)));
-        // The store is rank 0's: if it fails, rank 0 may be lost.
-        let Err(error @ Error::Store(_)) = made else { return made };
-        Err(match reach(&handles[0], config, patience.deadline) {
-            Err(lost) => Error::Peer { rank: 0, message: format!("rank 0 of the new group: {lost}") },
-            Ok(_) => error,
-        })
+        let lists = Lists { name, place: &place(handles, name), own: &text(handles) };
+        let watch = Arc::new(Watch::over(handles, rank, config, &lists)?);
+        let alert: GoOn = {
+            let (go_on, watch) = (go_on.clone(), watch.clone());
+            Arc::new(move || go_on().and_then(|()| watch.look()))
+        };
+        let watched = Patience { go_on: &alert, ..patience };
+        let made = if rank == 0 {
+            invite(&server, handles, &lists, &watch, watched).and_then(|()| {
+                connect(Arc::new(PrefixStore::new(lists.place, server.values().clone())), &alert)
+            })
+        } else {
+            join(handles, &lists, config, watched)
+                .and_then(|store| connect(Arc::new(PrefixStore::new(lists.place, store)), &alert))
+        };
+        let made = made.map_err(|error| match error {
+            Error::Timeout(text) => Error::Timeout(lists.explain(&server, text)),
+            // The store is rank 0's: if it fails, rank 0 may be lost.
+            Error::Store(_) if rank > 0 => match reach(&handles[0], config, patience.deadline) {
+                Err(gone) => lost(0, &gone).into(),
+                Ok(_) => error,
+            },
+            other => other,
+        });
+        lists.forget(&server, made.is_ok());
+        made
     }
 
     /// The handles by which others find the ranks' processes; `None` for a rank that cannot listen or has no handle.
@@ -175,58 +166,71 @@ impl Communicator {
         self.cards().iter().map(|card| card.handle.as_ref()).collect()
     }
 
-    /// Agrees with all remaining ranks on who they are, and on whether all of them vote `true`. Every remaining rank
-    /// calls this equally often, after a failure or before.
-    pub fn agree(&self, vote: bool, timeout: Option<Duration>, go_on: &GoOn) -> Result<Agreement> {
-        let deadline = Instant::now() + timeout.unwrap_or(self.timeout);
-        self.agree_until(vote, Patience { deadline, go_on })
-    }
-
     /// The communicator of all remaining ranks, in the same order. Every one of them calls this, mostly after an
-    /// [`Error::Peer`]. This communicator cannot be used afterwards.
-    pub fn shrink(&self, timeout: Option<Duration>, go_on: &GoOn) -> Result<Communicator> {
+    /// [`Error::Peer`]. Fewer ranks than `quorum` do not go on. This communicator cannot be used afterwards.
+    pub fn shrink(&self, timeout: Option<Duration>, quorum: usize, go_on: &GoOn) -> Result<Communicator> {
+        if quorum > self.size() {
+            let text = format!("quorum is {quorum}, but there are only {} ranks", self.size());
+            return Err(Error::Argument(text));
+        }
         let means = self.means()?;
-        let patience = Patience { deadline: Instant::now() + timeout.unwrap_or(self.timeout), go_on };
-        for attempt in 0.. {
-            let Agreement { alive, .. } = self.agree_until(true, patience)?;
-            let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
-            let number = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
-            let made = self.smaller(&handles, number, attempt, means, patience);
-            // Either all ranks have the new communicator or none has: others may have died meanwhile.
-            let all = self.agree_until(made.is_ok(), patience)?;
-            match made {
-                Ok(communicator) if all.vote && all.alive == alive => return Ok(communicator),
-                Ok(_) if all.alive == alive => {
-                    let text = "another rank could not join the smaller group; look at its own error";
-                    return Err(Error::Aborted(text.to_owned()));
+        let patience = Patience::new(timeout.unwrap_or(self.timeout), go_on);
+        let mut tried = None;
+        loop {
+            let number = self.agreements.load(Ordering::Relaxed);
+            let Decision { alive, .. } = self.agree_within(true, quorum, patience)?;
+            let made = match self.smaller(&alive, number, means, patience) {
+                Err(error) if patience.left().is_zero() => {
+                    self.refuse(number + 1)?;
+                    return Err(error);
                 }
-                Err(error) if all.alive == alive => return Err(error),
-                _ => {}
+                made => made,
+            };
+            // Either all ranks have the new communicator or none has: others may have died meanwhile.
+            let all = self.decide(number + 1, made.is_ok(), quorum, Late::Refuses, patience)?;
+            if made.is_ok() && all.vote && all.alive == alive {
+                return made;
+            }
+            // All know the same, so all try again, or none. The time of one may have been up, or a rank was paused.
+            if all.alive == alive && tried.replace(alive.clone()) == Some(alive) {
+                return Err(made.err().unwrap_or_else(|| {
+                    let text = "another rank could not join the smaller group (look at its own error)";
+                    Error::Timeout(format!(
+                        "{text}; nothing has changed, and all ranks can call shrink again"
+                    ))
+                }));
             }
         }
-        unreachable!("attempts end at the deadline")
     }
 
+    /// The communicator of these ranks, as agreement `number` has named them.
     fn smaller(
         &self,
-        handles: &[Handle],
-        rank: Rank,
-        attempt: usize,
+        alive: &[Rank],
+        number: u64,
         means: &Means,
         patience: Patience<'_>,
     ) -> Result<Communicator> {
         let mut means = means.clone();
         // A topology that was given for all ranks does not describe fewer.
-        let fits = |topology: &ringroad_core::Topology| topology.ranks() == handles.len();
+        let fits = |topology: &ringroad_core::Topology| topology.ranks() == alive.len();
         means.options.topology = means.options.topology.filter(fits);
         means.options.timeout = Some(patience.left());
-        let number = self.agreements.load(Ordering::Relaxed);
-        let name = format!("{}/{number}/{attempt}", identity(&self.cards));
-        let made = Communicator::regroup(handles, rank, &name, &means, patience.go_on);
+        let rank = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
+        let made = if alive.len() == 1 {
+            // Nobody has to find it, and a rank without others has no handle.
+            let store = Heeding { store: Arc::new(MemoryStore::new()), go_on: patience.go_on.clone() };
+            let Means { wheel, config, options } = &means;
+            Communicator::connect(Arc::new(store), 0, 1, wheel.clone(), config, options)
+        } else {
+            let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
+            let name = format!("{}/{number}", identity(&self.cards));
+            Communicator::regroup(&handles, rank, &name, &means, patience.go_on)
+        };
         made.map(|communicator| Communicator { timeout: self.timeout, ..communicator })
     }
 
-    fn means(&self) -> Result<&Means> {
+    pub(super) fn means(&self) -> Result<&Means> {
         self.means.as_deref().ok_or_else(|| {
             Error::Argument(
                 "ranks that are threads of one process are lost together; there is nobody to regroup"
@@ -244,112 +248,6 @@ impl Communicator {
             Error::Transport(text)
         })
     }
-
-    fn agree_until(&self, vote: bool, patience: Patience<'_>) -> Result<Agreement> {
-        self.driver.get()?;
-        if self.size() == 1 {
-            return Ok(Agreement { vote, alive: vec![0] });
-        }
-        let config = &self.means()?.config;
-        let server = server(config)?;
-        let number = self.agreements.fetch_add(1, Ordering::Relaxed);
-        let key = format!("agree/{}/{number}", identity(&self.cards));
-        let mut round = Round { of: self, server: &server, key, patience, lost: Vec::new() };
-        server.vote(&round.key, vote);
-        for leader in 0..self.size() {
-            let decision = if leader == self.rank { round.lead(vote)? } else { round.follow(leader)? };
-            let Some(decision) = decision else { continue };
-            let agreement = Agreement::parse(&decision, self.size())?;
-            if !agreement.alive.contains(&self.rank) {
-                let text = format!(
-                    "the other ranks have taken {} for dead, since it did not answer for seconds, and go on without it",
-                    self.cards[self.rank]
-                );
-                return Err(Error::Aborted(text));
-            }
-            return Ok(agreement);
-        }
-        Err(Error::Aborted("the other ranks have taken this one for dead and have ended".to_owned()))
-    }
-}
-
-/// One agreement.
-struct Round<'a> {
-    of: &'a Communicator,
-    server: &'a Server,
-    key: String,
-    patience: Patience<'a>,
-    /// The ranks that were found to have ended. It takes seconds to find out that a host does not answer.
-    lost: Vec<Rank>,
-}
-
-impl Round<'_> {
-    fn reach(&mut self, rank: Rank) -> Result<Option<TcpStore>> {
-        if self.lost.contains(&rank) {
-            return Ok(None);
-        }
-        let config = &self.of.means()?.config;
-        let reached = reach(self.of.handle(rank)?, config, self.patience.deadline);
-        if reached.is_err() {
-            self.lost.push(rank);
-        }
-        Ok(reached.ok())
-    }
-
-    fn late(&self, rank: Rank) -> String {
-        format!("{} runs, but has not come to agree on who is left", self.of.cards[rank])
-    }
-
-    /// Waits for the decision of `leader`. `None` if the leader has ended or a higher leader decides.
-    fn follow(&mut self, leader: Rank) -> Result<Option<Vec<u8>>> {
-        let Some(mut store) = self.reach(leader)? else { return Ok(None) };
-        loop {
-            let until = self.patience.next(|| self.late(leader))?;
-            match store.wait(&self.key, until) {
-                Ok(decision) => return Ok(self.server.accept(&self.key, leader as u32, &decision)),
-                Err(StoreError::Timeout { .. }) => {}
-                Err(_) => match self.reach(leader)? {
-                    Some(again) => store = again,
-                    None => return Ok(None),
-                },
-            }
-        }
-    }
-
-    /// Decides for all living ranks. `None` if they have taken this rank for dead and a higher leader decides.
-    fn lead(&mut self, vote: bool) -> Result<Option<Vec<u8>>> {
-        let mut made = Agreement { vote, alive: vec![self.of.rank] };
-        let mut decided = None;
-        for peer in (0..self.of.size()).filter(|peer| *peer != self.of.rank) {
-            let Some(Promise { vote, decision }) = self.ask(peer)? else { continue };
-            made.vote &= vote;
-            made.alive.push(peer);
-            decided = decided.or(decision);
-        }
-        made.alive.sort_unstable();
-        let made = serde_json::to_vec(&made).expect("JSON can express numbers");
-        let decision = self.server.accept(&self.key, self.of.rank as u32, &decided.unwrap_or(made));
-        if let Some(decision) = &decision {
-            self.server.values().set(&self.key, decision)?;
-        }
-        Ok(decision)
-    }
-
-    /// The answer of `peer`, once it has come. `None` if it has ended.
-    fn ask(&mut self, peer: Rank) -> Result<Option<Promise>> {
-        let Some(mut store) = self.reach(peer)? else { return Ok(None) };
-        loop {
-            let until = self.patience.next(|| self.late(peer))?;
-            match store.prepare(&self.key, self.of.rank as u32, until) {
-                Ok(Some(promise)) => return Ok(Some(promise)),
-                Ok(None) => {}
-                Err(_) => match self.reach(peer)? {
-                    Some(again) => store = again,
-                    None => return Ok(None),
-                },
-            }
-        }
-    }
 }
 
 /// The prefix of the keys in rank 0's store under which these processes meet.
@@ -359,7 +257,13 @@ fn place(handles: &[Handle], name: &str) -> String {
     format!("regroup/{}/{name}", hex(&digest.finalize()[..16]))
 }
 
-fn server(config: &Config) -> Result<Arc<Server>> {
+/// `process 17 on host a, process 18 on host a`.
+fn text(handles: &[Handle]) -> String {
+    let texts: Vec<String> = handles.iter().map(Handle::to_string).collect();
+    texts.join(", ")
+}
+
+pub(super) fn server(config: &Config) -> Result<Arc<Server>> {
     Server::of_process(config.secret.as_ref().map(Secret::reveal))
         .map_err(|error| Error::Transport(format!("cannot listen for other ranks: {error}")))
 }
@@ -368,47 +272,161 @@ fn reach(handle: &Handle, config: &Config, deadline: Instant) -> std::result::Re
     TcpStore::connect(handle, config.secret.as_ref().map(Secret::reveal), deadline)
 }
 
-/// Rank 0 checks whether all processes can be reached, and tells them. Returns the first one that cannot, if any.
+/// The lists of handles under one name. The ranks tell each other theirs, so that an error can say that they differ.
+struct Lists<'a> {
+    name: &'a str,
+    place: &'a str,
+    own: &'a str,
+}
+
+impl Lists<'_> {
+    /// The prefix of the keys at which others tell their lists.
+    fn told(&self) -> String {
+        format!("regroup-lists/{}/", self.name)
+    }
+
+    /// Tells another process this rank's list.
+    fn tell(&self) -> Question {
+        let digest = hex(&Sha256::digest(self.own)[..8]);
+        Question::Set { key: format!("{}{digest}", self.told()), value: self.own.into() }
+    }
+
+    /// The text of an error, with what others have told.
+    fn explain(&self, server: &Server, text: String) -> String {
+        let others = server.values().under(&self.told());
+        match others.iter().find(|other| other.as_slice() != self.own.as_bytes()) {
+            None => text,
+            Some(other) => format!(
+                "{text}. The lists of handles differ: another rank waits for {}, this one for {}; pass the same list, in the \
+                 same order, on all",
+                String::from_utf8_lossy(other),
+                self.own
+            ),
+        }
+    }
+
+    /// Removes what is not needed any more. If the ranks have not met, others may still have to read why.
+    fn forget(&self, server: &Server, have_met: bool) {
+        server.values().remove(&self.told());
+        if have_met {
+            // The last step was a barrier: all ranks have read the stored values.
+            server.values().remove(&format!("{}/", self.place));
+        } else {
+            server.remove_later(format!("{}/", self.place));
+        }
+    }
+}
+
+/// Notices while the ranks meet that one of them is lost: rank 0 watches all others, and these watch rank 0.
+struct Watch {
+    watched: Mutex<Watched>,
+}
+
+struct Watched {
+    handles: Vec<Handle>,
+    lines: Vec<(Rank, Line)>,
+    heard: Receiver<(usize, Heard)>,
+    awake: Awake,
+    /// When each rank last answered.
+    last: Vec<Option<Duration>>,
+}
+
+impl Watch {
+    fn over(handles: &[Handle], rank: Rank, config: &Config, lists: &Lists<'_>) -> Result<Watch> {
+        let (tell, heard) = channel();
+        let mut lines = Vec::new();
+        let watched = if rank == 0 { 1..handles.len() } else { 0..1 };
+        for other in watched {
+            let secret = config.secret.as_ref().map(|secret| secret.reveal().to_owned());
+            let line = Line::open(other, handles[other].clone(), secret, tell.clone()).map_err(|error| {
+                Error::Transport(refused("cannot start a thread to watch other ranks", &error))
+            })?;
+            line.ask(lists.tell());
+            lines.push((other, line));
+        }
+        let (handles, last) = (handles.to_vec(), vec![None; handles.len()]);
+        Ok(Watch { watched: Mutex::new(Watched { handles, lines, heard, awake: Awake::new(), last }) })
+    }
+
+    /// An error if a rank is lost.
+    fn look(&self) -> std::result::Result<(), StoreError> {
+        let mut watched = self.watched.lock();
+        let Watched { handles, lines, heard, awake, last } = &mut *watched;
+        let now = awake.passed();
+        while let Ok((rank, news)) = heard.try_recv() {
+            if let Heard::Ended(why) | Heard::Stranger(why) = news {
+                return Err(lost(rank, &why));
+            }
+            last[rank] = Some(now);
+            lines.iter().filter(|(other, _)| *other == rank).for_each(|(_, line)| line.ask(Question::Alive));
+        }
+        match lines.iter().find(|(rank, _)| now - last[*rank].unwrap_or_default() > SILENCE) {
+            Some((rank, _)) => Err(lost(*rank, &Unreachable::Silent(handles[*rank].to_string()))),
+            None => Ok(()),
+        }
+    }
+
+    /// A rank that has not answered so far.
+    fn unheard(&self) -> Option<Rank> {
+        let watched = self.watched.lock();
+        watched.lines.iter().map(|(rank, _)| *rank).find(|rank| watched.last[*rank].is_none())
+    }
+}
+
+fn lost(rank: Rank, why: &Unreachable) -> StoreError {
+    StoreError::Lost { rank, message: format!("rank {rank} of the new group: {why}") }
+}
+
+/// Rank 0 checks whether all processes can be reached, and tells them.
 fn invite(
     server: &Server,
     handles: &[Handle],
-    name: &str,
-    config: &Config,
+    lists: &Lists<'_>,
+    watch: &Watch,
     patience: Patience<'_>,
-) -> Result<Option<(Rank, String)>> {
-    let mut lost = None;
-    for (rank, handle) in handles.iter().enumerate().skip(1) {
-        patience.next(|| format!("{handle} could not be reached in time"))?;
-        if let Err(error) = reach(handle, config, patience.deadline) {
-            lost = Some((rank, format!("rank {rank} of the new group: {error}")));
-            break;
+) -> Result<()> {
+    let reached = loop {
+        let Some(rank) = watch.unheard() else { break Ok(()) };
+        match patience.next(|| format!("{} could not be reached in time", handles[rank])) {
+            Ok(_) => std::thread::sleep(LOOK),
+            Err(error) => break Err(error),
         }
-    }
-    let told = lost.as_ref().map(|(rank, text)| format!("{rank} {text}")).unwrap_or_default();
-    server.values().set(&invitation(name), told.as_bytes())?;
-    Ok(lost)
+    };
+    let told = match &reached {
+        Ok(()) => String::new(),
+        Err(Error::Peer { rank, message }) => format!("{rank} {message}"),
+        Err(_) => return reached,
+    };
+    server.values().set(&invitation(lists.place), told.as_bytes())?;
+    reached
 }
 
-/// The other ranks learn from rank 0 whether all processes can be reached, or which one cannot.
-fn join(store: &TcpStore, handles: &[Handle], name: &str, patience: Patience<'_>) -> Result<()> {
+/// The other ranks learn from rank 0 whether all processes can be reached, or which one cannot. Returns rank 0's store.
+fn join(handles: &[Handle], lists: &Lists<'_>, config: &Config, patience: Patience<'_>) -> Result<TcpStore> {
+    let late = || format!("rank 0 of the new group, {}, runs, but has not called regroup", handles[0]);
+    let mut store = None;
     loop {
-        let late = || format!("rank 0 of the new group, {}, runs, but has not called regroup", handles[0]);
-        match store.wait(&invitation(name), patience.next(late)?) {
-            Ok(told) if told.is_empty() => return Ok(()),
+        let until = patience.next(late)?;
+        let Some(reached) = store.take().or_else(|| reach(&handles[0], config, patience.deadline).ok())
+        else {
+            // The watch says whether it is lost.
+            std::thread::sleep(LOOK);
+            continue;
+        };
+        match reached.wait(&invitation(lists.place), until) {
+            Ok(told) if told.is_empty() => return Ok(reached),
             Ok(told) => {
                 let told = String::from_utf8_lossy(&told);
                 let (rank, message) = told.split_once(' ').unwrap_or(("0", &told));
                 let rank = rank.parse().ok().filter(|rank| *rank < handles.len()).unwrap_or(0);
                 return Err(Error::Peer { rank, message: message.to_owned() });
             }
-            Err(StoreError::Timeout { .. }) => {}
-            Err(error) => {
-                return Err(Error::Peer { rank: 0, message: format!("rank 0 of the new group: {error}") })
-            }
+            Err(StoreError::Timeout { .. }) => store = Some(reached),
+            Err(_) => {}
         }
     }
 }
 
-fn invitation(name: &str) -> String {
-    format!("{name}/invitation")
+fn invitation(place: &str) -> String {
+    format!("{place}/invitation")
 }

@@ -5,7 +5,9 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::server::Promise;
+use ringroad_core::agreement::{Reply, Request};
+use ringroad_core::Rank;
+
 use super::wire::{Key, Kind, Message, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
 use crate::lock::Mutex;
@@ -58,7 +60,7 @@ impl TcpStore {
         let near = handle.is_behind_loopback();
         let places: Vec<SocketAddr> =
             handle.places.iter().copied().filter(|place| near || !place.ip().is_loopback()).collect();
-        let (mut refused, mut strange) = (false, false);
+        let (mut refused, mut strange) = (0, false);
         let count = places.len() as u32;
         for (tried, place) in (0..).zip(places) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -66,10 +68,11 @@ impl TcpStore {
             match open(place, &key, until) {
                 Ok(Some(stream)) => return Ok(TcpStore::over(stream, place, key, who, longest)),
                 Ok(None) => strange = true,
-                Err(error) => refused |= error.kind() == ErrorKind::ConnectionRefused,
+                Err(error) => refused += u32::from(error.kind() == ErrorKind::ConnectionRefused),
             }
         }
-        Err(match (strange, refused) {
+        // One address that refuses proves nothing: hosts have addresses in common, such as those of containers.
+        Err(match (strange, count > 0 && refused == count) {
             (true, _) => Unreachable::Stranger(who),
             (false, true) => Unreachable::Gone(who),
             (false, false) => Unreachable::Silent(who),
@@ -88,7 +91,7 @@ impl TcpStore {
     }
 
     /// The answer to a request, which may take `within` to make.
-    fn ask(&self, request: &Message, within: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn ask(&self, request: &Message, within: Duration) -> Result<Option<Vec<u8>>, StoreError> {
         self.exchange(request, within).map_err(|error| {
             let reason = match error.kind() {
                 ErrorKind::TimedOut => format!("{} does not answer", self.who),
@@ -124,22 +127,24 @@ impl TcpStore {
         Ok(answer)
     }
 
-    /// Asks the process for its vote in an agreement, and waits until it has come. From then on it accepts nothing
-    /// from lower leaders. `None` if it has not come by `deadline`.
-    pub fn prepare(
+    /// Asks the process in agreement `number` of a group, as rank `from`. The answer comes by `deadline` at the latest.
+    pub fn agree(
         &self,
-        round: &str,
-        leader: u32,
+        group: &str,
+        number: u64,
+        from: Rank,
+        request: &Request,
         deadline: Instant,
-    ) -> Result<Option<Promise>, StoreError> {
+    ) -> Result<Reply, StoreError> {
         let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
-        let value = [leader.to_le_bytes(), milliseconds(within)].concat();
-        let answer = self.ask(&Message::new(Kind::Prepare, round, &value), within)?;
+        let asked = serde_json::to_vec(&(number, from, request)).expect("JSON can express numbers");
+        let value = [&milliseconds(within)[..], &asked].concat();
+        let answer = self.ask(&Message::new(Kind::Agree, group, &value), within)?;
         let unsound = || StoreError::Failed {
-            action: format!("agree on {round:?}"),
+            action: format!("agree in {group:?}"),
             reason: format!("{} has sent an invalid answer", self.who),
         };
-        answer.map(|bytes| Promise::of_bytes(&bytes).ok_or_else(unsound)).transpose()
+        serde_json::from_slice(&answer.unwrap_or_default()).map_err(|_| unsound())
     }
 }
 

@@ -3,12 +3,15 @@
 
 mod client;
 mod job;
+mod line;
+mod rounds;
 mod server;
 mod wire;
 
 pub use client::{TcpStore, Unreachable};
 pub use job::{JobPlace, JobStore};
-pub use server::{Promise, Reach, Server};
+pub use line::{Heard, Line, Question};
+pub use server::{Reach, Server};
 
 #[cfg(all(test, not(miri)))]
 mod tests {
@@ -18,6 +21,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::wire::{Key, Kind, Message};
+    use ringroad_core::agreement::{Ballot, Decision, Reply, Request, Vote};
+
     use super::*;
     use crate::bootstrap::{Handle, Store, StoreError};
 
@@ -129,23 +134,48 @@ mod tests {
         drop(idle);
     }
 
-    /// A process that has answered a leader accepts nothing from lower ones, and tells later leaders what it has
-    /// accepted.
+    /// Others ask a rank's acceptor before, while and after the rank takes part; unknown and invalid questions do no harm.
     #[test]
-    fn promises_are_kept() {
+    fn agreements_of_another_process() {
         let (server, handle) = own();
         let store = TcpStore::connect(&handle, None, soon()).unwrap();
         let at_once = || Instant::now() + Duration::from_millis(20);
-        assert_eq!(store.prepare("promises", 3, at_once()), Ok(None), "it has not come");
-        server.vote("promises", true);
-        assert_eq!(store.prepare("promises", 3, soon()), Ok(Some(Promise { vote: true, decision: None })));
-        assert_eq!(server.accept("promises", 2, b"two"), None, "a higher leader has asked");
-        assert_eq!(server.accept("promises", 3, b"three"), Some(b"three".to_vec()));
-        let told = Promise { vote: true, decision: Some(b"three".to_vec()) };
-        assert_eq!(store.prepare("promises", 5, soon()), Ok(Some(told)));
-        assert_eq!(server.accept("promises", 5, b"five"), Some(b"three".to_vec()), "it is decided");
-        for unsound in [&[][..], &[1], &[2, 0], &[0, 7, 1]] {
-            assert_eq!(Promise::of_bytes(unsound), None, "{unsound:?}");
+        let ballot = Ballot { number: 1, leader: 0 };
+        let ask = |number, request: &Request| store.agree("group", number, 0, request, at_once()).unwrap();
+        assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Absent, "it has not come");
+        let vote = Vote { flag: true, quorum: 0, paused: false };
+        server.rounds().with("group", 2, |acceptor| acceptor.join(vote));
+        assert_eq!(ask(2, &Request::Learn), Reply::Undecided(Vec::new()));
+        assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Promise { vote, accepted: None });
+        let without = Decision { vote: true, alive: vec![1, 2] };
+        assert_eq!(ask(2, &Request::Accept(ballot, without)), Reply::Accepted { paused: false });
+        assert_eq!(ask(2, &Request::Learn), Reply::LeftOut);
+        assert_eq!(ask(3, &Request::Learn), Reply::Absent, "the next one");
+        for number in [4, 6, 8] {
+            server.rounds().with("group", number, |acceptor| acceptor.join(vote));
         }
+        assert_eq!(ask(2, &Request::Learn), Reply::LeftOut, "it is long over");
+        // Not a question: the server closes the connection, and the next request makes a new one.
+        assert!(store.ask(&Message::new(Kind::Agree, "group", b"nonsense"), Duration::ZERO).is_err());
+        assert_eq!(ask(9, &Request::Learn), Reply::Absent);
+    }
+
+    /// A line answers each question once, and says when the process has ended.
+    #[test]
+    fn lines_tell_what_they_hear() {
+        let (server, handle) = own();
+        let (tell, heard) = std::sync::mpsc::channel();
+        let line = Line::open(7, handle.clone(), None, tell.clone()).unwrap();
+        let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap();
+        line.ask(Question::Set { key: "line".to_owned(), value: b"value".to_vec() });
+        assert!(matches!(next(), (7, Heard::Alive)));
+        assert_eq!(server.values().get("line"), Ok(Some(b"value".to_vec())));
+        line.ask(Question::Alive);
+        assert!(matches!(next(), (7, Heard::Alive)));
+        let mut closed = handle;
+        closed.places[0].set_port(1);
+        let gone = Line::open(8, closed, None, tell).unwrap();
+        gone.ask(Question::Alive);
+        assert!(matches!(next(), (8, Heard::Ended(Unreachable::Gone(_)))));
     }
 }

@@ -1,63 +1,35 @@
 //! The store of a process. Other processes reach it over TCP, whether or not any other store still runs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::rounds::Rounds;
 use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::fork::Own;
-use crate::lock::{Condvar, Mutex};
+use crate::lock::Mutex;
 
 /// How many connections may be without a handshake at a time. If there are more, the oldest is closed, so that idle
 /// ones keep nobody out.
 const UNKNOWN: usize = 256;
 /// The stack of the threads that answer requests: they need little.
 const STACK: usize = 128 << 10;
+/// How many meetings that failed are remembered, so that ranks that come late can read why.
+const OUTDATED: usize = 16;
 /// The longest time that one request waits; clients ask again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
-/// A rank's part in an agreement.
-#[derive(Default)]
-struct Round {
-    /// Its vote, once it has come.
-    vote: Option<bool>,
-    /// The highest leader that has asked: decisions of lower ones are not accepted any more.
-    promised: u32,
-    decision: Option<Vec<u8>>,
-}
-
-/// A rank's answer to a leader.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promise {
-    /// Its vote.
-    pub vote: bool,
-    /// The decision that it has accepted from an earlier leader.
-    pub decision: Option<Vec<u8>>,
-}
-
-impl Promise {
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![u8::from(self.vote), u8::from(self.decision.is_some())];
-        bytes.extend(self.decision.iter().flatten());
-        bytes
-    }
-
-    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Promise> {
-        let (&[vote, decided], rest) = bytes.split_first_chunk()?;
-        (vote <= 1 && decided <= 1)
-            .then(|| Promise { vote: vote == 1, decision: (decided == 1).then(|| rest.to_vec()) })
-    }
-}
 
 /// The server of this process. Processes that know its token may store and read values.
 pub struct Server {
     token: [u8; 16],
     /// The addresses on which it listens, each with its port.
     doors: Mutex<Vec<SocketAddr>>,
+    /// Prefixes of values that may soon be removed.
+    outdated: Mutex<VecDeque<String>>,
     shared: Arc<Shared>,
 }
 
@@ -78,8 +50,7 @@ type Served = (Option<String>, Arc<Server>);
 struct Shared {
     key: Key,
     values: MemoryStore,
-    rounds: Mutex<HashMap<String, Round>>,
-    changed: Condvar,
+    rounds: Rounds,
     /// Connections without a handshake so far, the oldest first.
     unknown: Mutex<VecDeque<Arc<TcpStream>>>,
 }
@@ -110,11 +81,10 @@ impl Server {
         let shared = Arc::new(Shared {
             key: Key::new(&token, secret),
             values: MemoryStore::new(),
-            rounds: Mutex::default(),
-            changed: Condvar::new(),
+            rounds: Rounds::new(),
             unknown: Mutex::default(),
         });
-        Server { token, doors: Mutex::default(), shared }
+        Server { token, doors: Mutex::default(), outdated: Mutex::default(), shared }
     }
 
     /// Listens for these processes from now on. Returns the addresses to connect to.
@@ -163,24 +133,18 @@ impl Server {
         &self.shared.values
     }
 
-    /// Records this rank's vote in an agreement.
-    pub fn vote(&self, round: &str, vote: bool) {
-        self.shared.rounds.lock().entry(round.to_owned()).or_default().vote = Some(vote);
-        self.shared.changed.notify_all();
+    /// Removes all values whose keys begin with `prefix` when many more such prefixes have come.
+    pub fn remove_later(&self, prefix: String) {
+        let mut outdated = self.outdated.lock();
+        outdated.push_back(prefix);
+        if outdated.len() > OUTDATED {
+            outdated.pop_front().iter().for_each(|prefix| self.values().remove(prefix));
+        }
     }
 
-    /// Accepts what leader number `leader` has decided, unless a higher leader has asked since. Returns the decision
-    /// that this rank follows; `None` if a higher leader will decide.
-    pub fn accept(&self, round: &str, leader: u32, decision: &[u8]) -> Option<Vec<u8>> {
-        let mut rounds = self.shared.rounds.lock();
-        let state = rounds.entry(round.to_owned()).or_default();
-        if state.decision.is_none() {
-            if state.promised > leader {
-                return None;
-            }
-            state.decision = Some(decision.to_vec());
-        }
-        state.decision.clone()
+    /// The agreements of this process.
+    pub fn rounds(&self) -> &Rounds {
+        &self.shared.rounds
     }
 }
 
@@ -234,6 +198,8 @@ impl Shared {
             let number = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
             Instant::now() + LONGEST_WAIT.min(Duration::from_millis(number.into()))
         };
+        let unsound =
+            || StoreError::Failed { action: "answer".to_owned(), reason: "it is no request".to_owned() };
         match kind {
             Kind::Set => self.values.set(&key, &value).map(|()| Some(Vec::new())),
             Kind::Get => self.values.get(&key),
@@ -241,30 +207,13 @@ impl Shared {
                 Err(StoreError::Timeout { .. }) => Ok(None),
                 other => other.map(Some),
             },
-            Kind::Prepare => {
-                let leader = value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                let until = milliseconds(value.get(4..).unwrap_or_default());
-                Ok(self.prepare(&key, leader, until).map(|promise| promise.to_bytes()))
+            Kind::Agree => {
+                let (within, asked) = value.split_at_checked(4).ok_or_else(unsound)?;
+                let (number, from, request) = serde_json::from_slice(asked).map_err(|_| unsound())?;
+                let reply = self.rounds.answer(&key, number, from, &request, milliseconds(within));
+                Ok(Some(serde_json::to_vec(&reply).expect("JSON can express numbers")))
             }
-            Kind::Value | Kind::Nothing => Err(StoreError::Failed {
-                action: "answer".to_owned(),
-                reason: "an answer is no request".to_owned(),
-            }),
-        }
-    }
-
-    /// The answer to leader number `leader`, as soon as this rank has come. From then on this rank accepts nothing
-    /// from lower leaders. `None` if it has not come by `deadline`.
-    fn prepare(&self, round: &str, leader: u32, deadline: Instant) -> Option<Promise> {
-        let mut rounds = self.rounds.lock();
-        loop {
-            if let Some(Round { vote: Some(vote), promised, decision }) = rounds.get_mut(round) {
-                *promised = leader.max(*promised);
-                return Some(Promise { vote: *vote, decision: decision.clone() });
-            }
-            if self.changed.wait_until(&mut rounds, deadline).timed_out() {
-                return None;
-            }
+            Kind::Value | Kind::Nothing => Err(unsound()),
         }
     }
 }

@@ -29,8 +29,8 @@ pub enum Kind {
     Get,
     /// Like `Get`, but wait for the value; the message's value says for how many milliseconds.
     Wait,
-    /// A leader asks for this rank's vote in an agreement.
-    Prepare,
+    /// A rank asks in an agreement of the group that the key names.
+    Agree,
     /// The answer is this value.
     Value,
     /// There is no value.
@@ -40,7 +40,7 @@ pub enum Kind {
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Set, Get, Wait, Prepare, Value, Nothing].into_iter().find(|kind| *kind as u8 == byte)
+        [Set, Get, Wait, Agree, Value, Nothing].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

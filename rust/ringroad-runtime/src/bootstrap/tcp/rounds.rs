@@ -1,0 +1,93 @@
+//! What this process remembers of agreements, and tells others.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use lru::LruCache;
+use ringroad_core::agreement::{Acceptor, Reply, Request};
+use ringroad_core::Rank;
+
+use crate::awake;
+use crate::lock::{Condvar, Mutex};
+
+/// Agreements of a group that slower ranks may still ask for. Who asks for an earlier one was left out.
+const KEPT: usize = 3;
+/// The groups whose agreements are remembered; of more, those that were asked for last.
+const GROUPS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
+/// The agreements of this process's communicators.
+pub struct Rounds {
+    groups: Mutex<LruCache<String, Group>>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Group {
+    /// The latest agreements in which this rank takes part, by number.
+    rounds: VecDeque<(u64, Acceptor)>,
+    /// How many times this process had been paused when it looked last.
+    pauses: u64,
+}
+
+impl Group {
+    /// Tells the acceptors of a pause.
+    fn look(&mut self) {
+        let pauses = awake::pauses();
+        if pauses > self.pauses {
+            self.pauses = pauses;
+            self.rounds.iter_mut().for_each(|(_, acceptor)| acceptor.note_pause());
+        }
+    }
+}
+
+impl Rounds {
+    pub fn new() -> Rounds {
+        Rounds { groups: Mutex::new(LruCache::new(GROUPS)), changed: Condvar::new() }
+    }
+
+    /// Does something with this rank's part in an agreement, and lets others know. Agreements have ascending numbers.
+    pub fn with<T>(&self, group: &str, number: u64, act: impl FnOnce(&mut Acceptor) -> T) -> T {
+        let mut groups = self.groups.lock();
+        let group = groups.get_or_insert_mut(group.to_owned(), Group::default);
+        group.look();
+        if group.rounds.back().is_none_or(|(last, _)| *last < number) {
+            group.rounds.push_back((number, Acceptor::default()));
+            if group.rounds.len() > KEPT {
+                group.rounds.pop_front();
+            }
+        }
+        let mut outdated = Acceptor::default();
+        let found = group.rounds.iter_mut().find(|(known, _)| *known == number);
+        let done = act(found.map_or(&mut outdated, |(_, acceptor)| acceptor));
+        self.changed.notify_all();
+        done
+    }
+
+    /// The answer to a request of another rank: at once, or at `deadline` if there is nothing to say before.
+    pub fn answer(
+        &self,
+        group: &str,
+        number: u64,
+        from: Rank,
+        request: &Request,
+        deadline: Instant,
+    ) -> Reply {
+        let mut groups = self.groups.lock();
+        loop {
+            let reply = groups.get_mut(group).map_or(Reply::Absent, |group| {
+                group.look();
+                let is_past = group.rounds.front().is_some_and(|(first, _)| *first > number);
+                match group.rounds.iter_mut().find(|(known, _)| *known == number) {
+                    Some((_, acceptor)) => acceptor.answer(from, request),
+                    None if is_past => Reply::LeftOut,
+                    None => Reply::Absent,
+                }
+            });
+            let is_news = !matches!(reply, Reply::Absent | Reply::Undecided(_));
+            if is_news || self.changed.wait_until(&mut groups, deadline).timed_out() {
+                return reply;
+            }
+        }
+    }
+}
