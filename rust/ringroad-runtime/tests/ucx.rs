@@ -193,8 +193,8 @@ fn mismatches(peer: &mut Peer) {
                 let case = format!("{sent} for {expected} bytes, agree {agree}, late {late}");
                 match found {
                     Ok(()) => assert!(agree && sent == expected, "{case}"),
-                    Err(Failure::Check { found }) => {
-                        assert!(!agree, "{case}");
+                    Err(Failure::Check { found, bytes }) => {
+                        assert!(!agree && bytes.is_none_or(|bytes| bytes == sent), "{case}: {bytes:?}");
                         assert_eq!(found, tag);
                     }
                     Err(Failure::Length { found, expected: told }) => {

@@ -48,10 +48,7 @@ impl Engine {
             return;
         }
         if number == 0 {
-            let message = format!(
-                "rank {}: a message does not fit its receive: {found}",
-                self.describe_rank(self.rank)
-            );
+            let message = format!("rank {}: {found}", self.describe_rank(self.rank));
             return self.fail(Error::Mismatch(message.clone()), Reason::Abort, message);
         }
         self.compare_calls(Reason::Mismatch { number }, String::new());

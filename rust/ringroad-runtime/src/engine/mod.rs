@@ -717,9 +717,8 @@ impl Engine {
         match failure {
             Failure::Broken(reason) => self.suspect(peer, reason),
             Failure::Memory(reason) => self.lack_memory_for_message(slot, peer, &reason),
-            Failure::Check { .. } | Failure::Length { .. } => {
-                let number = task.number;
-                let found = format!("{failure} while this rank was in {}", task.call());
+            Failure::Check { bytes, .. } | Failure::Length { found: bytes, .. } => {
+                let (number, found) = (task.number, telling::misfit(task.call(), peer, bytes));
                 self.mismatch(number, found);
             }
         }

@@ -4,7 +4,18 @@ use ringroad_core::plan::{Command, Operation as Step};
 use ringroad_core::Rank;
 
 use super::{Engine, Suspect, Task};
-use crate::call::Operation;
+use crate::call::{Operation, Prepared};
+
+/// Why a message of so many bytes does not fit its receive.
+pub(super) fn misfit(call: &Prepared, peer: Rank, bytes: Option<usize>) -> String {
+    let room = call.lengths[1];
+    let found = match bytes {
+        Some(bytes) if bytes == room => format!("{bytes} bytes of another type"),
+        Some(bytes) => format!("{bytes} bytes"),
+        None => "more".to_owned(),
+    };
+    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}; both must be the same")
+}
 
 impl Engine {
     pub(super) fn describe_rank(&self, rank: Rank) -> String {

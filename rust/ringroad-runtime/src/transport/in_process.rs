@@ -207,7 +207,7 @@ fn pop<T>(queues: &mut HashMap<u64, VecDeque<T>>, key: u64) -> Option<T> {
 /// is held.
 fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<(), Failure> {
     if tag.check != expected.check {
-        return Err(Failure::Check { found: tag });
+        return Err(Failure::Check { found: tag, bytes: Some(body.len()) });
     }
     if body.len() != target.len() {
         return Err(Failure::Length { found: Some(body.len()), expected: target.len() });

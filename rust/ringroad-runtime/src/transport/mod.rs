@@ -120,6 +120,8 @@ pub enum Failure {
     Check {
         /// The tag that the message has.
         found: Tag,
+        /// The message's length in bytes; `None` where it was too long to tell.
+        bytes: Option<usize>,
     },
     /// The message has another length.
     Length {
@@ -307,7 +309,7 @@ pub trait Wait: Send + Sync {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Check { found } => write!(f, "rank {} is in another call", found.source),
+            Failure::Check { found, .. } => write!(f, "rank {} is in another call", found.source),
             Failure::Length { found: Some(found), expected } => {
                 write!(f, "a message of {found} bytes came where {expected} were expected")
             }

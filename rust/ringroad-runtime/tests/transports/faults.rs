@@ -91,7 +91,7 @@ fn faults_look_like_real_ones() {
         (posted, poll(&mut a), poll(&mut b))
     };
     let complete = || Ok(Posted::Complete);
-    let check = Failure::Check { found: tag(0, 0, 5) };
+    let check = Failure::Check { found: tag(0, 0, 5), bytes: Some(8) };
     assert_eq!(sent(What::CorruptCheck), (complete(), vec![], vec![broken(2, check)]));
     let length = Failure::Length { found: Some(3), expected: 8 };
     assert_eq!(sent(What::Truncate(3)), (complete(), vec![], vec![broken(2, length)]));

@@ -266,11 +266,11 @@ fn who_has_waited_for_longer_comes_first() {
 #[test]
 fn what_does_not_fit_is_reported_to_the_receiver() {
     for len in [8, 64] {
-        let other_call = Failure::Check { found: tag(0, 1, 9) };
+        let other_call = |bytes| Failure::Check { found: tag(0, 1, 9), bytes: Some(bytes) };
         let wrong = |found| Failure::Length { found: Some(found), expected: len };
         let cases: [(Tag, usize, Failure); 5] = [
-            (tag(0, 1, 9), len, other_call.clone()),
-            (tag(0, 1, 9), 4, other_call),
+            (tag(0, 1, 9), len, other_call(len)),
+            (tag(0, 1, 9), 4, other_call(4)),
             (tag(0, 1, 5), 0, wrong(0)),
             (tag(0, 1, 5), 4, wrong(4)),
             (tag(0, 1, 5), len + 8, wrong(len + 8)),

@@ -291,10 +291,10 @@ fn the_oldest_of_many_unexpected_messages() {
 /// A message that does not fit what was expected is reported, and its memory is free.
 #[test]
 fn what_is_expected_and_does_not_fit() {
-    let other_call = Failure::Check { found: tag(0, 1, 9) };
+    let other_call = |bytes| Failure::Check { found: tag(0, 1, 9), bytes: Some(bytes) };
     let cases = [
-        (tag(0, 1, 9), 100, other_call.clone()),
-        (tag(0, 1, 9), 8, other_call),
+        (tag(0, 1, 9), 100, other_call(100)),
+        (tag(0, 1, 9), 8, other_call(8)),
         (tag(0, 1, 5), 99, Failure::Length { found: Some(99), expected: 100 }),
         (tag(0, 1, 5), 8, Failure::Length { found: Some(8), expected: 100 }),
     ];
@@ -575,7 +575,7 @@ fn many_flows_at_once() {
 #[test]
 fn flows_that_do_not_fit() {
     let cases = [
-        (tag(0, 1, 9), LONG, Failure::Check { found: tag(0, 1, 9) }),
+        (tag(0, 1, 9), LONG, Failure::Check { found: tag(0, 1, 9), bytes: Some(LONG) }),
         (tag(0, 1, 5), LONG + 8, Failure::Length { found: Some(LONG + 8), expected: LONG }),
     ];
     for (sent, len, failure) in cases {

@@ -254,7 +254,7 @@ impl SharedMemory {
 
     fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
         let wrong = if message.tag != wanted.tag {
-            Some(Failure::Check { found: Tag::unpack(message.tag) })
+            Some(Failure::Check { found: Tag::unpack(message.tag), bytes: Some(message.bytes) })
         } else if message.bytes != wanted.bytes {
             Some(Failure::Length { found: Some(message.bytes), expected: wanted.bytes })
         } else {

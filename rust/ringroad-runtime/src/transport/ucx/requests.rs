@@ -347,11 +347,12 @@ impl Slot {
         }
         // UCX promises no information about a message that is too long, but gives it; use it if it is plausible.
         let known = status == UCS_OK || (found.sender_tag ^ self.tag.get()) & Tag::MATCH == 0;
-        if known && found.sender_tag != self.tag.get() {
-            return Failure::Check { found: Tag::unpack(found.sender_tag) };
-        }
         let plausible = status == UCS_OK || found.length > expected;
-        Failure::Length { found: (known && plausible).then_some(found.length), expected }
+        let bytes = (known && plausible).then_some(found.length);
+        if known && found.sender_tag != self.tag.get() {
+            return Failure::Check { found: Tag::unpack(found.sender_tag), bytes };
+        }
+        Failure::Length { found: bytes, expected }
     }
 
     #[inline]
