@@ -150,7 +150,7 @@ def test_reference_is_right():
     ("arguments", "message"),
     [
         (["-d", "float8"], "there are float32"),
-        (["allreduced"], "no collective 'allreduced'"),
+        (["allreduced"], 'unknown collective "allreduced"; did you mean allreduce?'),
         (["--algorithms", "rign"], "did you mean ring?"),
         (["-b", "8", "-e", "4"], "-b must be at least 1 and at most -e"),
         (["--ranks", "two"], "numbers with commas"),

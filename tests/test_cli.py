@@ -10,6 +10,8 @@ import pytest
 import ringroad
 from ringroad import cli
 from ringroad._text import bytes_text, parse_bytes, seconds_text
+from ringroad.bench.collectives import collective
+from ringroad.commands import tune
 
 
 @pytest.fixture
@@ -308,12 +310,95 @@ def test_one_line_of_error(refuse, arguments, words):
     assert err.startswith("ringroad: ") and words in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert missing.xml list.json",
+        "topology missing.json",
+        "cost ring --bytes 8 --topology missing.json",
+        "simulate missing.json --bytes 8 --topology ring:4",
+        "explain allreduce --topology ring:4 --bytes 8 --schedule missing.json",
+        "explain allreduce --topology ring:4 --bytes 8 --profile missing.json",
+        "alltoall missing.json",
+        "alltoall ring:4 --demands missing.csv",
+        "routes missing.json",
+        "training missing.toml --topology ring:4",
+        "training alexnet --topology missing.graphml",
+        "trace missing",
+        "testbed missing.json --rate 1Mbit true",
+        "bench --testbed missing.json --rate 1Mbit",
+        "tune --ranks 2 --topology missing.json",
+    ],
+)
+def test_missing_files(refuse, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ringroad.commands.testbed.reenter", lambda: None)
+    monkeypatch.setattr("ringroad.commands.bench.reenter", lambda: None)
+    (missing,) = (word for word in command.split() if word.startswith("missing"))
+    assert refuse(*command.split()) == f"ringroad: there is no file or directory {missing}\n"
+
+
+@pytest.mark.parametrize("spelled", ["all_reduce", "All-Reduce", "allreduce"])
+def test_collectives_in_any_spelling(ask, spelled):
+    network = ["--topology", "ring:4"]
+    for command in (
+        ["explain", spelled, *network, "--bytes", "8"],
+        ["schedule", "ring", *network, "--collective", spelled],
+        ["cost", "ring", *network, "--collective", spelled, "--bytes", "8"],
+        ["simulate", "ring", *network, "--collective", spelled, "--bytes", "8"],
+        ["algorithms", *network, "--collective", spelled],
+        ["find", "--ranks", "4", "--degree", "2", "--collective", spelled],
+    ):
+        assert "allreduce" in ask(*command), command
+    assert collective(spelled).name == "allreduce"  # of bench
+    assert tune._collectives(f"{spelled},bcast") == ["allreduce", "broadcast"]
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in cli.COMMANDS)], ids=lambda command: " ".join(command))
+def test_help(ask, command):
+    assert ask(*command, "-h") == ask(*command, "--help") != ""
+
+
 def test_wrong_usage(refuse):
     cost = ["cost", "ring", "--topology", "ring:8", "--bytes", "8"]
     assert "--bandwidth" in (err := refuse(*cost, "--bandwidth", "-1")) and "'-1' is not a bandwidth" in err
     assert "--root" in refuse(*cost, "--root", "-1")
     assert "--topology" in refuse("schedule", "ring")
     assert "no-such-command" in refuse("no-such-command")
+
+
+def shell(program, **environ):
+    """The output of a Python program, in bytes."""
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=os.environ | environ, capture_output=True, check=True, timeout=60).stdout
+
+
+CALL = "import sys; from ringroad.cli import main\ntry:\n    main({!r})\nexcept SystemExit:\n    "
+
+
+def test_the_version_needs_nothing_else():
+    """What is imported takes more time than all else. Help needs the modules of all commands."""
+    loaded = shell(CALL.format(["--version"]) + "print(*sys.modules)").split()
+    assert b"ringroad._native" in loaded
+    assert not {b"numpy", b"ringroad.formats", b"rich"} & {*loaded}
+    assert not [module for module in loaded if module.startswith(b"ringroad.commands")]
+
+
+def test_names_are_completed():
+    program = "from ringroad.cli import app; app(prog_name='ringroad')"
+    for line, names in [("ringroad sch", b"schedule"), ("ringroad cost swi", b"swing")]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_RINGROAD_COMPLETE": "complete_bash"}
+        assert names in shell(program, **words).split()
+
+
+@pytest.mark.parametrize("environ", [{"PYTHONIOENCODING": "ascii"}, {"LANG": "C", "LC_ALL": ""}, {"LC_ALL": "POSIX"}])
+def test_terminals_for_ascii(environ):
+    if "PYTHONIOENCODING" not in environ:
+        environ = environ | {"PYTHONUTF8": "", "PYTHONIOENCODING": ""}
+    simulated = shell(CALL.format(["simulate", "ring", "--topology", "ring:4", "--bytes", "8"]) + "pass", **environ)
+    helped = shell(CALL.format(["cost", "--help"]) + "pass", **environ)
+    assert simulated.isascii() and helped.isascii()
+    assert b"0->1" in simulated and b"--topology" in helped
 
 
 def test_as_a_module():

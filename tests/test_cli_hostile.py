@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import get_args
@@ -14,11 +15,13 @@ from typer.main import get_command
 from typer.models import ArgumentInfo
 
 COMMANDS = {
-    one.callback.__name__: signature(one.callback, eval_str=True).parameters for one in cli.app.registered_commands
+    name: signature(getattr(import_module(f"ringroad.commands.{name}"), name), eval_str=True).parameters
+    for name in cli.COMMANDS
 }
 """The parameters of each command."""
 cli.app.rich_markup_mode, rich = None, cli.app.rich_markup_mode  # plain errors take less time
 APP = get_command(cli.app)  # made once, not for every call
+list(APP.commands.values())
 cli.app.rich_markup_mode = rich
 NETWORK = {"topology": "torus:2x2", "size": "8"}
 VALID = {

@@ -176,6 +176,25 @@ def objects():
         one.close()
 
 
+ABOVE = {
+    "local": lambda: ringroad.local("4"),
+    "init": lambda: ringroad.init(rank="0", size=1),
+    "size": lambda: ringroad.simulate("ring", 4, 1.5),
+    "late": lambda: ringroad.simulate("ring", 4, 8, late=[3]),
+    "slow links": lambda: ringroad.simulate("ring", 4, 8, slow_links=3),
+    "model": lambda: ringroad.simulate("ring", 4, 8, model="ring"),
+    "find": lambda: ringroad.find(ranks=4, degree=2, bytes="8"),
+    "bandwidth": lambda: ringroad.find(ranks=4, degree=2, bandwidth="8"),
+    "rate": lambda: ringroad.testbed("ring:2", rate=None),
+}
+
+
+@pytest.mark.parametrize("call", ABOVE)
+def test_odd_arguments_of_functions_in_python(call):
+    with pytest.raises(TypeError, match=r"^\w+ must be a .*, not "):
+        ABOVE[call]()
+
+
 def test_odd_arguments(objects):
     tried, wrong = set(), []
     for owner, node in functions():

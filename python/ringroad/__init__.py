@@ -22,43 +22,42 @@ Examples in docstrings assume `import numpy as np` and `import ringroad`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ringroad import formats as formats
-from ringroad._builder import ScheduleBuilder, ScheduleStep
-from ringroad._costs import Candidate, Cost, Explanation
-from ringroad._native import (
-    AbortedError,
-    Algorithm,
-    Communicator,
-    ConfigError,
-    CostModel,
-    FileStore,
-    MemoryStore,
-    MismatchError,
-    PeerError,
-    PreparedCall,
-    Profile,
-    RingroadError,
-    Schedule,
-    ScheduleError,
-    StoreError,
-    TcpStore,
-    TimeoutError,
-    Topology,
-    TopologyError,
-    TransportError,
-    Work,
-    __version__,
-    algorithms,
-    handle,
-)
-from ringroad.bootstrap import init, regroup
-from ringroad.finding import Findings, Network, find
-from ringroad.simulation import Simulation, simulate
-
 if TYPE_CHECKING:
+    from ringroad import formats as formats
+    from ringroad._builder import ScheduleBuilder, ScheduleStep
+    from ringroad._costs import Candidate, Cost, Explanation
+    from ringroad._native import (
+        AbortedError,
+        Algorithm,
+        Communicator,
+        ConfigError,
+        CostModel,
+        FileStore,
+        MemoryStore,
+        MismatchError,
+        PeerError,
+        PreparedCall,
+        Profile,
+        RingroadError,
+        Schedule,
+        ScheduleError,
+        StoreError,
+        TcpStore,
+        TimeoutError,
+        Topology,
+        TopologyError,
+        TransportError,
+        Work,
+        __version__,
+        algorithms,
+        handle,
+    )
+    from ringroad.bootstrap import init, regroup
     from ringroad.cluster import LocalCluster, WorkerError, local
     from ringroad.emulation.namespaces import TestbedError
     from ringroad.emulation.testbed import Testbed, testbed
+    from ringroad.finding import Findings, Network, find
+    from ringroad.simulation import Simulation, simulate
 
 __all__ = [
     "AbortedError",
@@ -106,22 +105,40 @@ __all__ = [
 ]
 
 
-_LATER = {
+_ELSEWHERE = {
+    "Candidate": "_costs",
+    "Cost": "_costs",
+    "Explanation": "_costs",
+    "Findings": "finding",
     "LocalCluster": "cluster",
-    "WorkerError": "cluster",
-    "local": "cluster",
+    "Network": "finding",
+    "ScheduleBuilder": "_builder",
+    "ScheduleStep": "_builder",
+    "Simulation": "simulation",
     "Testbed": "emulation.testbed",
     "TestbedError": "emulation.namespaces",
+    "WorkerError": "cluster",
+    "find": "finding",
+    "init": "bootstrap",
+    "local": "cluster",
+    "regroup": "bootstrap",
+    "simulate": "simulation",
     "testbed": "emulation.testbed",
 }
+"""The modules of what is not in `_native`."""
+_MODULES = ("bootstrap", "finding", "formats", "simulation")
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the modules that start processes on first use, because `import torch` may import ringroad and must be
-    fast."""
-    if name not in _LATER:
+    """Imports everything on first use. `import torch` may import ringroad, and `ringroad --version` needs nothing of
+    it, so both must be fast."""
+    if name in _MODULES:
+        return import_module(f"ringroad.{name}")
+    if name not in __all__:
         raise AttributeError(f"module 'ringroad' has no attribute {name!r}")
-    return getattr(import_module(f"ringroad.{_LATER[name]}"), name)
+    value = getattr(import_module(f"ringroad.{_ELSEWHERE.get(name, '_native')}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

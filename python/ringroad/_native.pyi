@@ -849,6 +849,8 @@ def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
         ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
     """
 
+def collective_name(text: str) -> str: ...
+
 @final
 class Schedule:
     """Who sends which chunks to whom in which step, for all ranks.

@@ -1,7 +1,7 @@
 """Options that several commands share, and options whose values are numbers with units."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,8 +114,39 @@ def _in_directory(file: Path | None) -> Path | None:
     return file
 
 
-Name = Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them.")]
-Collective = Annotated[str, typer.Option(help="The collective to perform.")]
+def _collective(text: str | None) -> str | None:
+    from ringroad._native import collective_name
+
+    return text if text is None else collective_name(text)
+
+
+def _completed(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Completes a word that a user has begun."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
+def _collectives() -> Iterable[str]:
+    from ringroad.bench.collectives import COLLECTIVES
+
+    return (name for name in COLLECTIVES if name != "barrier")
+
+
+def _algorithms() -> Iterable[str]:
+    from ringroad._native import algorithms
+
+    return (algorithm.name for algorithm in algorithms())
+
+
+COLLECTIVE: dict[str, Any] = {"callback": _collective, "autocompletion": _completed(_collectives)}
+"""Of options and arguments that name a collective, in any spelling: all_reduce, reduce-scatter."""
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="ALGORITHM", help="As `ringroad algorithms` lists them.", autocompletion=_completed(_algorithms)
+    ),
+]
+Collective = Annotated[str, typer.Option(help="The collective to perform.", **COLLECTIVE)]
 Root = Annotated[int, whole_option(help="The root, for collectives that have one.", most=LAST_RANK)]
 Size = Annotated[
     str,

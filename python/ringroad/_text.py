@@ -6,9 +6,13 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
+from numbers import Real
 from textwrap import wrap
+from typing import SupportsIndex, TypeVar
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -59,6 +63,27 @@ def parse_bandwidth(text: str) -> float:
             f"{text!r} is not a bandwidth; write for example 100Gbit/s, 12.5GB/s or 12.5e9 (bytes per second)"
         )
     return _finite(float(match[1]) * _DECIMAL[match[2] or ""] / (1 if match[3] in (None, "B/s") else 8), text)
+
+
+def whole(name: str, value: object) -> int:
+    """A whole number that was passed as an argument of this name. Raises TypeError."""
+    if not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    return value.__index__()
+
+
+def number(name: str, value: object) -> float:
+    """A number that was passed as an argument of this name. Raises TypeError."""
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return float(value)
+
+
+def by_key(name: str, value: Mapping[_Key, float] | None) -> list[tuple[_Key, float]]:
+    """The items of a dict that was passed as an argument of this name; None: of an empty one. Raises TypeError."""
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dict, not {value!r}")
+    return list((value or {}).items())
 
 
 def _finite(number: float, text: str) -> float:

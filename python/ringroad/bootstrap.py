@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ringroad import _launchers, _native
 from ringroad._launchers import Place
 from ringroad._native import Communicator, Config, ConfigError, FileStore, MemoryStore, StoreError, TcpStore, Topology
+from ringroad._text import whole
 from ringroad._ucx import _ucx_wheel
 
 if TYPE_CHECKING:
@@ -178,6 +179,7 @@ def _place(rank: int | None, size: int | None, environ: Mapping[str, str]) -> tu
             )
         rank = launcher.rank if rank is None else rank
         size = launcher.size if size is None else size
+    rank, size = whole("rank", rank), whole("size", size)
     if size < 1 or not 0 <= rank < size:
         raise ConfigError(f"rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
     return rank, size

@@ -24,6 +24,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ringroad._native import AbortedError, Communicator, PeerError, RingroadError, Topology
 from ringroad._processes import Processes, ending
+from ringroad._text import whole
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,6 +92,7 @@ def local(
 
     Raises:
         WorkerError: A worker does not start, or the workers cannot connect.
+        TopologyError: The topology is malformed.
         ValueError: `n` is less than 1.
 
     Example:
@@ -125,12 +127,12 @@ class LocalCluster:
         env: Mapping[str, str] | None = None,
         _place: "Place | None" = None,
     ) -> None:
-        if n < 1:
+        if (n := whole("n", n)) < 1:
             raise ValueError(f"a cluster needs at least one worker, not {n}")
         self._size = n
         self._env = dict(env or {})
         self._place = _place or (lambda rank, command: (command, {}))
-        self._options = (topology, algorithm, timeout)
+        self._options = (None if topology is None else Topology(topology), algorithm, timeout)
         self._lock = threading.Lock()
         self._team: _Team | None = None
         self._finalizer: Callable[[], object] = lambda: None

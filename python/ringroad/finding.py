@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ringroad._native import Found, find_networks, moore_steps
 from ringroad._pictures import need_matplotlib
-from ringroad._text import bytes_text, seconds_text
+from ringroad._text import bytes_text, number, seconds_text, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,7 +158,7 @@ def find(
     """
     if (budget is None) == (ranks is None or degree is None) or (budget and (ranks or degree)):
         raise ValueError("give ranks and degree, or a budget of ranks and cables")
-    if alpha < 0 or bytes < 0 or bandwidth <= 0:
+    if number("alpha", alpha) < 0 or whole("bytes", bytes) < 0 or number("bandwidth", bandwidth) <= 0:
         raise ValueError("alpha and bytes must be 0 or more, and bandwidth above 0 bytes per second")
     ranks, degrees = _sizes(ranks, degree, budget)
     found: list[Found] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ringroad._native import CostModel, Outcome, Schedule, Topology
 from ringroad._native import simulate as _simulate
 from ringroad._notebook import frame, table
-from ringroad._text import bytes_text, parse_bytes, seconds_text
+from ringroad._text import by_key, bytes_text, parse_bytes, seconds_text, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,10 +123,12 @@ def simulate(
     network = Topology(topology)
     if isinstance(schedule, str):
         schedule = Schedule.build(schedule, network, collective, root)
-    length = parse_bytes(bytes) if isinstance(bytes, str) else bytes
+    length = parse_bytes(bytes) if isinstance(bytes, str) else whole("bytes", bytes)
     if length < 0:
         raise ValueError(f"a vector cannot have {length} bytes; give 0 or more")
     model = CostModel() if model is None else model
+    if not isinstance(model, CostModel):
+        raise TypeError(f"model must be a ringroad.CostModel, not {model!r}")
     failed = list(failed_links)
     if replan and not failed:
         raise ValueError("replan needs failed_links; name at least one link that has failed")
@@ -138,9 +140,9 @@ def simulate(
         schedule,
         network,
         length,
-        list((late or {}).items()),
-        list((slow_ranks or {}).items()),
-        [(*ends, factor) for ends, factor in (slow_links or {}).items()],
+        by_key("late", late),
+        by_key("slow_ranks", slow_ranks),
+        [(*ends, factor) for ends, factor in by_key("slow_links", slow_links)],
         failed,
         model=model,
         pace="free" if free_running else "synchronous",

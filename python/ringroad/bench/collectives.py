@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ringroad._native import collective_name
+
 Vector = NDArray[Any]
 
 OUT, IN = "out_of_place", "in_place"
@@ -47,13 +49,6 @@ COLLECTIVES = {
         Collective("barrier", (OUT,)),
     )
 }
-ALIASES = {
-    "all_reduce": "allreduce",
-    "all_gather": "allgather",
-    "all_to_all": "alltoall",
-    "reducescatter": "reduce_scatter",
-    "bcast": "broadcast",
-}
 OPS = ("sum", "product", "min", "max", "avg")
 DTYPES = (
     "float32",
@@ -72,11 +67,11 @@ DTYPES = (
 
 
 def collective(name: str) -> Collective:
-    """The collective by its name or an alias. Raises ValueError if it is unknown."""
+    """The collective by its name, in any spelling. Raises ValueError if it is unknown."""
     try:
-        return COLLECTIVES[ALIASES.get(name, name)]
-    except KeyError:
-        raise ValueError(f"no collective {name!r}; there are {', '.join(COLLECTIVES)}") from None
+        return COLLECTIVES[name if name in COLLECTIVES else collective_name(name)]
+    except ValueError as error:
+        raise ValueError(f"{error}, barrier") from None
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

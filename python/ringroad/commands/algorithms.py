@@ -6,7 +6,7 @@ import typer
 
 from ringroad._native import Algorithm, Topology
 from ringroad._native import algorithms as catalogue
-from ringroad._options import Json
+from ringroad._options import COLLECTIVE, Json
 from ringroad._text import print_json, print_table, print_wrapped
 
 
@@ -15,13 +15,13 @@ def algorithms(
         str,
         typer.Option("--topology", metavar="SPEC", help="The network for which steps, bytes and ports are counted."),
     ] = "ring:8",
-    collective: Annotated[str | None, typer.Option(help="Show only algorithms that perform this collective.")] = None,
+    collective: Annotated[
+        str | None, typer.Option(help="Show only algorithms that perform this collective.", **COLLECTIVE)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the algorithms, with the costs of each on a network."""
     network = Topology(topology)
-    if collective is not None:
-        Algorithm("ring").supports(network, collective)  # raises an error for an unknown one
     entries = on_network(network, collective)
     if as_json:
         return print_json(entries)

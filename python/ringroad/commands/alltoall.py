@@ -61,7 +61,8 @@ def alltoall(
 
 def _read(file: Path) -> NDArray[np.float64]:
     try:
-        return np.loadtxt(file, delimiter=",", ndmin=2)
+        with file.open() as lines:
+            return np.loadtxt(lines, delimiter=",", ndmin=2)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 

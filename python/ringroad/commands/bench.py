@@ -13,14 +13,14 @@ from ringroad._native import Topology
 from ringroad._options import LAST_RANK, MOST_PROCESSES, bandwidth_option, file_option, time_option, whole_option
 from ringroad._text import parse_bytes, print_wrapped, progress, width
 from ringroad.bench import record, table, verdict
-from ringroad.bench.collectives import ALIASES, COLLECTIVES, OPS, collective
+from ringroad.bench.collectives import COLLECTIVES, OPS, collective
 from ringroad.bench.conductor import Conductor, Row
 from ringroad.bench.options import Options, names, numbers, sizes
 from ringroad.bench.peers import OURS
 from ringroad.emulation.namespaces import reenter
 
 _BUDGET = 120.0
-_COLLECTIVES = f"{', '.join(COLLECTIVES)}; also {', '.join(ALIASES)}."
+_COLLECTIVES = f"{', '.join(COLLECTIVES)}."
 
 
 def bench(

@@ -10,7 +10,7 @@ import typer
 from ringroad import _explain
 from ringroad._costs import COLUMNS, NUMBERS, Candidate, Explanation
 from ringroad._native import CostModel, Profile, Topology
-from ringroad._options import Bandwidth, HopLatency, Json, On, StepLatency, file_option
+from ringroad._options import COLLECTIVE, Bandwidth, HopLatency, Json, On, StepLatency, file_option
 from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped
 
 _DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
@@ -18,7 +18,7 @@ _SHOWN_CANDIDATES = 5
 
 
 def explain(
-    collective: Annotated[str, typer.Argument(help="The collective, such as allreduce.")],
+    collective: Annotated[str, typer.Argument(help="The collective, such as allreduce.", **COLLECTIVE)],
     topology: On,
     sizes: Annotated[
         list[str] | None, typer.Option("--bytes", metavar="BYTES", help="Size of the vector; may be repeated.")
@@ -40,6 +40,8 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Compare all algorithms for a collective: the choice by size, the reasons, and what would change the choice."""
+    for file in [*(schedules or []), *([profile] if profile else [])]:
+        file.stat()  # the same error for both, if it is missing
     network = Topology(topology)
     measured = None if profile is None else Profile.read(str(profile))
     stated = (step_latency, hop_latency, bandwidth)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad._options import Json, Size, bandwidth_option, picture_option, time_option, whole_option
+from ringroad._options import COLLECTIVE, Json, Size, bandwidth_option, picture_option, time_option, whole_option
 from ringroad._text import (
     bytes_text,
     parse_bytes,
@@ -38,7 +38,9 @@ def find(
             show_default="100Gbit/s",
         ),
     ] = 12.5e9,
-    collective: Annotated[str, typer.Option(help="allreduce, allgather or reduce_scatter.")] = "allreduce",
+    collective: Annotated[
+        str, typer.Option(help="allreduce, allgather or reduce_scatter.", **COLLECTIVE)
+    ] = "allreduce",
     bidirectional: Annotated[
         bool,
         typer.Option("--bidirectional", "--undirected", help="Find only networks with a link back for every link."),

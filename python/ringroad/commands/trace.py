@@ -46,7 +46,7 @@ def trace(
 
 def _files(directory: Path, beginning: str) -> list[Path]:
     """The files of one communicator. Raises ValueError if there are none, or if several communicators fit."""
-    files = sorted(directory.glob("*.json"))
+    files = sorted(file for file in directory.iterdir() if file.suffix == ".json")
     groups: dict[str, list[Path]] = {}
     for file in files:
         groups.setdefault(file.stem.rpartition("-")[0], []).append(file)

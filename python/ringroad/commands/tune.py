@@ -10,7 +10,7 @@ import typer
 
 import ringroad
 from ringroad import tuning
-from ringroad._native import Config, ConfigError, Profile, profile_directory
+from ringroad._native import Config, ConfigError, Profile, collective_name, profile_directory
 from ringroad._options import MOST_PROCESSES, Json, time_option, whole_option
 from ringroad._text import bytes_text, parse_bytes, print_json, print_table, print_wrapped, seconds_text, significant
 from ringroad.tuning import Options
@@ -50,7 +50,7 @@ def tune(
 ) -> None:
     """Measure every algorithm between real ranks, fit the cost model, and store a profile for later communicators."""
     lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
-    options = Options(_names(collectives), lengths, budget)
+    options = Options(_collectives(collectives), lengths, budget)
     in_job = ranks is None and _launched(os.environ)
     if not in_job:  # otherwise only rank 0 writes, and perhaps on another host
         files = [] if dry_run else [_path("profile.json", output)]
@@ -74,6 +74,10 @@ def tune(
 def _names(text: str) -> list[str]:
     """The items of a comma-separated list, without duplicates."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _collectives(text: str) -> list[str]:
+    return [collective_name(name) for name in _names(text)]
 
 
 def _measure(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from os import PathLike
 
 from ringroad._native import Topology
-from ringroad._text import parse_bandwidth
+from ringroad._text import number, parse_bandwidth
 from ringroad.cluster import LocalCluster
 from ringroad.emulation.network import MTU, EmulatedNetwork
 
@@ -49,7 +49,7 @@ def testbed(
         ...     [int(total) for total in bed.run(lambda comm: comm.allreduce(np.array(comm.rank)))]
         [3, 3, 3]
     """
-    bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else rate
+    bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else number("rate", rate)
     network = EmulatedNetwork(Topology(topology), bandwidth, mtu=mtu)
     try:
         return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)

@@ -268,7 +268,7 @@ def iterate(
 
 def compare(
     model: Model | str | Path,
-    places: Iterable[Place],
+    places: Iterable[Place] | str,
     *,
     bucket: Bucket = BUCKET,
     costs: CostModel | None = None,
@@ -278,7 +278,7 @@ def compare(
 
     Args:
         model: As for `iterate`.
-        places: The networks, each as for `iterate`.
+        places: The networks, each as for `iterate`; or the name of one.
         bucket: As for `iterate`.
         costs: As for `iterate`.
         algorithm: As for `iterate`.
@@ -299,6 +299,7 @@ def compare(
     """
     if not isinstance(model, Model):
         model = Model.load(model)
+    places = [places] if isinstance(places, str) else places
     found = tuple(iterate(model, place, bucket=bucket, costs=costs, algorithm=algorithm) for place in places)
     if not found:
         raise ValueError("nothing to compare: name at least one topology")

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{ChunkId, Rank};
+use crate::units::{did_you_mean, nearest, ChunkId, Rank};
 
 /// A collective operation. A barrier is an [`Collective::Allreduce`] of one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -274,15 +274,24 @@ pub(crate) fn is_name(text: &str, name: &str) -> bool {
 
 /// A text that names no collective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown collective {0:?}; choose one of allreduce, reduce_scatter, allgather, broadcast, reduce, gather, scatter, alltoall, scan, exscan")]
+#[error("unknown collective {name:?}; {meant}choose one of {all}", name = .0, meant = did_you_mean(nearest(.0, names())), all = names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownCollective(pub String);
+
+fn names() -> impl Iterator<Item = &'static str> {
+    Collective::ALL.into_iter().map(Collective::name)
+}
 
 impl FromStr for Collective {
     type Err = UnknownCollective;
 
-    /// Reads a name of any case, with `_` or `-`; the root is 0.
+    /// Reads a name of any case, with or without `_` and `-` (torch writes all_reduce), or MPI's bcast; the root is 0.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let found = Collective::ALL.into_iter().find(|collective| is_name(text, collective.name()));
+        let letters = |name: &str| name.replace(['-', '_'], "").to_ascii_lowercase();
+        let wanted = match letters(text).as_str() {
+            "bcast" => "broadcast".to_owned(),
+            other => other.to_owned(),
+        };
+        let found = Collective::ALL.into_iter().find(|collective| letters(collective.name()) == wanted);
         found.ok_or_else(|| UnknownCollective(text.to_owned()))
     }
 }

@@ -1,4 +1,7 @@
-//! Type aliases for indices and quantities. Quantities are in bytes and seconds, never in multiples of them.
+//! Type aliases for indices and quantities, and names that were meant. Quantities are in bytes and seconds, never in
+//! multiples of them.
+
+use strsim::levenshtein;
 
 /// A process of the job: `0..ranks`.
 pub type Rank = usize;
@@ -18,3 +21,14 @@ pub type Slot = usize;
 pub type Bytes = u64;
 /// A duration or a point in time, in seconds.
 pub type Seconds = f64;
+
+/// The name with the fewest typing errors, where there are two or fewer.
+pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (distance, name) = names.map(|name| (levenshtein(word, name), name)).min()?;
+    (distance <= 2).then_some(name)
+}
+
+/// What errors say of a name that was perhaps meant, before the list of all names.
+pub fn did_you_mean(suggestion: Option<&str>) -> String {
+    suggestion.map(|name| format!("did you mean {name}? Otherwise ")).unwrap_or_default()
+}

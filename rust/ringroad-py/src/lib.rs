@@ -60,6 +60,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<communicator::PyCommunicator>()?;
     module.add_class::<prepared::PyPreparedCall>()?;
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
+    module.add_function(wrap_pyfunction!(algorithm::collective_name, module)?)?;
     module.add_function(wrap_pyfunction!(finder::find_networks, module)?)?;
     module.add_function(wrap_pyfunction!(finder::moore_steps, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;

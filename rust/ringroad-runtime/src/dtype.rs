@@ -17,6 +17,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ringroad_core::units::{did_you_mean, nearest};
+
 use crate::error::convert;
 
 /// The type of one element, by NumPy's names.
@@ -300,10 +302,11 @@ pub enum WrongFactor {
 
 /// A name that the enum does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {name:?}; known: {known}")]
+#[error("unknown {what} {name:?}; {meant}write one of {known}")]
 pub struct UnknownName {
     what: &'static str,
     name: String,
+    meant: String,
     known: String,
 }
 
@@ -323,6 +326,7 @@ fn find<T: Copy>(
     found.ok_or_else(|| UnknownName {
         what,
         name: name.to_owned(),
+        meant: did_you_mean(nearest(name, all.iter().copied().map(&name_of))),
         known: join(all.iter().copied().map(name_of)),
     })
 }

@@ -802,7 +802,7 @@ fn invalid_values_are_explained() {
         ("RINGROAD_TIMEOUT", "inf", "up to a year"),
         ("RINGROAD_TIMEOUT", "NaN", "up to a year"),
         ("RINGROAD_ALGO", "rign", "unknown algorithm \"rign\"; did you mean ring?"),
-        ("RINGROAD_ALGO", "allredcue:ring", "unknown collective \"allredcue\"; choose one of allreduce"),
+        ("RINGROAD_ALGO", "allredcue:ring", "unknown collective \"allredcue\"; did you mean allreduce? Otherwise choose one of"),
         (
             "RINGROAD_ALGO",
             "broadcast:ring",

@@ -1,13 +1,13 @@
 //! The error type of topologies.
 
 use super::{RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
-use crate::units::{LinkId, NodeId, Seconds};
+use crate::units::{did_you_mean, LinkId, NodeId, Seconds};
 
 /// Why a topology cannot be made, changed or used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TopologyError {
     /// The word before the colon names no family.
-    #[error("unknown topology {spec:?}; write {examples}{}", did_you_mean(suggestion))]
+    #[error("unknown topology {spec:?}; {}write {examples}", did_you_mean(*suggestion))]
     UnknownFamily {
         /// The text that was read.
         spec: String,
@@ -87,7 +87,7 @@ pub enum TopologyError {
         what: String,
     },
     /// A word that names no routing.
-    #[error("unknown routing {routing:?}; write {}{}", Routing::ALL.map(Routing::name).join(" or "), did_you_mean(suggestion))]
+    #[error("unknown routing {routing:?}; {}write {}", did_you_mean(*suggestion), Routing::ALL.map(Routing::name).join(" or "))]
     UnknownRouting {
         /// The text that was read.
         routing: String,
@@ -165,8 +165,4 @@ pub enum TopologyError {
 fn listed(circle: &[(LinkId, u8)]) -> String {
     let hop = |(link, channel): &(LinkId, u8)| format!("{link} (channel {channel})");
     circle.iter().map(hop).collect::<Vec<String>>().join(", ")
-}
-
-fn did_you_mean(suggestion: &Option<&str>) -> String {
-    suggestion.map(|name| format!(" (did you mean {name}?)")).unwrap_or_default()
 }

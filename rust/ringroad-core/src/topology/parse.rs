@@ -5,8 +5,9 @@ use std::str::FromStr;
 use super::catalogue::{example, examples, family, names, operator, Operator};
 use super::expression::{arguments, commas, depth, Arguments};
 use super::family::{Family, Made};
-use super::text::{nearest, FILES};
+use super::text::FILES;
 use super::{Routing, Topology, TopologyError};
+use crate::units::nearest;
 
 /// How many operators may stand within each other.
 const MOST_NESTED: usize = 32;

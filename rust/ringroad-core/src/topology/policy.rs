@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::text::nearest;
 use super::TopologyError;
+use crate::units::nearest;
 
 /// How routes are chosen. All routings but tables use shortest paths only, and are the same on every machine. The
 /// length of a path is its number of links, whatever their latency and bandwidth.

@@ -87,8 +87,8 @@ fn what_is_wrong_is_said_with_what_is_right() {
         examples.join(", ")
     );
     assert!(unknown.starts_with("write ring:8, torus:4x4x2, mesh:4x4, "), "{unknown}");
-    check("rings:8", &format!("unknown topology \"rings:8\"; {unknown} (did you mean ring?)"));
-    check("tours:4x4", &format!("unknown topology \"tours:4x4\"; {unknown} (did you mean torus?)"));
+    check("rings:8", &format!("unknown topology \"rings:8\"; did you mean ring? Otherwise {unknown}"));
+    check("tours:4x4", &format!("unknown topology \"tours:4x4\"; did you mean torus? Otherwise {unknown}"));
     check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));
     check("", &format!("unknown topology \"\"; {unknown}"));
     check("ring", "malformed topology \"ring\"; write for example ring:8");
@@ -99,7 +99,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
     check("switch:many", "malformed topology \"switch:many\"; write for example switch:16");
     check("torus:4x0", "topology \"torus:4x0\" has no ranks; write sizes of 1 or more");
     check("hosts:8", "malformed topology \"hosts:8\"; write for example hosts:2x4");
-    check("host:2x4", &format!("unknown topology \"host:2x4\"; {unknown} (did you mean hosts?)"));
+    check("host:2x4", &format!("unknown topology \"host:2x4\"; did you mean hosts? Otherwise {unknown}"));
     check("hosts:2x0", "topology \"hosts:2x0\" has no ranks; write sizes of 1 or more");
     check("mesh:", "malformed topology \"mesh:\"; write for example mesh:4x4");
     check("twisted-torus:8", "malformed topology \"twisted-torus:8\"; write for example twisted-torus:8x4");
@@ -111,9 +111,12 @@ fn what_is_wrong_is_said_with_what_is_right() {
     check("hypermesh:4", &format!("unknown topology \"hypermesh:4\"; {unknown}"));
     check(
         "hamming-mesh:2x2:4x4",
-        &format!("unknown topology \"hamming-mesh:2x2:4x4\"; {unknown} (did you mean hammingmesh?)"),
+        &format!("unknown topology \"hamming-mesh:2x2:4x4\"; did you mean hammingmesh? Otherwise {unknown}"),
     );
-    check("fat-tree:4x8", &format!("unknown topology \"fat-tree:4x8\"; {unknown} (did you mean fattree?)"));
+    check(
+        "fat-tree:4x8",
+        &format!("unknown topology \"fat-tree:4x8\"; did you mean fattree? Otherwise {unknown}"),
+    );
     for ratios in ["", "x", "-2", "two", "1e3", "inf", "."] {
         let spec = format!("fattree:4x8:{ratios}");
         check(&spec, &format!("malformed topology \"{spec}\"; write for example fattree:4x8"));
@@ -148,7 +151,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
         "ring:8,routing=fast",
         "unknown routing \"fast\"; write minimal or dimension-ordered or single-path",
     );
-    check("ring:8,routing=singlepath", "unknown routing \"singlepath\"; write minimal or dimension-ordered or single-path (did you mean single-path?)");
+    check("ring:8,routing=singlepath", "unknown routing \"singlepath\"; did you mean single-path? Otherwise write minimal or dimension-ordered or single-path");
     check(
         "ring:8,latency=1",
         "malformed topology \"ring:8,latency=1\"; write for example torus:4x4,routing=single-path",

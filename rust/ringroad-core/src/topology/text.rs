@@ -1,7 +1,5 @@
 //! How numbers and names in specs are read and written.
 
-use strsim::levenshtein;
-
 /// The endings of names of files with graphs.
 pub(super) const FILES: [&str; 7] = ["json", "graphml", "gml", "csv", "edges", "edgelist", "txt"];
 
@@ -36,10 +34,4 @@ pub(super) fn join<T: ToString>(sizes: &[T]) -> String {
 /// The inverse of [`numbers`].
 pub(super) fn list(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// The name with the fewest typing errors, where there are two or fewer.
-pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let (distance, name) = names.map(|name| (levenshtein(word, name), name)).min()?;
-    (distance <= 2).then_some(name)
 }

@@ -344,9 +344,9 @@ fn what_no_group_or_family_is() {
         assert!(matches!(Topology::parse(spec), Err(TopologyError::TooManyLinks(_))), "{spec}");
     }
     check("petersen:5", "malformed topology \"petersen:5\"; write for example petersen");
-    assert!(Topology::parse("peterson").unwrap_err().to_string().ends_with("(did you mean petersen?)"));
+    assert!(Topology::parse("peterson").unwrap_err().to_string().contains("; did you mean petersen? "));
     assert!(Topology::parse("circulants:8:1")
         .unwrap_err()
         .to_string()
-        .ends_with("(did you mean circulant?)"));
+        .contains("; did you mean circulant? "));
 }
