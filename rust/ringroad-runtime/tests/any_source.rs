@@ -140,7 +140,7 @@ fn what_goes_wrong() {
         let error = work.wait().unwrap_err();
         assert!(matches!(error, Error::Peer { .. }), "{error:?}");
         let error = group[0].start(any()).map(drop).unwrap_err();
-        assert!(matches!(error, Error::Aborted(_)), "{error:?}");
+        assert!(matches!(error, Error::Peer { .. }), "{error:?}");
 
         // The same if the others have left before.
         let mut group = common::group(3, means);
