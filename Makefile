@@ -87,7 +87,7 @@ check-all: check ## Run check, the long tests of all algorithms and flows (large
 check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (an hour)
 	tools/check_memory.sh
 
-check-faults: build ## Kill, stop, cut off and starve ranks at random moments, and check the other ranks (30 minutes; MINUTES=3)
+check-faults: build ## Kill, stop, cut off and starve ranks at random moments, and check the other ranks (an hour; MINUTES=3)
 	$(PYTHON) tools/check_faults.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
 
 fuzz: ## Feed everything that is read with mutated files: 10 million inputs (hours; INPUTS=20000 for each of 10 targets)

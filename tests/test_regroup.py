@@ -144,6 +144,104 @@ def test_a_rank_that_was_taken_for_dead_hears_so(tmp_path):
     assert "taken rank 0 " in ended[0].out and "without it" in ended[0].out, ended[0].err
 
 
+# The caller's deadline proves nobody dead. Calls whose time was too short are made again, until all have the answer.
+SHORT = """
+import os, time
+import ringroad
+
+comm = ringroad.init(timeout=30)
+comm.barrier()
+def insist(call, limit=1e-6):
+    while True:
+        try:
+            return call(timeout=limit)
+        except ringroad.TimeoutError:
+            limit = min(4 * limit + 1e-4 * (comm.rank + 1), 20)
+assert insist(comm.survivors) == [0, 1, 2]
+assert insist(lambda timeout: comm.agree(True, timeout=timeout)) is True
+if comm.rank == 0:
+    time.sleep(1)  # late: nobody goes on without it
+smaller = insist(comm.shrink)
+assert smaller.size == 3, smaller
+smaller.barrier()
+print("done")
+"""
+
+# A leader ends as soon as it has decided; another rank comes late. Then a rank ends before it has joined the smaller group.
+ENDING = """
+import os, time
+import numpy as np
+import ringroad
+
+comm = ringroad.init(timeout=30)
+comm.barrier()
+if comm.rank == 3:
+    time.sleep(0.3)
+assert comm.survivors() == [0, 1, 2, 3]
+if comm.rank == 0:
+    os._exit(0)
+if comm.rank == 3:
+    assert comm.agree(True)  # the first step of shrink
+    time.sleep(0.3)
+    os._exit(0)
+start = time.monotonic()
+smaller = comm.shrink(timeout=25)
+assert time.monotonic() - start < 15
+assert (smaller.size, smaller.allreduce(np.ones(1))[0]) == (2, 2.0)
+try:
+    smaller.shrink(quorum=3)
+except ValueError as error:
+    assert "there are only 2 ranks" in str(error)
+smaller.barrier()
+if smaller.rank == 0:
+    os._exit(0)
+try:
+    smaller.shrink(quorum="majority")
+except ringroad.AbortedError as error:
+    assert "fewer than the quorum of 2" in str(error), error
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("program", "size", "done"), [(SHORT, 3, [0, 1, 2]), (ENDING, 4, [2])])
+def test_agreements_end_well(program, size, done, tmp_path):
+    ended = launch(program, size, env={"RINGROAD_STORE": f"file://{tmp_path}"})
+    for rank in done:
+        assert ended[rank].out == "done\n", ended[rank].err
+
+
+def test_one_rank_shrinks_alone():
+    with ringroad.init(rank=0, size=1) as comm:
+        comm.abort("interrupted, say")
+        with comm.shrink() as again:
+            assert again.size == 1
+
+
+# The others end their job while a rank is stopped; it must not go on alone.
+ORPHAN = """
+import os, signal, subprocess, sys
+import ringroad
+
+comm = ringroad.init(timeout=40)
+comm.barrier()
+if comm.rank == 2:
+    code = "import os, signal, sys, time; time.sleep(11); os.kill(int(sys.argv[1]), signal.SIGCONT)"
+    subprocess.Popen([sys.executable, "-c", code, str(os.getpid())])
+    os.kill(os.getpid(), signal.SIGSTOP)
+try:
+    print(comm.shrink().size)
+except ringroad.AbortedError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 12 seconds: make check-all")
+def test_a_rank_that_was_stopped_does_not_go_on_alone(tmp_path):
+    ended = launch(ORPHAN, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store"})
+    assert [rank.out for rank in ended[:2]] == ["2\n"] * 2, [rank.err for rank in ended]
+    assert "was stopped for seconds" in ended[2].out, ended[2].err
+
+
 # Processes without numbers from a launcher exchange their handles in files.
 STRANGERS = """
 import os, sys, time
@@ -200,6 +298,30 @@ def test_handles_that_make_no_sense():
     with pytest.raises(ringroad.PeerError, match="another process, or has another secret"):
         ringroad.regroup([own, json.dumps(other)], own=own, timeout=10)
     assert ringroad.regroup([own]).size == 1
+
+
+# Two processes that pass different lists.
+DIFFERENT = """
+import os, time
+from pathlib import Path
+import ringroad
+
+place, number = Path(os.environ["PLACE"]), int(os.environ["RANK"])
+(place / f"{number}.tmp").write_text(ringroad.handle())
+(place / f"{number}.tmp").rename(place / str(number))
+while any(not (place / str(other)).exists() for other in range(2)):
+    time.sleep(0.01)
+handles = [(place / str(other)).read_text() for other in (number, 1 - number)]
+try:
+    ringroad.regroup(handles, timeout=2)
+except ringroad.TimeoutError as error:
+    print(error)
+"""
+
+
+def test_different_lists_of_handles_are_shown(tmp_path):
+    for ended in launch(DIFFERENT, 2, env={"PLACE": str(tmp_path)}):
+        assert "The lists of handles differ: another rank waits for process" in ended.out, ended
 
 
 def test_threads_of_one_process_have_nobody_to_regroup():

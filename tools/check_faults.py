@@ -5,8 +5,9 @@
 
 The faults: ranks are killed, stopped or cut off, they get no more memory, descriptors or system calls, or they call
 something else than the others. The checks: nobody hangs, no call that succeeds has a wrong result, all other ranks
-raise an error of the right type in time that names the culprit, can go on, and keep nothing open. The exit status is 1
-if a check failed. The same seed repeats the same faults, but the ranks' progress at that moment differs from run to
+raise an error of the right type in time that names the culprit, can go on, and keep nothing open. Afterwards random
+histories of shrink run, many at a time (see faults/histories.py), which takes about as long. The exit status is 1 if a
+check failed. The same seed repeats the same faults, but the ranks' progress at that moment differs from run to
 run.
 """
 

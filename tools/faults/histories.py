@@ -110,7 +110,9 @@ def live(history: History, hosts: Hosts | None, board: Board, directory: Path, r
             who = smaller.allgather(np.array([rank]), timeout=20).tolist()
         except ringroad.RingroadError as error:
             # It was made: its members have the handles' order, and only their number is known here.
-            log("formed", parent=parent, size=smaller.size, members=None, error=f"{type(error).__name__}: {error}"[:300])
+            log(
+                "formed", parent=parent, size=smaller.size, members=None, error=f"{type(error).__name__}: {error}"[:300]
+            )
             comm = smaller
             parent += "?"
             continue
@@ -142,12 +144,16 @@ def away(history: History) -> dict[int, float]:
     return longest
 
 
-def judge(history: History, logs: dict[int, list[dict[str, Any]]], status: dict[int, int], hanging: list[int]) -> list[str]:
+def judge(
+    history: History, logs: dict[int, list[dict[str, Any]]], status: dict[int, int], hanging: list[int]
+) -> list[str]:
     findings = [f"rank {rank} hangs" for rank in hanging]
     killed = {event.rank for event in history.events if event.what == "kill"}
     cut = any(event.what == "cut" for event in history.events)
     gone = away(history)
-    findings += [f"rank {rank} ended with {status[rank]}" for rank in status if rank not in killed and status[rank] != 0]
+    findings += [
+        f"rank {rank} ended with {status[rank]}" for rank in status if rank not in killed and status[rank] != 0
+    ]
     formed: dict[str, list[tuple[int, frozenset[int]]]] = {}
     for rank, log in logs.items():
         for entry in log:
@@ -264,7 +270,9 @@ def run(count: int, parallel: int, seed: str, base: Path, verbose: bool) -> tupl
                 if verbose or findings:
                     print(f"{one.directory.name} {one.history.transport}: {findings or 'well'}", flush=True)
                 if findings:
-                    failed.append({"history": asdict(one.history), "findings": findings, "directory": str(one.directory)})
+                    failed.append(
+                        {"history": asdict(one.history), "findings": findings, "directory": str(one.directory)}
+                    )
                     (one.directory / "findings.json").write_text(json.dumps(failed[-1], indent=1) + "\n")
                 else:
                     shutil.rmtree(one.directory)

@@ -39,17 +39,19 @@ impl Acceptor {
         }
     }
 
-    /// The rank was left out, and takes no part any more.
     pub(super) fn resign(&mut self) {
         self.resigned = true;
+    }
+
+    pub(super) fn has_resigned(&self) -> bool {
+        self.resigned
     }
 
     pub(super) fn decide(&mut self, decision: Decision) {
         self.decided = Some(decision);
     }
 
-    /// The decision, if it is known.
-    pub fn decided(&self) -> Option<&Decision> {
+    pub(super) fn decided(&self) -> Option<&Decision> {
         self.decided.as_ref()
     }
 

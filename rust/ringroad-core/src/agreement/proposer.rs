@@ -84,8 +84,10 @@ impl Proposer {
         let mut proposer =
             Proposer { rank, peers, highest: 0, phase: Phase::Follow, told: Vec::new(), outcome: None };
         acceptor.join(vote);
-        // In an earlier call, whose time was up, it may have learnt the decision.
-        if let Some(decision) = acceptor.decided() {
+        // It may have learnt the outcome in an earlier call.
+        if acceptor.has_resigned() {
+            proposer.outcome = Some(Outcome::LeftOut);
+        } else if let Some(decision) = acceptor.decided() {
             proposer.outcome = Some(Outcome::Decided(decision.clone()));
         }
         proposer.advance(acceptor);

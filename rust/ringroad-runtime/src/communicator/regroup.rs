@@ -193,12 +193,15 @@ impl Communicator {
             }
             // All know the same, so all try again, or none. The time of one may have been up, or a rank was paused.
             if all.alive == alive && tried.replace(alive.clone()) == Some(alive) {
-                return Err(made.err().unwrap_or_else(|| {
-                    let text = "another rank could not join the smaller group (look at its own error)";
-                    Error::Timeout(format!(
-                        "{text}; nothing has changed, and all ranks can call shrink again"
-                    ))
-                }));
+                let why = match made {
+                    Ok(_) => "look at its own error".to_owned(),
+                    Err(error @ (Error::Peer { .. } | Error::Aborted(_))) => error.to_string(),
+                    Err(error) => return Err(error),
+                };
+                return Err(Error::Timeout(format!(
+                    "another rank could not join the smaller group ({why}); nothing has changed, and all ranks can call shrink \
+                     again"
+                )));
             }
         }
     }
