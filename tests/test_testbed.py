@@ -70,6 +70,38 @@ def test_capacities_are_those_of_all_parallel_links():
     assert sum(capacity > 0 for cable in directed for capacity in cable.capacities) == 12
 
 
+def test_every_cable_has_the_rate_of_its_link(monkeypatch):
+    links = [
+        (a, b, bandwidth, 1.0, 0.0, 0.0) for a, b, bandwidth in [(0, 1, 8e9), (1, 0, 8e9), (1, 2, 2e9), (2, 1, 2e9)]
+    ]
+    graph = ringroad.Topology._from_links("uneven", 3, 3, links, [])
+    monkeypatch.setenv("RINGROAD_ALGO", "allreduce:bfb")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "mine")
+
+    def seen(comm):
+        right = total(comm, 1000)[1]
+        return (
+            right,
+            comm.algorithm_for("allreduce", 4000),
+            os.environ["GLOO_SOCKET_IFNAME"],
+            os.environ["RINGROAD_ALGO"],
+        )
+
+    with (
+        pytest.warns(UserWarning, match="GLOO_SOCKET_IFNAME=mine from the environment stays"),
+        ringroad.testbed(graph, rate=RATE, timeout=60, env={"RINGROAD_ALGO": "allreduce:trees"}) as bed,
+    ):
+        rates = []
+        for near, far in ((0, 1), (1, 0), (1, 2), (2, 1)):
+            (queue,) = json.loads(bed.network._hosts[near].read("tc", "-json", "qdisc", "show", "dev", f"to{far}"))
+            rates.append(queue["options"]["rate"])
+        assert rates == [25_000_000, 25_000_000, 6_250_000, 6_250_000]
+        fast, slow = (bed.network.topology._links()[at][2] for at in (0, 3))
+        assert fast == 4 * slow
+        for right, algorithm, device, chosen in bed.run(seen):
+            assert right and algorithm.startswith("trees") and (device, chosen) == ("mine", "allreduce:trees")
+
+
 @pytest.mark.parametrize("spec", ["ring:37", "ring:1"])
 def test_a_network_of_another_size_is_refused(spec):
     with pytest.raises(ringroad.TopologyError, match="from 2 to 36 ranks"):

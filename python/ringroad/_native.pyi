@@ -236,6 +236,8 @@ class Topology:
         """Makes a topology of links, each with source, target, bandwidth, capacity, latency and extra latency."""
     def _links(self) -> list[tuple[int, int, float, float, float, float]]:
         """Returns the links with source, target, bandwidth, capacity, latency and extra latency."""
+    def _with_fastest_link(self, bandwidth: float) -> Topology:
+        """Returns the same network with this bandwidth for the fastest link, and for the others in proportion."""
     def with_links(
         self,
         *,

@@ -100,7 +100,7 @@ class Ranks:
             for rank, line in enumerate(commands):
                 there: dict[str, str] = {}
                 if network is not None:
-                    there = network.environment() | ({} if pml is None else network.mpi(setup.directory))
+                    there = network.environment(environ) | ({} if pml is None else network.mpi(setup.directory))
                     line = network.command(rank, line)
                 self.processes.start(line, environ | there, stdout=sys.stderr)
             self.about = self._meet()

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,7 +25,12 @@ _LOOK_SECONDS = 0.05
 def testbed(
     topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, with 2 to 36 ranks.")],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="The command that each rank runs.")],
-    rate: Annotated[float, bandwidth_option(help="Bandwidth of a cable in each direction, such as 100Mbit.")],
+    rate: Annotated[
+        float,
+        bandwidth_option(
+            help="Bandwidth of a cable in each direction, such as 100Mbit; of the fastest, if a file states several."
+        ),
+    ],
     mtu: Annotated[int, whole_option(help="Bytes of the longest packet.", least=LEAST_MTU, most=MOST_MTU)] = MTU,
     once: Annotated[
         bool,
@@ -36,10 +42,12 @@ def testbed(
     """Run a command on every rank of an emulated network: a namespace for each host, a cable for each link.
 
     Ranks get the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR and so on) and those by which ringroad,
-    gloo and Open MPI find the network.
+    gloo and Open MPI find the network. Of the latter, those that are already set stay.
     """
     reenter()
     network = EmulatedNetwork(Topology(topology), rate, mtu=mtu)
+    for sentence in network.overridden(os.environ):
+        print(f"ringroad: {sentence}", file=sys.stderr, flush=True)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
         job = {"WORLD_SIZE": str(network.size), "MASTER_ADDR": network.address(0), "MASTER_PORT": str(_PORT)}
         if "RINGROAD_STORE" not in os.environ:
@@ -49,7 +57,7 @@ def testbed(
             job |= network.mpi(directory)
         for rank in range(1 if once else network.size):
             place = {} if once else _place(rank, network.topology.per_host)
-            environ = {**os.environ, **network.environment(), **job, **place}
+            environ = {**os.environ, **network.environment(os.environ), **job, **place}
             processes.start(
                 ["setpriv", "--pdeathsig", "KILL", *network.command(rank, command)], environ, start_new_session=True
             )

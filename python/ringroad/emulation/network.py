@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from ringroad._native import Topology
@@ -40,17 +40,17 @@ class EmulatedNetwork:
     """
 
     def __init__(self, topology: Topology, bandwidth: float, *, mtu: int = MTU) -> None:
-        """`bandwidth`: bytes per second of a link of capacity 1, in each direction, headers included; `mtu`: bytes of
-        the longest packet."""
+        """`bandwidth`: bytes per second of the topology's fastest link if its capacity is 1, in each direction, headers
+        included; other links get less in proportion. `mtu`: bytes of the longest packet."""
         namespaces.require()
         leftovers.end()
         if bandwidth < 2 * _CLOSED:
             raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
-        # The bandwidth of a link for payload, without the headers of packets.
+        # The bandwidth of the fastest link for payload, without the headers of packets.
         payload = bandwidth * (mtu - _HEADERS) / (mtu + _FRAME)
         self.wiring = Wiring.of(topology)
         routed = self.wiring.topology
-        self.topology = routed.with_links(bandwidth=payload, latency=_HOP_SECONDS, memory=_MEMORY)
+        self.topology = routed._with_fastest_link(payload).with_links(latency=_HOP_SECONDS, memory=_MEMORY)
         self.bandwidth = bandwidth
         self.mtu = mtu
         self._cables = {cable.ends: cable for cable in self.wiring.cables}
@@ -80,9 +80,21 @@ class EmulatedNetwork:
         """The command line that runs `command` on a rank's host."""
         return [*self._hosts[self.wiring.host_of(rank)].enter(), *command]
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The variables by which ringroad, torch.distributed and Open MPI find the network, without those of a job's
-        store."""
+        store, and without those that the user has `given`."""
+        ours = {name: value for name, value in self._variables().items() if not given.get(name)}
+        return ours | leftovers.mark()
+
+    def overridden(self, given: Mapping[str, str]) -> list[str]:
+        """A sentence for every variable that the user has `given` although the network needs another value."""
+        return [
+            f"{name}={given[name]} from the environment stays; the testbed itself would set {value or 'none'}"
+            for name, value in self._variables().items()
+            if given.get(name, "") not in ("", value)
+        ]
+
+    def _variables(self) -> dict[str, str]:
         return {
             # Empty, so that each host uses its own name, even if mpirun passes on the environment.
             "RINGROAD_HOST": "",
@@ -92,7 +104,6 @@ class EmulatedNetwork:
             "TP_SOCKET_IFNAME": DEVICE,
             "OMPI_MCA_btl_tcp_if_include": DEVICE,
             "OMPI_MCA_oob_tcp_if_include": DEVICE,
-            **leftovers.mark(),
         }
 
     def mpi(self, directory: str) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """`ringroad.testbed`: worker processes on an emulated network, for scripts, notebooks and tests."""
 
+import os
+import warnings
 from collections.abc import Mapping
 from os import PathLike
 
@@ -27,10 +29,12 @@ def testbed(
     Args:
         topology: A `Topology`, a spec, or the path of a graph's file; 2 to 36 ranks.
         rate: What a cable carries in each direction, times the capacity of its link: "100Mbit", or bytes per
-            second.
+            second. If links have different bandwidths, as in a graph's file, this is the rate of the fastest, and
+            the others get less in proportion.
         algorithm: The algorithms to choose among, as in `ringroad.init`.
         timeout: Seconds after which a collective fails. None: RINGROAD_TIMEOUT, or 300.
-        env: Variables to add to the workers' environment.
+        env: Variables to add to the workers' environment. They, and those of this process, precede those by which
+            the testbed tells ranks of their network; a `UserWarning` says where that matters.
         mtu: The longest packet in bytes.
 
     Returns:
@@ -86,13 +90,16 @@ class Testbed(LocalCluster):
     ) -> None:
         self.network = network
         topology = network.topology
+        given = {**os.environ, **(env or {})}
+        for sentence in network.overridden(given):
+            warnings.warn(sentence, stacklevel=3)
         super().__init__(
             topology.ranks,
             topology=topology,
             algorithm=algorithm,
             timeout=timeout,
             env=env,
-            _place=lambda rank, command: (network.command(rank, command), network.environment()),
+            _place=lambda rank, command: (network.command(rank, command), network.environment(given)),
         )
 
     def cut(self, a: int, b: int) -> None:

@@ -15,7 +15,8 @@ class Cable:
 
     ends: tuple[int, int]
     capacities: tuple[float, float]
-    """Capacities from the first end to the second, and back, in link bandwidths; 0 if no link leads that way."""
+    """Capacities from the first end to the second, and back, in bandwidths of the fastest link; 0 if no link leads that
+    way."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,12 @@ def _nodes(topology: Topology) -> list[int]:
 
 def _cables(topology: Topology, node_of: list[int]) -> list[Cable]:
     capacities: dict[tuple[int, int], list[float]] = {}
-    for source, target, _, capacity, _, _ in topology._links():
+    fastest = max(bandwidth for _, _, bandwidth, *_ in topology._links())
+    for source, target, bandwidth, capacity, _, _ in topology._links():
         first, second = node_of[source], node_of[target]
         if first != second:
             both = capacities.setdefault((min(first, second), max(first, second)), [0.0, 0.0])
-            both[first > second] += capacity
+            both[first > second] += capacity * bandwidth / fastest
     return [Cable(ends, (there, back)) for ends, (there, back) in sorted(capacities.items())]
 
 

@@ -161,6 +161,13 @@ impl PyTopology {
         self.0.links().iter().map(link).collect()
     }
 
+    /// Returns the same network with this bandwidth for the fastest link, and for the others in proportion.
+    fn _with_fastest_link(&self, #[pyo3(from_py_with = argument)] bandwidth: f64) -> PyResult<Self> {
+        let fastest = self.0.links().iter().map(|link| link.bandwidth).fold(0.0, f64::max);
+        let made = self.0.clone().map_links(|_, link| link.bandwidth *= bandwidth / fastest);
+        made.map(PyTopology).map_err(raise)
+    }
+
     /// Reads what `to_json` wrote.
     ///
     /// Args:
