@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 import ringroad
@@ -33,8 +34,10 @@ def test_what_is_measured_is_used(ask, tmp_path):
     profile = ringroad.Profile.read(str(file))
     assert report["file"] == str(file) and profile.topology == "hosts:1x3" and "shared memory" in profile.place
     sizes = {(row["collective"], row["bytes"]) for row in report["sizes"]}
-    # All sizes were measured: each is a whole number of floats or bytes where necessary.
-    assert sizes == {(collective, size) for collective in ("allreduce", "broadcast") for size in (64, 4096, 1 << 20)}
+    # Each size is a whole number of floats or bytes where necessary. On a busy machine the budget may end before.
+    wanted = {(collective, size) for collective in ("allreduce", "broadcast") for size in (64, 4096, 1 << 20)}
+    assert ("allreduce", 64) in sizes and sizes <= wanted
+    assert sizes == wanted or any("is not measured" in warning for warning in report["warnings"])
     assert report["error"]["measurements"] == len(profile.measurements) >= 2 * len(sizes)
     # For a measured size, the chosen algorithm is as good as the best one, except for noise.
     assert all(row["chosen_ratio"] <= 1.03 + 1e-9 for row in report["sizes"])
@@ -192,7 +195,7 @@ def test_refusals(capsys, arguments, words):
 
 def test_every_collective_can_be_measured():
     def measure(comm, options):
-        tuning._OVERDRAWN = float("inf")  # no size is left out on a busy machine
+        tuning._Clock.left = lambda clock: float("inf")  # no size is left out on a busy machine
         return tuning.measure(comm, options, print)
 
     options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 3.0)
@@ -245,14 +248,59 @@ def test_profiles_are_values(tmp_path):
         comm.close()
 
 
-def test_what_takes_too_long_is_left_out_and_said():
-    options = tuning.Options(["allreduce"], (8, 4096, 64 << 20), 0.05)
+def test_the_budget_is_kept_and_what_is_left_out_is_said(monkeypatch):
+    """Each rank reads a clock of its own, on which a call takes a second for each 64 KiB."""
+
+    def measure(comm, options):
+        clock = types.SimpleNamespace(now=100.0 * comm.rank)
+        monkeypatch = pytest.MonkeyPatch()
+        monkeypatch.setattr(tuning.time, "perf_counter", lambda: clock.now)
+        real = tuning._Case.call
+
+        def call(case, algorithm):
+            run = real(case, algorithm)
+
+            def slow():
+                run()
+                clock.now += 1e-3 + case.bytes / 65536 + 0.1 * comm.rank
+
+            return slow
+
+        monkeypatch.setattr(tuning._Case, "call", call)
+        start = clock.now
+        try:
+            measured = tuning.measure(comm, options, str)
+        finally:
+            monkeypatch.undo()
+        return measured, clock.now - start
+
+    options = tuning.Options(["allreduce", "broadcast"], (8, 4096, 1 << 17), 120.0)
     with ringroad.local(2) as cluster:
-        measured = cluster.run(tuning.measure, options, str)
-    assert measured[0] == measured[1]
-    assert {size for _, _, size, _ in measured[0].times} == {8, 4096}
-    (warning,) = [text for text in measured[0].warnings if "not measured" in text]
-    assert re.match(r"allreduce from 64 MiB on is not measured: that size takes about .* a larger --budget", warning)
+        (measured, spent), (other, _) = cluster.run(measure, options)
+        assert measured == other and spent < options.budget
+        assert {size for _, _, size, _ in measured.times} == {8, 4096}
+        left_out = [text for text in measured.warnings if "not measured" in text]
+        assert [text.split(" is ")[0] for text in left_out] == [
+            "allreduce from 128 KiB on",
+            "broadcast from 128 KiB on",
+        ]
+        assert all("the budget of 120 s is too short" in text for text in left_out)
+        text, warnings = cluster.run(tuning.tune, tuning.Options(["allreduce", "broadcast"], [8, 64], 1e-6))[0]
+        assert {(name, size) for name, _, size, _ in ringroad.Profile.from_json(text).measurements} == {
+            ("allreduce", 8)
+        }
+        left_out = [text.split(" is ")[0] for text in warnings if "not measured" in text]
+        assert left_out == ["allreduce from 64 B on", "broadcast from 8 B on"]
+
+
+def test_a_fit_that_is_far_off_is_doubted():
+    with ringroad.local(2) as cluster:
+        wrong = [("allreduce", name, 8 << k, 10.0 ** -(k % 5)) for name in ("ring", "direct") for k in range(10)]
+        right = [("allreduce", "ring", 8 << k, 1e-6 + (8 << k) * 1e-9) for k in range(18)]
+        wrong, right = (cluster.run(lambda comm, t: comm.calibrate(t).to_json(), t)[0] for t in (wrong, right))
+    (doubt,) = tuning._doubts(ringroad.Profile.from_json(wrong), "hosts:1x2")
+    assert "the topology hosts:1x2 is probably not that of this network" in doubt and "%" in doubt
+    assert not tuning._doubts(ringroad.Profile.from_json(right), "hosts:1x2")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import numpy as np
 
 from ringroad import _race as race
 from ringroad._machine import BUSY, busy_cores
-from ringroad._native import Communicator
+from ringroad._native import Communicator, Profile
 from ringroad._text import bytes_text, print_wrapped, progress, seconds_text
 from ringroad.bench.collectives import COLLECTIVES as _PROPERTIES
 
@@ -38,8 +38,10 @@ _HOPELESS, _LARGE = 4.0, 1 << 20
 is not measured again."""
 _CALLS = 2 * (_FEWEST + 2)
 """The least number of calls of each algorithm: pairs, in two rounds to warm up and the fewest that count."""
-_OVERDRAWN = 2.0
-"""A size is left out if it would take this many times the time for its collective."""
+_MEASURING = 0.95
+"""The part of the budget after which nothing is measured; the model is fitted in the rest."""
+_DOUBTFUL = (0.5, 2.0)
+"""The errors of the fit, in the median and of nine tenths, above which the topology is doubtful."""
 _NOISE = 0.05
 """Times that vary by less than this from round to round tell algorithms apart well enough."""
 _LONGEST = 200
@@ -53,7 +55,8 @@ class Options:
     Attributes:
         collectives: Some of `COLLECTIVES`.
         sizes: The lengths of the whole vector, in bytes.
-        budget: About how many seconds it may take.
+        budget: The most seconds that it may take, from the moment when the communicator is there. Only a call that
+            takes much longer than shorter vectors promise can exceed it.
 
     Raises:
         ValueError: A collective cannot be measured, or there is nothing to measure.
@@ -79,6 +82,8 @@ class _Contestant:
 
     algorithm: str
     call: Callable[[], object]
+    expected: float = 0.0
+    """About how many seconds a call takes; 0 if unknown."""
     pairs: int = 1
     """Pairs of calls in a burst."""
     times: list[float] = field(default_factory=list)
@@ -99,6 +104,33 @@ class Measured:
     warnings: list[str] = field(default_factory=list)
 
 
+class _OutOfTimeError(Exception):
+    """The time for a collective is over. All ranks raise it at the same place."""
+
+
+class _Clock:
+    """The seconds since the start, as all ranks agree on them: the slowest rank's."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.communicator, self.start = communicator, time.perf_counter()
+        self.now, self.until = 0.0, float("inf")
+
+    def agree(self) -> None:
+        """Reads the clock. Collective, and a barrier."""
+        mine = np.array([time.perf_counter() - self.start])
+        self.now = float(self.communicator.allreduce(mine, op="max")[0])
+
+    def left(self) -> float:
+        """The seconds that were left at the last reading."""
+        return self.until - self.now
+
+    def allow(self, seconds: float) -> None:
+        """Reads the clock, and raises an error if so many seconds are not left. Collective, and a barrier."""
+        self.agree()
+        if seconds > self.left():
+            raise _OutOfTimeError
+
+
 Countdown = Callable[[str, float], None]
 """Is told what is measured, and about how many seconds are left."""
 
@@ -111,8 +143,9 @@ def measure(
 ) -> Measured:
     """Measures the algorithms that differ in cost and leave the same bits on all ranks.
 
-    It is collective: all ranks call it. A size that would take much longer than the budget allows is left out, with all
-    larger ones.
+    It is collective: all ranks call it. Each collective gets a part of the budget. A size that would take longer than
+    what is left of it is left out, with all larger ones. The smallest size of the first collective is measured in any
+    case.
 
     Args:
         communicator: Where to measure.
@@ -123,36 +156,44 @@ def measure(
     Returns:
         The times, and warnings; the same on all ranks.
     """
+    clock = _Clock(communicator)
     found = Measured(warnings=_busy(communicator))
-    left = options.budget
+    deadline = 0.0
     for collective in options.collectives:
         # Allreduce gets twice the time of other collectives, because training waits for it.
         weight = 2 if collective == "allreduce" else 1
         all_weights = len(options.collectives) + ("allreduce" in options.collectives)
-        seconds = options.budget * weight / all_weights
+        seconds = _MEASURING * options.budget * weight / all_weights
+        deadline += seconds
         weights = {size: _weight(size) for size in options.sizes}
-        algorithms = communicator.contestants(collective)
+        # Found by one rank only, because it takes long where ranks share cores.
+        own = communicator.contestants(collective) if communicator.rank == 0 else None
+        algorithms: list[str] = communicator.broadcast_object(own)
         say(f"{collective} by {', '.join(algorithms)}")
-        left -= seconds
-        sizes_left = seconds
         hopeless: set[str] = set()
         noisy: list[str] = []
         contestants: list[_Contestant] = []
         for size in sorted(options.sizes):
             case = _Case(communicator, collective, size)
             names = [name for name in algorithms if size < _LARGE or name not in hopeless]
-            allowed = _OVERDRAWN * seconds
-            expected = _expected(communicator, [c for c in contestants if c.algorithm in names], case, allowed)
-            if expected > allowed:
+            tick = partial(_tick, countdown, f"{collective} of {bytes_text(case.bytes)}", options.budget, clock)
+            # Without any times there would be no profile.
+            clock.until = deadline if found.times else float("inf")
+            try:
+                clock.agree()
+                known = [c for c in contestants if c.algorithm in names]
+                slowdown = _slowdown(clock, known, case)
+                expected = {c.algorithm: c.time * slowdown for c in known}
+                racers = [_Contestant(name, case.call(name), expected.get(name, 0.0)) for name in names]
+                share = min(seconds * weights[size] / sum(weights.values()), clock.left())
+                contestants = _compete(clock, racers, share, tick)
+            except _OutOfTimeError:
                 found.warnings.append(
-                    f"{collective} from {bytes_text(size)} on is not measured: that size takes about "
-                    f"{seconds_text(expected)}; allow for it with a larger --budget, or name fewer --sizes"
+                    f"{collective} from {bytes_text(size)} on is not measured: the budget of "
+                    f"{seconds_text(options.budget)} is too short; allow more with --budget, or name fewer --sizes or "
+                    "--collectives"
                 )
                 break
-            share = seconds * weights[size] / sum(weights.values())
-            sizes_left -= share
-            tick = partial(_tick, countdown, f"{collective} of {bytes_text(case.bytes)}", share, left + sizes_left)
-            contestants = _compete(communicator, [_Contestant(name, case.call(name)) for name in names], share, tick)
             limit = _HOPELESS * min(contestant.time for contestant in contestants)
             if size < _LARGE:
                 hopeless.clear()  # an algorithm that is slow for short vectors may be the fastest for long ones
@@ -168,9 +209,8 @@ def measure(
     return found
 
 
-def _tick(countdown: Countdown, what: str, share: float, later: float, spent: float) -> None:
-    """Counts down while a size is measured that gets `share` seconds, with `later` seconds for what follows it."""
-    countdown(what, later + max(0.0, share - spent))
+def _tick(countdown: Countdown, what: str, budget: float, clock: _Clock) -> None:
+    countdown(what, max(0.0, budget - clock.now))
 
 
 def _busy(communicator: Communicator) -> list[str]:
@@ -182,22 +222,23 @@ def _busy(communicator: Communicator) -> list[str]:
     return [f"other processes keep {most:.1f} cores busy: times are longer than on an idle machine, and vary"]
 
 
-def _expected(communicator: Communicator, contestants: Sequence[_Contestant], case: _Case, allowed: float) -> float:
-    """The expected least seconds to measure a size; 0 for the first size.
+def _slowdown(clock: _Clock, contestants: Sequence[_Contestant], case: _Case) -> float:
+    """How many times longer a size takes than the size before; 0 for the first size. Raises an error if it would take
+    longer than what is left.
 
-    The fastest algorithm of the size before makes a call, and up to two more while that is longer than allowed: another
-    process may have held up the first. The other algorithms are assumed to be as far behind as there.
+    The fastest algorithm of the size before makes a call, and up to two more while that is too long: another process
+    may have held up the first. The other algorithms are assumed to be as far behind as there.
     """
     if not contestants:
         return 0.0
     fastest = min(contestants, key=lambda contestant: contestant.time)
-    probe = _Contestant(fastest.algorithm, case.call(fastest.algorithm))
+    probe = _Contestant(fastest.algorithm, case.call(fastest.algorithm), fastest.time)
     calls = _CALLS * sum(contestant.time / fastest.time for contestant in contestants)
     for _ in range(3):
-        _round(communicator, [probe])
-        if calls * min(probe.times) <= allowed:
-            break
-    return calls * min(probe.times)
+        _round(clock, [probe])
+        if calls * min(probe.times) <= clock.left():
+            return min(probe.times) / fastest.time
+    raise _OutOfTimeError
 
 
 def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
@@ -250,14 +291,16 @@ class _Case:
 
 
 def _compete(
-    communicator: Communicator, contestants: list[_Contestant], seconds: float, tick: Callable[[float], None]
+    clock: _Clock, contestants: list[_Contestant], seconds: float, tick: Callable[[], None]
 ) -> list[_Contestant]:
-    """Measures the contestants for about `seconds`, and sets their times. Calls `tick` with the seconds that are spent
-    before each round."""
+    """Measures the contestants for about `seconds`, and sets their times. Calls `tick` before each round.
+
+    Raises an error if the time ends before there are enough rounds.
+    """
     spent = 0.0
     for _ in range(2):  # the first round makes the plans, the second times calls with plans; neither counts
-        tick(spent)
-        spent += _round(communicator, contestants)
+        tick()
+        spent += _round(clock, contestants)
         _lengthen(contestants, seconds / _ROUNDS)
         for contestant in contestants:
             contestant.times.clear()
@@ -270,11 +313,15 @@ def _compete(
 
     def take_turns(left: list[_Contestant]) -> bool:
         nonlocal spent
-        tick(spent)
-        spent += _round(communicator, left)
+        tick()
+        spent += _round(clock, left)
         return True
 
-    rounds.run(take_turns, goes_on, lambda: [contestants])
+    try:
+        rounds.run(take_turns, goes_on, lambda: [contestants])
+    except _OutOfTimeError:
+        if max(len(contestant.times) for contestant in contestants) < _FEWEST:
+            raise
     ratios = race.ratios([contestant.times for contestant in contestants])
     fastest = float(np.median(contestants[int(ratios.argmin())].times))
     for contestant, ratio in zip(contestants, ratios, strict=True):
@@ -289,27 +336,28 @@ def _lengthen(contestants: Sequence[_Contestant], seconds: float) -> None:
         contestant.pairs = max(1, min(_LONGEST, int(share)))
 
 
-def _round(communicator: Communicator, contestants: Sequence[_Contestant]) -> float:
+def _round(clock: _Clock, contestants: Sequence[_Contestant]) -> float:
     """Runs a burst of each contestant and adds the slowest rank's times. Returns the seconds of the round."""
     start = time.perf_counter()
-    mine = [_time(communicator, contestant) for contestant in contestants]
+    mine = [_time(clock, contestant) for contestant in contestants]
     mine.append(time.perf_counter() - start)
-    *times, took = communicator.allreduce(np.array(mine), op="max").tolist()
+    *times, took = clock.communicator.allreduce(np.array(mine), op="max").tolist()
     for contestant, agreed in zip(contestants, times, strict=True):
         contestant.times.append(agreed)
+        contestant.expected = agreed
     return float(took)
 
 
-def _time(communicator: Communicator, contestant: _Contestant) -> float:
+def _time(clock: _Clock, contestant: _Contestant) -> float:
     """Seconds for a call: half the median of pairs of calls. A time slice of another process does not change the
     median."""
-    call, clock, times = contestant.call, time.perf_counter, np.empty(contestant.pairs)
-    communicator.barrier()
+    call, now, times = contestant.call, time.perf_counter, np.empty(contestant.pairs)
+    clock.allow(2 * contestant.pairs * contestant.expected)
     for index in range(contestant.pairs):
-        start = clock()
+        start = now()
         call()
         call()
-        times[index] = clock() - start
+        times[index] = now() - start
     return float(np.median(times)) / 2
 
 
@@ -338,4 +386,17 @@ def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tu
     measured = measure(communicator, options, say, countdown)
     if shows:
         progress("")
-    return communicator.calibrate(measured.times).to_json(), measured.warnings
+    profile = communicator.calibrate(measured.times)
+    return profile.to_json(), measured.warnings + _doubts(profile, communicator.topology)
+
+
+def _doubts(profile: Profile, topology: str) -> list[str]:
+    """A warning if the model does not fit the measurements at all."""
+    median, most, _ = profile.errors
+    if median <= _DOUBTFUL[0] and most <= _DOUBTFUL[1]:
+        return []
+    return [
+        f"the model is off by {100 * median:.0f} % in the median, and up to {100 * most:.0f} % for nine tenths: the "
+        f"topology {topology} is probably not that of this network; say the right one with --topology. For sizes "
+        "that were measured, the measured times decide"
+    ]

@@ -37,7 +37,7 @@ def tune(
         tuning.DEFAULT_COLLECTIVES
     ),
     sizes: Annotated[str, typer.Option(help="Sizes of vectors: 8,1K,4M (4 MiB), 4MB; unset: 8 B to 32 MiB.")] = "",
-    budget: Annotated[float, time_option(help="Approximate seconds for the whole run.")] = 60.0,
+    budget: Annotated[float, time_option(help="The most seconds for the run, once the ranks are connected.")] = 60.0,
     output: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The file of the profile; unset: the place where communicators look for it."),
