@@ -32,6 +32,7 @@ start = time.monotonic()
 smaller = comm.shrink()
 seconds = time.monotonic() - start
 assert (smaller.rank, smaller.size) == (left.index(comm.rank), len(left))
+assert smaller.topology == ringroad.Topology("ring:5").induced(left).spec
 assert smaller.allreduce(np.full(1000, comm.rank))[0] == sum(left)
 smaller.barrier()
 if smaller.rank == 0:

@@ -43,16 +43,19 @@ def test_threads(ranks):
 
 
 def test_topologies():
-    """A topology stays with all ranks in the same order; a row of a torus is what the caller says."""
+    """New communicators have the part of the topology on which they stand, or what the caller says."""
 
     def work(comm):
         dup, reverse = comm.dup(), comm.split(0, -comm.rank)
-        row = comm.split(comm.rank // 3, topology="ring:3")
+        row, column = comm.split(comm.rank // 3, topology="mesh:3"), comm.split(comm.rank % 3)
+        ends = comm.split(comm.rank // 3).split(0 if comm.rank % 3 else None)
+        assert ends is None or (ends.topology, ends.allreduce(1).item()) == ("mesh:2", 2)
+        assert (column.topology, column.allreduce(1).item()) == ("ring:2", 2)
         wrong = failure_of(lambda: comm.split(comm.rank // 3, topology="ring:4" if comm.rank < 3 else "ring:3"))
         return dup.topology, reverse.topology, row.topology, wrong[0]
 
     results = in_threads(6, work, topology="torus:2x3", timeout=60)
-    assert {result[:3] for result in results} == {("torus:2x3", "switch:6", "ring:3")}
+    assert {result[:3] for result in results} == {("torus:2x3", "torus:2x3", "mesh:3")}
     assert [result[3] for result in results] == ["TopologyError"] * 3 + ["nothing"] * 3
 
 

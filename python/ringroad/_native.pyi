@@ -336,6 +336,23 @@ class Topology:
         """Returns the network with all links turned round. Links keep their numbers."""
     def bidirectional(self) -> Topology:
         """Returns the network with a second link, turned round, for each link."""
+    def induced(self, ranks: Sequence[int]) -> Topology:
+        """Returns the part of this network on which some ranks stand: the links on shortest paths between them.
+
+        Other ranks on these paths become switches. What is a ring, torus, mesh, switch or hosts has the
+        spec of one. Subgroups use this where RINGROAD_TOPOLOGY describes the job.
+
+        Args:
+            ranks: The ranks; they are numbered anew in this order.
+
+        Raises:
+            TopologyError: A rank is given twice or does not exist, or the search for paths would take long.
+
+        Example:
+            >>> torus = ringroad.Topology("torus:4x4")
+            >>> torus.induced([1, 5, 9, 13]).spec, torus.induced([5, 6, 9, 10]).spec
+            ('ring:4', 'mesh:2x2')
+        """
     def without_links(self, pairs: Sequence[tuple[int, int]], *, directed: bool = False) -> Topology:
         """Returns the network without some links. A grid stays a grid.
 
@@ -1859,6 +1876,8 @@ class Communicator:
             environment. `ringroad info` lists all variables.
         name: The communicator's name in messages; the same on all ranks.
         ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+        members: The ranks of a job that are ranks 0, 1 and so on here, if these are a part of the job:
+            RINGROAD_TOPOLOGY, which describes the job, then counts with its `Topology.induced(members)`.
 
     Raises:
         ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
@@ -1891,6 +1910,7 @@ class Communicator:
         settings: Mapping[str, str] | None = None,
         name: str = "world",
         ucx_wheel: str | PathLike[str] | None = None,
+        members: Sequence[int] | None = None,
     ) -> Communicator: ...
     @staticmethod
     def in_process(
@@ -3299,6 +3319,10 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[None] | None: ...
+    def _part(self, ranks: Sequence[int]) -> Topology | None:
+        """The part on which these ranks stand of the network that was given. None if none was given, or if it
+        cannot be made; then the first of the ranks says so on stderr.
+        """
     def _run_raw(
         self,
         collective: str,
@@ -3503,8 +3527,8 @@ class Communicator:
         """Makes a communicator of the ranks that are left, in the same order.
 
         All of them call it, usually after a PeerError. Neither the store nor any particular rank has to be
-        there still. This communicator cannot be used afterwards. A topology that was given for all ranks is
-        dropped if ranks are missing.
+        there still. This communicator cannot be used afterwards. Of a topology that was given, the part on
+        which the ranks stand is kept.
 
         A rank counts as lost if its process has ended, or if it has not answered for 6 seconds while this rank
         was awake. If the time is up before all others have come, nothing is decided, and all can call it again.
@@ -3587,7 +3611,8 @@ class Communicator:
             color: A whole number from 0 on. None: this rank joins no new communicator.
             key: Ranks are numbered by their keys, equal keys by their ranks here.
             topology: The network of the new communicator, as for `Communicator`; its rank 0's value counts.
-                None: what is detected, or this communicator's if all ranks stay together in the same order.
+                None: the part of this communicator's network on which the ranks stand, if that was given
+                (see `Topology.induced`), or what is detected.
             timeout: Seconds to wait for the others. None: the communicator's `timeout`.
 
         Returns:

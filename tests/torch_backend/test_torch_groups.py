@@ -11,6 +11,11 @@ def test_subgroups(ranks):
     ranks.run("groups.check_subgroups", 5)
 
 
+@lacking((2, 14), "groups are not split by their backends")
+def test_subgroups_of_a_topology(ranks):
+    ranks.run("groups.check_parts_of_a_topology", 4, env={"RINGROAD_TOPOLOGY": "torus:2x2"})
+
+
 def test_groups_again_over_one_store(ranks):
     ranks.run("groups.check_again", 3)
 

@@ -94,7 +94,7 @@ def process_group(
     if not 0 <= rank < size:
         raise ValueError(f"ringroad: rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
     place = PrefixStore(name, store)
-    member = Membership(place, rank, size, default_pg_timeout, name, range(size), options or Options())
+    member = Membership(place, rank, size, default_pg_timeout, name, range(size), options or Options(), is_job=True)
     return RingroadProcessGroup(member)
 
 

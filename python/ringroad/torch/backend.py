@@ -102,7 +102,7 @@ class RingroadBackend(Collectives):
             raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(opts_override).__name__}")
         if shrink_flags & _SHRINK_ABORT:
             self.communicator.abort("the process group is made smaller")
-        member = self._member.without(ranks_to_exclude, opts_override)
+        member = self._member.without(ranks_to_exclude, opts_override, self.communicator)
         left = {rank: text for rank, text in enumerate(self.communicator.handles) if rank not in ranks_to_exclude}
         handles = {rank: text for rank, text in left.items() if text is not None}
         if missing := sorted(left.keys() - handles):

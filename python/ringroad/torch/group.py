@@ -75,7 +75,7 @@ class RingroadProcessGroup(ProcessGroup):
         if opts is not None and not isinstance(opts, Options):
             raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(opts).__name__}")
         name = group_name or f"{self.group_name}:split:{'_'.join(map(str, new_ranks))}"
-        child = RingroadProcessGroup(self._member.part(new_ranks, name, timeout, opts))
+        child = RingroadProcessGroup(self._member.part(new_ranks, name, timeout, opts, self.backend.communicator))
         child._set_group_name(name)  # type: ignore[arg-type]
         child._set_group_desc(group_desc or f"{self.group_desc}:split")
         return child

@@ -73,6 +73,8 @@ class Membership:
     ranks: Sequence[int]
     """The members' ranks in the world; may be empty for the world itself."""
     options: Options = field(default_factory=Options)
+    is_job: bool = False
+    """Whether these are all ranks that RINGROAD_TOPOLOGY describes. The world is, too."""
 
     def connect(self) -> Communicator:
         """The communicator of the members. Collective.
@@ -89,6 +91,7 @@ class Membership:
             topology=self.options.topology,
             algorithm=self.options.algorithm,
             name=self.name if self.ranks else "world",
+            members=None if self.is_job else list(self.ranks) or None,
             deterministic=self.options.deterministic,
             ucx_wheel=_ucx_wheel(),
         )
@@ -105,7 +108,7 @@ class Membership:
         """The communicator of the processes with these handles, which need no store. Collective."""
         topology = None if self.options.topology is None else Topology(self.options.topology)
         if topology is not None and topology.ranks != len(handles):
-            topology = None  # it describes the former number of ranks
+            topology = None  # it describes another number of ranks
         return regroup(
             handles,
             own=own,
@@ -116,8 +119,8 @@ class Membership:
             deterministic=self.options.deterministic,
         )
 
-    def without(self, ranks: Sequence[int], options: Options | None) -> Membership:
-        """This rank's membership in the group without `ranks`."""
+    def without(self, ranks: Sequence[int], options: Options | None, whole: Communicator) -> Membership:
+        """This rank's membership in the group without `ranks`. `whole` is the group's communicator."""
         left = [rank for rank in range(self.size) if rank not in ranks]
         world = list(self.ranks) or range(self.size)
         return replace(
@@ -126,14 +129,24 @@ class Membership:
             size=len(left),
             name=f"{self.name}:shrunk",
             ranks=[world[rank] for rank in left],
-            options=options or self.options,
+            options=options or replace(self.options, topology=whole._part(left)),
+            is_job=False,
         )
 
-    def part(self, ranks: Sequence[int], name: str, timeout: timedelta | None, options: Options | None) -> Membership:
-        """This rank's membership in a group of some of the members; `ranks` are their ranks in this group."""
+    def part(
+        self,
+        ranks: Sequence[int],
+        name: str,
+        timeout: timedelta | None,
+        options: Options | None,
+        whole: Communicator,
+    ) -> Membership:
+        """This rank's membership in a group of some of the members; `ranks` are their ranks in this group, and `whole`
+        is its communicator."""
         world = list(self.ranks) or range(self.size)
-        # The new group's timeout overrides the options that it inherits.
-        inherited = self.options if timeout is None else replace(self.options, timeout=None)
+        inherited = replace(self.options, topology=whole._part(list(ranks)))
+        if timeout is not None:  # the new group's timeout overrides the options that it inherits
+            inherited = replace(inherited, timeout=None)
         return replace(
             self,
             store=PrefixStore(f"{name}/", self.store),
@@ -143,4 +156,5 @@ class Membership:
             name=name,
             ranks=[world[rank] for rank in ranks],
             options=options or inherited,
+            is_job=False,
         )

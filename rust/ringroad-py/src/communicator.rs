@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_runtime::bootstrap::Handle;
 use ringroad_runtime::config::Config;
-use ringroad_runtime::{Communicator, Options};
+use ringroad_runtime::{part_of, Communicator, Options};
 
 use crate::arguments::argument;
 use crate::array::{self, Numpy};
@@ -17,7 +17,7 @@ use crate::errors::raise;
 use crate::regroup::interruptible;
 use crate::shutdown;
 use crate::store::store_of;
-use crate::topology::TopologyArgument;
+use crate::topology::{PyTopology, TopologyArgument};
 use crate::work::duration;
 
 /// A group of `size` processes that call collectives together, all of them in the same order.
@@ -54,6 +54,8 @@ use crate::work::duration;
 ///         environment. `ringroad info` lists all variables.
 ///     name: The communicator's name in messages; the same on all ranks.
 ///     ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+///     members: The ranks of a job that are ranks 0, 1 and so on here, if these are a part of the job:
+///         RINGROAD_TOPOLOGY, which describes the job, then counts with its `Topology.induced(members)`.
 ///
 /// Raises:
 ///     ConfigError: A setting has a value that cannot be used, or `algorithm` names an unknown one.
@@ -115,7 +117,7 @@ impl PyCommunicator {
 #[pymethods]
 impl PyCommunicator {
     #[new]
-    #[pyo3(signature = (store, rank, size, *, timeout=None, topology=None, algorithm=None, deterministic=None, settings=None, name="world".to_owned(), ucx_wheel=None))]
+    #[pyo3(signature = (store, rank, size, *, timeout=None, topology=None, algorithm=None, deterministic=None, settings=None, name="world".to_owned(), ucx_wheel=None, members=None))]
     fn connect(
         py: Python<'_>,
         store: &Bound<'_, PyAny>,
@@ -128,10 +130,14 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>,
         #[pyo3(from_py_with = argument)] name: String,
         #[pyo3(from_py_with = argument)] ucx_wheel: Option<PathBuf>,
+        #[pyo3(from_py_with = argument)] members: Option<Vec<usize>>,
     ) -> PyResult<Self> {
         Numpy::get(py)?;
         let store = store_of(store)?;
-        let config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
+        let mut config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
+        if let Some(members) = members {
+            config.topology = part_of(config.topology, &members, rank == 0);
+        }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
         let communicator =
             py.detach(|| Communicator::connect(store.clone(), rank, size, ucx_wheel, &config, &options));
@@ -340,8 +346,8 @@ impl PyCommunicator {
     /// Makes a communicator of the ranks that are left, in the same order.
     ///
     /// All of them call it, usually after a PeerError. Neither the store nor any particular rank has to be
-    /// there still. This communicator cannot be used afterwards. A topology that was given for all ranks is
-    /// dropped if ranks are missing.
+    /// there still. This communicator cannot be used afterwards. Of a topology that was given, the part on
+    /// which the ranks stand is kept.
     ///
     /// A rank counts as lost if its process has ended, or if it has not answered for 6 seconds while this rank
     /// was awake. If the time is up before all others have come, nothing is decided, and all can call it again.
@@ -391,7 +397,8 @@ impl PyCommunicator {
     ///     color: A whole number from 0 on. None: this rank joins no new communicator.
     ///     key: Ranks are numbered by their keys, equal keys by their ranks here.
     ///     topology: The network of the new communicator, as for `Communicator`; its rank 0's value counts.
-    ///         None: what is detected, or this communicator's if all ranks stay together in the same order.
+    ///         None: the part of this communicator's network on which the ranks stand, if that was given
+    ///         (see `Topology.induced`), or what is detected.
     ///     timeout: Seconds to wait for the others. None: the communicator's `timeout`.
     ///
     /// Returns:
@@ -465,6 +472,14 @@ impl PyCommunicator {
         let timeout = duration(timeout)?;
         let made = interruptible(py, |go_on| self.0.split(Some(0), 0, None, timeout, go_on))?;
         Ok(PyCommunicator::new(made.expect("every rank has the same colour")))
+    }
+
+    /// The part on which these ranks stand of the network that was given. None if none was given, or if it
+    /// cannot be made; then the first of the ranks says so on stderr.
+    #[pyo3(name = "_part")]
+    fn part(&self, #[pyo3(from_py_with = argument)] ranks: Vec<usize>) -> Option<PyTopology> {
+        let is_first = ranks.first() == Some(&self.0.rank());
+        part_of(self.0.given_topology(), &ranks, is_first).map(PyTopology)
     }
 
     /// Records what all ranks do while a `with` block runs.

@@ -324,6 +324,25 @@ impl PyTopology {
         self.0.bidirectional().map(PyTopology).map_err(raise)
     }
 
+    /// Returns the part of this network on which some ranks stand: the links on shortest paths between them.
+    ///
+    /// Other ranks on these paths become switches. What is a ring, torus, mesh, switch or hosts has the
+    /// spec of one. Subgroups use this where RINGROAD_TOPOLOGY describes the job.
+    ///
+    /// Args:
+    ///     ranks: The ranks; they are numbered anew in this order.
+    ///
+    /// Raises:
+    ///     TopologyError: A rank is given twice or does not exist, or the search for paths would take long.
+    ///
+    /// Example:
+    ///     >>> torus = ringroad.Topology("torus:4x4")
+    ///     >>> torus.induced([1, 5, 9, 13]).spec, torus.induced([5, 6, 9, 10]).spec
+    ///     ('ring:4', 'mesh:2x2')
+    fn induced(&self, #[pyo3(from_py_with = argument)] ranks: Vec<usize>) -> PyResult<Self> {
+        self.0.induced(&ranks).map(PyTopology).map_err(raise)
+    }
+
     /// Returns the network without some links. A grid stays a grid.
     ///
     /// Args:

@@ -52,5 +52,5 @@ pub use communicator::{Called, Communicator, Work};
 pub use dtype::{DType, ReduceOp};
 pub use error::{Error, Result};
 pub use machine::cache;
-pub use options::Options;
+pub use options::{part_of, Options};
 pub use request::Request;

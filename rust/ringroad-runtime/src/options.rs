@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringroad_core::Topology;
+use ringroad_core::{Rank, Topology};
 
 use crate::config::Config;
 
@@ -34,5 +34,37 @@ impl Options {
     /// The timeout of every call, and of making the communicator.
     pub(crate) fn timeout(&self, config: &Config) -> Duration {
         self.timeout.unwrap_or(config.timeout)
+    }
+}
+
+/// The part of a network that these ranks stand on; `None` if it cannot be made. Then the first of them says so.
+pub fn part_of(topology: Option<Topology>, ranks: &[Rank], is_first: bool) -> Option<Topology> {
+    let topology = topology?;
+    match topology.induced(ranks) {
+        Ok(part) => Some(part),
+        Err(error) => {
+            dropped(&topology, &error.to_string(), is_first);
+            None
+        }
+    }
+}
+
+/// The network, if it has so many ranks. Otherwise the first of them says that it is not used.
+pub(crate) fn fitting(topology: Option<Topology>, ranks: usize, is_first: bool) -> Option<Topology> {
+    let topology = topology?;
+    if topology.ranks() == ranks {
+        return Some(topology);
+    }
+    dropped(
+        &topology,
+        &format!("these are {ranks} processes of any jobs, and it has {} ranks", topology.ranks()),
+        is_first,
+    );
+    None
+}
+
+fn dropped(topology: &Topology, reason: &str, is_first: bool) {
+    if is_first {
+        eprintln!("ringroad: warning: the network of a new group is detected, since {topology} does not describe it: {reason}");
     }
 }

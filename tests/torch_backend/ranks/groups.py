@@ -71,6 +71,28 @@ def check_objects(rank: int, ranks: int) -> None:
     assert mine == [{"for": rank}]
 
 
+def check_parts_of_a_topology() -> None:
+    """RINGROAD_TOPOLOGY describes the job. Subgroups have the part on which they stand."""
+    with world() as (rank, _):
+
+        def check(group: Any, topology: str) -> None:
+            assert ringroad.torch.communicator(group).topology == topology
+            dist.all_reduce(tensor := torch.ones(3), group=group)
+            assert (tensor == dist.get_world_size(group)).all()
+
+        check(None, "torus:2x2")
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+        for name in ("replicate", "shard"):
+            check(mesh.get_group(name), "ring:2")
+        three = dist.new_group([0, 1, 3])
+        if rank != 2:
+            check(three, "graph:torus-2x2-3-of-4")
+            inner = three.split_group([0, 2])  # they are ranks 0 and 3, with others between them
+            if inner is not None:
+                check(inner, "graph:torus-2x2-3-of-4-2-of-3")
+                inner.shutdown()
+
+
 def check_subgroups() -> None:
     with world() as (rank, ranks):
         check_objects(rank, ranks)

@@ -21,6 +21,7 @@ mod hamming_mesh;
 mod hosts;
 mod hypercube;
 mod hyperx;
+mod induced;
 mod kautz;
 mod lattice;
 mod link;

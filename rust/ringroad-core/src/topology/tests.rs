@@ -4,6 +4,7 @@ use super::*;
 
 mod families;
 mod graphs;
+mod induced;
 mod listed;
 mod operators;
 mod policies;

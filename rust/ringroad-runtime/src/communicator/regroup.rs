@@ -25,7 +25,7 @@ use crate::bootstrap::{
 use crate::config::{Config, Secret};
 use crate::error::{refused, Error, Result};
 use crate::lock::Mutex;
-use crate::options::Options;
+use crate::options::{fitting, part_of, Options};
 
 /// How often a rank that waits checks whether the caller has interrupted.
 pub(super) const SLICE: Duration = Duration::from_millis(50);
@@ -116,7 +116,8 @@ impl Communicator {
         check_group(rank, handles.len())?;
         // The topology of the settings may describe the job as it was started.
         let mut config = config.clone();
-        config.topology = config.topology.filter(|topology| topology.ranks() == handles.len());
+        let settings = config.topology.filter(|_| options.topology.is_none());
+        config.topology = fitting(settings, handles.len(), rank == 0);
         let config = &config;
         if let Some(twice) = (1..handles.len()).find(|&i| handles[..i].contains(&handles[i])) {
             return Err(Error::Argument(format!("there are two handles of {}", handles[twice])));
@@ -215,9 +216,9 @@ impl Communicator {
         patience: Patience<'_>,
     ) -> Result<Communicator> {
         let mut means = means.clone();
-        // A topology that was given for all ranks does not describe fewer.
-        let fits = |topology: &ringroad_core::Topology| topology.ranks() == alive.len();
-        means.options.topology = means.options.topology.filter(fits);
+        let is_first = alive.first() == Some(&self.rank);
+        means.options.topology = part_of(self.given_topology(), alive, is_first);
+        means.config.topology = None;
         means.options.timeout = Some(patience.left());
         let rank = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
         let made = if alive.len() == 1 {

@@ -19,7 +19,7 @@ use crate::call::Operation;
 use crate::config::Config;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{part_of, Options};
 use crate::request::Request;
 
 /// What ranks of no colour pass.
@@ -29,8 +29,8 @@ impl Communicator {
     /// Makes a communicator of all ranks that pass the same colour, in the order of their keys; ranks of equal keys keep
     /// their order. `None` for a rank without a colour. All ranks call this, like a collective.
     ///
-    /// `topology` is the network of the new communicator; its first rank's value is used. Without one, a topology that
-    /// was given for this communicator is used only if the new one has the same ranks in the same order.
+    /// `topology` is the network of the new communicator; its first rank's value is used. Without one it is the part of
+    /// this communicator's network, if that was given.
     pub fn split(
         &self,
         color: Option<i64>,
@@ -48,18 +48,13 @@ impl Communicator {
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
         let mut members: Vec<Rank> = (0..self.size()).filter(|rank| all[2 * rank] == mine).collect();
         members.sort_by_key(|rank| all[2 * rank + 1]);
-        let (config, options) = match (&self.means, &self.family) {
-            (Some(means), _) => (&means.config, &means.options),
-            (None, Some(family)) => (&family.config, &family.options),
-            (None, None) => unreachable!("its ranks are processes or threads"),
-        };
+        let (config, options) = self.wishes();
         let (mut config, mut options) = (config.clone(), options.clone());
-        let same = members.len() == self.size() && members.is_sorted();
-        if topology.is_some() || !same {
-            (options.topology, config.topology) = (topology, None);
-        }
-        options.name = format!("{}.{number}.{mine}", self.name);
         let position = members.iter().position(|rank| *rank == self.rank).expect("it has its own colour");
+        let part = || part_of(self.given_topology(), &members, position == 0 && color.is_some());
+        options.topology = topology.or_else(part);
+        config.topology = None;
+        options.name = format!("{}.{number}.{mine}", self.name);
         if let Some(family) = &self.family {
             return self.take(family, (number, mine), (&members, position), &config, &options, patience);
         }
@@ -78,6 +73,21 @@ impl Communicator {
             Communicator::regroup(&handles, position, &name, &Means { wheel, config, options }, go_on)
         };
         Ok(Some(Communicator { timeout: self.timeout, ..made? }))
+    }
+
+    /// What this communicator was made with.
+    fn wishes(&self) -> (&Config, &Options) {
+        match (&self.means, &self.family) {
+            (Some(means), _) => (&means.config, &means.options),
+            (None, Some(family)) => (&family.config, &family.options),
+            (None, None) => unreachable!("its ranks are processes or threads"),
+        }
+    }
+
+    /// The network, if it was given rather than detected.
+    pub fn given_topology(&self) -> Option<Topology> {
+        let (config, options) = self.wishes();
+        options.topology.clone().or_else(|| config.topology.clone())
     }
 
     /// The values of all ranks, one rank's after the other's.
