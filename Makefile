@@ -21,7 +21,7 @@ SOURCES  := $(shell find rust \( -name tests -o -name examples -o -name fuzz -o 
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults fuzz soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-frameworks bench-torch bench-select wheel check-wheel
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults fuzz soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-gpu test-frameworks bench-torch bench-select wheel check-wheel
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ test-playground: playground build ## Run the tests of the playground, in node an
 
 test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in its own environment (5 GB each)
 	tools/torch_matrix.sh $(TORCHES)
+
+test-gpu: build ## Check tensors on a GPU: values, streams, graphs, training, speed (without one it says so; see CONTRIBUTING)
+	$(PYTHON) tools/check_gpu.py
 
 test-frameworks: build ## Train with six frameworks, and under mpirun and a Slurm of its own, beside gloo (10 minutes, 2 GB)
 	tools/frameworks.sh $(VENV) -q

@@ -33,6 +33,15 @@ def test_modes(ranks):
     ranks.run("staging.check_modes", 2)
 
 
+def test_graphs(ranks):
+    ranks.run("staging.check_graphs", 2)
+
+
+def test_checks_for_a_gpu(ranks):
+    """`make test-gpu`, as far as it needs none."""
+    ranks.run("staging.check_on_a_gpu", 2)
+
+
 def test_different_calls(ranks):
     ranks.run("staging.check_different_calls", 3)
 

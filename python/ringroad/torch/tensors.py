@@ -72,10 +72,16 @@ def reduction(op: ReduceOp) -> tuple[str, float | None]:
 
 
 def dtype_of(tensor: torch.Tensor) -> str:
-    """The native name of the tensor's dtype. Raises ValueError or TypeError if ringroad cannot handle the tensor."""
+    """The native name of the tensor's dtype. Raises ValueError or TypeError if ringroad cannot handle the tensor, and
+    RuntimeError while its device records a graph."""
     name = DTYPES.get(tensor.dtype)
     if name is None or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
         raise _unsupported(tensor)
+    if is_recorded(tensor):
+        raise RuntimeError(
+            "ringroad: a CUDA graph cannot hold this call, which goes through host memory; make it before or after the "
+            "capture, or use nccl for CUDA tensors"
+        )
     return name
 
 
@@ -95,6 +101,11 @@ def _unsupported(tensor: torch.Tensor) -> Exception:
 
 def is_here(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu
+
+
+def is_recorded(tensor: torch.Tensor) -> bool:
+    """Whether a graph is recorded of what the tensor's device is told."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def is_block(tensor: torch.Tensor) -> bool:

@@ -3,12 +3,15 @@ tensors.
 """
 
 import contextlib
+import importlib.util
+import io
 import itertools
 import os
 import random
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -179,6 +182,38 @@ def check_modes() -> None:
         assert negated.is_neg()
         dist.broadcast(negated, 1)
         assert (negated == -1).all()
+
+
+def check_graphs() -> None:
+    """Calls are refused while a CUDA graph is recorded."""
+    with elsewhere(), world() as (rank, ranks):
+        with mock.patch.object(tensors, "is_recorded", lambda tensor: True):
+            for call in (
+                lambda: dist.all_reduce(torch.ones(2000)),
+                lambda: dist.all_gather([torch.ones(3) for _ in range(ranks)], torch.ones(3)),
+                lambda: dist.all_to_all_single(torch.ones(ranks), torch.ones(ranks), [1] * ranks, [1] * ranks),
+                lambda: dist.send(torch.ones(3), (rank + 1) % ranks),
+            ):
+                kind, text = helpers.failure_of(call)
+                assert kind == "RuntimeError" and "CUDA graph" in text, (kind, text)
+        dist.all_reduce(tensor := torch.ones(2000))
+        assert (tensor == ranks).all()
+
+
+def check_on_a_gpu() -> None:
+    """The checks of tools/check_gpu.py, without a GPU. (Training has tests of its own, and takes seconds.)"""
+    path = Path(__file__).parents[3] / "tools" / "check_gpu.py"
+    spec = importlib.util.spec_from_file_location("check_gpu", path)
+    check_gpu = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check_gpu)
+    check_gpu.CHUNKED = 3001
+    for check in (check_gpu.check_collectives, check_gpu.check_speed):
+        print(check("cpu"))
+    with mock.patch.object(torch.cuda, "is_available", lambda: False):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            assert check_gpu.main([]) == 0
+        assert "skipped: there is no GPU" in said.getvalue()
 
 
 def different() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]:
