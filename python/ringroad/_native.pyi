@@ -868,7 +868,8 @@ def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
         ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
     """
 
-def collective_name(text: str) -> str: ...
+def collective_name(text: str) -> str:
+    """The name of a collective that is written in any way: `all_reduce`, `reduce-scatter`, `bcast`. Raises ValueError."""
 
 @final
 class Schedule:
