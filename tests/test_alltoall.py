@@ -3,8 +3,10 @@
 import json
 import os
 import random
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
 
 import helpers
@@ -82,10 +84,67 @@ def test_the_proven_interval_holds_what_the_linear_program_finds(topology, deman
 
 def _within_the_proven_interval(topology, rate, demands=None, gap=GAP):
     flow = alltoall_flow(topology, demands, gap=GAP)
-    assert flow.gap <= gap
+    assert flow.gap <= gap and flow.least_seconds >= max(1 / bound for bound in flow.bounds.values()) * (1 - 1e-12)
     assert flow.rate <= rate * (1 + 1e-6)
     assert rate * flow.least_seconds <= 1 + 1e-6
     assert all(bound >= rate * (1 - 1e-9) for bound in flow.bounds.values())
+
+
+def uneven(seed):
+    """A random digraph with very unequal capacities, some of its links parallel; and demands of few pairs."""
+    dice = random.Random(seed)
+    ranks = dice.randint(3, 11)
+    graph = nx.MultiDiGraph()
+    ends = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
+    ends += [tuple(dice.sample(range(ranks), 2)) for _ in range(dice.randint(1, 3) * ranks)]
+    speeds = dice.choice([[1, 2, 2.5], [1, 3], [1, 1.3, 4, 10], [1, 1.9999, 0.777]])
+    for source, target in ends:
+        graph.add_edge(source, target, bandwidth=1e9 * dice.choice(speeds))
+    demands = np.zeros((ranks, ranks))
+    for _ in range(dice.randint(1, 6)):
+        demands[tuple(dice.sample(range(ranks), 2))] = dice.choice([1, 3.7e3, 1e6])
+    return ringroad.Topology.from_graph(graph, name=f"uneven-{seed}"), demands
+
+
+@pytest.mark.parametrize("seed", range(200 if FULL else 12))
+def test_unequal_links_and_few_pairs(seed):
+    """The exact optimum for few pairs; and schedules that come as close to the bound as is promised."""
+    topology, demands = uneven(seed)
+    _within_the_proven_interval(topology, programs.link_rate(topology, demands), demands)
+    exact = alltoall_flow(topology, demands, gap=0)
+    assert exact.ended == "exact" and exact.gap < 1e-6
+    assert exact.rate == pytest.approx(programs.link_rate(topology, demands), rel=1e-6)
+    _within_the_proven_interval(topology, programs.link_rate(topology))
+    flow = alltoall_flow(topology, gap=GAP)
+    made = flow.schedule()
+    made.schedule.verify()
+    speeds = Counter()
+    for source, target, bandwidth, *_ in topology.links:
+        speeds[source, target] += bandwidth
+    steps = [Counter() for _ in range(made.schedule.steps)]
+    for step, source, target, chunks, *_ in made.schedule.sends():
+        steps[step][source, target] += len(chunks)
+    full = sum(max(count / speeds[link] for link, count in step.items()) for step in steps)
+    loads = sum(steps, Counter())
+    busiest = max(count / speeds[link] for link, count in loads.items())
+    for time, excess, most in ((busiest, made.busiest_excess, 0.03), (full, made.excess, 0.05)):
+        assert time / made.pieces / flow.least_seconds - 1 == pytest.approx(excess, abs=1e-9)
+        assert excess <= most
+    limited = flow.schedule(steps=topology.diameter, pieces=2)
+    assert limited.pieces <= 2 and limited.excess >= limited.busiest_excess >= 0
+
+
+def test_bounds_are_proofs():
+    """One cut is the bound here: no rounding of capacities, of parallel links or of numbers may exceed it."""
+    for speeds, demand in [([1.9999e9], 1e6), ([1e9 / 3, 3e9], 7), ([1e9, 0.7e9, 1.1e9], 1 / 3), ([1e3, 1e11], 1e-9)]:
+        graph = nx.MultiDiGraph([(0, 1, {"bandwidth": 1e9})])
+        for speed in speeds:
+            graph.add_edge(1, 0, bandwidth=speed)
+        flow = alltoall_flow(ringroad.Topology.from_graph(graph, name="cut"), [[0, 0], [demand, 0]])
+        true = Fraction(demand) / sum(map(Fraction, speeds))
+        assert Fraction(flow.least_seconds) <= true <= Fraction(flow.least_seconds) * (1 + Fraction(1, 10**12))
+        assert flow.seconds == pytest.approx(float(true))
+        assert all(Fraction(bound) >= 1 / true for bound in flow.bounds.values())
 
 
 def tori():
@@ -211,7 +270,7 @@ def test_a_search_can_be_followed_and_ended():
     heard = []
     flow = alltoall_flow("generalized-kautz:3:40", gap=0.0, budget=0.2, progress=lambda *now: heard.append(now))
     assert [sweep for sweep, *_ in heard] == list(range(1, flow.sweeps + 1))
-    assert 0 < flow.gap < 0.05
+    assert 0 < flow.gap < 0.05 and flow.ended == "budget"
 
     def enough(*_):
         raise KeyError("enough")
@@ -410,4 +469,5 @@ def test_the_command(capsys, tmp_path):
     file = tmp_path / "demands.csv"
     np.savetxt(file, np.eye(4, k=1) * 1000, delimiter=",")
     report = json.loads(run("ring:4", "--demands", str(file), "--json"))
-    assert report["gap"] <= 0.005
+    assert report["gap"] <= 0.005 and report["ended"] in ("gap", "exact")
+    assert "--budget was over" in run("generalized-kautz:3:40", "--gap", "0", "--budget", "0.01")

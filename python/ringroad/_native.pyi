@@ -617,7 +617,10 @@ class AlltoallFlow:
         """How far `load` exceeds `bound`, as a fraction of it."""
     @property
     def sweeps(self) -> int:
-        """How often the search looked at all pairs; 0 if the flow was found exactly."""
+        """How often the search looked at all pairs; 0 if all ranks look alike."""
+    @property
+    def ended(self) -> str:
+        """Why the search ended: "exact", "gap", "budget" or "stuck"."""
     @property
     def bounds(self) -> list[float | None]:
         """Bounds on how often a second all demands can be met: by distances, by single ranks, by halves of the
@@ -637,16 +640,16 @@ class AlltoallFlow:
         Raises:
             IndexError: There is no such rank.
         """
-    def schedule(self, steps: int, pieces: int) -> tuple[Schedule, int, int]:
+    def schedule(self, steps: int | None, pieces: int | None) -> tuple[Schedule, int, int, float, float]:
         """Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
 
         Args:
-            steps: The most steps.
-            pieces: The most chunks of a block.
+            steps: The most steps. None: as many as it takes.
+            pieces: The most chunks of a block. None: as many as it takes.
 
         Returns:
-            The schedule, the number of chunks of a block, and the most chunks that a rank holds for others
-            at once.
+            The schedule, the number of chunks of a block, the most chunks that a rank holds for others at once,
+            and by which fractions the busiest link and all steps together exceed the bound.
 
         Raises:
             ValueError: The network has switches, or there would be too many chunks.

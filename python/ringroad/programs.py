@@ -71,11 +71,9 @@ class _Network:
     def __init__(self, topology: Topology | str | int, demands: ArrayLike | None) -> None:
         resolved = Topology(topology)
         self.ranks, self.nodes = resolved.ranks, resolved.nodes
-        beside: dict[tuple[int, int], list[float]] = {}
+        speeds: dict[tuple[int, int], float] = {}
         for source, target, bandwidth, capacity, *_ in resolved._links():
-            beside.setdefault((source, target), []).append(bandwidth * capacity)
-        # Parallel links share messages evenly, so the slowest of them determines the speed.
-        speeds = {link: len(some) * min(some) for link, some in beside.items()}
+            speeds[source, target] = speeds.get((source, target), 0.0) + bandwidth * capacity
         self.links = sorted(speeds)
         self.unit = max(speeds.values())
         self.speeds = np.array([speeds[link] / self.unit for link in self.links])

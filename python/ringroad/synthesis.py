@@ -7,7 +7,7 @@ Other schedules for a graph are those of the algorithms `bfb`, `expanded`, `tree
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,11 +100,16 @@ class RelayedAlltoall(NamedTuple):
         schedule: The schedule.
         pieces: The number of chunks into which each block is cut.
         held: The most chunks that a rank holds at once on their way from one other rank to another.
+        busiest_excess: By which fraction the busiest link carries more than the flow's bound proves necessary.
+        excess: By which fraction all steps together take longer than that bound. Each step lasts until its busiest link
+            is done; latencies are not counted.
     """
 
     schedule: Schedule
     pieces: int
     held: int
+    busiest_excess: float
+    excess: float
 
 
 @dataclass(frozen=True)
@@ -115,10 +120,14 @@ class AlltoallFlow:
         topology: The network.
         seconds: How long the busiest link is busy: for the demands in bytes, or without demands for a byte of each
             pair.
-        least_seconds: A lower bound of `seconds` for any flow, proven by the lengths of the linear program's dual.
-        gap: By which fraction `seconds` exceeds `least_seconds`. If all ranks look alike, only rounding is left.
-        sweeps: How often the search looked at all pairs; 0 if all ranks look alike, so that the flow is found
-            exactly.
+        least_seconds: A lower bound of `seconds` for any flow: the best of what the lengths of the linear program's
+            dual prove, and of `bounds`. It is a proof: it counts the links' true bandwidths, those of parallel links
+            together, and floating-point errors are rounded down.
+        gap: By which fraction `seconds` exceeds `least_seconds`.
+        ended: Why the search ended. "exact": only rounding is left. "gap": the flow is as close to the bound as was
+            asked for. "budget": the time was over. "stuck": it made no more progress, and there are too many pairs and
+            links for an exact search.
+        sweeps: How often the search looked at all pairs; 0 if all ranks look alike, so that there was no search.
         bounds: Upper bounds of `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as
             its ranks are apart. `rank`: what enters or leaves one rank. `bisection`: what crosses from one half of
             the ranks to the other, for the narrowest cut that was found (without switches). `degree` (without
@@ -130,6 +139,7 @@ class AlltoallFlow:
     seconds: float
     least_seconds: float
     gap: float
+    ended: Literal["exact", "gap", "budget", "stuck"]
     sweeps: int
     bounds: dict[str, float]
     demands: NDArray[np.float64] | None = field(repr=False, compare=False)
@@ -169,19 +179,22 @@ class AlltoallFlow:
                 ways.setdefault(reached, []).append(Way(tuple(ranks), share))
         return ways
 
-    def schedule(self, steps: int | None = None, *, pieces: int = 8) -> RelayedAlltoall:
+    def schedule(self, steps: int | None = None, *, pieces: int | None = None) -> RelayedAlltoall:
         """Makes a schedule of the all-to-all along these paths: ranks pass blocks on from neighbour to neighbour.
 
-        Each block is cut into as few chunks as bring the busiest link within 3 % of the bound, and all steps together
-        within 5 %. Each chunk takes one path.
+        Each block is cut into chunks, each of which takes one path. Without limits there are as few chunks and steps as
+        bring the busiest link within 3 % of the bound, and all steps together within 5 %. The result says how close it
+        comes. It can be less close if the flow itself is more than 2 % from its bound, or if there are many ranks: from
+        182 ranks on, a block has at most 8 chunks, and fewer from 363 on.
 
         Args:
-            steps: The most steps; fewer are made if they do as well, and as many as the longest path has hops in any
-                case. Few steps suit short blocks, many suit long ones. None: three times the diameter.
-            pieces: The most chunks of a block; there are at most 2^20 chunks in all.
+            steps: The most steps; as many as the longest path has hops are made in any case. Few steps suit short
+                blocks, many suit long ones. None: three times the diameter, and more where that is not enough.
+            pieces: The most chunks of a block; there are at most 2^20 chunks in all. None: as many as it takes, but not
+                more than 512, and not more than 2^18 in all if 8 are enough.
 
         Returns:
-            The schedule, with the memory that relays need.
+            The schedule, with the memory that relays need and how close to the bound it comes.
 
         Raises:
             ValueError: The flow has demands, the network has switches or more than 1,024 ranks, or an argument is
@@ -189,9 +202,7 @@ class AlltoallFlow:
         """
         if not self.uniform:
             raise ValueError("a schedule has equal blocks; call alltoall_flow without demands")
-        if steps is None:
-            steps = 3 * self.topology.diameter
-        if steps < 1:
+        if steps is not None and steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         return RelayedAlltoall(*self._found.schedule(steps, pieces))
 
@@ -215,7 +226,8 @@ def alltoall_flow(
         demands: `demands[s, t]` is what rank `s` has for rank `t`, in bytes; shape `(ranks, ranks)`. None: every
             pair has the same.
         gap: The search ends when the busiest link has at most `1 + gap` times the least load.
-        budget: The search ends after this many seconds; the result's `gap` says how far it got. None: no limit.
+        budget: The search ends after this many seconds; the result's `gap` says how far it got. None: no limit. It goes
+            on while it helps, and up to 640 links and pairs together it finds the exact flow in the end.
         progress: Called after each look at all pairs, with the number of looks, and the load and the bound in units
             of a link of the smallest bandwidth. What it raises ends the search.
 
@@ -244,4 +256,5 @@ def alltoall_flow(
     found = _native.alltoall_flow(resolved, flat, gap, budget, progress)
     names = ("distance", "rank", "bisection", "degree")
     bounds = {name: bound for name, bound in zip(names, found.bounds, strict=True) if bound is not None}
-    return AlltoallFlow(resolved, found.load, found.bound, found.gap, found.sweeps, bounds, matrix, found)
+    ended = cast(Literal["exact", "gap", "budget", "stuck"], found.ended)
+    return AlltoallFlow(resolved, found.load, found.bound, found.gap, ended, found.sweeps, bounds, matrix, found)

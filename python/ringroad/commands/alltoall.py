@@ -74,6 +74,7 @@ def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
         "seconds": flow.seconds * block,
         "least_seconds": flow.least_seconds * block,
         "gap": flow.gap,
+        "ended": flow.ended,
         "sweeps": flow.sweeps,
         "bytes_per_second_of_each_pair": flow.rate,
         "bounds_in_seconds": {name: block / rate for name, rate in flow.bounds.items()},
@@ -81,15 +82,20 @@ def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
     }
 
 
+def _proof(flow: AlltoallFlow) -> str:
+    """How close the bound is to the flow, and why the search went no further."""
+    if flow.ended == "exact":
+        return "exact" if flow.sweeps else "exact, because all ranks look alike"
+    proven = f"proven, {significant(100 * flow.gap)} % less"
+    if flow.ended == "gap":
+        return proven
+    return f"{proven}; {'--budget was over' if flow.ended == 'budget' else 'the search went no further'}"
+
+
 def _print(flow: AlltoallFlow, block: float, what: str) -> None:
-    proof = "proven" if flow.sweeps else "exact, because all ranks look alike"
     print_wrapped(f"all-to-all {what} on {flow.topology.spec}, {flow.topology.ranks} ranks, without latencies")
     rows = [["the busiest link", seconds_text(flow.seconds * block), "by the flow that was found"]]
-    if flow.sweeps:
-        percent = significant(100 * flow.gap)
-        rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {proof}, {percent} % less"])
-    else:
-        rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {proof}"])
+    rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {_proof(flow)}"])
     reasons = {
         "distance": "all bytes take at least as many links as their ranks are apart",
         "rank": "all bytes that enter or leave one rank",

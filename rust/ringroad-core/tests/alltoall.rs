@@ -13,7 +13,7 @@ use ringroad_core::cost::ScheduleCost;
 use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Counts, LowerError, LowerOptions, Near, Plan};
 use ringroad_core::synthesis::alltoall::{
-    concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands,
+    concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands, Ended,
 };
 use ringroad_core::synthesis::Network;
 use ringroad_core::topology::Routes;
@@ -54,6 +54,20 @@ fn rates_are_those_of_linear_programs() {
         let [least, most] = found.rates();
         assert!(least <= rate * (1.0 + 1e-6) && rate <= most * (1.0 + 1e-6), "{spec}: {:?}", found.rates());
     }
+}
+
+/// A demand of one pair takes paths that are much longer than the shortest one, and is solved exactly.
+#[test]
+fn few_pairs_are_solved_exactly() {
+    let mut demands = vec![0.0; 64];
+    demands[3] = 1.0;
+    let demands = Demands::matrix(8, demands).unwrap();
+    let found = flow("generalized-kautz:2:8", &demands, 0.0);
+    assert_eq!(found.ended, Ended::Exact);
+    assert!((found.load - 0.5).abs() < 1e-6 && found.bound <= 0.5 && found.gap() < 1e-6, "{found:?}");
+    let network = network("generalized-kautz:3:40");
+    let found = concurrent_flow(&network, &Demands::Uniform, 0.0, &mut |now| now.sweep < 5).unwrap();
+    assert_eq!((found.ended, found.sweeps), (Ended::Asked, 5));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::{
-    concurrent_flow, held_by_relays, relayed, Bounds, Concurrent, Demands, MOST_CHUNKS,
+    concurrent_flow, held_by_relays, relayed, Bounds, Concurrent, Demands, Ended, Limits, MOST_CHUNKS,
 };
 use ringroad_core::synthesis::Network;
 
@@ -18,8 +18,11 @@ use crate::watch::watched;
 pub struct PyAlltoallFlow {
     network: Network,
     flow: Concurrent,
-    bounds: Bounds,
 }
+
+/// A schedule; the number of chunks of a block; the most chunks that a rank holds for others at once; and by which
+/// fractions the busiest link and all steps together exceed the bound.
+type Relayed = (PySchedule, usize, usize, f64, f64);
 
 /// Finds a flow for an all-to-all. `ringroad.synthesis.alltoall_flow` calls it, and says what the
 /// arguments mean.
@@ -57,8 +60,7 @@ pub fn alltoall_flow(
     };
     let flow = watched(py, gap, budget, progress, |go_on| concurrent_flow(&network, &demands, gap, go_on))?;
     let flow = flow.map_err(schedule_error)?;
-    let bounds = Bounds::of(&network, &demands);
-    Ok(PyAlltoallFlow { network, flow, bounds })
+    Ok(PyAlltoallFlow { network, flow })
 }
 
 #[pymethods]
@@ -87,26 +89,35 @@ impl PyAlltoallFlow {
         self.flow.gap()
     }
 
-    /// How often the search looked at all pairs; 0 if the flow was found exactly.
+    /// How often the search looked at all pairs; 0 if all ranks look alike.
     #[getter]
     fn sweeps(&self) -> usize {
         self.flow.sweeps
+    }
+
+    /// Why the search ended: "exact", "gap", "budget" or "stuck".
+    #[getter]
+    fn ended(&self) -> &'static str {
+        match self.flow.ended {
+            Ended::Exact => "exact",
+            Ended::Near => "gap",
+            Ended::Asked => "budget",
+            Ended::Stuck => "stuck",
+        }
     }
 
     /// Bounds on how often a second all demands can be met: by distances, by single ranks, by halves of the
     /// network, and by the number of links. None for those that do not apply.
     #[getter]
     fn bounds(&self) -> [Option<f64>; 4] {
-        let Bounds { distance, rank, bisection, degree } = self.bounds;
+        let Bounds { distance, rank, bisection, degree } = self.flow.bounds;
         [Some(distance), Some(rank), bisection, degree].map(|bound| Some(bound? * self.network.unit()))
     }
 
     /// Returns all links, parallel ones together: source, target, bytes per second, and seconds busy.
     fn links(&self) -> Vec<(usize, usize, f64, f64)> {
-        let unit = self.network.unit();
         let link = |(arc, load): (&ringroad_core::synthesis::Arc, &f64)| {
-            let capacity = arc.capacity as f64 * unit;
-            (arc.source, arc.target, capacity, load / capacity)
+            (arc.source, arc.target, arc.bandwidth, load / arc.bandwidth)
         };
         self.network.arcs().iter().zip(&self.flow.loads).map(link).collect()
     }
@@ -114,37 +125,40 @@ impl PyAlltoallFlow {
     /// Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
     ///
     /// Args:
-    ///     steps: The most steps.
-    ///     pieces: The most chunks of a block.
+    ///     steps: The most steps. None: as many as it takes.
+    ///     pieces: The most chunks of a block. None: as many as it takes.
     ///
     /// Returns:
-    ///     The schedule, the number of chunks of a block, and the most chunks that a rank holds for others
-    ///     at once.
+    ///     The schedule, the number of chunks of a block, the most chunks that a rank holds for others at once,
+    ///     and by which fractions the busiest link and all steps together exceed the bound.
     ///
     /// Raises:
     ///     ValueError: The network has switches, or there would be too many chunks.
     fn schedule(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] steps: usize,
-        #[pyo3(from_py_with = argument)] pieces: usize,
-    ) -> PyResult<(PySchedule, usize, usize)> {
+        #[pyo3(from_py_with = argument)] steps: Option<usize>,
+        #[pyo3(from_py_with = argument)] pieces: Option<usize>,
+    ) -> PyResult<Relayed> {
         let ranks = self.network.ranks();
         if self.network.nodes() > ranks {
             return Err(PyValueError::new_err(
                 "there are switches, which forward messages by routes and not in steps; use the algorithm direct",
             ));
         }
-        if ranks * ranks > MOST_CHUNKS || pieces == 0 {
+        if ranks * ranks > MOST_CHUNKS || pieces == Some(0) {
             return Err(PyValueError::new_err(format!(
-                "{} blocks cannot be cut into {pieces} pieces each; a schedule has from 1 to {MOST_CHUNKS} chunks",
-                ranks * ranks
+                "{} blocks cannot be cut into {} pieces each; a schedule has from 1 to {MOST_CHUNKS} chunks",
+                ranks * ranks,
+                pieces.unwrap_or(1)
             )));
         }
         py.detach(|| {
-            let (made, pieces) = relayed("flow", &self.network, &self.flow, pieces, steps);
-            let held = held_by_relays(&made);
-            Ok((PySchedule(made), pieces, held))
+            let made = relayed("flow", &self.network, &self.flow, Limits { pieces, steps });
+            let held = held_by_relays(&made.schedule);
+            // One rank has nothing to send.
+            let over = |full: f64| if full > 0.0 { (full / self.flow.bound - 1.0).max(0.0) } else { 0.0 };
+            Ok((PySchedule(made.schedule), made.pieces, held, over(made.load), over(made.length)))
         })
     }
 

@@ -14,7 +14,7 @@
 
 use super::Request;
 use crate::schedule::Schedule;
-use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands};
+use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands, Limits};
 use crate::synthesis::Network;
 use crate::topology::{Lattice, Topology};
 
@@ -32,7 +32,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, String> {
     let network = Network::of(topology);
     let flow = concurrent_flow(&network, &Demands::Uniform, GAP, &mut |now| now.sweep < MOST_SWEEPS);
     let flow = flow.map_err(|why| why.to_string())?;
-    Ok(relayed(request.name, &network, &flow, PIECES, request.parameter * topology.diameter()).0)
+    let limits = Limits { pieces: Some(PIECES), steps: Some(request.parameter * topology.diameter()) };
+    Ok(relayed(request.name, &network, &flow, limits).schedule)
 }
 
 pub(super) fn fits(topology: &Topology) -> bool {

@@ -3,7 +3,8 @@
 //!
 //! Parallel links between two ranks are one arc. The arc has the bandwidth that the topology's routing can use. If
 //! routing takes all links, each carries the same share, so that the slowest link's bandwidth counts once for every
-//! link. If each pair of ranks has one path, only the first link counts.
+//! link. If each pair of ranks has one path, only the first link counts. Flows are free to load parallel links unequally:
+//! for them an arc has the sum of its links' bandwidths ([`Network::with_switches`]).
 
 use std::ops::Range;
 use std::sync::Arc as Shared;
@@ -13,7 +14,7 @@ use crate::topology::{Link, Topology};
 use crate::units::{Port, Rank};
 
 /// The links from a rank to a neighbour, in one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arc {
     /// The rank where it starts.
     pub source: Rank,
@@ -21,8 +22,10 @@ pub struct Arc {
     pub target: Rank,
     /// The port of its first link.
     pub port: Port,
-    /// Its bandwidth in units of [`Network::unit`].
+    /// Its bandwidth in units of [`Network::unit`], rounded down where units are too coarse.
     pub capacity: u64,
+    /// Its bandwidth in bytes per second, not rounded.
+    pub bandwidth: f64,
 }
 
 /// Ranks, and the arcs between neighbours.
@@ -50,16 +53,17 @@ const FINEST: u64 = 1000;
 impl Network {
     /// The network of a topology's ranks and the links between them, without switches, memories and their links.
     pub fn of(topology: &Topology) -> Network {
-        Network::among(topology, topology.ranks())
+        Network::among(topology, topology.ranks(), false)
     }
 
-    /// The network of a topology with its switches and memories, which forward what they receive.
+    /// The network of a topology with its switches and memories, which forward what they receive. An arc has all that
+    /// its links carry together.
     pub fn with_switches(topology: &Topology) -> Network {
-        Network::among(topology, topology.nodes())
+        Network::among(topology, topology.nodes(), true)
     }
 
-    /// The network of the first `nodes` nodes.
-    fn among(topology: &Topology, nodes: usize) -> Network {
+    /// The network of the first `nodes` nodes. `unequal`: parallel links carry shares by their bandwidths, not equal ones.
+    fn among(topology: &Topology, nodes: usize, unequal: bool) -> Network {
         let mut links: Vec<(Rank, Port, Rank, f64)> = Vec::new();
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {
             if link.source.max(link.target) < nodes {
@@ -79,10 +83,17 @@ impl Network {
                 // Until `bundled`, `capacity` is the number of links; the speed of the slowest one is beside it.
                 Some((arc, slowest)) if !single => {
                     arc.capacity += 1;
+                    arc.bandwidth += speed;
                     *slowest = slowest.min(speed);
                 }
                 Some(_) => {}
-                None => bundles.push((Arc { source, target, port, capacity: 1 }, speed)),
+                None => bundles.push((Arc { source, target, port, capacity: 1, bandwidth: speed }, speed)),
+            }
+        }
+        for (arc, slowest) in &mut bundles {
+            match unequal {
+                true => (arc.capacity, *slowest) = (1, arc.bandwidth),
+                false => arc.bandwidth = arc.capacity as f64 * *slowest,
             }
         }
         Network::bundled(topology, nodes, bundles)
@@ -129,6 +140,11 @@ impl Network {
     /// Bytes per second of one unit of capacity.
     pub fn unit(&self) -> f64 {
         self.unit
+    }
+
+    /// The bandwidth of every arc in units of capacity, not rounded to whole ones.
+    pub fn capacities(&self) -> Vec<f64> {
+        self.arcs.iter().map(|arc| arc.bandwidth / self.unit).collect()
     }
 
     /// The numbers of the arcs that leave a rank.
@@ -228,7 +244,7 @@ impl Network {
 
     /// The kind of an arc on a grid: its offset, its port and its capacity.
     fn kind(&self, arc: usize) -> (usize, Port, u64) {
-        let Arc { source, target, port, capacity } = self.arcs[arc];
+        let Arc { source, target, port, capacity, .. } = self.arcs[arc];
         let (mut offset, mut stride) = (0, self.ranks);
         for size in &self.dimensions {
             stride /= size;
@@ -237,8 +253,8 @@ impl Network {
         (offset, port, capacity)
     }
 
-    /// The kind of each arc, as a number from 0, if all ranks look alike; every rank has one arc of each kind. `None`
-    /// otherwise.
+    /// The kind of each arc, as a number from 0, if all ranks look alike; every rank has one arc of each kind, and arcs of
+    /// one kind have the same bandwidth. `None` otherwise.
     pub(super) fn alike(&self) -> Option<Vec<usize>> {
         if self.nodes > self.ranks {
             return None;
@@ -255,7 +271,12 @@ impl Network {
             }
             own.into_iter().enumerate().for_each(|(number, arc)| alike[arc] = number);
         }
-        Some(alike)
+        // Capacities may be rounded; two arcs of one kind must not differ even so.
+        let mut of_kind = vec![None; self.outgoing(0).len()];
+        let same =
+            |(arc, kind): (&Arc, &usize)| *of_kind[*kind].get_or_insert(arc.bandwidth) == arc.bandwidth;
+        let same = self.arcs.iter().zip(&alike).all(same);
+        same.then_some(alike)
     }
 
     /// For each arc of rank 0, the targets of the corresponding arc of every rank. `None` unless all ranks have equally

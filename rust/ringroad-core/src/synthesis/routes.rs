@@ -70,8 +70,7 @@ fn flow(
     let topology = topology.clone().with_routing(Routing::Minimal)?;
     let network = Network::with_switches(&topology);
     let flow = concurrent_flow(&network, &Demands::Uniform, gap, go_on)?;
-    let lanes = Lanes::new(&topology, &network);
-    let bound = flow.bound / network.unit() * lanes.least_part(&network);
+    let bound = flow.bound / network.unit();
     Ok((network, flow, bound))
 }
 
@@ -116,17 +115,5 @@ impl<'a> Lanes<'a> {
         let link = least.unwrap_or_else(|| unreachable!("an arc is made of links"));
         self.counts[link] += 1;
         link
-    }
-
-    /// The smallest ratio, over all arcs, of the bandwidth that the capacity counts to the links' total bandwidth. It
-    /// is less than 1 where bandwidths have been rounded down or parallel links are unequal.
-    fn least_part(&self, network: &Network) -> f64 {
-        let part = |(arc, counted): (usize, &super::Arc)| {
-            let speed: f64 = self.of(arc).iter().map(|link| self.speed(*link)).sum();
-            counted.capacity as f64 * network.unit() / speed
-        };
-        let parts = network.arcs().iter().enumerate().map(part);
-        // Ratios within rounding of 1 count as 1.
-        parts.filter(|part| *part < 1.0 - 1e-9).fold(1.0, f64::min)
     }
 }

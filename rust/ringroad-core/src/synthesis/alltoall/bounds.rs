@@ -1,4 +1,5 @@
-//! Upper bounds for every all-to-all on a network, whatever its paths.
+//! Upper bounds for every all-to-all on a network, whatever its paths. They are proofs: what floating-point numbers
+//! round is rounded to the safe side.
 
 use crate::synthesis::Network;
 use crate::units::Rank;
@@ -23,41 +24,69 @@ pub struct Bounds {
     pub degree: Option<f64>,
 }
 
+/// At most the exact value of an expression that was computed as `value` from non-negative numbers by sums, products and
+/// quotients, with at most `roundings` of them one after the other.
+pub(super) fn at_most(value: f64, roundings: usize) -> f64 {
+    value * (1.0 - (roundings + SPARE) as f64 * f64::EPSILON)
+}
+
+/// As [`at_most`], at least the exact value.
+pub(super) fn at_least(value: f64, roundings: usize) -> f64 {
+    value * (1.0 + (roundings + SPARE) as f64 * f64::EPSILON)
+}
+
+/// Roundings that every value may have besides: of bandwidths, of their units, and of these bounds.
+const SPARE: usize = 16;
+
 impl Bounds {
     /// The bounds for a network in which all pairs with a demand reach each other.
     pub fn of(network: &Network, demands: &Demands) -> Bounds {
         let ranks = network.ranks();
-        let capacity: u64 = network.arcs().iter().map(|arc| arc.capacity).sum();
+        let capacities = network.capacities();
+        let capacity: f64 = capacities.iter().sum();
         let mut taken = 0.0;
         let (mut sent, mut received) = (vec![0.0; ranks], vec![0.0; ranks]);
         for (source, sent) in sent.iter_mut().enumerate() {
             let hops = network.hops_from(source);
+            let mut own = 0.0;
             for target in 0..ranks {
                 let demand = demands.between(source, target);
                 if demand > 0.0 {
-                    taken += demand * f64::from(hops[target]);
+                    own += demand * f64::from(hops[target]);
                     *sent += demand;
                     received[target] += demand;
                 }
             }
+            taken += own;
         }
-        let sum = |arcs: &mut dyn Iterator<Item = usize>| {
-            arcs.map(|arc| network.arcs()[arc].capacity).sum::<u64>() as f64
-        };
+        let sum = |arcs: &mut dyn Iterator<Item = usize>| arcs.map(|arc| capacities[arc]).sum::<f64>();
         let of_rank = |rank: Rank| {
             let leaving = sum(&mut network.outgoing(rank)) / sent[rank];
             let entering = sum(&mut network.incoming(rank).iter().copied()) / received[rank];
             // A rank that neither sends nor receives yields infinity, which is no limit.
             leaving.min(entering)
         };
-        let equal = network.arcs().windows(2).all(|pair| pair[0].capacity == pair[1].capacity);
+        let equal = network.arcs().windows(2).all(|pair| pair[0].bandwidth == pair[1].bandwidth);
         let unit = network.arcs().first().map_or(0, |arc| arc.capacity);
         let plain = network.nodes() == ranks && equal && unit > 0;
         let degree = (matches!(demands, Demands::Uniform) && plain)
             .then(|| of_degree((network.degree() / unit) as usize, ranks) * unit as f64);
         let rank = (0..ranks).map(of_rank).fold(f64::INFINITY, f64::min);
-        let distance = if taken > 0.0 { capacity as f64 / taken } else { f64::INFINITY };
-        Bounds { distance, rank, bisection: bisection(network, demands), degree }
+        let distance = if taken > 0.0 { capacity / taken } else { f64::INFINITY };
+        let safe = |rate: f64| at_least(rate, capacities.len() + 2 * ranks);
+        let bisection = bisection(network, demands);
+        Bounds {
+            distance: safe(distance),
+            rank: safe(rank),
+            bisection: bisection.map(safe),
+            degree: degree.map(safe),
+        }
+    }
+
+    /// The lowest of the bounds.
+    pub fn least(&self) -> f64 {
+        let some = [self.bisection, self.degree].into_iter().flatten();
+        some.fold(self.distance.min(self.rank), f64::min)
     }
 }
 

@@ -43,7 +43,7 @@ struct Pair {
 /// paths, and how many chunks the busiest arc carries per unit of its capacity.
 pub fn in_chunks(network: &Network, flow: &Concurrent, pieces: usize) -> (Vec<Trip>, f64) {
     let mut pairs = dealt_out(network, flow, pieces);
-    let capacity: Vec<f64> = network.arcs().iter().map(|arc| arc.capacity as f64).collect();
+    let capacity: Vec<f64> = network.capacities();
     let mut loads = vec![0u64; capacity.len()];
     for (chunks, way) in pairs.iter().flat_map(|pair| &pair.ways) {
         way.iter().for_each(|arc| loads[*arc as usize] += *chunks as u64);

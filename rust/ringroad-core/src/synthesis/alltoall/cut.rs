@@ -23,16 +23,17 @@ pub(super) fn bisection(network: &Network, demands: &Demands) -> Option<f64> {
     if network.nodes() > ranks || !(2..=MOST_RANKS).contains(&ranks) {
         return None;
     }
+    let capacities = network.capacities();
     let rate = |upper: &[bool]| {
         let across = |from: bool| {
-            let arcs =
-                network.arcs().iter().filter(|arc| upper[arc.source] == from && upper[arc.target] != from);
-            let capacity: u64 = arcs.map(|arc| arc.capacity).sum();
+            let arcs = network.arcs().iter().zip(&capacities);
+            let arcs = arcs.filter(|(arc, _)| upper[arc.source] == from && upper[arc.target] != from);
+            let capacity: f64 = arcs.map(|(_, capacity)| capacity).sum();
             let side = |which: bool| (0..ranks).filter(move |rank| upper[*rank] == which);
             let demand: f64 =
                 side(from).map(|s| side(!from).map(|t| demands.between(s, t)).sum::<f64>()).sum();
             if demand > 0.0 {
-                capacity as f64 / demand
+                capacity / demand
             } else {
                 f64::INFINITY
             }

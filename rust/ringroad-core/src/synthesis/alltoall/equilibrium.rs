@@ -12,22 +12,31 @@ use libm::{exp, log};
 use crate::synthesis::Network;
 use crate::units::Rank;
 
+use super::bounds::at_most;
 use super::ways::Row;
-use super::{Demands, Progress};
+use super::{Demands, Ended, Progress};
 
-/// A constant part of every length, as a fraction of the mean length. It keeps paths short.
+/// A constant part of every length, as a fraction of the mean length. It keeps paths short. It falls by the factor
+/// `LOWER` each time that it may keep the flow from getting better.
 const FLOOR: f64 = 0.01;
+const LOWER: f64 = 4.0;
 /// How steeply lengths grow with load at first, and by which factor that increases when a steepness is exhausted.
 const STEEP: f64 = 30.0;
 const STEEPER: f64 = 1.3;
-/// How many hops longer than the diameter a path may be.
+/// The largest exponent; much beyond it, floating-point numbers overflow.
+const MOST: f64 = 300.0;
+/// How many hops longer than the diameter a path may be at first, and how many more each time that this limit keeps the
+/// flow from getting better.
 const DETOUR: usize = 2;
+/// The number of sweeps without a gain after which paths may be longer, and after which the search is stuck. A gain is a
+/// gap that is smaller by this fraction.
+const PATIENCE: usize = 24;
+const STUCK: usize = 600;
+const GAIN: f64 = 1e-3;
 /// A path with less than this share of its pair's demand is removed.
 const NOTHING: f32 = 1e-6;
 /// The scanning orders are sorted again every `SORT_EVERY` sweeps.
 const SORT_EVERY: usize = 4;
-/// The search ends after this many sweeps.
-const MOST_SWEEPS: usize = 5_000;
 
 /// Shortest paths from one rank to all nodes.
 struct Tree {
@@ -43,29 +52,33 @@ const NO_ARC: u32 = u32::MAX;
 /// The state of the search: the flow, and the best proven bound.
 pub(super) struct Equilibrium<'a> {
     network: &'a Network,
-    demands: &'a Demands,
-    capacity: Vec<f64>,
+    pub demands: &'a Demands,
+    pub capacity: Vec<f64>,
     load: Vec<f64>,
     length: Vec<f64>,
-    /// The constant part of every length.
+    /// The constant part of every length, and which fraction of the mean length it is.
     floor: f64,
+    floor_part: f64,
     steep: f64,
     /// How full the busiest arc is.
     top: f64,
-    rows: Vec<Row>,
+    pub rows: Vec<Row>,
     /// For each source, the order in which its search scans the nodes.
     orders: Vec<u32>,
     tree: Tree,
     /// Scratch space of `moved`: how often the first path uses each arc, minus how often the second one does.
     count: Vec<i32>,
+    /// The most hops of a path that is added.
     longest: usize,
+    /// Whether the last sweep did without a cheaper path because it has more hops.
+    refused: bool,
     /// The best proven lower bound on how full the busiest arc of any flow is.
     pub bound: f64,
 }
 
 impl<'a> Equilibrium<'a> {
-    /// Starts with one short path for each pair, which avoids arcs that are already busy.
-    pub fn new(network: &'a Network, demands: &'a Demands) -> Equilibrium<'a> {
+    /// Starts with one short path for each pair, which avoids arcs that are already busy, and with a bound that is known.
+    pub fn new(network: &'a Network, demands: &'a Demands, bound: f64) -> Equilibrium<'a> {
         let (ranks, nodes, arcs) = (network.ranks(), network.nodes(), network.arcs().len());
         let mut orders = Vec::with_capacity(ranks * nodes);
         let mut longest = 0;
@@ -86,10 +99,11 @@ impl<'a> Equilibrium<'a> {
         let mut found = Equilibrium {
             network,
             demands,
-            capacity: network.arcs().iter().map(|arc| arc.capacity as f64).collect(),
+            capacity: network.capacities(),
             load: vec![0.0; arcs],
             length: vec![0.0; arcs],
             floor: 0.0,
+            floor_part: FLOOR,
             steep: STEEP,
             top: 0.0,
             rows: vec![Row::default(); ranks],
@@ -97,7 +111,8 @@ impl<'a> Equilibrium<'a> {
             tree,
             count: vec![0; arcs],
             longest: longest + DETOUR,
-            bound: 0.0,
+            refused: false,
+            bound,
         };
         found.begin();
         found
@@ -130,7 +145,7 @@ impl<'a> Equilibrium<'a> {
     }
 
     /// Finds shortest paths from `source`. Corrects labels in the order that was right the last time.
-    fn grow(&mut self, source: Rank, lengths: &[f64]) {
+    pub fn grow(&mut self, source: Rank, lengths: &[f64]) {
         let nodes = self.network.nodes();
         let order = &self.orders[source * nodes..(source + 1) * nodes];
         let Tree { distance, parent, dirty, place } = &mut self.tree;
@@ -165,7 +180,7 @@ impl<'a> Equilibrium<'a> {
     }
 
     /// Writes the arcs from `source` to `target` in the tree into `way`.
-    fn way(&self, source: Rank, target: Rank, way: &mut Vec<u32>) {
+    pub fn way(&self, source: Rank, target: Rank, way: &mut Vec<u32>) {
         way.clear();
         let mut here = target;
         while here != source {
@@ -174,6 +189,11 @@ impl<'a> Equilibrium<'a> {
             here = self.network.arcs()[arc as usize].source;
         }
         way.reverse();
+    }
+
+    /// The distance of a node from the source of the last search.
+    pub fn distance(&self, node: usize) -> f64 {
+        self.tree.distance[node]
     }
 
     fn sort(&mut self, source: Rank) {
@@ -186,7 +206,7 @@ impl<'a> Equilibrium<'a> {
     fn length_at(&self, arc: usize) -> f64 {
         // Beyond twice the load of the busiest arc, all lengths are equally large.
         let over = (self.load[arc] / (self.capacity[arc] * self.top) - 1.0).min(1.0);
-        exp(self.steep * over) / self.capacity[arc] + self.floor
+        exp((self.steep * over).min(MOST)) / self.capacity[arc] + self.floor
     }
 
     fn add(&mut self, arc: u32, demand: f64) {
@@ -204,20 +224,32 @@ impl<'a> Equilibrium<'a> {
         (0..self.network.ranks()).map(of).sum()
     }
 
-    /// Sweeps until the gap is closed, `go_on` returns false, or `MOST_SWEEPS` is reached. Returns the number of
-    /// sweeps.
-    pub fn solve(&mut self, gap: f64, go_on: &mut dyn FnMut(&Progress) -> bool) -> usize {
-        if self.top == 0.0 {
-            return 0;
-        }
-        for sweep in 1..=MOST_SWEEPS {
-            self.sweep(sweep);
-            let progress = Progress { sweep, load: self.top, bound: self.bound };
-            if progress.gap() <= gap || !go_on(&progress) {
-                return sweep;
+    /// Sweeps until the gap is closed, `go_on` returns false, or sweeps no longer help. Returns the number of sweeps and
+    /// why they ended.
+    pub fn solve(&mut self, gap: f64, go_on: &mut dyn FnMut(&Progress) -> bool) -> (usize, Ended) {
+        let (mut least, mut gained, mut eased) = (f64::INFINITY, 0, 0);
+        let mut sweep = 0;
+        loop {
+            let now = Progress { sweep, load: self.top, bound: self.bound };
+            if self.top == 0.0 || now.gap() <= gap {
+                return (sweep, Ended::Near);
             }
+            if sweep > 0 && !go_on(&now) {
+                return (sweep, Ended::Asked);
+            }
+            if now.gap() < least * (1.0 - GAIN) {
+                (least, gained) = (now.gap(), sweep);
+            } else if sweep - gained >= STUCK {
+                return (sweep, Ended::Stuck);
+            } else if sweep - gained.max(eased) >= PATIENCE {
+                self.longest += if self.refused { DETOUR } else { 0 };
+                self.floor_part /= LOWER;
+                eased = sweep;
+            }
+            sweep += 1;
+            self.refused = false;
+            self.sweep(sweep);
         }
-        MOST_SWEEPS
     }
 
     fn sweep(&mut self, sweep: usize) {
@@ -225,14 +257,15 @@ impl<'a> Equilibrium<'a> {
         self.floor = 0.0;
         (0..self.length.len()).for_each(|arc| self.length[arc] = self.length_at(arc));
         let bare = self.length.clone();
-        self.floor = FLOOR * bare.iter().sum::<f64>() / bare.len() as f64;
+        self.floor = self.floor_part * bare.iter().sum::<f64>() / bare.len() as f64;
         self.length.iter_mut().for_each(|length| *length += self.floor);
         let lengths = self.length.clone();
         let weigh = |of: &[f64], lengths: &[f64]| of.iter().zip(lengths).map(|(a, b)| a * b).sum::<f64>();
         let all = weigh(&self.capacity, &lengths);
         let used = weigh(&self.load, &lengths);
         // Near the end, lengths without the constant part prove more. They are tried in every other sweep.
-        let near = self.bound > 0.0 && self.top / self.bound < 1.0 + 4.0 * FLOOR && sweep.is_multiple_of(2);
+        let near = self.floor_part < FLOOR || self.top < self.bound * (1.0 + 4.0 * FLOOR);
+        let near = near && sweep.is_multiple_of(2);
         let (mut least, mut least_bare) = (0.0, 0.0);
         for source in 0..ranks {
             if near {
@@ -246,9 +279,9 @@ impl<'a> Equilibrium<'a> {
                 self.sort(source);
             }
         }
-        self.bound = self.bound.max(least / all);
+        self.prove(least, all);
         if near {
-            self.bound = self.bound.max(least_bare / weigh(&self.capacity, &bare));
+            self.prove(least_bare, weigh(&self.capacity, &bare));
         }
         let slack = (self.top * all - used) / least;
         let unequal = (used - least) / least;
@@ -256,6 +289,23 @@ impl<'a> Equilibrium<'a> {
             self.steep *= STEEPER;
         }
         self.recount();
+    }
+
+    /// Notes the bound that lengths prove: `taken` is what all demands take up at least, `all` what the arcs offer.
+    pub fn prove(&mut self, taken: f64, all: f64) {
+        // A path's length, the sums over targets and sources, and the sum over arcs.
+        let roundings = self.network.nodes() + 2 * self.network.ranks() + self.capacity.len();
+        self.bound = self.bound.max(at_most(taken / all, roundings));
+    }
+
+    /// Takes other paths if the busiest arc is less full with them.
+    pub fn replace(&mut self, rows: Vec<Row>) {
+        let (old, top) = (std::mem::replace(&mut self.rows, rows), self.top);
+        self.recount();
+        if self.top > top {
+            self.rows = old;
+            self.recount();
+        }
     }
 
     /// Recomputes loads from the paths, whose shares add up to 1 except for rounding.
@@ -293,9 +343,12 @@ impl<'a> Equilibrium<'a> {
                     (least, cheapest) = (cost, Some(path));
                 }
             }
-            if way.len() <= self.longest && cost(&way) < least && paths.clone().all(|p| old.path(p).1 != way)
-            {
-                cheapest = None;
+            if cost(&way) < least && paths.clone().all(|p| old.path(p).1 != way) {
+                if way.len() <= self.longest {
+                    cheapest = None;
+                } else {
+                    self.refused = true;
+                }
             }
             if cheapest.is_some() && paths.len() == 1 {
                 let (path, arcs) = old.path(paths.start);

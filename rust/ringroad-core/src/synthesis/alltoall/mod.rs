@@ -13,13 +13,14 @@ mod bounds;
 mod chunks;
 mod cut;
 mod equilibrium;
+mod exact;
 mod steps;
 mod symmetric;
 mod ways;
 
 pub use bounds::{of_degree, Bounds};
 pub use chunks::{in_chunks, in_few_chunks, Trip};
-pub use steps::{held_by_relays, relayed, schedule, MOST_CHUNKS};
+pub use steps::{held_by_relays, relayed, schedule, Limits, Relayed, MOST_CHUNKS};
 
 use super::{Network, Unsuitable};
 use crate::units::Rank;
@@ -109,6 +110,19 @@ impl Progress {
     }
 }
 
+/// Why a search has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The flow is the best one, except for rounding.
+    Exact,
+    /// The flow is as close to the bound as was asked for.
+    Near,
+    /// The caller ended it.
+    Asked,
+    /// It no longer made any progress.
+    Stuck,
+}
+
 /// A flow that meets all demands.
 #[derive(Debug, Clone)]
 pub struct Concurrent {
@@ -116,8 +130,12 @@ pub struct Concurrent {
     pub load: f64,
     /// A proven lower bound on how full the busiest arc of any such flow is.
     pub bound: f64,
-    /// The number of sweeps over all pairs; 0 where all ranks look alike and the flow is exact.
+    /// The number of sweeps over all pairs, and of the exact search's changes; 0 where all ranks look alike.
     pub sweeps: usize,
+    /// Why the search has ended.
+    pub ended: Ended,
+    /// Bounds that need no flow. None of them proves more than `bound`.
+    pub bounds: Bounds,
     /// The amount that each arc carries.
     pub loads: Vec<f64>,
     ways: Ways,
@@ -148,8 +166,8 @@ impl Concurrent {
 }
 
 /// A flow whose busiest arc is at most `1 + gap` times as full as in the best flow. Where all ranks look alike and
-/// demands are uniform, the flow is exact. Calls `go_on` after each sweep over all pairs. If that returns false, the
-/// flow so far is returned, with the gap that it has.
+/// demands are uniform, the flow is exact. Calls `go_on` after each sweep over all pairs. If that returns false, or sweeps
+/// no longer help, the flow so far is returned, with the gap that it has and why the search has ended.
 pub fn concurrent_flow(
     network: &Network,
     demands: &Demands,
@@ -163,18 +181,24 @@ pub fn concurrent_flow(
             return Err(Unsuitable::Apart { from: source, to });
         }
     }
+    let bounds = Bounds::of(network, demands);
+    let least = bounds::at_most(1.0 / bounds.least(), 1);
     let kinds = if *demands == Demands::Uniform && network.ranks() > 1 { network.alike() } else { None };
     if let Some(kinds) = kinds {
-        return Ok(alike(network, &kinds));
+        return Ok(alike(network, &kinds, bounds, least));
     }
-    let mut found = Equilibrium::new(network, demands);
-    let sweeps = found.solve(gap, go_on);
+    let mut found = Equilibrium::new(network, demands, least);
+    let (mut sweeps, mut ended) = found.solve(gap, go_on);
+    let pairs = found.rows.iter().map(|row| row.targets().count()).sum();
+    if ended == Ended::Stuck && exact::fits(network.arcs().len(), pairs) {
+        (sweeps, ended) = exact::solve(&mut found, sweeps, gap, go_on);
+    }
     let bound = found.bound;
     let (rows, loads, load) = found.into_ways();
-    Ok(Concurrent { load, bound, sweeps, loads, ways: Ways::All(rows) })
+    Ok(Concurrent { load, bound, sweeps, ended, bounds, loads, ways: Ways::All(rows) })
 }
 
-fn alike(network: &Network, kinds: &[usize]) -> Concurrent {
+fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Concurrent {
     let found = symmetric::solve(network, kinds);
     let mut of_kind = vec![0.0; network.outgoing(0).len()];
     let by_kind: Vec<Vec<(u32, Rank)>> = (0..network.ranks())
@@ -196,8 +220,10 @@ fn alike(network: &Network, kinds: &[usize]) -> Concurrent {
     ways.into_iter().for_each(|(target, share, way)| row.push(target, share as f32, way.into_iter()));
     Concurrent {
         load: found.load,
-        bound: found.bound,
+        bound: found.bound.max(least),
         sweeps: 0,
+        ended: Ended::Exact,
+        bounds,
         loads: kinds.iter().map(|kind| of_kind[*kind]).collect(),
         ways: Ways::Alike(row, by_kind),
     }

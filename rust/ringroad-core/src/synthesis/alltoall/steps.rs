@@ -23,8 +23,9 @@ const PATIENCE: usize = 3;
 const ENOUGH: f64 = 1.002;
 
 /// How many chunks go over each arc in each step, and how many should.
-struct Timetable<'a> {
-    network: &'a Network,
+struct Timetable {
+    /// Of each arc.
+    capacity: Vec<f64>,
     steps: usize,
     /// By step, then by arc.
     counts: Vec<u32>,
@@ -34,20 +35,21 @@ struct Timetable<'a> {
     least: Vec<f64>,
 }
 
-impl<'a> Timetable<'a> {
+impl Timetable {
     /// Spreads what the busiest arc carries evenly over the steps; where that is no whole number, steps differ by one
     /// chunk.
-    fn new(network: &'a Network, load: f64, steps: usize) -> Timetable<'a> {
-        let mut room = Vec::with_capacity(steps * network.arcs().len());
+    fn new(network: &Network, load: f64, steps: usize) -> Timetable {
+        let capacity = network.capacities();
+        let mut room = Vec::with_capacity(steps * capacity.len());
         for step in 0..steps {
-            for arc in network.arcs() {
-                let all = (arc.capacity as f64 * load + 1e-9).floor();
+            for capacity in &capacity {
+                let all = (capacity * load + 1e-9).floor();
                 let until = |step: usize| (all * step as f64 / steps as f64).floor();
                 room.push((until(step + 1) - until(step)).max(0.5));
             }
         }
         let mut made = Timetable {
-            network,
+            capacity,
             steps,
             counts: vec![0; room.len()],
             price: vec![0.0; room.len()],
@@ -70,7 +72,7 @@ impl<'a> Timetable<'a> {
 
     fn change(&mut self, arcs: &[u32], times: &[u16], by: i32) {
         for (arc, time) in arcs.iter().zip(times) {
-            let cell = *time as usize * self.network.arcs().len() + *arc as usize;
+            let cell = *time as usize * self.capacity.len() + *arc as usize;
             self.counts[cell] = self.counts[cell].saturating_add_signed(by);
             self.price[cell] = self.price_of(cell);
         }
@@ -78,7 +80,7 @@ impl<'a> Timetable<'a> {
 
     /// Chooses the cheapest steps for a path, each later than the one before.
     fn choose(&mut self, arcs: &[u32], times: &mut [u16]) {
-        let (all, steps) = (self.network.arcs().len(), self.steps);
+        let (all, steps) = (self.capacity.len(), self.steps);
         let width = steps + 1;
         // `least[j * width + t]` is the least cost of the first `j` arcs within the first `t` steps.
         self.least.clear();
@@ -104,11 +106,10 @@ impl<'a> Timetable<'a> {
 
     /// The time of all steps together, in chunks per unit of capacity.
     fn length(&self) -> f64 {
-        let arcs = self.network.arcs();
-        let full = |(count, arc): (&u32, &crate::synthesis::Arc)| f64::from(*count) / arc.capacity as f64;
-        let longest = |step: &[u32]| step.iter().zip(arcs).map(full).fold(0.0, f64::max);
+        let full = |(count, capacity): (&u32, &f64)| f64::from(*count) / capacity;
+        let longest = |step: &[u32]| step.iter().zip(&self.capacity).map(full).fold(0.0, f64::max);
         // A network of one rank has no arcs, and chunks of 0 are not allowed.
-        self.counts.chunks(arcs.len().max(1)).map(longest).sum()
+        self.counts.chunks(self.capacity.len().max(1)).map(longest).sum()
     }
 }
 
@@ -121,30 +122,34 @@ struct Times {
     steps: usize,
 }
 
-/// Chooses how many steps there are and in which of them each trip goes over its arcs. There are at most `steps`, or as
-/// many as the longest path has arcs. Prefers fewer steps if they take no longer.
+/// Chooses in which of at most `steps` steps each trip goes over its arcs, or of as many as the longest path has arcs.
+/// Prefers fewer steps if they take no longer.
 fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
     let longest = trips.iter().map(|trip| trip.arcs.len()).max().unwrap_or(0);
-    // A step is useful only if an arc can carry at least one chunk in it.
-    let narrowest = network.arcs().iter().map(|arc| arc.capacity).min().unwrap_or(1);
-    let most = steps.min((load * narrowest as f64 + 1e-9) as usize).max(longest);
+    let most = useful(network, load, steps).max(longest);
     let mut tried = vec![longest, longest.midpoint(most), most];
     tried.dedup();
     let mut best = Times { length: f64::INFINITY, of_trips: Vec::new(), steps: 0 };
     for steps in tried {
-        let (length, of_trips) = times_in(network, trips, load, steps);
-        if length < best.length {
-            best = Times { length, of_trips, steps };
+        let found = times_in(network, trips, load, steps);
+        if found.length < best.length {
+            best = found;
         }
-        if length <= load * ENOUGH {
+        if best.length <= load * ENOUGH {
             break;
         }
     }
     best
 }
 
-/// For this number of steps, the time of all steps together and the steps of each trip.
-fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64, Vec<Vec<u16>>) {
+/// At most this many steps: a step is useful only if an arc can carry at least one chunk in it.
+fn useful(network: &Network, load: f64, steps: usize) -> usize {
+    let narrowest = network.capacities().into_iter().reduce(f64::min).unwrap_or(1.0);
+    steps.min((load * narrowest + 1e-9) as usize)
+}
+
+/// Chooses in which of exactly so many steps each trip goes over its arcs.
+fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
     let mut table = Timetable::new(network, load, steps);
     let mut times: Vec<Vec<u16>> = trips.iter().map(|trip| vec![0; trip.arcs.len()]).collect();
     // Long paths have the least choice, so they come first.
@@ -171,45 +176,92 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> (f64,
         table.steep *= STEEPER;
         table.price_all();
     }
-    (best, kept)
+    Times { length: best, of_trips: kept, steps }
 }
 
-/// `relayed` stops adding chunks when loads, or all steps together, exceed the bound by at most this fraction. It also
-/// stops if twice as many chunks shorten the steps by less than `CLOSE`.
+/// `relayed` seeks as many chunks as bring the busiest arc within `CLOSE` of the bound, and as many steps as bring all
+/// steps together within `CLOSE_STEPS`. More steps must shorten the time by `WORTH`.
 const CLOSE: f64 = 0.03;
 const CLOSE_STEPS: f64 = 0.05;
+const WORTH: f64 = 0.003;
+/// A flow that is farther from its bound cannot come as close to it; then this much more than the flow is enough.
+const CLOSE_FLOW: f64 = 0.03;
 /// The most chunks of a schedule that is written out for all ranks. Such a schedule takes some seconds and some hundred
 /// megabytes.
 pub const MOST_CHUNKS: usize = 1 << 20;
+/// The most chunks of a block and the most chunks in all that nobody asked for; a block may have `FEW` in any case.
+const MOST_PIECES: usize = 512;
+const MOST_UNASKED: usize = 1 << 18;
+const FEW: usize = 8;
+/// The most steps that nobody asked for, as multiples of the diameter: first, and in the end.
+const STEPS: usize = 3;
+const MOST_STEPS: usize = 48;
 
-/// The all-to-all along the paths of a flow; ranks on a path pass blocks on. Cuts each block into as few chunks as
-/// bring the busiest arc, and all steps together, close to the bound: at most `most` chunks, and at most
-/// [`MOST_CHUNKS`] in all. Returns the schedule and the number of chunks per block. See [`schedule`] for `steps`.
-pub fn relayed(
-    name: &str,
-    network: &Network,
-    flow: &Concurrent,
-    most: usize,
-    steps: usize,
-) -> (Schedule, usize) {
-    let most = (MOST_CHUNKS / network.ranks().pow(2)).clamp(1, most.max(1));
-    let (mut pieces, mut trips, mut load) = in_few_chunks(network, flow, most, CLOSE);
-    let mut best: Option<(f64, Schedule, usize)> = None;
+/// What limits a schedule; `None`: as many as it takes to come close to the bound.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    /// The most chunks of a block; there are at most [`MOST_CHUNKS`] in all.
+    pub pieces: Option<usize>,
+    /// The most steps; there are as many as the longest path has arcs in any case.
+    pub steps: Option<usize>,
+}
+
+/// A schedule along the paths of a flow.
+#[derive(Debug, Clone)]
+pub struct Relayed {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// The number of chunks of a block.
+    pub pieces: usize,
+    /// How full the busiest arc is, in the units of [`Concurrent::load`].
+    pub load: f64,
+    /// What all steps together take, in the same units: each lasts until its busiest arc is done.
+    pub length: f64,
+}
+
+/// The all-to-all along the paths of a flow; ranks on a path pass blocks on. Cuts each block into as few chunks, and makes
+/// as few steps, as bring the busiest arc and all steps together close to the bound. Where limits prevent that, takes the
+/// shortest schedule found.
+pub fn relayed(name: &str, network: &Network, flow: &Concurrent, limits: Limits) -> Relayed {
+    let ranks = network.ranks();
+    let unasked = (MOST_UNASKED / ranks.pow(2)).clamp(FEW, MOST_PIECES);
+    let most = limits.pieces.unwrap_or(unasked).min(MOST_CHUNKS / ranks.pow(2)).max(1);
+    let near =
+        |load: f64, close: f64| load <= (flow.bound * (1.0 + close)).max(flow.load * (1.0 + CLOSE_FLOW));
+    let diameter = (0..ranks).flat_map(|rank| network.hops_from(rank)).max().unwrap_or(0) as usize;
+    let allowed =
+        |times: usize| limits.steps.unwrap_or(usize::MAX).min(times * diameter).min(usize::from(u16::MAX));
+    let (mut pieces, mut trips, mut load) = in_few_chunks(network, flow, most.min(FEW), CLOSE);
+    let mut best: Option<(f64, f64, usize, Vec<Trip>, Times)> = None;
     loop {
-        let times = times(network, &trips, load, steps);
-        let length = times.length / pieces as f64;
-        if best.as_ref().is_some_and(|best| length > best.0 * (1.0 - CLOSE)) {
+        let mut steps = allowed(limits.steps.map_or(STEPS, |_| MOST_STEPS * ranks));
+        let mut found = times(network, &trips, load, steps);
+        // More steps help where the busiest arcs come late on their paths and have nothing to do at first.
+        let enough = |times: &Times| near(times.length / pieces as f64, CLOSE_STEPS);
+        while !enough(&found) && limits.steps.is_none() && steps < allowed(MOST_STEPS) {
+            steps = useful(network, load, 2 * steps);
+            if steps <= found.steps {
+                break;
+            }
+            let more = times_in(network, &trips, load, steps);
+            if more.length > found.length * (1.0 - WORTH) {
+                break;
+            }
+            found = more;
+        }
+        let length = found.length / pieces as f64;
+        let close = near(load / pieces as f64, CLOSE) && enough(&found);
+        if close || best.as_ref().is_none_or(|best| length < best.0) {
+            best = Some((length, load / pieces as f64, pieces, trips, found));
+        }
+        if close || 2 * pieces > most {
             break;
         }
-        best = Some((length, written(name, network, &trips, pieces, &times), pieces));
         pieces *= 2;
-        if length <= flow.bound * (1.0 + CLOSE_STEPS) || pieces > most {
-            break;
-        }
         (trips, load) = in_chunks(network, flow, pieces);
     }
-    let (_, schedule, pieces) = best.expect("there is one of as few chunks as can be");
-    (schedule, pieces)
+    let (length, load, pieces, trips, times) = best.expect("there is one of as few chunks as can be");
+    Relayed { schedule: written(name, network, &trips, pieces, &times), pieces, load, length }
 }
 
 /// The all-to-all in which every chunk takes its path from neighbour to neighbour, in at most `steps` steps, or in as

@@ -12,6 +12,8 @@ use std::collections::BTreeSet;
 use crate::synthesis::Network;
 use crate::units::Rank;
 
+use super::bounds::at_most;
+
 /// A constant part of every length, which keeps paths short where many kinds of arcs are free.
 const FLOOR: f64 = 1e-9;
 /// The gap at which the search ends; numbers with 53 bits allow no smaller one.
@@ -31,7 +33,7 @@ pub(super) struct Symmetric {
 pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
     let own = network.outgoing(0);
     let mut capacity = vec![0.0; own.len()];
-    own.for_each(|arc| capacity[kinds[arc]] = network.arcs()[arc].capacity as f64);
+    own.for_each(|arc| capacity[kinds[arc]] = network.arcs()[arc].bandwidth / network.unit());
     let mut trees: Vec<Vec<u32>> = Vec::new();
     // How full each tree alone makes each kind of arc: one line per kind, one column per tree.
     let mut table: Vec<Vec<f64>> = vec![Vec::new(); capacity.len()];
@@ -40,7 +42,7 @@ pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
     loop {
         let (parents, taken, counts) = tree(network, kinds, &lengths);
         let all: f64 = capacity.iter().zip(&lengths).map(|(capacity, length)| capacity * length).sum();
-        bound = bound.max(taken / all);
+        bound = bound.max(at_most(taken / all, 2 * network.ranks() + capacity.len()));
         if load / bound - 1.0 < EXACT {
             break;
         }
