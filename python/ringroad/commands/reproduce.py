@@ -9,6 +9,7 @@ from ringroad._options import Json, folder_option
 from ringroad._text import print_json, print_wrapped
 from ringroad.reproduce import PAPERS, Report, TableReport
 from ringroad.reproduce import reproduce as reports
+from ringroad.reproduce.claims import counted, counts_text
 from ringroad.reproduce.definition import ORIGINS, Definition, NetworkDefinition, introduction
 
 
@@ -30,14 +31,12 @@ def reproduce(
         if picture and not as_json:
             print(f"{picture}\n")
     verdicts = [verdict for report in found for verdict in report.verdicts]
-    agreeing = sum(verdict.agrees for verdict in verdicts)
     if as_json:
         summary: dict[str, Any] = {"paper": paper, "source": definition.source, "model": vars(definition.model)}
         summary["assumptions"] = [vars(assumption) for assumption in definition.assumptions]
-        counts = {"statements": len(verdicts), "agreeing": agreeing}
-        print_json(summary | counts | {"figures": [report.json() for report in found]})
+        print_json(summary | counted(verdicts) | {"figures": [report.json() for report in found]})
         return
-    print(f"{agreeing} of {len(verdicts)} statements agree")
+    print_wrapped(counts_text(verdicts))
 
 
 def _introduce(definition: Definition | NetworkDefinition) -> None:

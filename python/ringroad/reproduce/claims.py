@@ -1,13 +1,13 @@
 """Compares a paper's statements with the model: quantities of a panel, and the differences."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from ringroad._text import bytes_text, parse_bytes, print_table, print_wrapped, seconds_text, significant
-from ringroad.reproduce.definition import Claim, Figure, Model
+from ringroad.reproduce.definition import Claim, Figure, Kind, Model
 from ringroad.reproduce.evaluation import Panel
 from ringroad.reproduce.formulas import FORMULAS
 
@@ -165,6 +165,8 @@ class Verdict:
         margin: How far apart values that agree may be.
         ours_stated: Whether the paper has words only, and `stated` is our reading of them.
         why: Why they differ, if it is known.
+        kind: "statement"; "fit" if an assumption was fitted to it; "check" if it is ours and the paper has no such
+            statement.
     """
 
     figure: str
@@ -180,6 +182,7 @@ class Verdict:
     margin: float
     ours_stated: bool
     why: str
+    kind: Kind = "statement"
 
     @property
     def stated_text(self) -> str:
@@ -188,12 +191,13 @@ class Verdict:
 
     @property
     def tolerance_text(self) -> str:
-        """How far apart values that agree may be, as text."""
+        """How far apart values that agree may be, as text. That of a bound is one-sided."""
         if self.unit == "name":
             return ""
+        side = "<= " if self.bound and self.margin else ""
         if self.unit == "bytes":
-            return f"x{significant(self.margin)}" if self.margin else "0"
-        return _shown(self.margin, "points" if self.unit == "percent" else self.unit)
+            return f"{side}x{significant(self.margin)}" if self.margin else "0"
+        return side + _shown(self.margin, "points" if self.unit == "percent" else self.unit)
 
     @property
     def ours_text(self) -> str:
@@ -254,6 +258,7 @@ def _judge(model: Model, figure: str, claim: Claim, panel: Panel) -> Verdict:
         margin=claim.margin,
         ours_stated=claim.ours,
         why=claim.why,
+        kind=claim.kind,
     )
 
 
@@ -270,6 +275,7 @@ def compare(
     margin: float = 0.0,
     ours_stated: bool = False,
     why: str = "",
+    kind: Kind = "statement",
 ) -> Verdict:
     """Compares a stated value with ours. They agree if they differ by at most `margin`, or for bytes by that factor."""
     if unit == "name":
@@ -284,7 +290,7 @@ def compare(
             low, high = stated / margin - stated, stated * margin - stated
         agrees = (bound == "<= " or difference >= low) and (bound == ">= " or difference <= high)
     return Verdict(
-        figure, panel, text, quantity, unit, stated, bound, ours, difference, agrees, margin, ours_stated, why
+        figure, panel, text, quantity, unit, stated, bound, ours, difference, agrees, margin, ours_stated, why, kind
     )
 
 
@@ -296,11 +302,51 @@ def _stated(model: Model, claim: Claim, panel: Panel) -> tuple[str, Any]:
     return next((bound, value) for bound, value in given if value is not None)
 
 
+HEADINGS: dict[Kind, str] = {
+    "statement": "the paper states",
+    "fit": "the paper states, and we fitted to it",
+    "check": "we check",
+}
+"""The heading of each kind's statements. Those of each kind have a table of their own."""
+
+
+def counted(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """The numbers of statements and of our checks, and how many of them agree; and of statements that do not count,
+    because an assumption was fitted to them.
+    """
+    kinds: dict[Kind, list[bool]] = {kind: [] for kind in HEADINGS}
+    for verdict in verdicts:
+        kinds[verdict.kind].append(verdict.agrees)
+    return {
+        "statements": len(kinds["statement"]),
+        "agreeing": sum(kinds["statement"]),
+        "checks": len(kinds["check"]),
+        "checks_agreeing": sum(kinds["check"]),
+        "fitted": len(kinds["fit"]),
+    }
+
+
+def counts_text(verdicts: Iterable[Verdict]) -> str:
+    """The same as a sentence."""
+    count = counted(verdicts)
+    text = f"{count['agreeing']} of {count['statements']} statements agree"
+    if count["checks"]:
+        text += f"; {count['checks_agreeing']} of {count['checks']} checks of ours hold"
+    if count["fitted"]:
+        text += f"; {count['fitted']} statements do not count, because assumptions were fitted to them"
+    return text
+
+
 def print_verdicts(verdicts: list[Verdict]) -> None:
     """Prints statements beside our values, with tolerances. Panels on which a statement agrees alike share a row."""
+    for kind, heading in HEADINGS.items():
+        _print_kind(heading, [verdict for verdict in verdicts if verdict.kind == kind])
+
+
+def _print_kind(heading: str, verdicts: list[Verdict]) -> None:
     if not verdicts:
         return
-    header = ["on", "the paper states", "quantity", "stated", "tolerance", "ours", "difference", "agrees", "note"]
+    header = ["on", heading, "quantity", "stated", "tolerance", "ours", "difference", "agrees", "note"]
     notes: dict[str, int] = {}
     rows = []
     differing = {(v.quantity, v.text) for v in verdicts if not v.agrees}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ringroad._text import parse_bytes
 
@@ -34,6 +34,11 @@ class Assumption:
 
 ORIGINS = {"paper": "the paper's", "fit": "fitted to the paper's statements", "ours": "ours"}
 """The origins of assumptions."""
+
+
+Kind = Literal["statement", "fit", "check"]
+"""What is compared: a statement of the paper; a statement to which an assumption was fitted, whose agreement proves
+nothing; or a check of ours, of which the paper says nothing."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,8 @@ class Claim:
     """A statement of the paper about a quantity on some panels: a number within a margin, a bound, or a name.
 
     Bytes agree within a factor of `margin`. If the statement is an equation, one of `FORMULAS` computes it with the
-    arguments `of`. If the paper has words only, the number is `ours`.
+    arguments `of`. If the paper has words only, the number is `ours`. Only those whose `kind` is "statement" count as
+    statements.
     """
 
     quantity: str
@@ -81,6 +87,7 @@ class Claim:
     panels: tuple[int, ...] | None = None
     why: str = ""
     ours: bool = False
+    kind: Kind = "statement"
 
 
 @dataclass(frozen=True)
@@ -224,7 +231,11 @@ def _figure(entry: dict[str, Any], model: Model, sizes: tuple[int, ...]) -> Figu
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
-    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "formula", "of", "why", "ours"}
+    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "formula", "of", "why", "ours", "kind"}
+    if entry.get("kind", "statement") not in get_args(Kind):
+        raise ValueError(
+            f"{entry['text']} is of the unknown kind {entry['kind']!r}; one of {', '.join(get_args(Kind))}"
+        )
     panels = entry.get("panels")
     arguments = {name: value for name, value in entry.items() if name not in known | {"panels"}}
     rest = {name: value for name, value in entry.items() if name in known}

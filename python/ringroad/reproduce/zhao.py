@@ -240,15 +240,15 @@ def training_statements() -> TableReport:
             ours=found.ours,
             bound="<= " if found.bound else "",
             margin=found.margin * found.stated,
-            ours_stated=False,
+            kind="fit" if found.fitted else "statement",
         )
         verdicts.append(verdict)
-        texts = [found.text, found.show(found.stated), f"{100 * found.margin:g} %", found.show(found.ours)]
-        rows.append([*texts, yes(verdict.agrees)])
-    header = ["the paper states", "stated", "tolerance", "ours", "agrees"]
+        texts = [found.text, found.stated_text, found.tolerance, found.show(found.ours)]
+        rows.append([*texts, yes(verdict.agrees), "no, fitted" if found.fitted else "yes"])
+    header = ["the paper states", "stated", "tolerance", "ours", "agrees", "counts"]
     notes = [
-        "Two assumptions are fitted, so agreement proves little: 7 ms of computing for each model, and a double tree",
-        "whose steps send the whole vector over one link.",
+        "Two assumptions are fitted: 7 ms of computing for each model, and a double tree whose steps send the whole",
+        "vector over one link. The statements to which they were fitted do not count.",
     ]
     title = "training, all models together"
     return TableReport(PAPER, "Section 8.4", title, header, rows, header[1:4], verdicts, notes=notes)
