@@ -208,10 +208,9 @@ class Running:
     def advance(self) -> bool:
         """Causes what is due. Returns whether the history has ended."""
         everybody = list(range(self.history.ranks))
-        if not self.began:
-            if self.board.reached(everybody, 1):
-                self.began = time.monotonic()
-                self.board.let(1)
+        if not self.began and self.board.reached(everybody, 1):
+            self.began = time.monotonic()
+            self.board.let(1)
         while self.began and self.done < len(self.history.events):
             event = self.history.events[self.done]
             if time.monotonic() < self.began + event.at:
