@@ -181,7 +181,7 @@ def judge(
     if not cut:
         for rank, log in logs.items():
             left_out = [entry for entry in log if entry["event"] == "left" and entry["error"] == "AbortedError"]
-            if left_out and gone[rank] < SILENCE - 2.5 and not history.quorum:
+            if left_out and gone[rank] < SILENCE - 3.5 and not history.quorum:
                 findings.append(f"rank {rank} was left out, and was there: {left_out[0]['text']}")
     return sorted(set(findings))
 

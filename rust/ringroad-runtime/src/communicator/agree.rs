@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{Decision, Outcome, Proposer, Reply, Vote, Waiting};
 use ringroad_core::Rank;
 
-use super::regroup::{Patience, SLICE};
+use super::patience::{server, GoOn, Patience, SLICE};
 use super::Communicator;
 use crate::awake;
 use crate::bootstrap::{identity, Heard, Line, Question, Server};
@@ -59,7 +59,7 @@ pub(super) enum Late {
 impl Communicator {
     /// Agrees with all remaining ranks on who they are, and on whether all of them vote `true`. Every remaining rank
     /// calls this equally often, after a failure or before.
-    pub fn agree(&self, flag: bool, timeout: Option<Duration>, go_on: &super::GoOn) -> Result<Decision> {
+    pub fn agree(&self, flag: bool, timeout: Option<Duration>, go_on: &GoOn) -> Result<Decision> {
         self.agree_within(flag, 0, Patience::new(timeout.unwrap_or(self.timeout), go_on))
     }
 
@@ -137,7 +137,7 @@ impl Communicator {
     }
 
     fn server(&self) -> Result<Arc<Server>> {
-        super::regroup::server(&self.means()?.config)
+        server(&self.means()?.config)
     }
 }
 

@@ -3,6 +3,7 @@
 mod agree;
 mod arrays;
 mod connect;
+mod patience;
 mod regroup;
 mod split;
 mod ways;
@@ -16,7 +17,8 @@ use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
 pub use self::arrays::Given;
-pub use self::regroup::{GoOn, Means};
+pub use self::patience::GoOn;
+pub use self::regroup::Means;
 use crate::bootstrap::Card;
 use crate::buffer::{Memory, Region};
 use crate::call::{Operation, Prepared};

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::agree::{Awake, Late, SILENCE};
 use super::connect::check_group;
+use super::patience::{server, GoOn, Heeding, Patience};
 use super::Communicator;
 use crate::bootstrap::{
     hex, identity, Handle, Heard, Line, MemoryStore, PrefixStore, Question, Server, Store, StoreError,
@@ -27,8 +28,6 @@ use crate::error::{refused, Error, Result};
 use crate::lock::Mutex;
 use crate::options::{fitting, part_of, Options};
 
-/// How often a rank that waits checks whether the caller has interrupted.
-pub(super) const SLICE: Duration = Duration::from_millis(50);
 /// How often rank 0 looks whether all others have answered.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -41,65 +40,6 @@ pub struct Means {
     pub config: Config,
     /// The caller's options.
     pub options: Options,
-}
-
-/// Called many times a second while a rank waits for others. Returns an error if the user has interrupted.
-pub type GoOn = Arc<dyn Fn() -> std::result::Result<(), StoreError> + Send + Sync>;
-
-/// How long to wait for others.
-#[derive(Clone, Copy)]
-pub(super) struct Patience<'a> {
-    pub deadline: Instant,
-    pub go_on: &'a GoOn,
-}
-
-impl<'a> Patience<'a> {
-    pub fn new(timeout: Duration, go_on: &'a GoOn) -> Patience<'a> {
-        Patience { deadline: Instant::now() + timeout, go_on }
-    }
-
-    /// The time that is left until the deadline.
-    pub fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
-
-    /// The end of the next slice of waiting; an error if there is none. `text` says what has not happened.
-    fn next(&self, text: impl Fn() -> String) -> Result<Instant> {
-        let now = Instant::now();
-        (self.go_on)()?;
-        if now >= self.deadline {
-            return Err(Error::Timeout(format!("{}; allow more time (timeout=, RINGROAD_TIMEOUT)", text())));
-        }
-        Ok(self.deadline.min(now + SLICE))
-    }
-}
-
-/// A store whose users check whether the caller has interrupted.
-pub(super) struct Heeding {
-    pub store: Arc<dyn Store>,
-    pub go_on: GoOn,
-}
-
-impl Store for Heeding {
-    fn set(&self, key: &str, value: &[u8]) -> std::result::Result<(), StoreError> {
-        self.store.set(key, value)
-    }
-
-    fn get(&self, key: &str) -> std::result::Result<Option<Vec<u8>>, StoreError> {
-        self.store.get(key)
-    }
-
-    fn wait(&self, key: &str, deadline: Instant) -> std::result::Result<Vec<u8>, StoreError> {
-        self.store.wait(key, deadline)
-    }
-
-    fn go_on(&self) -> std::result::Result<(), StoreError> {
-        (self.go_on)()
-    }
-
-    fn host(&self) -> Option<String> {
-        self.store.host()
-    }
 }
 
 impl Communicator {
@@ -181,9 +121,15 @@ impl Communicator {
             let number = self.agreements.load(Ordering::Relaxed);
             let Decision { alive, .. } = self.agree_within(true, quorum, patience)?;
             let made = match self.smaller(&alive, number, means, patience) {
+                // Whatever the cause is, there is no time for another attempt.
                 Err(error) if patience.left().is_zero() => {
                     self.refuse(number + 1)?;
-                    return Err(error);
+                    return Err(match error {
+                        Error::Peer { .. } | Error::Aborted(_) => {
+                            Error::Timeout(could_not_join(&error.to_string()))
+                        }
+                        error => error,
+                    });
                 }
                 made => made,
             };
@@ -199,10 +145,7 @@ impl Communicator {
                     Err(error @ (Error::Peer { .. } | Error::Aborted(_))) => error.to_string(),
                     Err(error) => return Err(error),
                 };
-                return Err(Error::Timeout(format!(
-                    "another rank could not join the smaller group ({why}); nothing has changed, and all ranks can call shrink \
-                     again"
-                )));
+                return Err(Error::Timeout(could_not_join(&why)));
             }
         }
     }
@@ -254,6 +197,12 @@ impl Communicator {
     }
 }
 
+fn could_not_join(why: &str) -> String {
+    format!(
+        "another rank could not join the smaller group ({why}); nothing has changed, and all ranks can call shrink again"
+    )
+}
+
 /// The prefix of the keys in rank 0's store under which these processes meet.
 fn place(handles: &[Handle], name: &str) -> String {
     let mut digest = Sha256::new();
@@ -265,11 +214,6 @@ fn place(handles: &[Handle], name: &str) -> String {
 fn text(handles: &[Handle]) -> String {
     let texts: Vec<String> = handles.iter().map(Handle::to_string).collect();
     texts.join(", ")
-}
-
-pub(super) fn server(config: &Config) -> Result<Arc<Server>> {
-    Server::of_process(config.secret.as_ref().map(Secret::reveal))
-        .map_err(|error| Error::Transport(format!("cannot listen for other ranks: {error}")))
 }
 
 fn reach(handle: &Handle, config: &Config, deadline: Instant) -> std::result::Result<TcpStore, Unreachable> {

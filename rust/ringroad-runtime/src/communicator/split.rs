@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Collective, Rank, Topology};
 
-use super::regroup::{Heeding, Patience, SLICE};
-use super::{Called, Communicator, Family, GoOn, Means};
+use super::patience::{GoOn, Heeding, Patience, SLICE};
+use super::{Called, Communicator, Family, Means};
 use crate::bootstrap::{identity, Handle, MemoryStore};
 use crate::buffer::Memory;
 use crate::call::Operation;
@@ -42,7 +42,7 @@ impl Communicator {
         if let Some(color) = color.filter(|color| *color < 0) {
             return Err(Error::Argument(format!("color is {color}; pass a whole number from 0 on, or None")));
         }
-        let patience = Patience { deadline: Instant::now() + timeout.unwrap_or(self.timeout), go_on };
+        let patience = Patience::new(timeout.unwrap_or(self.timeout), go_on);
         let mine = color.unwrap_or(NONE);
         let all = self.tell_all(&[mine, key], patience)?;
         let number = self.splits.fetch_add(1, Ordering::Relaxed);
