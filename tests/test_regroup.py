@@ -168,7 +168,7 @@ smaller.barrier()
 print("done")
 """
 
-# A leader ends as soon as it has decided; another rank comes late. Then a rank ends before it has joined the smaller group.
+# A leader ends as soon as it has decided; another rank comes late. Then a rank ends before it has joined the others.
 ENDING = """
 import os, time
 import numpy as np

@@ -872,7 +872,7 @@ def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
     """
 
 def collective_name(text: str) -> str:
-    """The name of a collective that is written in any way: `all_reduce`, `reduce-scatter`, `bcast`. Raises ValueError."""
+    """The name of a collective, written in any way: `all_reduce`, `reduce-scatter`, `bcast`. Raises ValueError."""
 
 @final
 class Schedule:

@@ -412,7 +412,8 @@ fn the_largest() {
 #[test]
 fn declared_ports_are_used() {
     let hosts = Topology::hosts(3, 4).unwrap();
-    let topologies = [on_ring(8), on_ring(9), torus(&[4, 4]), torus(&[3, 3]), hosts];
+    let made: Topology = "degree(ring:4, 2)".parse().unwrap();
+    let topologies = [on_ring(8), on_ring(9), torus(&[4, 4]), torus(&[3, 3]), hosts, made];
     for algorithm in catalogue() {
         for collective in algorithm.collectives() {
             let busy = |topology: &Topology| -> Option<bool> {

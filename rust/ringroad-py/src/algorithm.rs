@@ -193,7 +193,7 @@ impl PyAlgorithm {
     }
 }
 
-/// The name of a collective that is written in any way: `all_reduce`, `reduce-scatter`, `bcast`. Raises ValueError.
+/// The name of a collective, written in any way: `all_reduce`, `reduce-scatter`, `bcast`. Raises ValueError.
 #[pyfunction]
 pub fn collective_name(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<&'static str> {
     Ok(text.parse::<Collective>().map_err(raise)?.name())

@@ -1,7 +1,7 @@
 //! A rank's memory of an agreement, which answers whoever asks.
 
 use super::{Ballot, Decision, Reply, Request, Vote};
-use crate::Rank;
+use crate::units::Rank;
 
 /// One rank's state in one agreement. It outlives the rank's call: others may ask later.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

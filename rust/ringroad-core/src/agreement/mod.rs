@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::acceptor::Acceptor;
 pub use self::proposer::{Outcome, Proposer, Waiting};
-use crate::Rank;
+use crate::units::Rank;
 
 /// The number of an attempt to lead. A leader chooses a higher one than all that it has heard of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

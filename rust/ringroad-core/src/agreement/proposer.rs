@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Acceptor, Ballot, Decision, Reply, Request, Vote};
-use crate::Rank;
+use crate::units::Rank;
 
 /// One rank's part in one agreement, while it waits for the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
