@@ -149,6 +149,52 @@ fn waits_across_thread_blocks() {
     hand: reduce (root 0) over 3 ranks, 1 chunks
     step 0: 1→0:1 =[0] | 2→0:2 =[0] then 0 s0+s1 [0] | 0 s0+s2 [0]
     ");
+    // Without a wait the value may be read before it has arrived, or written before it was read.
+    let cut = |from: &str| refusal(&text.replacen(from, "depid=\"-1\" deps=\"-1\"", 1));
+    assert_eq!(cut("depid=\"0\" deps=\"0\"").0, 11);
+    let (line, what) = cut("depid=\"1\" deps=\"0\"");
+    assert_eq!(line, 12);
+    assert!(
+        what.starts_with("it uses s[1] of gpu 0 as the step in line 7 does, but nothing makes it wait"),
+        "{what}"
+    );
+}
+
+/// The line and the text of the error of a file that is no program of MSCCL.
+fn refusal(text: &str) -> (usize, String) {
+    match msccl::read(text) {
+        Err(InterchangeError::Line { line, what }) => (line, what),
+        other => panic!("{other:?}\n{text}"),
+    }
+}
+
+/// What a file states of rounds does not make MSCCL keep them: it knows only thread blocks, waits and messages.
+#[test]
+fn rounds_hide_nothing() {
+    let with = |waits: [Option<(usize, usize)>; 2], orders: [usize; 2]| {
+        let own: [Step<'_>; 2] = waits.map(|wait| ("rrc", "i0", "i0", 1, wait));
+        let send: &[Step<'_>] = &[("s", "i0", "i0", 1, NONE)];
+        let text = file(
+            "nchunksperloop=\"1\" coll=\"reduce\" inplace=\"1\"",
+            0,
+            &[&[(-1, 1, &own[..1]), (-1, 2, &own[1..])], &[(0, -1, send)], &[(0, -1, send)]],
+        );
+        let stated = |text: String, order| {
+            text.replacen("hasdep=\"0\"", &format!("hasdep=\"1\" round=\"0\" order=\"{order}\""), 1)
+        };
+        [orders[0], orders[1], 0, 0].into_iter().fold(text, stated)
+    };
+    read(&with([NONE, Some((0, 0))], [0, 1]));
+    let (line, what) = refusal(&with([Some((1, 0)), Some((0, 0))], [0, 1]));
+    assert!(
+        line == 4 && what.starts_with("this waits for itself in MSCCL, by way of the lines 4, 7"),
+        "{line}: {what}"
+    );
+    let (line, what) = refusal(&with([NONE, Some((0, 0))], [1, 0]));
+    assert!(
+        line == 4 && what.starts_with("it uses i[0] of gpu 0 as the step in line 7 does"),
+        "{line}: {what}"
+    );
 }
 
 /// Every file that is wrong is refused with its line.

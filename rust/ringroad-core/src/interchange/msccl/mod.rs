@@ -24,6 +24,7 @@
 
 mod document;
 mod levels;
+mod order;
 mod values;
 mod write;
 
@@ -42,7 +43,8 @@ pub const MOST_PLACES: usize = 1 << 22;
 /// Reads a program as a schedule. Channels become ports.
 ///
 /// This checks that every value that is read has been written, that only values of the same chunk are added up, and that
-/// outputs end with the chunks that belong there. Whether they have all contributions, [`Schedule::verify`] checks.
+/// outputs end with the chunks that belong there. It also checks that MSCCL, which knows no steps, would do the same
+/// (`order`). Whether they have all contributions, [`Schedule::verify`] checks.
 pub fn read(text: &str) -> Result<Schedule, InterchangeError> {
     let program = document::read(text)?;
     let levels = levels::levels(&program)?;

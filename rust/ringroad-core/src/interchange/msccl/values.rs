@@ -10,6 +10,7 @@ use std::collections::HashMap;
 
 use super::document::{Area, Instruction, Program, Transfer};
 use super::levels::{Levels, Message};
+use super::order::Order;
 use crate::interchange::InterchangeError;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send, Step};
 use crate::units::{ChunkId, Rank, Slot};
@@ -78,12 +79,37 @@ struct Values<'a> {
 /// Makes the schedule.
 pub(super) fn schedule(program: &Program, levels: &Levels) -> Result<Schedule, InterchangeError> {
     let timeline = Timeline::new(program, levels);
+    check_order(program, &timeline)?;
     let mut values = Values::new(program, &timeline);
     values.follow()?;
     let names = Names::new(&values);
     let schedule = Emission { program, timeline: &timeline, values: &values, names }.run();
     schedule.check_indices().map_err(|what| InterchangeError::at(1, what))?;
     Ok(schedule)
+}
+
+/// Checks that MSCCL uses every place in the order of the timeline.
+fn check_order(program: &Program, timeline: &Timeline) -> Result<(), InterchangeError> {
+    let mut order = Order::of(program, &timeline.messages)?;
+    for (event, _) in &timeline.events {
+        let index = match *event {
+            Event::Leave(number) => timeline.messages[number].sender,
+            Event::Arrive(number) => timeline.messages[number].receiver,
+            Event::Local(index) => index,
+        };
+        let Instruction { kind, source, target, .. } = program.instructions[index];
+        // What receives and sends has used its places when it received.
+        if kind.receives && matches!(event, Event::Leave(_)) {
+            continue;
+        }
+        if kind.reads_source() {
+            order.read(index, source)?;
+        }
+        if kind.stores {
+            order.write(index, target)?;
+        }
+    }
+    Ok(())
 }
 
 /// The first place of the values that an instruction sends.
