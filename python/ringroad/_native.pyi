@@ -568,12 +568,16 @@ class Algorithm:
             ValueError: The collective is unknown.
             TopologyError: The topology is malformed.
         """
-    def cost_line(self, topology: Topology | str | int, collective: str = "allreduce") -> tuple[int, float]:
+    def cost_line(
+        self, topology: Topology | str | int, collective: str = "allreduce", root: int | None = None
+    ) -> tuple[int, float]:
         """Returns the steps and the volume of the schedule, from the closed form and without building it.
 
         Args:
             topology: The network.
             collective: For example "allreduce".
+            root: The rank that sends or receives all, for collectives that have one; 0 if it is not given. The
+                figures may depend on it.
 
         Returns:
             The number of steps, and the most that a rank sends, in units of the vector.
@@ -3525,9 +3529,7 @@ class Communicator:
             TransportError: A rank cannot listen on a port, so that the others cannot reach it.
             ValueError: The ranks are threads of one process: they are lost together.
         """
-    def shrink(
-        self, *, timeout: float | None = None, quorum: int | Literal["majority"] | None = None
-    ) -> Communicator:
+    def shrink(self, *, timeout: float | None = None, quorum: int | Literal["majority"] | None = None) -> Communicator:
         """Makes a communicator of the ranks that are left, in the same order.
 
         All of them call it, usually after a PeerError. Neither the store nor any particular rank has to be
@@ -4209,6 +4211,20 @@ def reductions() -> dict[str, list[str]]:
 
 def machine() -> str:
     """Returns what is known of this machine, and the numbers that were measured on others, as JSON."""
+
+def read_file(path: str | PathLike[str], most: int | None = None) -> bytes:
+    """Reads a file that a user names: a regular file, to which a path need not lead.
+
+    Args:
+        path: The file.
+        most: The most bytes that it may have. None: 256 MiB.
+
+    Returns:
+        The content.
+
+    Raises:
+        OSError: The file cannot be read, is no regular file, or is longer.
+    """
 
 def ucx_info(wheel: str | PathLike[str] | None = None) -> dict[str, str]:
     """Returns which UCX library would be used.

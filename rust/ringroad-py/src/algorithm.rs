@@ -8,6 +8,7 @@ use ringroad_core::Collective;
 use crate::arguments::argument;
 use crate::errors::raise;
 use crate::notebook::shown;
+use crate::schedule::collective_of;
 use crate::topology::TopologyArgument;
 
 /// An algorithm of the catalogue, or a member of a family of algorithms.
@@ -148,6 +149,8 @@ impl PyAlgorithm {
     /// Args:
     ///     topology: The network.
     ///     collective: For example "allreduce".
+    ///     root: The rank that sends or receives all, for collectives that have one; 0 if it is not given. The
+    ///         figures may depend on it.
     ///
     /// Returns:
     ///     The number of steps, and the most that a rank sends, in units of the vector.
@@ -161,13 +164,14 @@ impl PyAlgorithm {
     /// Example:
     ///     >>> ringroad.Algorithm("ring").cost_line(8)
     ///     (14, 1.75)
-    #[pyo3(signature = (topology, collective="allreduce"))]
+    #[pyo3(signature = (topology, collective="allreduce", root=None))]
     fn cost_line(
         &self,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] root: Option<usize>,
     ) -> PyResult<(usize, f64)> {
-        let collective = collective.parse::<Collective>().map_err(raise)?;
+        let collective = collective_of(collective, root)?;
         let line = self.0.cost_line(&topology.resolve()?, collective).map_err(raise)?;
         Ok((line.steps, line.sent))
     }

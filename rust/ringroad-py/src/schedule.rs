@@ -58,7 +58,7 @@ fn of_row(list: &str, number: usize, row: &Bound<'_, PyAny>, error: PyErr) -> Py
     schedule_error(format!("{list}[{number}], {row}: {}", error.value(row.py())))
 }
 
-fn collective_of(name: &str, root: Option<usize>) -> PyResult<Collective> {
+pub(crate) fn collective_of(name: &str, root: Option<usize>) -> PyResult<Collective> {
     Ok(name.parse::<Collective>().map_err(raise)?.with_root(root.unwrap_or(0)))
 }
 

@@ -167,10 +167,16 @@ struct Move {
     into: u32,
 }
 
+/// The most slots of one chunk at all ranks, times the number of ranks, where the ranks whose contributions each slot
+/// holds must be kept.
+const MOST_SETS: usize = 1 << 31;
+
 impl Schedule {
     /// Proves that the schedule performs its collective, or returns where it does not.
     ///
-    /// Chunks do not influence each other, so each is replayed alone, and memory is needed for one state per rank.
+    /// Chunks do not influence each other, so each is replayed alone, and memory is needed for one state per rank. Most
+    /// reductions only join parts of one division of the ranks, whose sizes are then enough; for others, each state is a
+    /// set of ranks.
     /// Neighbouring chunks of a block that travel in the same messages are replayed once: a short file may name
     /// millions of chunks in each message. Of a symmetric schedule only one chunk of each slice is replayed. That is
     /// enough, because the symmetry defines what happens to the others.
@@ -246,6 +252,15 @@ impl Schedule {
 
     fn replay(&self, chunk: ChunkId, slots: usize, column: &[Move]) -> Result<(), VerifyError> {
         let copied = !self.collective.reduces();
+        if !copied && self.adds_parts(chunk, slots, column) {
+            return Ok(());
+        }
+        let sets = self.ranks.saturating_mul(if copied { 1 } else { self.ranks }).saturating_mul(slots);
+        if sets > MOST_SETS {
+            let Schedule { ranks, .. } = self;
+            let what = format!("{ranks} ranks with {slots} slots would take too much memory to verify");
+            return Err(VerifyError::Malformed(what));
+        }
         let origin = copied.then(|| self.collective.origin(self.ranks, self.chunks, chunk));
         let mut state = State::new(self.ranks, slots, origin);
         let mut sent = Vec::new();
@@ -270,6 +285,61 @@ impl Schedule {
             }
         }
         self.check_end(chunk, &state)
+    }
+
+    /// Replays a chunk of an allreduce, a reduce or a reduce-scatter without sets of contributions. If every addition
+    /// joins two whole parts of one division of the ranks, it adds nothing twice, and what has as many contributions as
+    /// there are ranks has all. Returns false where an addition is of another kind, or something is wrong.
+    fn adds_parts(&self, chunk: ChunkId, slots: usize, column: &[Move]) -> bool {
+        const NONE: u32 = u32::MAX;
+        let ranks = self.ranks;
+        // The part that each slot of each rank holds. Rank `r` alone is part `r`; parts that were joined are gone.
+        let mut held = vec![NONE; ranks * slots];
+        for (rank, held) in held.iter_mut().enumerate().take(ranks) {
+            if self.collective.input_block(ranks, self.chunks, rank, chunk).is_some() {
+                *held = rank as u32;
+            }
+        }
+        let mut sizes = vec![1u32; ranks];
+        let mut gone = vec![false; ranks];
+        let mut apply = |held: &mut [u32], one: &Move, read: u32| {
+            let place = &mut held[one.into as usize * ranks + one.destination as usize];
+            if read != NONE && one.action == Action::Copy {
+                *place = read;
+                return true;
+            }
+            let here = *place;
+            if read == NONE || here == NONE || read == here || gone[read as usize] || gone[here as usize] {
+                return false;
+            }
+            (gone[read as usize], gone[here as usize]) = (true, true);
+            sizes.push(sizes[read as usize] + sizes[here as usize]);
+            gone.push(false);
+            *place = sizes.len() as u32 - 1;
+            true
+        };
+        let at = |held: &[u32], one: &Move| held[one.from as usize * ranks + one.source as usize];
+        for moves in column.chunk_by(|a, b| a.step == b.step && a.local == b.local) {
+            let sent: Vec<u32> = if moves[0].local {
+                Vec::new()
+            } else if check_conflicts(chunk, moves).is_err() {
+                return false;
+            } else {
+                moves.iter().map(|one| at(&held, one)).collect()
+            };
+            for (index, one) in moves.iter().enumerate() {
+                let read = sent.get(index).copied().unwrap_or_else(|| at(&held, one));
+                if !apply(&mut held, one, read) {
+                    return false;
+                }
+            }
+        }
+        (0..ranks).all(|rank| {
+            self.collective.output_block(ranks, self.chunks, rank, chunk).is_none()
+                || self.collective.contributors(ranks, rank) == (0..ranks)
+                    && held[rank] != NONE
+                    && sizes[held[rank] as usize] as usize == ranks
+        })
     }
 
     fn check_end(&self, chunk: ChunkId, state: &State) -> Result<(), VerifyError> {
