@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::synthesis::trees::{Packing, Variant};
+use ringroad_core::synthesis::Budget;
 use ringroad_core::topology::Link;
 use ringroad_core::{Collective, Topology};
 
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 continue;
             }
             let start = Instant::now();
-            let packing = match variant.pack(&topology, collective) {
+            let packing = match variant.pack(&topology, collective, Budget::UNLIMITED) {
                 Ok(packing) => packing,
                 Err(error) => {
                     println!("{} {collective}: {error}", variant.name());
@@ -61,7 +62,7 @@ fn judge(packing: &Packing, topology: &Topology, parts: usize) -> Result<(), Box
         last = Instant::now();
         milliseconds
     };
-    let schedule = packing.schedule(parts);
+    let schedule = packing.schedule(parts, Budget::UNLIMITED).unwrap();
     let built = lap();
     schedule.verify()?;
     let verified = lap();

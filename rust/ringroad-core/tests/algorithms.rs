@@ -7,12 +7,14 @@
 mod members;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use members::brief_members;
 use proptest::prelude::*;
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member, Shape, Unavailable};
 use ringroad_core::cost::{Bounds, CostModel, ScheduleCost};
 use ringroad_core::schedule::{Motion, Transfer, VerifyError, View};
+use ringroad_core::synthesis::Budget;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Action, Collective, Schedule, Send, Step, Topology};
 
@@ -794,4 +796,49 @@ proptest! {
         let schedule = member.build(&on_ring(ranks), collective.with_root(root % ranks)).unwrap();
         check_mutation(schedule, mutation, pick);
     }
+}
+
+/// Whatever is made for a graph can be ended at any time; then there is no schedule, not a worse one.
+#[test]
+fn searches_end_when_their_callers_say_so() {
+    let topology = Topology::parse("without(torus:3x4, 0-1)").unwrap();
+    for collective in Collective::ALL {
+        for member in available(&topology, collective) {
+            if !member.is_made_for_graph(collective) {
+                continue;
+            }
+            let asked = AtomicUsize::new(0);
+            let build = |most: usize| {
+                asked.store(0, Ordering::Relaxed);
+                let go_on = || asked.fetch_add(1, Ordering::Relaxed) < most;
+                member.build_within(&topology, collective, Budget::new(&go_on))
+            };
+            let whole = build(usize::MAX).unwrap();
+            assert_eq!(whole, member.build(&topology, collective).unwrap());
+            let times = asked.load(Ordering::Relaxed);
+            assert!(times > topology.ranks(), "{member}, {collective}: asked {times} times");
+            assert_eq!(build(times).unwrap(), whole);
+            for most in [0, 1, times / 2, times - 1] {
+                let error = build(most).unwrap_err();
+                assert!(matches!(error, Unavailable::Spent { .. }), "{member}, {collective}: {error}");
+                // A search may find out at two levels.
+                assert!(asked.load(Ordering::Relaxed) <= most + 2, "{member}, {collective}");
+                assert!(error.to_string().contains("has run out"), "{error}");
+            }
+        }
+    }
+}
+
+/// A symmetric schedule is verified by one chunk of each slice, whatever the number of ranks. What cannot be proven
+/// without the contributions of every rank is refused where these would take too much memory.
+#[test]
+fn as_many_ranks_as_there_may_be() {
+    let topology = Topology::parse("torus:256x256").unwrap();
+    let build = |name: &str| find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
+    let swing = build("swing");
+    swing.verify().unwrap();
+    let error = build("swing-latency").verify().unwrap_err().to_string();
+    assert!(error.contains("would take too much memory to verify"), "{error}");
+    let cut = Schedule { steps: swing.steps[..swing.steps.len() - 1].to_vec(), ..swing };
+    assert!(cut.verify().is_err());
 }

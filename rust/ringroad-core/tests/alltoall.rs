@@ -15,7 +15,7 @@ use ringroad_core::plan::{Counts, LowerError, LowerOptions, Near, Plan};
 use ringroad_core::synthesis::alltoall::{
     concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands, Ended,
 };
-use ringroad_core::synthesis::Network;
+use ringroad_core::synthesis::{Budget, Network};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Schedule, Topology};
 
@@ -156,12 +156,12 @@ fn schedules_follow_the_flow() {
         let network = network(spec);
         let topology = Topology::parse(spec).unwrap();
         let flow = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
-        let (pieces, trips, load) = in_few_chunks(&network, &flow, 8, 0.03);
+        let (pieces, trips, load) = in_few_chunks(&network, &flow, 8, 0.03, Budget::UNLIMITED).unwrap();
         let diameter = topology.diameter();
         // On an arc that carries few chunks, one more chunk makes a difference.
         let one = 1.0 / pieces as f64;
         for (steps, most) in [(diameter, 1.5 * flow.bound), (3 * diameter, 1.06 * flow.bound + one)] {
-            let made = schedule("flow", &network, &trips, pieces, load, steps);
+            let made = schedule("flow", &network, &trips, pieces, load, steps, Budget::UNLIMITED).unwrap();
             made.verify().unwrap_or_else(|error| panic!("{spec}: {error}"));
             let longest = trips.iter().map(|trip| trip.arcs.len()).max().unwrap();
             assert!(made.steps.len() <= steps.max(longest), "{spec}: {} steps", made.steps.len());
@@ -247,4 +247,19 @@ fn unequal_blocks_cost_what_they_carry() {
     counts[1] = 90;
     let one = ScheduleCost::of_blocks(&schedule, &counts, &mut routes).unwrap();
     assert!((one.link_load() - 9.0).abs() < 1e-12, "{}", one.link_load());
+}
+
+/// The shares of the paths of every pair are parts of a whole.
+#[test]
+fn shares_of_paths_add_up_to_1() {
+    for spec in ["without(torus:3x4, 0-1)", "generalized-kautz:4:60", "hypercube:4"] {
+        let network = network(spec);
+        let flow = concurrent_flow(&network, &Demands::Uniform, 0.01, &mut |_| true).unwrap();
+        for source in 0..network.ranks() {
+            let mut sums = vec![0.0; network.ranks()];
+            flow.ways(source, |target, share, _| sums[target] += share);
+            sums[source] = 1.0;
+            assert!(sums.iter().all(|sum| (sum - 1.0).abs() < 1e-12), "{spec}, from {source}: {sums:?}");
+        }
+    }
 }

@@ -129,3 +129,18 @@ fn the_bound_is_that_of_any_routes() {
     let link = topology("switch:4").links()[0].bytes_per_second();
     assert!((bound(&topology("switch:4")).unwrap() * link / 3.0 - 1.0).abs() < 0.005);
 }
+
+/// Networks with more pairs of ranks than a table holds are refused before memory is taken for them.
+#[test]
+fn too_many_ranks_are_refused() {
+    let large = topology("torus:256x256,routing=single-path");
+    for table in [RoutingTable::shortest(&large), RoutingTable::up_down(&large), RoutingTable::of(&large)] {
+        let error = table.unwrap_err().to_string();
+        assert!(error.starts_with("the routes of 65536 ranks have more than 268435456 hops"), "{error}");
+    }
+    let error = balanced_routes(&large, GAP, &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("65536 ranks") && error.contains("4096 ranks is the most"), "{error}");
+    let error =
+        least_load(&topology("without(torus:256x256, 0-1)"), GAP, &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("8192 ranks is the most"), "{error}");
+}

@@ -13,6 +13,7 @@ use ringroad_core::cost::ScheduleCost;
 use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Counts, LowerOptions};
 use ringroad_core::synthesis::trees::Variant;
+use ringroad_core::synthesis::Budget;
 use ringroad_core::topology::Link;
 use ringroad_core::{Collective, Plan, Schedule, Topology};
 
@@ -80,9 +81,9 @@ fn trees_run_on_blocks_of_any_size() {
         let ranks = topology.ranks();
         for collective in Collective::ALL.map(|collective| collective.with_root(ranks / 2)) {
             for variant in Variant::ALL {
-                let Ok(packing) = variant.pack(&topology, collective) else { continue };
+                let Ok(packing) = variant.pack(&topology, collective, Budget::UNLIMITED) else { continue };
                 for parts in [1, 20] {
-                    let schedule = packing.schedule(parts);
+                    let schedule = packing.schedule(parts, Budget::UNLIMITED).unwrap();
                     schedule.verify().unwrap();
                     ScheduleCost::of(&schedule, &topology).unwrap();
                     for most in [1, 30, 200] {
@@ -100,10 +101,10 @@ fn trees_run_on_blocks_of_any_size() {
 fn long_pipelines_are_close_to_their_load() {
     for topology in ["torus:4x4", "hosts:2x4"].map(|spec| Topology::parse(spec).unwrap()) {
         for (collective, variant) in Collective::ALL.iter().flat_map(|c| Variant::ALL.map(|v| (*c, v))) {
-            let Ok(packing) = variant.pack(&topology, collective) else { continue };
+            let Ok(packing) = variant.pack(&topology, collective, Budget::UNLIMITED) else { continue };
             let promised = packing.load().to_f64();
             for (parts, most) in [(1, f64::INFINITY), (64, 2.0), (1024, 1.25)] {
-                let schedule = packing.schedule(parts);
+                let schedule = packing.schedule(parts, Budget::UNLIMITED).unwrap();
                 let load = ScheduleCost::of(&schedule, &topology).unwrap().link_load();
                 let what = format!("{} {collective} on {topology}: {load}, {promised}", schedule.name);
                 assert!(load >= promised * (1.0 - 1e-9) && load <= most * promised, "{what}");

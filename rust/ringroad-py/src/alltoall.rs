@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::{
     concurrent_flow, held_by_relays, relayed, Bounds, Concurrent, Demands, Ended, Limits, MOST_CHUNKS,
 };
-use ringroad_core::synthesis::Network;
+use ringroad_core::synthesis::{Budget, Network};
 
 use crate::arguments::argument;
 use crate::errors::schedule_error;
@@ -154,7 +154,9 @@ impl PyAlltoallFlow {
             )));
         }
         py.detach(|| {
-            let made = relayed("flow", &self.network, &self.flow, Limits { pieces, steps });
+            let made =
+                relayed("flow", &self.network, &self.flow, Limits { pieces, steps }, Budget::UNLIMITED)
+                    .expect("nothing ends it");
             let held = held_by_relays(&made.schedule);
             // One rank has nothing to send.
             let over = |full: f64| if full > 0.0 { (full / self.flow.bound - 1.0).max(0.0) } else { 0.0 };

@@ -15,6 +15,7 @@ use ringroad_core::algorithms::Member;
 use ringroad_core::cost::{Bounds, Candidate, CostModel, ScheduleCost, SwitchTable};
 use ringroad_core::plan::MAX_MESSAGES;
 use ringroad_core::selection::Contender;
+use ringroad_core::synthesis::Budget;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Schedule, Topology};
 
@@ -64,10 +65,8 @@ pub(crate) struct Judge<'a> {
     routes: Vec<Routes<'a>>,
     kept: &'a Schedules,
     start: Instant,
-    /// The time for schedules that are made for the graph: none is begun that would end later, if it took as long as
-    /// the longest so far.
+    /// The time for schedules that are made for the graph. Those that take longer are no candidates.
     budget: Option<Duration>,
-    longest: Duration,
 }
 
 /// The result of evaluating a candidate.
@@ -76,7 +75,6 @@ struct Look {
     level: Level,
     schedule: Option<Arc<[Schedule]>>,
     digest: Option<String>,
-    taken: Duration,
 }
 
 impl<'a> Judge<'a> {
@@ -88,7 +86,7 @@ impl<'a> Judge<'a> {
         let formulas = routes[0].have_formulas();
         routes.resize_with(if many { cores } else { 1 }, || Routes::new(topology));
         let bounds = if many || topology.is_irregular() { Bounds::new(topology) } else { None };
-        Judge { topology, bounds, formulas, routes, kept, start, budget, longest: Duration::ZERO }
+        Judge { topology, bounds, formulas, routes, kept, start, budget }
     }
 
     /// The candidates for `collective`, with bounds if those may save work. `needed`: the names of those whose costs
@@ -147,7 +145,6 @@ impl<'a> Judge<'a> {
                 let (member, only) = (contest.members[index], contest.members.len() == 1);
                 match look {
                     Some(Ok(look)) => {
-                        self.longest = self.longest.max(look.taken);
                         contest.take(index, look);
                     }
                     Some(Err(error)) if only || !member.is_made_for_graph(contest.collective) => {
@@ -195,20 +192,19 @@ impl<'a> Judge<'a> {
         Ok(if others.is_empty() { made.into_iter().take(1).collect() } else { others })
     }
 
-    /// Evaluates each of `open`, except if no time is left to make its schedule. Each thread takes the next one when
+    /// Evaluates each of `open`, except if the time ends before its schedule is made. Each thread takes the next one when
     /// it is free; the results do not depend on which thread computes them.
     fn look(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
-        let Judge { topology, routes, kept, start, budget, longest, .. } = self;
+        let Judge { topology, routes, kept, start, budget, .. } = self;
         let bounds = self.bounds.as_ref().filter(|_| !self.formulas);
         let look = |&(place, index): &(usize, usize), routes: &mut Routes<'a>| {
             let contest = &contests[place];
             let (member, collective) = (contest.members[index], contest.collective);
             if contest.is_made(index) {
                 let alone = contest.members.len() == 1;
-                let late = !alone && budget.is_some_and(|budget| start.elapsed() + *longest > budget);
-                let now = Instant::now();
-                let known = kept.cost(topology, member, collective, routes, !late);
-                return known.map(|known| known.map(|known| Look::of(known, now.elapsed()))).transpose();
+                let go_on = || alone || budget.is_none_or(|budget| start.elapsed() < budget);
+                let known = kept.cost(topology, member, collective, routes, Budget::new(&go_on));
+                return known.map(|known| known.map(Look::of)).transpose();
             }
             let schedule = match &contest.schedules[index] {
                 Some(schedule) => Ok(schedule.clone()),
@@ -222,7 +218,7 @@ impl<'a> Judge<'a> {
                     _ => (ScheduleCost::in_turn(&schedule, routes)?, Level::Exact),
                 };
                 let schedule = (step.1 == Level::Built).then_some(schedule);
-                Ok(Look { cost: step.0, level: step.1, schedule, digest: None, taken: Duration::ZERO })
+                Ok(Look { cost: step.0, level: step.1, schedule, digest: None })
             };
             Some(schedule.and_then(closer))
         };
@@ -236,9 +232,9 @@ impl<'a> Judge<'a> {
         let cost = |member: &Member, routes: &mut Routes<'a>| {
             let made = member.is_made_for_graph(collective);
             let cost = match made {
-                true => {
-                    kept.cost(topology, *member, collective, routes, true).map(|known| known.map(|k| k.cost))
-                }
+                true => kept
+                    .cost(topology, *member, collective, routes, Budget::UNLIMITED)
+                    .map(|known| known.map(|k| k.cost)),
                 false => member
                     .parts(topology, collective)
                     .map_err(Error::from)
@@ -291,9 +287,9 @@ fn shared_out<'a, T: Sync, R: Send>(
 }
 
 impl Look {
-    fn of(known: Known, taken: Duration) -> Look {
+    fn of(known: Known) -> Look {
         let Known { cost, digest } = known;
-        Look { cost, level: Level::Exact, schedule: None, digest: Some(digest), taken }
+        Look { cost, level: Level::Exact, schedule: None, digest: Some(digest) }
     }
 }
 

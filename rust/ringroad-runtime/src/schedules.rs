@@ -13,8 +13,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use ringroad_core::algorithms::Member;
+use ringroad_core::algorithms::{Member, Unavailable};
 use ringroad_core::cost::ScheduleCost;
+use ringroad_core::synthesis::Budget;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Rank, Schedule, Topology};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::warn_once;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::machine::READ_PER_SECOND;
 
 /// The version of the files.
@@ -80,26 +82,29 @@ impl Schedules {
         Some(self.folder.as_ref()?.join(name + SUFFIX))
     }
 
-    /// The cost of `member`'s schedule, and its digest: from a file, or by making it if `make` is set. `None` if
-    /// there is no file and it is not set.
+    /// The cost of `member`'s schedule, and its digest: from a file, or by making it. `None` if there is no file, and
+    /// `budget` is spent before the schedule is made.
     pub fn cost(
         &self,
         topology: &Topology,
         member: Member,
         collective: Collective,
         routes: &mut Routes<'_>,
-        make: bool,
+        budget: Budget<'_>,
     ) -> Result<Option<Known>> {
         let key = Key::of(topology, member, collective);
         let path = self.path(&key);
         if let Some(known) = path.as_ref().and_then(|path| read(path, |file| header(file, &key))) {
             return Ok(Some(known));
         }
-        if !make {
+        if budget.check().is_err() {
             return Ok(None);
         }
         let start = Instant::now();
-        let schedule = member.build(topology, collective)?;
+        let schedule = match member.build_within(topology, collective, budget) {
+            Err(Unavailable::Spent { .. }) => return Ok(None),
+            schedule => schedule?,
+        };
         let taken = start.elapsed();
         let known = Known { cost: ScheduleCost::with_routes(&schedule, routes)?, digest: schedule.digest() };
         if let Some(path) = path.filter(|_| taken >= WORTH_KEEPING) {
@@ -192,19 +197,19 @@ pub(crate) fn checksum(header: &str) -> String {
 /// Reads a file, if it exists and nothing is wrong with it. Updates its time of modification, which shows when it was
 /// last used.
 fn read<T>(path: &Path, read: impl FnOnce(&mut BufReader<File>) -> Checked<T>) -> Option<T> {
-    let file = File::open(path).ok()?;
-    let checked = || -> Checked<T> {
+    let checked = |file: File| -> Checked<T> {
         let about = file.metadata().map_err(|error| error.to_string())?;
         if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
             return Err("another user may have written it".to_owned());
         }
-        if !about.is_file() || about.len() > MOST_BYTES {
-            return Err(format!("it is not a file of up to {MOST_BYTES} bytes"));
-        }
         let _ = file.set_modified(SystemTime::now());
         read(&mut BufReader::new(file))
     };
-    checked().map_err(|reason| {
+    let checked = match files::open(path, MOST_BYTES) {
+        Err(error) if error.raw_os_error().is_some() => return None,
+        opened => opened.map_err(|error| error.to_string()).and_then(checked),
+    };
+    checked.map_err(|reason| {
         let file = path.display();
         let text = format!(
             "{file} is not used, and its schedule made again: {reason}; RINGROAD_SCHEDULE_CACHE=none keeps none"
@@ -323,7 +328,7 @@ mod tests {
         let found = || read(&path, |file| kept(file, &header.key)).flatten();
         let cost = || {
             let mut routes = Routes::new(&topology);
-            schedules.cost(&topology, member, collective, &mut routes, false).unwrap()
+            schedules.cost(&topology, member, collective, &mut routes, Budget::new(&|| false)).unwrap()
         };
         assert_eq!((found(), cost()), (Some(schedule.clone()), Some(known)));
         let whole = fs::read(&path).unwrap();

@@ -10,7 +10,7 @@
 //! Cost: as many steps per phase as the diameter. If all ranks look alike, each sends (n-1)/n of the vector per phase;
 //! elsewhere, central ranks pass on more.
 
-use super::{CostLine, Request};
+use super::{CostLine, Obstacle, Request};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 use crate::synthesis::bfb;
@@ -26,19 +26,19 @@ pub(super) fn fits(topology: &Topology) -> bool {
 }
 
 /// Allreduce, reduce-scatter and allgather.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, topology, collective, .. } = *request;
-    bfb::schedule(name, topology, collective).expect("the catalogue admits no other graphs")
+pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
+    let Request { name, topology, collective, budget, .. } = *request;
+    bfb::schedule_within(name, topology, collective, budget).map_err(Obstacle::from)
 }
 
 /// The cost of the schedule.
-pub(super) fn cost(request: &Request<'_>) -> CostLine {
+pub(super) fn cost(request: &Request<'_>) -> Result<CostLine, Obstacle> {
     let ranks = request.shape.ranks();
-    let reach = bfb::reach(request.topology).expect("the catalogue admits no other graphs");
+    let reach = bfb::reach(request.topology)?;
     let phases = if request.collective == Collective::Allreduce { 2 } else { 1 };
     let sent = match reach.symmetric || ranks == 1 {
         true => (phases * (ranks - 1)) as f64 / ranks as f64,
-        false => schedule(request).max_sent(),
+        false => schedule(request)?.max_sent(),
     };
-    CostLine { steps: phases * reach.steps, sent }
+    Ok(CostLine { steps: phases * reach.steps, sent })
 }

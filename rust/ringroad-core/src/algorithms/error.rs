@@ -1,7 +1,8 @@
 //! Errors in the choice of an algorithm, each with alternatives.
 
 use super::{
-    catalogue, Algorithm, Naming, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH, MAX_RANKS,
+    catalogue, Algorithm, Naming, Obstacle, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH,
+    MAX_RANKS,
 };
 use crate::collective::Collective;
 use crate::topology::Topology;
@@ -102,10 +103,30 @@ pub enum Unavailable {
         /// The other algorithms that perform the collective there.
         alternatives: Vec<&'static str>,
     },
+    /// The caller has ended the search for a schedule.
+    #[error("the time for making {algorithm}'s schedule of {} on {topology} has run out", collective.name())]
+    Spent {
+        /// The algorithm.
+        algorithm: String,
+        /// The collective.
+        collective: Collective,
+        /// The topology's spec.
+        topology: String,
+    },
 }
 
 impl Unavailable {
-    pub(super) fn graph(request: &Request<'_>, why: String) -> Unavailable {
+    pub(super) fn search(request: &Request<'_>, why: Obstacle) -> Unavailable {
+        let Request { name, topology, collective, .. } = *request;
+        match why {
+            Obstacle::None(why) => Unavailable::graph(request, why),
+            Obstacle::Spent(_) => {
+                Unavailable::Spent { algorithm: name.to_owned(), collective, topology: topology.spec() }
+            }
+        }
+    }
+
+    fn graph(request: &Request<'_>, why: String) -> Unavailable {
         let Request { name, topology, collective, .. } = *request;
         let base = name.split(':').next().unwrap_or(name);
         let others = names(topology, collective).into_iter().filter(|other| *other != base);

@@ -12,9 +12,9 @@
 //! Cost: there is no formula; the schedule itself tells. With enough steps the busiest link carries little more than in
 //! any flow. With as few steps as the longest path has links, it carries somewhat more.
 
-use super::Request;
+use super::{Obstacle, Request};
 use crate::schedule::Schedule;
-use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands, Limits};
+use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands, Limits, Progress};
 use crate::synthesis::Network;
 use crate::topology::{Lattice, Topology};
 
@@ -27,13 +27,15 @@ const MOST_SWEEPS: usize = 300;
 /// The most chunks of a block.
 const PIECES: usize = 8;
 
-pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, String> {
-    let topology = request.topology;
+pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
+    let Request { name, topology, parameter, budget, .. } = *request;
     let network = Network::of(topology);
-    let flow = concurrent_flow(&network, &Demands::Uniform, GAP, &mut |now| now.sweep < MOST_SWEEPS);
-    let flow = flow.map_err(|why| why.to_string())?;
-    let limits = Limits { pieces: Some(PIECES), steps: Some(request.parameter * topology.diameter()) };
-    Ok(relayed(request.name, &network, &flow, limits).schedule)
+    let go_on = &mut |now: &Progress| now.sweep < MOST_SWEEPS && budget.check().is_ok();
+    let flow = concurrent_flow(&network, &Demands::Uniform, GAP, go_on)?;
+    // A flow that was ended early would depend on the speed of this machine.
+    budget.check()?;
+    let limits = Limits { pieces: Some(PIECES), steps: Some(parameter * topology.diameter()) };
+    Ok(relayed(name, &network, &flow, limits, budget)?.schedule)
 }
 
 pub(super) fn fits(topology: &Topology) -> bool {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Algorithm, Construct, Member, Naming, Offer, Parameter, Ports, Request, Requirement};
+use super::{Algorithm, Construct, Member, Naming, Obstacle, Offer, Parameter, Ports, Request, Requirement};
 use crate::collective::Collective;
 use crate::schedule::{Expressions, Schedule, VerifyError};
 
@@ -86,7 +86,7 @@ const fn offer<const NUMBER: usize>() -> Offer {
         },
         only: Some(performs),
         in_rank_order: false,
-        construct: Construct::Search(construct),
+        construct: Construct::Search(construct, None),
     }
 }
 
@@ -152,8 +152,8 @@ pub(super) fn obstacle(key: usize, collective: Collective, ranks: usize) -> Opti
     }
 }
 
-pub(super) fn construct(request: &Request<'_>) -> Result<Schedule, String> {
-    let found = of(request.parameter).ok_or(MISSING)?;
+pub(super) fn construct(request: &Request<'_>) -> Result<Schedule, Obstacle> {
+    let found = of(request.parameter).ok_or_else(|| Obstacle::None(MISSING.to_owned()))?;
     Ok((*found).clone())
 }
 

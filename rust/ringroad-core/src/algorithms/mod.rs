@@ -64,6 +64,7 @@ pub use shape::Shape;
 
 use crate::collective::{is_name, Collective};
 use crate::schedule::Schedule;
+use crate::synthesis::{Budget, Spent, Unsuitable};
 use crate::topology::Topology;
 
 /// The most ranks of a schedule. With more than 8192 ranks, algorithms that go around all of them can be compared but
@@ -198,8 +199,35 @@ enum Construct {
     Always(fn(&Request<'_>) -> Schedule, fn(&Request<'_>) -> CostLine),
     /// The same, for a schedule that consists of two schedules in turn.
     InTurn(fn(&Request<'_>) -> [Schedule; 2], fn(&Request<'_>) -> CostLine),
-    /// A search for a schedule. If it finds none, it says why.
-    Search(fn(&Request<'_>) -> Result<Schedule, String>),
+    /// A search for a schedule. If it finds none, it says why. There may be a way to its cost without it.
+    Search(Search, Option<SearchCost>),
+}
+
+type Search = fn(&Request<'_>) -> Result<Schedule, Obstacle>;
+type SearchCost = fn(&Request<'_>) -> Result<CostLine, Obstacle>;
+
+/// Why a search has no schedule.
+#[derive(Debug)]
+pub(crate) enum Obstacle {
+    /// There is none, or none was found.
+    None(String),
+    /// Its caller has ended it.
+    Spent(Spent),
+}
+
+impl From<Spent> for Obstacle {
+    fn from(spent: Spent) -> Obstacle {
+        Obstacle::Spent(spent)
+    }
+}
+
+impl From<Unsuitable> for Obstacle {
+    fn from(error: Unsuitable) -> Obstacle {
+        match error {
+            Unsuitable::Spent(spent) => Obstacle::Spent(spent),
+            other => Obstacle::None(other.to_string()),
+        }
+    }
 }
 
 impl Construct {
@@ -210,7 +238,7 @@ impl Construct {
                 let [first, second] = parts(request);
                 Ok(first.compose(&second).expect("the parts divide the vector into the same chunks"))
             }
-            Construct::Search(search) => search(request).map_err(|why| Unavailable::graph(request, why)),
+            Construct::Search(search, _) => search(request).map_err(|why| Unavailable::search(request, why)),
         }
     }
 
@@ -224,7 +252,10 @@ impl Construct {
     fn cost(self, request: &Request<'_>) -> Result<CostLine, Unavailable> {
         match self {
             Construct::Always(_, cost) | Construct::InTurn(_, cost) => Ok(cost(request)),
-            Construct::Search(_) => {
+            Construct::Search(_, Some(cost)) => {
+                cost(request).map_err(|why| Unavailable::search(request, why))
+            }
+            Construct::Search(_, None) => {
                 let schedule = self.schedule(request)?;
                 Ok(CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() })
             }
@@ -250,6 +281,8 @@ pub(crate) struct Request<'a> {
     pub collective: Collective,
     /// 0 if the algorithm has none.
     pub parameter: usize,
+    /// How long a search for the schedule may go on.
+    pub budget: Budget<'a>,
 }
 
 /// The networks on which an algorithm works.
@@ -451,26 +484,38 @@ impl Member {
 
     /// The schedule of `collective` on `topology`.
     pub fn build(&self, topology: &Topology, collective: Collective) -> Result<Schedule, Unavailable> {
-        self.construct(topology, collective, Construct::schedule)
+        self.build_within(topology, collective, Budget::UNLIMITED)
+    }
+
+    /// As [`Member::build`]. If the schedule is made for the graph, the search ends when `budget` says so, with
+    /// [`Unavailable::Spent`]; all other schedules are made at once.
+    pub fn build_within(
+        &self,
+        topology: &Topology,
+        collective: Collective,
+        budget: Budget<'_>,
+    ) -> Result<Schedule, Unavailable> {
+        self.construct(topology, collective, budget, Construct::schedule)
     }
 
     /// The schedules of which that schedule is composed, in order. Their costs add up to its cost. If all ranks act
     /// alike in each part but not in the whole, examining the parts takes far less time (see
     /// [`crate::cost::ScheduleCost::in_turn`]).
     pub fn parts(&self, topology: &Topology, collective: Collective) -> Result<Vec<Schedule>, Unavailable> {
-        self.construct(topology, collective, Construct::parts)
+        self.construct(topology, collective, Budget::UNLIMITED, Construct::parts)
     }
 
     fn construct<T>(
         &self,
         topology: &Topology,
         collective: Collective,
+        budget: Budget<'_>,
         make: impl Fn(Construct, &Request<'_>) -> Result<T, Unavailable>,
     ) -> Result<T, Unavailable> {
         let shape = Shape::of(topology);
         let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (&self.name(), self.settled(&shape, collective));
-        make(offer.construct, &Request { name, topology, shape: &shape, collective, parameter })
+        make(offer.construct, &Request { name, topology, shape: &shape, collective, parameter, budget })
     }
 
     /// The steps and the volume of that schedule. Computed by a formula if there is one, else from the schedule.
@@ -478,7 +523,8 @@ impl Member {
         let shape = Shape::of(topology);
         let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
-        offer.construct.cost(&Request { name, topology, shape: &shape, collective, parameter })
+        let budget = Budget::UNLIMITED;
+        offer.construct.cost(&Request { name, topology, shape: &shape, collective, parameter, budget })
     }
 
     /// Whether all ranks end with bit-identical results when floating-point numbers are reduced.
@@ -488,7 +534,8 @@ impl Member {
     pub fn consistent(&self, topology: &Topology, collective: Collective) -> bool {
         let shape = Shape::of(topology);
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
-        (self.algorithm.consistent)(&Request { name, topology, shape: &shape, collective, parameter })
+        let budget = Budget::UNLIMITED;
+        (self.algorithm.consistent)(&Request { name, topology, shape: &shape, collective, parameter, budget })
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod alltoall;
 pub mod bfb;
+mod budget;
 pub mod expand;
 pub mod finder;
 mod flow;
@@ -16,6 +17,7 @@ mod ratio;
 pub mod routes;
 pub mod trees;
 
+pub use budget::{Budget, Spent};
 pub use network::{Arc, Network};
 pub use ratio::Ratio;
 
@@ -42,7 +44,18 @@ pub enum Unsuitable {
         /// The largest number that is supported.
         most: usize,
     },
+    /// There are too many pairs of ranks to keep the paths of all.
+    #[error("the paths of {ranks} ranks are too many to search among all of them; {most} ranks is the most")]
+    TooLarge {
+        /// The number of ranks.
+        ranks: usize,
+        /// The largest number that is supported.
+        most: usize,
+    },
     /// Breadth-first schedules do not perform this collective.
     #[error("there are no breadth-first schedules for {0}; choose reduce_scatter, allgather or allreduce")]
     Collective(crate::collective::Collective),
+    /// The search was ended.
+    #[error(transparent)]
+    Spent(#[from] Spent),
 }

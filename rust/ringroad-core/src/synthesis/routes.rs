@@ -1,7 +1,7 @@
 //! One path for each pair of ranks, such that an all-to-all loads the links nearly as evenly as any flow does.
 
 use super::alltoall::{concurrent_flow, in_chunks, Concurrent, Demands, Progress, Trip};
-use super::{Network, Unsuitable};
+use super::{Budget, Network, Unsuitable};
 use crate::topology::{Routing, RoutingTable, Topology, TopologyError};
 use crate::units::{LinkId, Seconds};
 
@@ -26,6 +26,9 @@ pub enum NoRoutes {
     Topology(#[from] TopologyError),
 }
 
+/// The most ranks whose paths are balanced: all are kept in memory several times.
+const MOST_RANKS: usize = 1 << 12;
+
 /// Computes a flow whose busiest link is at most `1 + gap` times as busy as it must be, as [`concurrent_flow`] does,
 /// and rounds it to one path for each pair. Parallel links share the paths of their arc. If the table of shortest paths
 /// has a smaller load, returns that instead.
@@ -34,8 +37,12 @@ pub fn balanced_routes(
     gap: f64,
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<BalancedRoutes, NoRoutes> {
+    let ranks = topology.ranks();
+    if ranks > MOST_RANKS {
+        return Err(Unsuitable::TooLarge { ranks, most: MOST_RANKS }.into());
+    }
     let (network, flow, bound) = flow(topology, gap, go_on)?;
-    let (mut trips, _) = in_chunks(&network, &flow, 1);
+    let (mut trips, _) = in_chunks(&network, &flow, 1, Budget::UNLIMITED).map_err(Unsuitable::Spent)?;
     trips.sort_unstable_by_key(|trip| (trip.source, trip.target));
     let mut lanes = Lanes::new(topology, &network);
     let mut trips = trips.iter();

@@ -241,7 +241,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         ports: Ports::Any,
         parameter: None,
         consistent: always,
-        offers: &phases(NEIGHBOURS, bfb::schedule, [bfb::cost, bfb::cost]),
+        offers: &found_phases(NEIGHBOURS, bfb::schedule, bfb::cost),
     },
     Algorithm {
         name: "expanded",

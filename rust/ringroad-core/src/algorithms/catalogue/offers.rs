@@ -1,6 +1,6 @@
 //! Constructors of offers for the rows of the catalogue.
 
-use super::super::{Construct, CostLine, Offer, Request, Requirement};
+use super::super::{Construct, CostLine, Offer, Request, Requirement, Search, SearchCost};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 
@@ -17,7 +17,6 @@ pub(super) const EXSCAN: Collective = Collective::Exscan;
 
 pub(super) type Make = fn(&Request<'_>) -> Schedule;
 pub(super) type Parts = fn(&Request<'_>) -> [Schedule; 2];
-pub(super) type Search = fn(&Request<'_>) -> Result<Schedule, String>;
 pub(super) type Cost = fn(&Request<'_>) -> CostLine;
 
 pub(super) const fn offer(collective: Collective, requirement: Requirement, make: Make, cost: Cost) -> Offer {
@@ -38,8 +37,20 @@ pub(super) const fn in_turn(
 
 /// An offer whose schedule is found by a search.
 pub(super) const fn found(collective: Collective, requirement: Requirement, search: Search) -> Offer {
-    let construct = Construct::Search(search);
+    let construct = Construct::Search(search, None);
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
+}
+
+/// Offers of reduce-scatter, allgather and allreduce whose schedules are found by a search, and their cost without it.
+pub(super) const fn found_phases(requirement: Requirement, search: Search, cost: SearchCost) -> [Offer; 3] {
+    const fn costed(offer: Offer, search: Search, cost: SearchCost) -> Offer {
+        Offer { construct: Construct::Search(search, Some(cost)), ..offer }
+    }
+    [
+        costed(found(ALLREDUCE, requirement, search), search, cost),
+        costed(found(REDUCE_SCATTER, requirement, search), search, cost),
+        costed(found(ALLGATHER, requirement, search), search, cost),
+    ]
 }
 
 /// An offer that adds every element up in the order of the ranks.

@@ -6,7 +6,7 @@
 
 use libm::exp;
 
-use crate::synthesis::Network;
+use crate::synthesis::{Budget, Network, Spent};
 use crate::units::Rank;
 
 use super::Concurrent;
@@ -41,7 +41,12 @@ struct Pair {
 
 /// Cuts every pair's demand of one unit into `pieces` chunks and gives each chunk a path of the flow. Returns the
 /// paths, and how many chunks the busiest arc carries per unit of its capacity.
-pub fn in_chunks(network: &Network, flow: &Concurrent, pieces: usize) -> (Vec<Trip>, f64) {
+pub fn in_chunks(
+    network: &Network,
+    flow: &Concurrent,
+    pieces: usize,
+    budget: Budget<'_>,
+) -> Result<(Vec<Trip>, f64), Spent> {
     let mut pairs = dealt_out(network, flow, pieces);
     let capacity: Vec<f64> = network.capacities();
     let mut loads = vec![0u64; capacity.len()];
@@ -56,6 +61,7 @@ pub fn in_chunks(network: &Network, flow: &Concurrent, pieces: usize) -> (Vec<Tr
     let widest = capacity.iter().copied().fold(0.0, f64::max);
     let goal = (flow.bound * pieces as f64 * widest * (1.0 - 1e-9)).ceil() / widest;
     while best.0 > goal && without_gain < PATIENCE {
+        budget.check()?;
         let top = fullest(&loads);
         improve(&mut pairs, &mut loads, &capacity, steep.min(MOST) / top, top);
         let now = fullest(&loads);
@@ -76,7 +82,7 @@ pub fn in_chunks(network: &Network, flow: &Concurrent, pieces: usize) -> (Vec<Tr
             }
         }
     }
-    (trips, best.0)
+    Ok((trips, best.0))
 }
 
 fn counts(pairs: &[Pair]) -> Vec<Vec<usize>> {
@@ -165,10 +171,16 @@ fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, 
 
 /// Tries 1 to `most` pieces and stops at the first number with which the busiest arc is at most `1 + gap` times as full
 /// as it must be; if none is good enough, takes the best. Returns the number of pieces and the result of [`in_chunks`].
-pub fn in_few_chunks(network: &Network, flow: &Concurrent, most: usize, gap: f64) -> (usize, Vec<Trip>, f64) {
+pub fn in_few_chunks(
+    network: &Network,
+    flow: &Concurrent,
+    most: usize,
+    gap: f64,
+    budget: Budget<'_>,
+) -> Result<(usize, Vec<Trip>, f64), Spent> {
     let mut best: Option<(usize, Vec<Trip>, f64)> = None;
     for pieces in 1..=most.max(1) {
-        let (trips, load) = in_chunks(network, flow, pieces);
+        let (trips, load) = in_chunks(network, flow, pieces, budget)?;
         let relative = load / pieces as f64;
         if best.as_ref().is_none_or(|(pieces, _, load)| relative < load / *pieces as f64 * (1.0 - 1e-9)) {
             best = Some((pieces, trips, load));
@@ -177,5 +189,5 @@ pub fn in_few_chunks(network: &Network, flow: &Concurrent, most: usize, gap: f64
             break;
         }
     }
-    best.unwrap_or((1, Vec::new(), 0.0))
+    Ok(best.unwrap_or((1, Vec::new(), 0.0)))
 }

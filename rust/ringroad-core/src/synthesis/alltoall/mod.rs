@@ -165,6 +165,9 @@ impl Concurrent {
     }
 }
 
+/// The most ranks of a network on which ranks do not look alike: the paths of all pairs are kept in memory.
+const MOST_RANKS: usize = 1 << 13;
+
 /// A flow whose busiest arc is at most `1 + gap` times as full as in the best flow. Where all ranks look alike and
 /// demands are uniform, the flow is exact. Calls `go_on` after each sweep over all pairs. If that returns false, or sweeps
 /// no longer help, the flow so far is returned, with the gap that it has and why the search has ended.
@@ -174,7 +177,13 @@ pub fn concurrent_flow(
     gap: f64,
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Concurrent, Unsuitable> {
-    for source in 0..network.ranks() {
+    let ranks = network.ranks();
+    let kinds = if *demands == Demands::Uniform && ranks > 1 { network.alike() } else { None };
+    if kinds.is_none() && ranks > MOST_RANKS {
+        return Err(Unsuitable::TooLarge { ranks, most: MOST_RANKS });
+    }
+    // Where all ranks look alike, one stands for all.
+    for source in 0..if kinds.is_some() { 1 } else { ranks } {
         let hops = network.hops_from(source);
         let apart = |target: &Rank| hops[*target] == u32::MAX && demands.between(source, *target) > 0.0;
         if let Some(to) = (0..network.ranks()).find(apart) {
@@ -183,7 +192,6 @@ pub fn concurrent_flow(
     }
     let bounds = Bounds::of(network, demands);
     let least = bounds::at_most(1.0 / bounds.least(), 1);
-    let kinds = if *demands == Demands::Uniform && network.ranks() > 1 { network.alike() } else { None };
     if let Some(kinds) = kinds {
         return Ok(alike(network, &kinds, bounds, least));
     }

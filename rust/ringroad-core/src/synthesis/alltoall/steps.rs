@@ -8,7 +8,7 @@ use libm::exp;
 
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
-use crate::synthesis::Network;
+use crate::synthesis::{Budget, Network, Spent};
 
 use super::chunks::{in_chunks, in_few_chunks, Trip};
 use super::Concurrent;
@@ -124,14 +124,20 @@ struct Times {
 
 /// Chooses in which of at most `steps` steps each trip goes over its arcs, or of as many as the longest path has arcs.
 /// Prefers fewer steps if they take no longer.
-fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
+fn times(
+    network: &Network,
+    trips: &[Trip],
+    load: f64,
+    steps: usize,
+    budget: Budget<'_>,
+) -> Result<Times, Spent> {
     let longest = trips.iter().map(|trip| trip.arcs.len()).max().unwrap_or(0);
     let most = useful(network, load, steps).max(longest);
     let mut tried = vec![longest, longest.midpoint(most), most];
     tried.dedup();
     let mut best = Times { length: f64::INFINITY, of_trips: Vec::new(), steps: 0 };
     for steps in tried {
-        let found = times_in(network, trips, load, steps);
+        let found = times_in(network, trips, load, steps, budget)?;
         if found.length < best.length {
             best = found;
         }
@@ -139,7 +145,7 @@ fn times(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
             break;
         }
     }
-    best
+    Ok(best)
 }
 
 /// At most this many steps: a step is useful only if an arc can carry at least one chunk in it.
@@ -149,7 +155,13 @@ fn useful(network: &Network, load: f64, steps: usize) -> usize {
 }
 
 /// Chooses in which of exactly so many steps each trip goes over its arcs.
-fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times {
+fn times_in(
+    network: &Network,
+    trips: &[Trip],
+    load: f64,
+    steps: usize,
+    budget: Budget<'_>,
+) -> Result<Times, Spent> {
     let mut table = Timetable::new(network, load, steps);
     let mut times: Vec<Vec<u16>> = trips.iter().map(|trip| vec![0; trip.arcs.len()]).collect();
     // Long paths have the least choice, so they come first.
@@ -158,6 +170,7 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times
     let (mut best, mut kept, mut improved) = (f64::INFINITY, times.clone(), 0);
     for look in 0..LOOKS {
         for &trip in &order {
+            budget.check()?;
             let arcs = &trips[trip].arcs;
             if look > 0 {
                 table.change(arcs, &times[trip], -1);
@@ -176,7 +189,7 @@ fn times_in(network: &Network, trips: &[Trip], load: f64, steps: usize) -> Times
         table.steep *= STEEPER;
         table.price_all();
     }
-    Times { length: best, of_trips: kept, steps }
+    Ok(Times { length: best, of_trips: kept, steps })
 }
 
 /// `relayed` seeks as many chunks as bring the busiest arc within `CLOSE` of the bound, and as many steps as bring all
@@ -222,7 +235,13 @@ pub struct Relayed {
 /// The all-to-all along the paths of a flow; ranks on a path pass blocks on. Cuts each block into as few chunks, and makes
 /// as few steps, as bring the busiest arc and all steps together close to the bound. Where limits prevent that, takes the
 /// shortest schedule found.
-pub fn relayed(name: &str, network: &Network, flow: &Concurrent, limits: Limits) -> Relayed {
+pub fn relayed(
+    name: &str,
+    network: &Network,
+    flow: &Concurrent,
+    limits: Limits,
+    budget: Budget<'_>,
+) -> Result<Relayed, Spent> {
     let ranks = network.ranks();
     let unasked = (MOST_UNASKED / ranks.pow(2)).clamp(FEW, MOST_PIECES);
     let most = limits.pieces.unwrap_or(unasked).min(MOST_CHUNKS / ranks.pow(2)).max(1);
@@ -231,11 +250,11 @@ pub fn relayed(name: &str, network: &Network, flow: &Concurrent, limits: Limits)
     let diameter = (0..ranks).flat_map(|rank| network.hops_from(rank)).max().unwrap_or(0) as usize;
     let allowed =
         |times: usize| limits.steps.unwrap_or(usize::MAX).min(times * diameter).min(usize::from(u16::MAX));
-    let (mut pieces, mut trips, mut load) = in_few_chunks(network, flow, most.min(FEW), CLOSE);
+    let (mut pieces, mut trips, mut load) = in_few_chunks(network, flow, most.min(FEW), CLOSE, budget)?;
     let mut best: Option<(f64, f64, usize, Vec<Trip>, Times)> = None;
     loop {
         let mut steps = allowed(limits.steps.map_or(STEPS, |_| MOST_STEPS * ranks));
-        let mut found = times(network, &trips, load, steps);
+        let mut found = times(network, &trips, load, steps, budget)?;
         // More steps help where the busiest arcs come late on their paths and have nothing to do at first.
         let enough = |times: &Times| near(times.length / pieces as f64, CLOSE_STEPS);
         while !enough(&found) && limits.steps.is_none() && steps < allowed(MOST_STEPS) {
@@ -243,7 +262,7 @@ pub fn relayed(name: &str, network: &Network, flow: &Concurrent, limits: Limits)
             if steps <= found.steps {
                 break;
             }
-            let more = times_in(network, &trips, load, steps);
+            let more = times_in(network, &trips, load, steps, budget)?;
             if more.length > found.length * (1.0 - WORTH) {
                 break;
             }
@@ -258,10 +277,10 @@ pub fn relayed(name: &str, network: &Network, flow: &Concurrent, limits: Limits)
             break;
         }
         pieces *= 2;
-        (trips, load) = in_chunks(network, flow, pieces);
+        (trips, load) = in_chunks(network, flow, pieces, budget)?;
     }
     let (length, load, pieces, trips, times) = best.expect("there is one of as few chunks as can be");
-    Relayed { schedule: written(name, network, &trips, pieces, &times), pieces, load, length }
+    Ok(Relayed { schedule: written(name, network, &trips, pieces, &times), pieces, load, length })
 }
 
 /// The all-to-all in which every chunk takes its path from neighbour to neighbour, in at most `steps` steps, or in as
@@ -273,8 +292,9 @@ pub fn schedule(
     pieces: usize,
     load: f64,
     steps: usize,
-) -> Schedule {
-    written(name, network, trips, pieces, &times(network, trips, load, steps))
+    budget: Budget<'_>,
+) -> Result<Schedule, Spent> {
+    Ok(written(name, network, trips, pieces, &times(network, trips, load, steps, budget)?))
 }
 
 fn written(name: &str, network: &Network, trips: &[Trip], pieces: usize, times: &Times) -> Schedule {

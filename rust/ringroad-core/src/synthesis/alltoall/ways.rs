@@ -50,6 +50,18 @@ impl Row {
         })
     }
 
+    /// Calls `each` for all paths with the path's share and its arcs. The shares of a target add up to 1: those that are
+    /// stored do so except for rounding.
+    pub fn shares(&self, mut each: impl FnMut(Path, f64, &[u32])) {
+        for paths in self.targets() {
+            let all: f64 = paths.clone().map(|path| f64::from(self.paths[path].share)).sum();
+            for index in paths {
+                let (path, arcs) = self.path(index);
+                each(path, f64::from(path.share) / all, arcs);
+            }
+        }
+    }
+
     /// Frees unused memory.
     pub fn shrink(&mut self) {
         self.paths.shrink_to_fit();
@@ -73,15 +85,11 @@ impl Ways {
     pub fn from(&self, source: Rank, mut each: impl FnMut(Rank, f64, &[u32])) {
         match self {
             Ways::All(rows) => {
-                for index in 0..rows[source].paths.len() {
-                    let (path, arcs) = rows[source].path(index);
-                    each(path.target as Rank, f64::from(path.share), arcs);
-                }
+                rows[source].shares(|path, share, arcs| each(path.target as Rank, share, arcs));
             }
             Ways::Alike(row, arcs_of) => {
                 let mut arcs = Vec::new();
-                for index in 0..row.paths.len() {
-                    let (path, kinds) = row.path(index);
+                row.shares(|_, share, kinds| {
                     let mut here = source;
                     arcs.clear();
                     for kind in kinds {
@@ -89,8 +97,8 @@ impl Ways {
                         arcs.push(arc);
                         here = next;
                     }
-                    each(here, f64::from(path.share), &arcs);
-                }
+                    each(here, share, &arcs);
+                });
             }
         }
     }

@@ -23,7 +23,7 @@ pub mod share;
 
 use std::collections::BTreeMap;
 
-use super::{Network, Ratio, Unsuitable};
+use super::{Budget, Network, Ratio, Spent, Unsuitable};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Step, Symmetry};
 use crate::topology::Topology;
@@ -72,7 +72,7 @@ impl Cost {
 /// The costs of a breadth-first allgather and of a reduce-scatter on a topology, without making the schedules.
 pub fn costs(topology: &Topology) -> Result<[Cost; 2], Unsuitable> {
     let network = Network::of(topology);
-    let cost = |network: &Network| Ok(Flood::of(network)?.cost());
+    let cost = |network: &Network| Flood::of(network, Budget::UNLIMITED).map(Flood::cost);
     Ok([cost(&network)?, cost(&network.transposed())?])
 }
 
@@ -91,7 +91,7 @@ pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
     check_degrees(&network)?;
     let symmetric = network.symmetry().is_some();
     let goals = if symmetric { 1 } else { network.ranks() };
-    let farthest = |most: u32, goal| Ok(most.max(reached(goal, &network.hops_to(goal))?));
+    let farthest = |most: u32, goal| reached(goal, &network.hops_to(goal)).map(|hops| most.max(hops));
     let steps = (0..goals).try_fold(0, farthest)? as usize;
     Ok(Reach { steps, symmetric })
 }
@@ -128,18 +128,34 @@ fn reached(goal: Rank, hops: &[u32]) -> Result<u32, Unsuitable> {
 
 /// The breadth-first allgather or reduce-scatter, or the allreduce that runs reduce-scatter and then allgather.
 pub fn schedule(name: &str, topology: &Topology, collective: Collective) -> Result<Schedule, Unsuitable> {
+    schedule_within(name, topology, collective, Budget::UNLIMITED)
+}
+
+/// As [`schedule`], as long as `budget` allows.
+pub fn schedule_within(
+    name: &str,
+    topology: &Topology,
+    collective: Collective,
+    budget: Budget<'_>,
+) -> Result<Schedule, Unsuitable> {
     let network = Network::of(topology);
     let turned = network.transposed();
-    let gather = || Flood::of(&network);
-    let scatter = || Flood::of(&turned);
+    let gather = || Flood::of(&network, budget);
+    let scatter = || Flood::of(&turned, budget);
     match collective {
-        Collective::Allgather => gather().map(|flood| flood.allgather(name, flood.parts(&[]))),
-        Collective::ReduceScatter => scatter().map(|flood| flood.reduce_scatter(name, flood.parts(&[]))),
+        Collective::Allgather => {
+            let gather = gather()?;
+            Ok(gather.allgather(name, gather.parts(&[]), budget)?)
+        }
+        Collective::ReduceScatter => {
+            let scatter = scatter()?;
+            Ok(scatter.reduce_scatter(name, scatter.parts(&[]), budget)?)
+        }
         Collective::Allreduce => {
             let (scatter, gather) = (scatter()?, gather()?);
             let parts = scatter.parts(&gather.loads);
-            let first = scatter.reduce_scatter(name, parts);
-            Ok(first.compose(&gather.allgather(name, parts)).expect("both have the same parts"))
+            let first = scatter.reduce_scatter(name, parts, budget)?;
+            Ok(first.compose(&gather.allgather(name, parts, budget)?).expect("both have the same parts"))
         }
         other => Err(Unsuitable::Collective(other)),
     }
@@ -165,13 +181,14 @@ type Jobs<'a> = (&'a (u32, Mask), &'a Vec<Rank>);
 type Parts = Vec<(Rank, u64, u64)>;
 
 impl<'a> Flood<'a> {
-    fn of(network: &'a Network) -> Result<Flood<'a>, Unsuitable> {
+    fn of(network: &'a Network, budget: Budget<'_>) -> Result<Flood<'a>, Unsuitable> {
         let ranks = network.ranks();
         let symmetry = network.symmetry();
         check_degrees(network)?;
         let mut hops = vec![Vec::new(); ranks];
-        let mut look = |goal: Rank| {
+        let mut look = |goal: Rank| -> Result<(), Unsuitable> {
             if hops[goal].is_empty() {
+                budget.check()?;
                 hops[goal] = network.hops_to(goal);
                 reached(goal, &hops[goal])?;
             }
@@ -184,9 +201,13 @@ impl<'a> Flood<'a> {
             (0..ranks).try_for_each(look)?;
         }
         let looked_at = 0..if symmetry.is_some() { 1 } else { ranks };
-        let rows = looked_at.map(|rank| row(network, &hops, rank)).collect();
+        let rows = looked_at.map(|rank| {
+            budget.check()?;
+            Ok(row(network, &hops, rank))
+        });
+        let rows = rows.collect::<Result<_, Spent>>()?;
         let mut flood = Flood { network, symmetry, rows, loads: Vec::new() };
-        flood.loads = flood.least_times();
+        flood.loads = flood.least_times(budget)?;
         Ok(flood)
     }
 
@@ -194,17 +215,18 @@ impl<'a> Flood<'a> {
         self.network.incoming(rank).iter().map(|arc| self.network.arcs()[*arc].capacity).collect()
     }
 
-    fn least_times(&self) -> Vec<Ratio> {
+    fn least_times(&self, budget: Budget<'_>) -> Result<Vec<Ratio>, Spent> {
         let mut times: Vec<Ratio> = Vec::new();
         for (rank, row) in self.rows.iter().enumerate() {
             let capacities = self.capacities(rank);
             for (number, jobs) in steps(row) {
+                budget.check()?;
                 let time = least_time(&classes(&jobs, 1), &capacities);
                 times.resize(times.len().max(number + 1), Ratio::ZERO);
                 times[number] = times[number].max(time);
             }
         }
-        times
+        Ok(times)
     }
 
     fn cost(self) -> Cost {
@@ -223,11 +245,12 @@ impl<'a> Flood<'a> {
 
     /// For each step, the parts that each busy arc carries, to all ranks or to rank 0 only. Arcs are in the order of
     /// the ranks where they end.
-    fn carried(&self, parts: u64) -> Vec<Vec<(usize, Parts)>> {
+    fn carried(&self, parts: u64, budget: Budget<'_>) -> Result<Vec<Vec<(usize, Parts)>>, Spent> {
         let mut steps: Vec<Vec<(usize, Parts)>> = vec![Vec::new(); self.loads.len()];
         for (rank, row) in self.rows.iter().enumerate() {
             let (incoming, capacities) = (self.network.incoming(rank), self.capacities(rank));
             for (step, jobs) in self::steps(row) {
+                budget.check()?;
                 let each = self.loads[step].ceil_times(parts) as u64;
                 let room: Vec<u64> = capacities.iter().map(|capacity| capacity * each).collect();
                 let flow = assign(&classes(&jobs, parts), &room).expect("no step is shorter than it must be");
@@ -239,14 +262,15 @@ impl<'a> Flood<'a> {
                 steps[step].extend(busy);
             }
         }
-        steps
+        Ok(steps)
     }
 
-    fn allgather(&self, name: &str, parts: u64) -> Schedule {
+    fn allgather(&self, name: &str, parts: u64, budget: Budget<'_>) -> Result<Schedule, Spent> {
         let mut schedule = self.empty(name, Collective::Allgather, parts);
-        for arcs in self.carried(parts) {
+        for arcs in self.carried(parts, budget)? {
             let mut step = Step::default();
             for (id, carried) in arcs {
+                budget.check()?;
                 let arc = self.network.arcs()[id];
                 // With symmetry, what rank 0 receives also says what it sends, once it is seen from the sender's
                 // position.
@@ -262,15 +286,16 @@ impl<'a> Flood<'a> {
             }
             schedule.steps.push(step);
         }
-        schedule
+        Ok(schedule)
     }
 
     /// The network must be the transposed graph.
-    fn reduce_scatter(&self, name: &str, parts: u64) -> Schedule {
+    fn reduce_scatter(&self, name: &str, parts: u64, budget: Budget<'_>) -> Result<Schedule, Spent> {
         let mut schedule = self.empty(name, Collective::ReduceScatter, parts);
-        for arcs in self.carried(parts).into_iter().rev() {
+        for arcs in self.carried(parts, budget)?.into_iter().rev() {
             let mut step = Step::default();
             for (id, carried) in arcs {
+                budget.check()?;
                 let arc = self.network.arcs()[id];
                 let (source, destination) = (arc.target, arc.source);
                 let send = Send { source, destination, action: Action::Reduce, port: arc.port, ..nothing() };
@@ -278,7 +303,7 @@ impl<'a> Flood<'a> {
             }
             schedule.steps.push(step);
         }
-        schedule
+        Ok(schedule)
     }
 
     fn empty(&self, name: &str, collective: Collective, parts: u64) -> Schedule {

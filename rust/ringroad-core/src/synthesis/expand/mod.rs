@@ -23,9 +23,9 @@ mod maps;
 mod spec;
 mod wiring;
 
-pub use spec::{is_suitable, may_help, schedule, MOST_RANKS};
+pub use spec::{is_suitable, may_help, schedule, schedule_within, MOST_RANKS};
 
-use super::{Network, Ratio, Unsuitable};
+use super::{Budget, Network, Ratio, Unsuitable};
 use crate::collective::Collective;
 use crate::schedule::{Schedule, TransformError};
 use crate::topology::{Topology, TopologyError};
@@ -117,10 +117,16 @@ impl Expansion {
 
     /// The schedule for the expanded graph, made from a schedule of an allgather or a reduce-scatter on `base`.
     pub fn schedule(self, base: &Topology, schedule: &Schedule) -> Result<Schedule, ExpandError> {
-        self.onto(&self.topology(base)?, base, schedule)
+        self.onto(&self.topology(base)?, base, schedule, Budget::UNLIMITED)
     }
 
-    fn onto(self, made: &Topology, base: &Topology, schedule: &Schedule) -> Result<Schedule, ExpandError> {
+    fn onto(
+        self,
+        made: &Topology,
+        base: &Topology,
+        schedule: &Schedule,
+        budget: Budget<'_>,
+    ) -> Result<Schedule, ExpandError> {
         let (name, collective) = (schedule.name.clone(), schedule.collective);
         if schedule.ranks != base.ranks() {
             let (ranks, topology, available) = (schedule.ranks, base.spec(), base.ranks());
@@ -131,6 +137,7 @@ impl Expansion {
         if let Some((source_rank, destination)) = gather.astray(&wiring) {
             return Err(ExpandError::NoLink { name, source_rank, destination });
         }
+        budget.check().map_err(Unsuitable::Spent)?;
         let expanded = match self {
             Expansion::Line => maps::line(&gather, &wiring)?,
             Expansion::Degree(copies) => maps::degree(&gather, &wiring, copies)?,
@@ -140,9 +147,10 @@ impl Expansion {
                     Collective::Allgather => Collective::ReduceScatter,
                     _ => Collective::Allgather,
                 };
-                maps::bidirectional(gather, Gather::of(&spec::best(&name, base, other)?)?)?
+                maps::bidirectional(gather, Gather::of(&spec::best(&name, base, other, budget)?)?)?
             }
         };
+        budget.check().map_err(Unsuitable::Spent)?;
         expanded.schedule(&name, &Network::of(made), collective)
     }
 }

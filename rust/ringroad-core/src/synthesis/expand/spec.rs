@@ -3,7 +3,7 @@
 use super::{allreduce, load, ExpandError, Expansion};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
-use crate::synthesis::{bfb, Network};
+use crate::synthesis::{bfb, Budget, Network, Unsuitable};
 use crate::topology::{operands, Topology};
 
 /// The expansion and the base graph that the topology's spec names, as in `line(ring:4)`; `None` for other specs.
@@ -41,24 +41,40 @@ pub fn may_help(topology: &Topology) -> bool {
 /// The schedule of the graph that the topology's spec says it is made of, expanded. Assumes that all links are alike.
 /// For reduce-scatter, allgather, and allreduce as one after the other.
 pub fn schedule(name: &str, topology: &Topology, collective: Collective) -> Result<Schedule, ExpandError> {
+    schedule_within(name, topology, collective, Budget::UNLIMITED)
+}
+
+/// As [`schedule`], as long as `budget` allows.
+pub fn schedule_within(
+    name: &str,
+    topology: &Topology,
+    collective: Collective,
+    budget: Budget<'_>,
+) -> Result<Schedule, ExpandError> {
     if collective == Collective::Allreduce {
-        let phase = |collective| schedule(name, topology, collective);
+        let phase = |collective| schedule_within(name, topology, collective, budget);
         return Ok(allreduce(&phase(Collective::ReduceScatter)?, &phase(Collective::Allgather)?)?);
     }
     let (expansion, base) = made_of(topology).ok_or_else(|| ExpandError::Plain(topology.spec()))?;
-    expansion.onto(topology, &base, &best(name, &base, collective)?)
+    expansion.onto(topology, &base, &best(name, &base, collective, budget)?, budget)
 }
 
 /// The schedule that loads links the least: breadth-first broadcast, which never takes more steps, or, if the spec
 /// names an expansion, the expanded one.
-pub(super) fn best(name: &str, topology: &Topology, collective: Collective) -> Result<Schedule, ExpandError> {
-    let direct = bfb::schedule(name, topology, collective)?;
+pub(super) fn best(
+    name: &str,
+    topology: &Topology,
+    collective: Collective,
+    budget: Budget<'_>,
+) -> Result<Schedule, ExpandError> {
+    let direct = bfb::schedule_within(name, topology, collective, budget)?;
     if !may_help(topology) {
         return Ok(direct);
     }
     let network = Network::of(topology);
-    Ok(match schedule(name, topology, collective) {
+    Ok(match schedule_within(name, topology, collective, budget) {
         Ok(expanded) if load(&expanded, &network) < load(&direct, &network) => expanded,
+        Err(ExpandError::Unsuitable(Unsuitable::Spent(spent))) => return Err(Unsuitable::Spent(spent).into()),
         // Too large to be written out, for example.
         _ => direct,
     })

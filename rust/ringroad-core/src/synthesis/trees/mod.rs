@@ -23,12 +23,13 @@ mod tests;
 
 use packing::{pack, Arc, Batch};
 use rate::{least_roots, rate};
-use spanning::{spanning_trees, Link};
+use spanning::{rooms, spanning_trees, Link};
 use splitting::without_switches;
 use timetable::{Course, Edge, Forest, Lane, Tree};
 use wiring::Wiring;
 
 use super::ratio::{gcd, Ratio};
+use super::{Budget, Spent};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
@@ -74,6 +75,9 @@ pub enum Unsuitable {
     /// The search found no trees.
     #[error("no trees have been found that reach every rank")]
     NoTrees,
+    /// The search was ended.
+    #[error(transparent)]
+    Spent(#[from] Spent),
 }
 
 /// Trees side by side, with their load and its lower bound.
@@ -92,21 +96,6 @@ pub const MOST_RANKS: usize = 256;
 /// The most ranks for which a few trees are packed.
 pub const MOST_RANKS_WEIGHTED: usize = 2048;
 
-/// A schedule with equally many trees from every rank; see [`Packing::equal`] and [`Packing::schedule`].
-pub fn equal(topology: &Topology, collective: Collective, parts: usize) -> Result<Schedule, Unsuitable> {
-    Packing::equal(topology, collective).map(|packing| packing.schedule(parts))
-}
-
-/// An allreduce with fewer trees from ranks with poorer links; see [`Packing::weighted`] and [`Packing::schedule`].
-pub fn weighted(topology: &Topology, parts: usize) -> Result<Schedule, Unsuitable> {
-    Packing::weighted(topology).map(|packing| packing.schedule(parts))
-}
-
-/// A schedule up and down undirected trees; see [`Packing::spanning`] and [`Packing::schedule`].
-pub fn spanning(topology: &Topology, collective: Collective, parts: usize) -> Result<Schedule, Unsuitable> {
-    Packing::spanning(topology, collective).map(|packing| packing.schedule(parts))
-}
-
 impl Variant {
     /// All kinds.
     pub const ALL: [Variant; 3] = [Variant::Equal, Variant::Weighted, Variant::Spanning];
@@ -121,12 +110,17 @@ impl Variant {
     }
 
     /// Packs trees of this kind.
-    pub fn pack(self, topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
+    pub fn pack(
+        self,
+        topology: &Topology,
+        collective: Collective,
+        budget: Budget<'_>,
+    ) -> Result<Packing, Unsuitable> {
         match self {
-            Variant::Equal => Packing::equal(topology, collective),
-            Variant::Weighted if collective == Collective::Allreduce => Packing::weighted(topology),
+            Variant::Equal => Packing::equal(topology, collective, budget),
+            Variant::Weighted if collective == Collective::Allreduce => Packing::weighted(topology, budget),
             Variant::Weighted => Err(self.unfit(collective, "allreduce")),
-            Variant::Spanning => Packing::spanning(topology, collective),
+            Variant::Spanning => Packing::spanning(topology, collective, budget),
         }
     }
 
@@ -138,7 +132,11 @@ impl Variant {
 impl Packing {
     /// The optimal packing with equally many trees from every rank, or with trees from the collective's root only. For
     /// allgather, reduce-scatter, allreduce, broadcast and reduce.
-    pub fn equal(topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
+    pub fn equal(
+        topology: &Topology,
+        collective: Collective,
+        budget: Budget<'_>,
+    ) -> Result<Packing, Unsuitable> {
         let variant = Variant::Equal;
         let ranks = topology.ranks();
         let (weights, most) = match collective {
@@ -161,7 +159,8 @@ impl Packing {
         let mut forest = Forest::default();
         let mut ways: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
         let opposites = wiring.opposites();
-        let down = if spreads || opposites.is_some() { Some(optimal(&wiring, &weights)?) } else { None };
+        let down =
+            if spreads || opposites.is_some() { Some(optimal(&wiring, &weights, budget)?) } else { None };
         if let (true, Some(found)) = (spreads, &down) {
             bound = found.bound(total);
             ways[1] = forest.plant(&wiring, found, None);
@@ -173,7 +172,7 @@ impl Packing {
             let (found, wires) = match (&down, &opposites) {
                 (Some(found), Some(opposites)) => (found, opposites.clone()),
                 _ => {
-                    other = optimal(&turned, &weights)?;
+                    other = optimal(&turned, &weights, budget)?;
                     (&other, (0..wiring.wires.len()).collect())
                 }
             };
@@ -190,24 +189,24 @@ impl Packing {
 
     /// Trees for an allreduce, where each rank may root any number of trees, so that ranks with poor links limit the
     /// rate only as far as their links do.
-    pub fn weighted(topology: &Topology) -> Result<Packing, Unsuitable> {
+    pub fn weighted(topology: &Topology, budget: Budget<'_>) -> Result<Packing, Unsuitable> {
         let variant = Variant::Weighted;
         variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
         let wiring = Wiring::of(topology);
         let opposites = wiring.opposites();
         let turned = wiring.transposed();
         let networks: &[&Wiring] = if opposites.is_some() { &[&wiring] } else { &[&wiring, &turned] };
-        let mut found = weigh(networks);
+        let mut found = weigh(networks, budget)?;
         found.sort_by_key(|weighing| std::cmp::Reverse(Ratio::new(weighing.trees, weighing.scale)));
         for Weighing { capacities, roots, .. } in found {
             let mut forest = Forest::default();
             let mut ways: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
-            let Some(down) = Found::over(&wiring, &capacities, &roots) else { continue };
+            let Some(down) = Found::over(&wiring, &capacities, &roots, budget)? else { continue };
             ways[1] = forest.plant(&wiring, &down, None);
             ways[0] = match &opposites {
                 Some(opposites) => forest.plant(&wiring, &down, Some(opposites)),
                 None => {
-                    let Some(up) = Found::over(&turned, &capacities, &roots) else { continue };
+                    let Some(up) = Found::over(&turned, &capacities, &roots, budget)? else { continue };
                     let same: Vec<usize> = (0..wiring.wires.len()).collect();
                     forest.plant(&wiring, &up, Some(&same))
                 }
@@ -220,7 +219,11 @@ impl Packing {
     }
 
     /// Undirected trees between ranks whose links lead both ways, for allreduce, broadcast and reduce.
-    pub fn spanning(topology: &Topology, collective: Collective) -> Result<Packing, Unsuitable> {
+    pub fn spanning(
+        topology: &Topology,
+        collective: Collective,
+        budget: Budget<'_>,
+    ) -> Result<Packing, Unsuitable> {
         let variant = Variant::Spanning;
         let fits = matches!(
             collective,
@@ -234,12 +237,12 @@ impl Packing {
         let opposites = wiring.opposites().filter(|_| !wiring.has_switches()).ok_or(Unsuitable::OneWay)?;
         let mut forest = Forest { lanes: wiring.lanes(), ..Forest::default() };
         let links: Vec<usize> = (0..wiring.wires.len()).filter(|wire| *wire < opposites[*wire]).collect();
-        let slowest = wiring.wires.iter().map(|wire| wire.capacity).min().unwrap_or(1);
         let link = |wire: &usize| {
             let wire = &wiring.wires[*wire];
-            Link { ends: [wire.source, wire.target], room: (LOAD * wire.capacity / slowest).max(1) }
+            Link { ends: [wire.source, wire.target], room: wire.capacity }
         };
-        let trees = spanning_trees(wiring.ranks, &links.iter().map(link).collect::<Vec<_>>());
+        let links_between: Vec<Link> = links.iter().map(link).collect();
+        let trees = spanning_trees(wiring.ranks, &rooms(wiring.ranks, &links_between), budget)?;
         if trees.is_empty() && wiring.ranks > 1 {
             return Err(Unsuitable::NoTrees);
         }
@@ -270,9 +273,9 @@ impl Packing {
     }
 
     /// The schedule that spreads the load of the busiest link over about `parts` steps.
-    pub fn schedule(&self, parts: usize) -> Schedule {
+    pub fn schedule(&self, parts: usize, budget: Budget<'_>) -> Result<Schedule, Spent> {
         let name = format!("trees:{}-{parts}", self.variant.name());
-        self.forest.schedule(&name, &self.wiring, self.collective, parts)
+        self.forest.schedule(&name, &self.wiring, self.collective, parts, budget)
     }
 
     /// The number of equal parts of the vector. Each part takes one tree for reducing, one for spreading, or one of
@@ -308,9 +311,6 @@ impl Packing {
     }
 }
 
-/// The number of undirected trees in which the slowest links may be.
-const LOAD: u64 = 32;
-
 /// In every allreduce, all ranks but one send a vector, and all but one receive one. `None` with switches.
 fn least_load(wiring: &Wiring) -> Option<Ratio> {
     let all: u64 = wiring.wires.iter().map(|wire| wire.capacity).sum();
@@ -336,10 +336,15 @@ struct Found {
 
 impl Found {
     /// Packs `roots` trees from each rank over wires of these capacities; `None` if the search finds none.
-    fn over(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> Option<Found> {
-        let arcs = without_switches(wiring, capacities, roots)?;
-        let batches = pack(wiring.ranks, &arcs, roots)?;
-        Some(Found { arcs, batches, rate: Ratio::ZERO })
+    fn over(
+        wiring: &Wiring,
+        capacities: &[u64],
+        roots: &[u64],
+        budget: Budget<'_>,
+    ) -> Result<Option<Found>, Spent> {
+        let Some(arcs) = without_switches(wiring, capacities, roots, budget)? else { return Ok(None) };
+        let batches = pack(wiring.ranks, &arcs, roots, budget)?;
+        Ok(batches.map(|batches| Found { arcs, batches, rate: Ratio::ZERO }))
     }
 
     /// The least load of a vector that is cut into `parts` parts.
@@ -352,12 +357,12 @@ impl Found {
 const MOST_EACH: u64 = 16;
 
 /// The best packing with these weights.
-fn optimal(wiring: &Wiring, weights: &[u64]) -> Result<Found, Unsuitable> {
+fn optimal(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<Found, Unsuitable> {
     if wiring.ranks == 1 {
         let (arcs, batches) = (Vec::new(), vec![Batch { count: 1, arcs: Vec::new() }]);
         return Ok(Found { arcs, batches, rate: Ratio::new(1u64, 1u64) });
     }
-    let rate = rate(wiring, weights).ok_or(Unsuitable::NoTrees)?;
+    let rate = rate(wiring, weights, budget)?.ok_or(Unsuitable::NoTrees)?;
     let (trees, scale) = (rate.numerator(), rate.denominator());
     let exact = (trees <= u128::from(MOST_EACH)).then_some(trees as u64);
     let coarse = [1, 2, 4, 8, 16].into_iter().filter(|each| exact.is_none_or(|exact| *each < exact));
@@ -370,7 +375,7 @@ fn optimal(wiring: &Wiring, weights: &[u64]) -> Result<Found, Unsuitable> {
             };
             let capacities: Vec<u64> = wiring.wires.iter().map(|wire| share(wire.capacity)).collect();
             let roots: Vec<u64> = weights.iter().map(|weight| weight * each).collect();
-            if let Some(found) = Found::over(wiring, &capacities, &roots) {
+            if let Some(found) = Found::over(wiring, &capacities, &roots, budget)? {
                 return Ok(Found { rate, ..found });
             }
         }
@@ -391,11 +396,11 @@ struct Weighing {
 const MOST_TREES: u64 = 32;
 
 /// Weighings with increasing rates.
-fn weigh(networks: &[&Wiring]) -> Vec<Weighing> {
+fn weigh(networks: &[&Wiring], budget: Budget<'_>) -> Result<Vec<Weighing>, Spent> {
     let wiring = networks[0];
     let ranks = wiring.ranks as u64;
     if ranks == 1 {
-        return vec![Weighing { trees: 1, scale: 1, capacities: Vec::new(), roots: vec![1] }];
+        return Ok(vec![Weighing { trees: 1, scale: 1, capacities: Vec::new(), roots: vec![1] }]);
     }
     // Every tree leads into every rank except its root once.
     let into: u64 = wiring.wires.iter().filter(|w| w.target < wiring.ranks).map(|wire| wire.capacity).sum();
@@ -409,7 +414,7 @@ fn weigh(networks: &[&Wiring]) -> Vec<Weighing> {
         let better =
             |trees: u64| found.last().is_none_or(|best| 100 * trees * best.scale > 101 * best.trees * scale);
         for trees in (1..=most).rev().take_while(|trees| better(*trees)) {
-            if let Some(mut roots) = least_roots(networks, &capacities, trees) {
+            if let Some(mut roots) = least_roots(networks, &capacities, trees, budget)? {
                 let missing = trees - roots.iter().sum::<u64>();
                 (0..missing).for_each(|index| roots[((2 * index + 1) * ranks / (2 * missing)) as usize] += 1);
                 found.push(Weighing { trees, scale, capacities, roots });
@@ -417,7 +422,7 @@ fn weigh(networks: &[&Wiring]) -> Vec<Weighing> {
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// The largest `scale` of a weighing.

@@ -7,6 +7,7 @@
 //! form a batch of their own.
 
 use crate::synthesis::flow::{Flow, UNLIMITED};
+use crate::synthesis::{Budget, Spent};
 use crate::units::Rank;
 
 /// An arc from one rank to another, possibly through switches.
@@ -40,7 +41,12 @@ struct Growing {
 }
 
 /// The batches of a packing with `roots` trees from each rank; `None` if there is no such packing.
-pub(super) fn pack(ranks: usize, arcs: &[Arc], roots: &[u64]) -> Option<Vec<Batch>> {
+pub(super) fn pack(
+    ranks: usize,
+    arcs: &[Arc],
+    roots: &[u64],
+    budget: Budget<'_>,
+) -> Result<Option<Vec<Batch>>, Spent> {
     let mut packing = Packing::new(ranks, arcs, roots);
     let mut done = Vec::new();
     for (root, count) in roots.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -53,10 +59,11 @@ pub(super) fn pack(ranks: usize, arcs: &[Arc], roots: &[u64]) -> Option<Vec<Batc
             if let Some(place) = growing.place {
                 packing.flow.set(place, 0);
             }
-            done.push(packing.grow(growing)?);
+            let Some(batch) = packing.grow(growing, budget)? else { return Ok(None) };
+            done.push(batch);
         }
     }
-    Some(done)
+    Ok(Some(done))
 }
 
 struct Packing<'a> {
@@ -92,11 +99,11 @@ impl<'a> Packing<'a> {
 
     /// Extends a batch to all ranks, breadth first. Trees that cannot take an arc are split off and wait. `None` if it
     /// fails.
-    fn grow(&mut self, mut growing: Growing) -> Option<Batch> {
+    fn grow(&mut self, mut growing: Growing, budget: Budget<'_>) -> Result<Option<Batch>, Spent> {
         self.others -= growing.batch.count;
         let mut next = 0;
         while growing.order.len() < self.ranks {
-            let source = *growing.order.get(next)?;
+            let Some(&source) = growing.order.get(next) else { return Ok(None) };
             next += 1;
             for index in 0..self.outgoing[source].len() {
                 let id = self.outgoing[source][index];
@@ -105,6 +112,7 @@ impl<'a> Packing<'a> {
                 if growing.reached[target] || most == 0 {
                     continue;
                 }
+                budget.check()?;
                 let taken = self.spare(source, target, most);
                 if taken == 0 {
                     continue;
@@ -123,7 +131,7 @@ impl<'a> Packing<'a> {
                 self.flow.set(2 * id, self.flow.capacity(2 * id) - taken);
             }
         }
-        Some(growing.batch)
+        Ok(Some(growing.batch))
     }
 
     /// With how many of up to `most` trees a batch can take an arc from `source` to `target`.

@@ -7,11 +7,11 @@
 
 use super::wiring::Wiring;
 use crate::synthesis::flow::Flow;
-use crate::synthesis::Ratio;
+use crate::synthesis::{Budget, Ratio, Spent};
 
 /// The units of each part that can flow to all ranks at once, if rank `r` roots `weights[r]` parts. `None` if some rank
 /// is not reached, or if nothing has to be sent.
-pub(super) fn rate(wiring: &Wiring, weights: &[u64]) -> Option<Ratio> {
+pub(super) fn rate(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<Option<Ratio>, Spent> {
     let total: u64 = weights.iter().sum();
     let mut best: Option<Ratio> = None;
     for (rank, weight) in weights.iter().enumerate() {
@@ -22,11 +22,11 @@ pub(super) fn rate(wiring: &Wiring, weights: &[u64]) -> Option<Ratio> {
             best = Some(best.map_or(alone, |best| best.min(alone)));
         }
     }
-    let mut best = best?;
+    let Some(mut best) = best else { return Ok(None) };
     let (mut rank, mut fine) = (0, 0);
     while fine < wiring.ranks {
         if best == Ratio::ZERO {
-            return None;
+            return Ok(None);
         }
         let scale = best.denominator() as u64;
         let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity * scale).collect();
@@ -34,6 +34,7 @@ pub(super) fn rate(wiring: &Wiring, weights: &[u64]) -> Option<Ratio> {
         let (mut flow, source) = network(wiring, &capacities, &demands);
         let needed = total * best.numerator() as u64;
         while fine < wiring.ranks {
+            budget.check()?;
             if let Some(side) = flow.cut(source, rank, needed) {
                 best = ratio_of_cut(wiring, weights, &side);
                 fine = 0;
@@ -43,7 +44,7 @@ pub(super) fn rate(wiring: &Wiring, weights: &[u64]) -> Option<Ratio> {
             fine += 1;
         }
     }
-    Some(best)
+    Ok(Some(best))
 }
 
 /// The capacity into this side, divided by what is rooted on the other side.
@@ -70,12 +71,18 @@ pub(super) fn network(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> (Fl
 ///
 /// The number of roots that a set of ranks needs is an intersecting supermodular function. So each rank in turn may get
 /// the least that the others allow, and the sum is minimal in whatever order (Frank).
-pub(super) fn least_roots(networks: &[&Wiring], capacities: &[u64], trees: u64) -> Option<Vec<u64>> {
+pub(super) fn least_roots(
+    networks: &[&Wiring],
+    capacities: &[u64],
+    trees: u64,
+    budget: Budget<'_>,
+) -> Result<Option<Vec<u64>>, Spent> {
     let ranks = networks[0].ranks;
     let mut roots = vec![trees; ranks];
     let mut flows: Vec<(Flow, usize)> =
         networks.iter().map(|wiring| network(wiring, capacities, &roots)).collect();
     for (rank, own) in roots.iter_mut().enumerate() {
+        budget.check()?;
         let mut reached = trees;
         for (flow, source) in &mut flows {
             let arc = 2 * (capacities.len() + rank);
@@ -87,5 +94,5 @@ pub(super) fn least_roots(networks: &[&Wiring], capacities: &[u64], trees: u64) 
             flow.set(2 * (capacities.len() + rank), *own);
         }
     }
-    (roots.iter().sum::<u64>() <= trees).then_some(roots)
+    Ok((roots.iter().sum::<u64>() <= trees).then_some(roots))
 }

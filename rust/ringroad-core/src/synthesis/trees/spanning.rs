@@ -10,6 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::synthesis::{Budget, Ratio, Spent};
 use crate::units::Rank;
 
 /// A link between two ranks, in both directions.
@@ -33,13 +34,18 @@ const DEPTH: u64 = UNIT / 20;
 const STEPS: usize = 40;
 
 /// As many trees as the search finds such that no link is in more trees than it has room for.
-pub(super) fn spanning_trees(ranks: usize, links: &[Link]) -> Vec<Spanning> {
+pub(super) fn spanning_trees(
+    ranks: usize,
+    links: &[Link],
+    budget: Budget<'_>,
+) -> Result<Vec<Spanning>, Spent> {
     let all: u64 = links.iter().map(|link| link.room).sum();
     let mut room = vec![0; ranks];
     links.iter().for_each(|link| link.ends.iter().for_each(|end| room[*end] += link.room));
     let most = (all / (ranks as u64 - 1).max(1)).min(room.into_iter().min().unwrap_or(0));
     let mut grower = Grower::new(ranks, links);
     for _ in 0..most {
+        budget.check()?;
         grower.add();
     }
     let mut patience = ROUNDS * grower.trees.len();
@@ -50,9 +56,79 @@ pub(super) fn spanning_trees(ranks: usize, links: &[Link]) -> Vec<Spanning> {
             continue;
         }
         patience -= 1;
+        budget.check()?;
         grower.regrow();
     }
-    grower.trees
+    Ok(grower.trees)
+}
+
+/// The number of trees in which the slowest of usual links may be; and a link of mean bandwidth, where links differ.
+const LOAD: u64 = 32;
+
+/// The same links with room for trees instead of their capacity. What a tree carries is chosen such that there are not
+/// more trees than if all links were equal: on a network of fast links with one slow link, room in proportion to the
+/// slowest link would mean thousands of trees. A link that is too slow for a single tree gets no room, unless other
+/// links do not connect all ranks.
+pub(super) fn rooms(ranks: usize, links: &[Link]) -> Vec<Link> {
+    let Some(slowest) = links.iter().map(|link| link.room).min() else { return Vec::new() };
+    let all: u64 = links.iter().map(|link| link.room).sum();
+    // No packing carries more than this: the room between the parts of a partition, divided by the parts less one. The
+    // partitions are those that links of at least some speed make.
+    let mut most = Ratio::new(all, (ranks as u64 - 1).max(1));
+    for level in 0..u64::BITS {
+        let parts = Parts::new(ranks, links.iter().filter(|link| link.room >> level > 0));
+        if parts.count > 1 {
+            let between = links.iter().filter(|link| !parts.joins(link)).map(|link| link.room);
+            most = most.min(Ratio::new(between.sum::<u64>(), parts.count as u64 - 1));
+        }
+    }
+    if most == Ratio::ZERO {
+        return links.to_vec();
+    }
+    // What one tree carries.
+    let mean = most * Ratio::new(ranks as u64 - 1, LOAD * links.len() as u64);
+    let each = mean.max(Ratio::new(slowest, LOAD));
+    let room = |link: &Link| {
+        let trees = most.min(Ratio::new(link.room, 1u64)) * Ratio::new(each.denominator(), each.numerator());
+        Link { room: (trees.numerator() / trees.denominator()) as u64, ..*link }
+    };
+    let mut rooms: Vec<Link> = links.iter().map(room).collect();
+    if Parts::new(ranks, rooms.iter().filter(|link| link.room > 0)).count > 1 {
+        rooms.iter_mut().for_each(|link| link.room = link.room.max(1));
+    }
+    rooms
+}
+
+/// The parts into which links divide the ranks.
+struct Parts {
+    of: Vec<usize>,
+    count: usize,
+}
+
+impl Parts {
+    fn new<'a>(ranks: usize, links: impl Iterator<Item = &'a Link>) -> Parts {
+        let mut at = vec![Vec::new(); ranks];
+        for Link { ends: [a, b], .. } in links {
+            at[*a].push(*b);
+            at[*b].push(*a);
+        }
+        let mut parts = Parts { of: vec![usize::MAX; ranks], count: 0 };
+        for start in 0..ranks {
+            let mut found = vec![start];
+            while let Some(rank) = found.pop() {
+                if parts.of[rank] == usize::MAX {
+                    parts.of[rank] = parts.count;
+                    found.extend(&at[rank]);
+                }
+            }
+            parts.count += usize::from(parts.of[start] == parts.count);
+        }
+        parts
+    }
+
+    fn joins(&self, link: &Link) -> bool {
+        self.of[link.ends[0]] == self.of[link.ends[1]]
+    }
 }
 
 /// How often each tree is grown again before one tree is given up.
@@ -72,7 +148,7 @@ struct Grower<'a> {
 impl<'a> Grower<'a> {
     fn new(ranks: usize, links: &'a [Link]) -> Grower<'a> {
         let mut at = vec![Vec::new(); ranks];
-        for (id, link) in links.iter().enumerate() {
+        for (id, link) in links.iter().enumerate().filter(|(_, link)| link.room > 0) {
             link.ends.iter().for_each(|end| at[*end].push(id));
         }
         // Whole numbers, which are the same on every machine; `UNIT` is in the middle.

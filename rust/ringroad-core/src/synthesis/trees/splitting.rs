@@ -11,11 +11,17 @@
 use super::packing::Arc;
 use super::wiring::Wiring;
 use crate::synthesis::flow::{Flow, UNLIMITED};
+use crate::synthesis::{Budget, Spent};
 use crate::units::NodeId;
 
 /// Arcs between ranks alone over which the trees of all `roots` still reach every rank; `None` if the search finds
 /// none.
-pub(super) fn without_switches(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> Option<Vec<Arc>> {
+pub(super) fn without_switches(
+    wiring: &Wiring,
+    capacities: &[u64],
+    roots: &[u64],
+    budget: Budget<'_>,
+) -> Result<Option<Vec<Arc>>, Spent> {
     let arc = |(id, (wire, capacity)): (usize, (&super::wiring::Wire, &u64))| Arc {
         source: wire.source,
         target: wire.target,
@@ -25,7 +31,7 @@ pub(super) fn without_switches(wiring: &Wiring, capacities: &[u64], roots: &[u64
     let mut arcs: Vec<Arc> = wiring.wires.iter().zip(capacities).enumerate().map(arc).collect();
     arcs.retain(|arc| arc.capacity > 0);
     if !wiring.has_switches() {
-        return is_feasible(wiring, &arcs, roots).then_some(arcs);
+        return Ok(is_feasible(wiring, &arcs, roots, budget)?.then_some(arcs));
     }
     let from = wiring.from();
     let hops: Vec<Vec<usize>> = (0..wiring.nodes).map(|node| wiring.hops_from(&from, node)).collect();
@@ -34,21 +40,27 @@ pub(super) fn without_switches(wiring: &Wiring, capacities: &[u64], roots: &[u64
     let height = |switch: &NodeId| (0..wiring.ranks).map(|rank| hops[*switch][rank]).min();
     let mut switches: Vec<NodeId> = (wiring.ranks..wiring.nodes).collect();
     switches.sort_by_key(|switch| std::cmp::Reverse(height(switch)));
-    let splitter = Splitter { wiring, roots, hops: &hops };
+    let splitter = Splitter { wiring, roots, hops: &hops, budget };
     for switch in switches {
         arcs = match splitter.evenly(&arcs, switch) {
-            split if is_feasible(wiring, &split, roots) => split,
-            _ => splitter.one_by_one(arcs, switch),
+            split if is_feasible(wiring, &split, roots, budget)? => split,
+            _ => splitter.one_by_one(arcs, switch)?,
         };
     }
-    is_feasible(wiring, &arcs, roots).then_some(arcs)
+    Ok(is_feasible(wiring, &arcs, roots, budget)?.then_some(arcs))
 }
 
 /// Whether the trees of all roots can reach every rank.
-fn is_feasible(wiring: &Wiring, arcs: &[Arc], roots: &[u64]) -> bool {
+fn is_feasible(wiring: &Wiring, arcs: &[Arc], roots: &[u64], budget: Budget<'_>) -> Result<bool, Spent> {
     let (mut flow, source) = network(wiring, arcs, roots);
     let total = roots.iter().sum();
-    (0..wiring.ranks).all(|rank| flow.maximum(source, rank, total) == total)
+    for rank in 0..wiring.ranks {
+        budget.check()?;
+        if flow.maximum(source, rank, total) != total {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn network(wiring: &Wiring, arcs: &[Arc], roots: &[u64]) -> (Flow, usize) {
@@ -66,6 +78,7 @@ struct Splitter<'a> {
     wiring: &'a Wiring,
     roots: &'a [u64],
     hops: &'a [Vec<usize>],
+    budget: Budget<'a>,
 }
 
 impl Splitter<'_> {
@@ -115,22 +128,22 @@ impl Splitter<'_> {
     }
 
     /// Gives every pair as much as the cuts allow.
-    fn one_by_one(&self, mut arcs: Vec<Arc>, switch: NodeId) -> Vec<Arc> {
+    fn one_by_one(&self, mut arcs: Vec<Arc>, switch: NodeId) -> Result<Vec<Arc>, Spent> {
         let pairs = self.pairs(&arcs, switch);
         for (first, second) in pairs.into_iter().flatten() {
             let most = arcs[first].capacity.min(arcs[second].capacity);
-            let taken = if most > 0 { self.spare(&arcs, first, second, most) } else { 0 };
+            let taken = if most > 0 { self.spare(&arcs, first, second, most)? } else { 0 };
             arcs[first].capacity -= taken;
             arcs[second].capacity -= taken;
             let joined = joined(self.wiring, &arcs[first], &arcs[second], taken);
             arcs.extend(joined);
         }
-        finish(&arcs, switch, Vec::new())
+        Ok(finish(&arcs, switch, Vec::new()))
     }
 
     /// How much of up to `most` can go past the switch without making a cut too small. Splitting off reduces the cuts
     /// that have the switch on one side, and the source and the target of the arcs on the other.
-    fn spare(&self, arcs: &[Arc], first: usize, second: usize, most: u64) -> u64 {
+    fn spare(&self, arcs: &[Arc], first: usize, second: usize, most: u64) -> Result<u64, Spent> {
         let (source, switch, target) = (arcs[first].source, arcs[first].target, arcs[second].target);
         let (ranks, total) = (self.wiring.ranks, self.roots.iter().sum::<u64>());
         let (mut flow, start) = network(self.wiring, arcs, self.roots);
@@ -144,18 +157,19 @@ impl Splitter<'_> {
         };
         let mut least = most;
         for rank in (0..ranks).filter(|rank| *rank != source && *rank != target) {
+            self.budget.check()?;
             least = least.min(joint(&[source, target], &[switch, rank]));
             if source.min(target) >= ranks {
                 least = least.min(joint(&[switch], &[source, target, rank]));
             }
             if least == 0 {
-                return 0;
+                return Ok(0);
             }
         }
         if source.min(target) < ranks {
             least = least.min(joint(&[switch], &[source, target]));
         }
-        least
+        Ok(least)
     }
 }
 

@@ -73,7 +73,7 @@ fn check_equal(topology: &Topology) {
         sum(&wiring) == sum(&turned)
     });
     for (collective, bound) in cases {
-        let packing = Packing::equal(topology, collective).unwrap();
+        let packing = Packing::equal(topology, collective, Budget::UNLIMITED).unwrap();
         // An allreduce may use a wire for one of its phases where the other phase leaves it idle.
         if collective != Collective::Allreduce {
             assert_eq!(packing.bound(), Some(bound), "{collective} over {wiring:?}");
@@ -93,7 +93,7 @@ fn check_equal(topology: &Topology) {
 /// Schedules do what they claim, and links carry what the packing says where routes leave no choice.
 fn check_schedules(packing: &Packing, topology: &Topology) {
     for parts in [1, 5, 40] {
-        let schedule = packing.schedule(parts);
+        let schedule = packing.schedule(parts, Budget::UNLIMITED).unwrap();
         schedule.verify().unwrap_or_else(|error| panic!("{}: {error}", schedule.name));
         if packing.wiring.has_switches() {
             continue;
@@ -134,14 +134,16 @@ fn packed_trees_keep_to_what_arcs_carry() {
         let topology = any_graph(3 + round % 6, round % 3, true, &mut random);
         let wiring = Wiring::of(&topology);
         let weights: Vec<u64> = (0..wiring.ranks).map(|_| random.below(3) as u64).collect();
-        let Some(rate) = rate::rate(&wiring, &weights) else { continue };
+        let Some(rate) = rate::rate(&wiring, &weights, Budget::UNLIMITED).unwrap() else { continue };
         assert_eq!(rate, least_cut(&wiring, &weights), "{wiring:?}");
         let each = rate.numerator() as u64;
         let capacities: Vec<u64> =
             wiring.wires.iter().map(|wire| wire.capacity * rate.denominator() as u64).collect();
         let roots: Vec<u64> = weights.iter().map(|weight| weight * each).collect();
-        let arcs: Vec<Arc> = without_switches(&wiring, &capacities, &roots).expect("nodes are balanced");
-        let batches = pack(wiring.ranks, &arcs, &roots).expect("cuts are large enough");
+        let arcs = without_switches(&wiring, &capacities, &roots, Budget::UNLIMITED).unwrap();
+        let arcs: Vec<Arc> = arcs.expect("nodes are balanced");
+        let batches =
+            pack(wiring.ranks, &arcs, &roots, Budget::UNLIMITED).unwrap().expect("cuts are large enough");
         let mut taken = vec![0; arcs.len()];
         for batch in &batches {
             batch.arcs.iter().for_each(|arc| taken[*arc] += batch.count);
@@ -180,7 +182,7 @@ fn roots_are_as_few_as_can_be() {
         let wiring = Wiring::of(&topology);
         let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity).collect();
         for trees in 1..6 {
-            let found = least_roots(&[&wiring], &capacities, trees);
+            let found = least_roots(&[&wiring], &capacities, trees, Budget::UNLIMITED).unwrap();
             let sum = found.as_ref().map(|roots| roots.iter().sum::<u64>());
             assert_eq!(sum, fewest_roots(&wiring, &capacities, trees), "{trees} trees over {wiring:?}");
             if let Some(mut roots) = found {
@@ -209,7 +211,7 @@ fn undirected_trees_keep_to_their_links_and_to_the_bound_of_partitions() {
     for round in 0..20 {
         let ranks = 2 + round % 6;
         let topology = any_graph(ranks, 0, true, &mut random);
-        let packing = Packing::spanning(&topology, Collective::Allreduce).unwrap();
+        let packing = Packing::spanning(&topology, Collective::Allreduce, Budget::UNLIMITED).unwrap();
         let wires = &packing.wiring.wires;
         let crossing = |part: &Vec<usize>| -> u64 {
             wires.iter().filter(|w| part[w.source] < part[w.target]).map(|w| w.capacity).sum::<u64>()
@@ -226,9 +228,9 @@ fn undirected_trees_keep_to_their_links_and_to_the_bound_of_partitions() {
         check_schedules(&packing, &topology);
         for collective in [Collective::Broadcast { root: ranks - 1 }, Collective::Reduce { root: ranks - 1 }]
         {
-            check_schedules(&Packing::spanning(&topology, collective).unwrap(), &topology);
+            check_schedules(&Packing::spanning(&topology, collective, Budget::UNLIMITED).unwrap(), &topology);
         }
-        check_schedules(&Packing::weighted(&topology).unwrap(), &topology);
+        check_schedules(&Packing::weighted(&topology, Budget::UNLIMITED).unwrap(), &topology);
     }
 }
 
@@ -254,7 +256,9 @@ fn what_is_left_when_links_fail() {
         let ranks: usize = sizes.iter().product();
         let healthy = 2.0 * (ranks as f64 - 1.0) / (ranks * 2 * sizes.len()) as f64;
         let topology = damaged(&sizes, failed, &mut random);
-        let load = |variant: Variant| variant.pack(&topology, Collective::Allreduce).unwrap().load().to_f64();
+        let load = |variant: Variant| {
+            variant.pack(&topology, Collective::Allreduce, Budget::UNLIMITED).unwrap().load().to_f64()
+        };
         let best = load(Variant::Weighted).min(load(Variant::Spanning));
         assert!(healthy / best >= kept, "{sizes:?} without {failed}: {}", healthy / best);
         assert!(load(Variant::Equal) > best);
@@ -272,18 +276,18 @@ fn accelerators_behind_two_switches_each() {
         }
     }
     let topology = Topology::from_links("accelerators", 16, 19, links).unwrap();
-    let packing = Packing::equal(&topology, Collective::Allgather).unwrap();
+    let packing = Packing::equal(&topology, Collective::Allgather, Budget::UNLIMITED).unwrap();
     // The bounds are 8 ranks' parts over the 8 cables of a host, and 15 parts into one rank over 13 units.
     assert_eq!(packing.bound(), Some(Ratio::new(15u64, 13 * 16u64)));
     assert_eq!(packing.load(), Ratio::new(15u64, 13 * 16u64));
-    packing.schedule(64).verify().unwrap();
+    packing.schedule(64, Budget::UNLIMITED).unwrap().verify().unwrap();
 }
 
 #[test]
 fn what_does_not_fit_is_said() {
     let ring = Topology::ring(4).unwrap();
     let error = |variant: Variant, topology: &Topology, collective| {
-        variant.pack(topology, collective).unwrap_err().to_string()
+        variant.pack(topology, collective, Budget::UNLIMITED).unwrap_err().to_string()
     };
     let text = error(Variant::Weighted, &ring, Collective::Allgather);
     assert_eq!(text, "weighted trees do not perform allgather; choose allreduce");
@@ -294,6 +298,58 @@ fn what_does_not_fit_is_said() {
     assert!(error(Variant::Equal, &ring, Collective::Alltoall).contains("choose allreduce"));
     let alone = Topology::parse("ring:1").unwrap();
     for variant in Variant::ALL {
-        variant.pack(&alone, Collective::Allreduce).unwrap().schedule(64).verify().unwrap();
+        variant
+            .pack(&alone, Collective::Allreduce, Budget::UNLIMITED)
+            .unwrap()
+            .schedule(64, Budget::UNLIMITED)
+            .unwrap()
+            .verify()
+            .unwrap();
+    }
+}
+
+/// Two rings of fast cables next to each other, with cables between some of their ranks that are slower by a ratio.
+fn uneven(half: usize, between: &[(usize, f64)]) -> Topology {
+    let rings = (0..2 * half).map(|rank| (rank, rank / half * half + (rank + 1) % half, 1.0));
+    let cables = rings.chain(between.iter().map(|(rank, ratio)| (*rank, half + rank, ratio.recip())));
+    let both = cables.flat_map(|(a, b, speed)| [(a, b, speed), (b, a, speed)]);
+    let link = |(a, b, capacity)| Cable { capacity, ..Cable::between(a, b) };
+    Topology::from_links("uneven", 2 * half, 2 * half, both.map(link).collect()).unwrap()
+}
+
+/// Slow links neither multiply trees and chunks, nor slow down those that need them not.
+#[test]
+fn a_slow_link_among_fast_ones_costs_no_time() {
+    const RATIOS: [f64; 5] = [3.7, 20.0, 400.0, 1e6, 1e12];
+    let allreduce = Collective::Allreduce;
+    for ratio in RATIOS {
+        let whole = [(0, 1.0), (3, 1.0), (5, 1.0)];
+        for (topology, least) in [
+            // What two of three fast cables carry, and the third one if it is slow.
+            (uneven(8, &[&whole[..], &[(7, ratio)]].concat()), 2.0 * 15.0 / (19.0 + ratio.recip())),
+            // All goes over the slow cable.
+            (uneven(8, &[(0, ratio)]), ratio),
+            (uneven(8, &[(0, ratio), (4, ratio)]), ratio / 2.0),
+        ] {
+            for variant in Variant::ALL {
+                let packing = match variant.pack(&topology, allreduce, Budget::UNLIMITED) {
+                    // Whole trees from few roots are too coarse for a cable that is much slower than all others.
+                    Err(Unsuitable::NoTrees) if variant == Variant::Weighted => continue,
+                    packing => packing.unwrap(),
+                };
+                let load = packing.load().to_f64() / packing.unit() * topology.links()[0].bytes_per_second();
+                let what = format!("{} trees, ratio {ratio}: load {load}, at least {least}", variant.name());
+                assert!(variant == Variant::Equal || load <= 1.3 * least.max(15.0 / 8.0), "{what}");
+                assert!(packing.trees() <= 16 * 16, "{what}");
+                let schedule = packing.schedule(512, Budget::UNLIMITED).unwrap();
+                assert!(
+                    schedule.chunks <= 1 << 17 && schedule.steps.len() <= 700,
+                    "{what}: {} chunks in {} steps",
+                    schedule.chunks,
+                    schedule.steps.len()
+                );
+                packing.schedule(4, Budget::UNLIMITED).unwrap().verify().unwrap();
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 use super::wiring::Wiring;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
+use crate::synthesis::{Budget, Spent};
 use crate::units::{Port, Rank};
 
 /// A path from one rank to another.
@@ -78,11 +79,21 @@ impl Forest {
     }
 
     /// The schedule that spreads the load of the busiest wire evenly over about `parts` steps.
-    pub fn schedule(&self, name: &str, wiring: &Wiring, collective: Collective, parts: usize) -> Schedule {
+    pub fn schedule(
+        &self,
+        name: &str,
+        wiring: &Wiring,
+        collective: Collective,
+        parts: usize,
+        budget: Budget<'_>,
+    ) -> Result<Schedule, Spent> {
         let (pieces, allowances) = self.grain(wiring, parts);
         let mut schedule =
             Schedule::empty(name, collective, wiring.ranks, (self.courses.len() * pieces).max(1));
-        for mut moves in Timetable::new(self, pieces, (parts / pieces).max(1), allowances).run() {
+        for mut moves in
+            Timetable::new(self, pieces, (parts / pieces).max(1), allowances, budget)?.run(budget)?
+        {
+            budget.check()?;
             moves.sort_unstable_by_key(|one| (one.lane, one.up, one.port, one.chunk));
             let same = |a: &Move, b: &Move| (a.lane, a.up, a.port) == (b.lane, b.up, b.port);
             let send = |moves: &[Move]| {
@@ -99,20 +110,26 @@ impl Forest {
             };
             schedule.push(moves.chunk_by(same).map(send).collect());
         }
-        schedule
+        Ok(schedule)
     }
 
     /// The number of pieces into which each part is cut, and the number of pieces that each wire may carry in a step.
     /// Wires of all capacities take nearly equally long for their allowance.
     fn grain(&self, wiring: &Wiring, parts: usize) -> (usize, Vec<u64>) {
         const FINE: u64 = 8;
+        /// The most moves of chunks along edges, if the trees allow it. It takes a second to arrange them.
+        const MOST_MOVES: u64 = 1 << 22;
         let loads = self.loads(wiring.wires.len());
         let used = || wiring.wires.iter().zip(&loads).filter(|(_, load)| **load > 0);
         let slowest = used().map(|(wire, _)| wire.capacity).min().unwrap_or(1);
         // The load in terms of the slowest wire.
         let load = used().map(|(wire, load)| (load * slowest).div_ceil(wire.capacity)).max().unwrap_or(1);
-        let (parts, fine) = (parts.max(1) as u64, slowest.min(FINE));
-        let pieces = (parts * fine).div_ceil(load).max(1);
+        let courses = self.courses.len().max(1) as u64;
+        let most = (MOST_MOVES / (2 * wiring.ranks as u64 * courses)).max(1);
+        let parts = parts.max(1) as u64;
+        // A fine division costs chunks, so it is coarser where there would be too many.
+        let fine = (most * load / parts).clamp(1, slowest.min(FINE));
+        let pieces = (parts * fine).div_ceil(load).clamp(1, most);
         let each = fine * (load * pieces).div_ceil(parts * fine);
         let allowances = wiring.wires.iter().map(|wire| (wire.capacity * each / slowest).max(1)).collect();
         (pieces as usize, allowances)
@@ -206,7 +223,13 @@ struct Timetable<'a> {
 }
 
 impl<'a> Timetable<'a> {
-    fn new(forest: &'a Forest, pieces: usize, distance: usize, allowances: Vec<u64>) -> Timetable<'a> {
+    fn new(
+        forest: &'a Forest,
+        pieces: usize,
+        distance: usize,
+        allowances: Vec<u64>,
+        budget: Budget<'_>,
+    ) -> Result<Timetable<'a>, Spent> {
         let mut users = vec![0; allowances.len()];
         forest.lanes.iter().flat_map(|lane| &lane.wires).for_each(|wire| users[*wire] += 1);
         let alone = |lane: &Lane| lane.wires.iter().all(|wire| users[*wire] == 1);
@@ -221,9 +244,10 @@ impl<'a> Timetable<'a> {
             allowances,
         };
         for chunk in 0..(forest.courses.len() * pieces) as u32 {
+            budget.check()?;
             table.begin(chunk);
         }
-        table
+        Ok(table)
     }
 
     fn course(&self, chunk: u32) -> Course {
@@ -292,11 +316,12 @@ impl<'a> Timetable<'a> {
         }
     }
 
-    fn run(mut self) -> Vec<Vec<Move>> {
+    fn run(mut self, budget: Budget<'_>) -> Result<Vec<Vec<Move>>, Spent> {
         let lanes = 0..self.forest.lanes.len();
         let (alone, shared): (Vec<usize>, Vec<usize>) = lanes.partition(|lane| self.alone[*lane]);
         let mut steps = Vec::new();
         loop {
+            budget.check()?;
             let (mut moves, mut done) = (Vec::new(), Vec::new());
             let mut go = |lane: usize, ready: Ready| {
                 let (_, Reverse(chunk), up, Reverse(edge)) = ready;
@@ -326,7 +351,7 @@ impl<'a> Timetable<'a> {
                 waiting.extend(self.ready[lane].peek().map(|ready| (*ready, Reverse(lane))));
             }
             if moves.is_empty() {
-                return steps;
+                return Ok(steps);
             }
             steps.push(moves);
             done.into_iter().for_each(|(chunk, edge, up)| self.advance(chunk, edge, up));

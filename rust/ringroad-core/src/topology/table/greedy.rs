@@ -8,13 +8,14 @@
 use super::super::measure::Adjacency;
 use super::super::{Topology, TopologyError};
 use super::channels::{Labels, ROOTS};
-use super::{RouteFault, RoutingTable};
+use super::{check_size, RouteFault, RoutingTable};
 use crate::units::{LinkId, NodeId, Rank};
 
 impl RoutingTable {
     /// Single shortest paths. Each source has a tree of paths with the fewest links; of these the paths whose links
     /// carry the fewest paths so far are taken.
     pub fn shortest(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+        check_size(topology.ranks())?;
         let links = topology.links().iter().enumerate().map(|(id, link)| Step {
             from: link.source,
             to: link.target,
@@ -27,6 +28,7 @@ impl RoutingTable {
     /// from the root finds nodes. They need one channel. Several roots are tried, and the one whose busiest link
     /// carries the least is taken. An error where no root has such paths for all pairs of ranks.
     pub fn up_down(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+        check_size(topology.ranks())?;
         let load = |table: &RoutingTable| table.load(topology);
         let mut best: Option<Result<RoutingTable, TopologyError>> = None;
         for labels in Labels::from_some_roots(topology, ROOTS) {

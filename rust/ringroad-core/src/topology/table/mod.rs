@@ -29,6 +29,14 @@ use crate::units::{LinkId, NodeId, Rank, Seconds};
 /// The most hops that all paths of a table may have together, since they are held in memory.
 pub const MAX_HOPS: usize = 1 << 28;
 
+/// An error where the pairs of ranks alone are more than the hops of a table, before any memory is taken for them.
+pub(crate) fn check_size(ranks: usize) -> Result<(), TopologyError> {
+    match ranks.saturating_mul(ranks - 1) > MAX_HOPS {
+        true => Err(TopologyError::TooManyHops { ranks }),
+        false => Ok(()),
+    }
+}
+
 /// One path for each ordered pair of ranks. [`Topology::with_routes`] checks that the table fits a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredTable", into = "StoredTable")]
@@ -48,6 +56,7 @@ impl RoutingTable {
         ranks: usize,
         mut path: impl FnMut(Rank, Rank, &mut Vec<u32>) -> Result<(), E>,
     ) -> Result<RoutingTable, E> {
+        check_size(ranks)?;
         let mut starts = Vec::with_capacity(ranks * ranks + 1);
         let mut links = Vec::new();
         starts.push(0);
@@ -70,6 +79,7 @@ impl RoutingTable {
             return Ok((**table).clone());
         }
         let (mut routes, ranks) = (Routes::new(topology), topology.ranks());
+        check_size(ranks)?;
         let bad = |source, target, fault| topology.bad_route(source, target, fault);
         let mut route = |source, target| {
             let found = routes.route(source, target);
@@ -80,7 +90,13 @@ impl RoutingTable {
             }
         };
         // Finding routes is fastest with all routes to one destination in a row.
-        (0..ranks * ranks).try_for_each(|pair| route(pair % ranks, pair / ranks).map(drop))?;
+        let mut hops = 0;
+        for (target, source) in (0..ranks * ranks).map(|pair| (pair / ranks, pair % ranks)) {
+            hops += route(source, target)?.hops;
+            if hops > MAX_HOPS {
+                return Err(TopologyError::TooManyHops { ranks });
+            }
+        }
         RoutingTable::new(ranks, |source, target, path| {
             let route = route(source, target)?;
             path.extend(route.shares.iter().map(|(link, _)| *link as u32));
