@@ -12,10 +12,12 @@ import csv
 import json
 import os
 import re
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ringroad._native import Topology, TopologyError, moore_steps
+from ringroad._files import read_text
+from ringroad._native import Topology, TopologyError, moore_steps, read_file
 
 _PLAIN = Topology("ring:2").links[0]
 _DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "extra_latency": 0.0}
@@ -189,14 +191,14 @@ def _parse(path: Path) -> Any:
     """The graph in a file, or the topology."""
     ending = path.suffix.lower()
     if ending == ".json":
-        return _from_json(path.read_text())
+        return _from_json(read_text(path))
     networkx = need_networkx()
     if ending == ".graphml":
-        return networkx.read_graphml(path)
+        return networkx.read_graphml(BytesIO(read_file(path)))
     if ending == ".gml":
-        return networkx.read_gml(path, label="id")
+        return networkx.read_gml(BytesIO(read_file(path)), label="id")
     if ending == ".csv" or ending in _TEXT_ENDINGS:
-        lines = path.read_text().splitlines()
+        lines = read_text(path).splitlines()
         directed = any(re.fullmatch(r"#\s*directed\s*", line) for line in lines)
         graph = networkx.MultiDiGraph() if directed else networkx.MultiGraph()
         return _csv(lines, graph) if ending == ".csv" else networkx.parse_edgelist(lines, create_using=graph)

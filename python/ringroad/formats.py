@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from ringroad._native import CostModel, Schedule, ScheduleError
+from ringroad._native import CostModel, Schedule, ScheduleError, read_file
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ def read(path: str | PathLike[str]) -> Schedule:
         The schedule. It is not verified.
 
     Raises:
-        ScheduleError: The file is no schedule, has more than 256 MiB, or has something that a schedule cannot express.
+        ScheduleError: The file is no schedule, or has something that a schedule cannot express.
             The message names the file, and the line of an XML file.
-        OSError: The file cannot be read.
+        OSError: The file cannot be read, is no regular file, or has more than 256 MiB.
 
     Example:
         >>> import tempfile
@@ -58,8 +58,7 @@ def read(path: str | PathLike[str]) -> Schedule:
         'ring'
     """
     path = Path(path)
-    with path.open("rb") as file:
-        content = file.read(Schedule._MOST_BYTES + 1)
+    content = read_file(path, Schedule._MOST_BYTES)
     try:
         return Schedule._read(content)
     except ScheduleError as error:

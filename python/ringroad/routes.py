@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ringroad import _native
+from ringroad._files import parse_json
 from ringroad._native import Topology, TopologyError
 
 ChannelsBy = Literal["turns", "lash"]
@@ -159,7 +160,10 @@ class Routes:
         Raises:
             TopologyError: The text is not such JSON, or the links of a path do not join its ranks.
         """
-        value = json.loads(text)
+        try:
+            value = parse_json(text, "the text")
+        except ValueError as error:
+            raise TopologyError(str(error)) from None
         if not isinstance(value, dict) or set(value) != {"method", "bound", "topology"}:
             raise TopologyError('JSON of routes has "method", "bound" and "topology", as Routes.to_json writes them')
         topology = Topology.from_json(json.dumps(value["topology"]))

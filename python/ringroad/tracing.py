@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ringroad._files import read_json
 from ringroad._native import Communicator
 from ringroad._notebook import frame
 from ringroad._text import seconds_text
@@ -113,10 +114,14 @@ class Trace:
             ValueError: A file is not the trace of a rank.
             OSError: A file cannot be read.
         """
-        recorded = [json.loads(Path(file).read_text()) for file in files]
+        recorded = [read_json(file) for file in files]
         for file, one in zip(files, recorded, strict=True):
-            if not isinstance(one, dict) or "started" not in one.get("otherData", {}):
-                raise ValueError(f"{file} is not the trace of a rank; pass files from the directory RINGROAD_TRACE")
+            try:
+                cls([one])
+            except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError):
+                raise ValueError(
+                    f"{file} is not the trace of a rank; pass files from the directory RINGROAD_TRACE"
+                ) from None
         return cls(recorded)
 
     def __enter__(self) -> "Trace":

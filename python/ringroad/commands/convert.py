@@ -1,12 +1,12 @@
 """`ringroad convert`: schedules and networks from one format to another."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ringroad import formats
+from ringroad._files import read_json
 from ringroad._native import Topology
 from ringroad._options import Format, Json, Size
 from ringroad._text import parse_bytes, print_fields, print_json
@@ -58,7 +58,7 @@ def _is_network(path: Path) -> bool:
     if path.suffix != ".json":
         return False
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except ValueError:
         return False
     return isinstance(content, dict) and "steps" not in content

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ringroad._files import read_text
 from ringroad._text import about_bytes, seconds_text
 
 SHIPPED = [
@@ -113,13 +114,15 @@ class Model:
         if str(model) in SHIPPED:
             text = resources.files(__package__).joinpath("models", f"{model}.toml").read_text()
         elif Path(model).exists() or Path(model).suffix:
-            text = Path(model).read_text()
+            text = read_text(model)
         else:
             raise ValueError(f"{str(model)!r} is neither a file nor a shipped model; those are {', '.join(SHIPPED)}")
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"{model}: {error}") from None
+        except RecursionError:
+            raise ValueError(f"{model} is nested too deeply") from None
         return _Reader(str(model), data, batch, throughput).model()
 
     def save(self, path: str | Path) -> None:

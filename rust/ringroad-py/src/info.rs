@@ -1,11 +1,13 @@
 //! `Config`, `Setting`, and what `ringroad info` shows of the machine and of UCX.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
+use ringroad_runtime::files;
 use ringroad_runtime::machine::Machine;
 use ringroad_runtime::{DType, ReduceOp};
 use ucx_sys::LoadOptions;
@@ -160,6 +162,31 @@ pub fn reductions() -> BTreeMap<&'static str, Vec<&'static str>> {
 pub fn machine(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(Machine::look);
     serde_json::to_string(&found).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Reads a file that a user names: a regular file, to which a path need not lead.
+///
+/// Args:
+///     path: The file.
+///     most: The most bytes that it may have. None: 256 MiB.
+///
+/// Returns:
+///     The content.
+///
+/// Raises:
+///     OSError: The file cannot be read, is no regular file, or is longer.
+#[pyfunction]
+#[pyo3(signature = (path, most=None))]
+pub fn read_file(py: Python<'_>, path: PathBuf, most: Option<u64>) -> PyResult<Cow<'static, [u8]>> {
+    let content = py.detach(|| files::read(&path, most.unwrap_or(files::MOST_TEXT)));
+    content.map(Cow::Owned).map_err(|error| match error.raw_os_error() {
+        Some(number) => {
+            let says = error.to_string();
+            let says = says.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((number, says, path.display().to_string()))
+        }
+        None => PyOSError::new_err(format!("{} cannot be read: {error}", path.display())),
+    })
 }
 
 /// Returns which UCX library would be used.

@@ -76,6 +76,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<info::PyConfig>()?;
     module.add_function(wrap_pyfunction!(info::reductions, module)?)?;
     module.add_function(wrap_pyfunction!(info::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(info::read_file, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
     shutdown::register(module)
 }

@@ -10,6 +10,7 @@ use crate::cache::{CacheMode, CacheProbe};
 use crate::choices::{Choices, Lowering, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
+use crate::files;
 use crate::given;
 use crate::machine::{
     CROWDED_COPY, CROWDED_MESSAGE, CROWDED_REDUCE, CROWDED_STEP, EMULATED_MESSAGE, LONGEST_SEGMENT,
@@ -243,7 +244,7 @@ fn rules(config: &Config, hosts: usize, size: usize) -> Result<Vec<Rule>> {
     let unusable = |reason: String| {
         Error::Config(format!("RINGROAD_TUNER_FILE={} cannot be used: {reason}", path.display()))
     };
-    let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+    let text = files::read_text(path).map_err(|error| unusable(error.to_string()))?;
     let rules = read_rules(&text).map_err(|error| unusable(error.to_string()))?;
     Ok(rules.into_iter().filter(|rule| rule.is_for(hosts, size)).collect())
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use strsim::levenshtein;
@@ -15,6 +15,7 @@ use ringroad_core::cost::CostModel;
 use ringroad_core::Topology;
 
 use crate::error::{convert, Error};
+use crate::files;
 use crate::lock::Mutex;
 pub use ringroad_core::selection::Algorithms;
 
@@ -620,7 +621,7 @@ fn read_topology(text: &str) -> Result<Topology, String> {
     if !ringroad_core::topology::names_a_file(text) {
         return Topology::parse(text).map_err(|e| e.to_string());
     }
-    let content = std::fs::read_to_string(text).map_err(|e| e.to_string())?;
+    let content = files::read_text(Path::new(text)).map_err(|e| e.to_string())?;
     serde_json::from_str(&content).map_err(|e| e.to_string())
 }
 

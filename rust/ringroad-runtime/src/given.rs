@@ -1,7 +1,5 @@
 //! Schedules that the user gives as files. Rank 0 reads those among which it chooses, and sends them to all.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use ringroad_core::algorithms::{given, Member};
@@ -11,6 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
+use crate::files;
 
 /// The most files of a directory.
 const MOST_FILES: usize = 1000;
@@ -20,14 +19,7 @@ const SUFFIXES: [&str; 2] = ["json", "xml"];
 /// Reads, verifies and adds the schedule of a file. The error names the file.
 pub fn read(path: &Path) -> Result<Member> {
     let refuse = |reason: String| Error::Schedule(format!("{} cannot be used: {reason}", path.display()));
-    let file = File::open(path).map_err(|error| refuse(error.to_string()))?;
-    let about = file.metadata().map_err(|error| refuse(error.to_string()))?;
-    if !about.is_file() || about.len() > MOST_BYTES as u64 {
-        return Err(refuse(format!("it is not a file of at most {MOST_BYTES} bytes")));
-    }
-    let mut content = Vec::new();
-    // It may grow while it is read.
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut content).map_err(|error| refuse(error.to_string()))?;
+    let content = files::read(path, MOST_BYTES as u64).map_err(|error| refuse(error.to_string()))?;
     let schedule = interchange::read(&content).map_err(|error| refuse(error.to_string()))?;
     given::add(&schedule).map_err(|error| refuse(error.to_string()))
 }

@@ -16,6 +16,7 @@ pub mod config;
 pub mod dtype;
 mod engine;
 pub mod error;
+pub mod files;
 #[allow(unsafe_code)]
 mod fork;
 #[cfg(fuzzing)]

@@ -4,7 +4,6 @@
 //! fastest algorithm by size. Rank 0 reads it when a communicator is made; the other ranks follow rank 0's choices.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ringroad_core::algorithms::Member;
@@ -17,7 +16,10 @@ use sha2::{Digest, Sha256};
 use crate::bootstrap::Card;
 use crate::config::{warn_once, Config, ProfileSource};
 use crate::error::{Error, Result};
+use crate::files;
 
+/// The most characters of the network in the name of a file.
+const MOST_OF_NAME: usize = 120;
 /// The version of the file.
 const FORMAT: u32 = 2;
 
@@ -67,7 +69,9 @@ impl Place {
     pub fn file_name(&self) -> String {
         let whole = serde_json::to_vec(self).expect("a place holds only finite numbers and text");
         let digest: String = Sha256::digest(&whole)[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-        let text = format!("{}-{}-{digest}.json", self.topology, self.transport);
+        // Names of networks may be long, those of files may not.
+        let network: String = self.topology.spec().chars().take(MOST_OF_NAME).collect();
+        let text = format!("{network}-{}-{digest}.json", self.transport);
         text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-")
     }
 
@@ -165,7 +169,7 @@ impl Profile {
 
     /// Reads a file.
     pub fn read(path: &Path) -> std::result::Result<Profile, String> {
-        Profile::from_json(&fs::read_to_string(path).map_err(|error| error.to_string())?)
+        Profile::from_json(&files::read_text(path).map_err(|error| error.to_string())?)
     }
 
     /// Reads what [`Profile::to_json`] wrote.

@@ -23,6 +23,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("routes", 0),
     ("kept", 0),
     ("scheduler", 0),
+    ("files", 0),
     ("dtype", 1),
     ("machine", 1),
     ("cache", 1),
