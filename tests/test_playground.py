@@ -6,6 +6,7 @@
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import ringroad
 from ringroad import Schedule, Topology
+from ringroad._text import parse_bytes
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "playground"
@@ -354,6 +356,78 @@ def test_hostile_input_gets_a_message(visit, fragment):
     page.locator("#spec").press("Enter")
     settled(page, "on ring:5")
     assert page.locator("#error").is_hidden()
+
+
+def test_units_are_those_of_the_command_line(tmp_path):
+    if shutil.which("node") is None:
+        missing("node is not installed")
+    texts = ["8", "8B", "64KiB", "1.5M", "2MB", "1.1 kb", "2mib", "1GB", "0.5", "1.5", "2MBit", "1e6", "", "-1", "2iB"]
+    code = f"import {{ parseBytes }} from {json.dumps((FOLDER / 'text.js').as_uri())};"
+    code += "const read = (text) => { try { return parseBytes(text); } catch { return null; } };"
+    code += f"console.log(JSON.stringify({json.dumps(texts)}.map(read)));"
+    (tmp_path / "read.mjs").write_text(code)
+    done = subprocess.run(["node", str(tmp_path / "read.mjs")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+    def expected(text: str) -> int | None:
+        try:
+            return parse_bytes(text)
+        except ValueError:
+            return None
+
+    assert dict(zip(texts, json.loads(done.stdout), strict=True)) == {text: expected(text) for text in texts}
+
+
+def test_an_error_outlives_a_comparison_that_began_before(visit):
+    page = visit("#network=ring:5&bytes=1KiB")
+    page.evaluate(
+        """() => {
+          const form = document.getElementById("controls");
+          const [spec, bytes] = ["spec", "bytes"].map((id) => document.getElementById(id));
+          spec.value = "torus:8x8";
+          form.requestSubmit();
+          bytes.value = "lots";
+          form.requestSubmit();
+        }"""
+    )
+    settled(page, "on torus:8x8")
+    assert "“lots” is not a number of bytes" in page.locator("#error").inner_text()
+    assert page.locator(".answer").evaluate("part => part.inert")
+    page.locator("#bytes").fill("2MB")
+    page.locator("#bytes").press("Enter")
+    settled(page, "of 2000000 B")
+    assert page.locator("#error").is_hidden()
+
+
+def test_an_empty_network_is_said_to_be_empty(visit):
+    page = visit("#network=ring:4&bytes=1KiB")
+    page.locator("#spec").fill(" ")
+    page.locator("#spec").press("Enter")
+    assert "name a network" in page.locator("#error").inner_text()
+    page.locator("#draw").click()
+    settled(page, "on your drawing")
+    page.locator("#links").fill("")
+    page.wait_for_function("!document.getElementById('error').hidden")
+    assert "the drawing has no ranks" in page.locator("#error").inner_text()
+    assert page.locator(".node").count() == 0
+    # What is typed stands for the whole network; ranks that it no longer names go.
+    page.locator("#links").fill("0-12")
+    page.locator("#links").fill("0-1\n1-2\n2-0")
+    settled(page, "on your drawing")
+    assert page.locator(".node").count() == 3 and page.locator("#error").is_hidden()
+    page.locator("#add-rank").click()
+    page.locator("#links").fill("0-1\n1-2")
+    assert page.locator(".node").count() == 4
+
+
+def test_sizes_have_units_and_no_column_is_cut(visit):
+    page = visit("#network=torus:4x4&cut=0-1", viewport={"width": 1280, "height": 900})
+    texts = page.locator("#switches li").all_inner_texts()
+    assert any("KiB" in text for text in texts) and not any(re.search(r"\d{4} B", text) for text in texts), texts
+    for width in (1440, 1280, 1100, 901, 800, 600, 375):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide, room = page.locator(".scroll").evaluate("box => [box.scrollWidth, box.clientWidth]")
+        assert wide <= room, width
 
 
 def test_a_long_comparison_does_not_freeze_the_page(visit):

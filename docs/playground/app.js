@@ -80,9 +80,12 @@ const picture = new Picture($("canvas"), {
 
 let running = false;
 let again = false;
+/** Why the latest input could not be read. A comparison that began before it does not hide this. */
+let wrong = null;
 
 /** Compares anew. While the core is at work, only the latest request waits. */
 async function update() {
+  wrong = null;
   remember();
   if (running) {
     again = true;
@@ -123,10 +126,10 @@ async function compare() {
     const found = await comparison;
     if (again) return;
     ({ step, ...result } = found);
-    showError(null);
+    showError(wrong);
     renderResult();
   } catch (error) {
-    if (!again) showError(error.message);
+    if (!again) showError(wrong ?? error.message);
   } finally {
     $("results").removeAttribute("aria-busy");
   }
@@ -174,6 +177,12 @@ function showError(message) {
   }
   if (message !== null) stopPlaying();
   if (message !== null && !result) $("status").textContent = "";
+}
+
+/** Says why input cannot be read, until there is other input. */
+function refuse(message) {
+  wrong = message;
+  showError(message);
 }
 
 /** Runs what may fail by the user's input; the message goes to the element `place`. */
@@ -437,11 +446,11 @@ function renderSwitches() {
     const range =
       next === undefined
         ? from
-          ? `from ${bytesText(from)} on`
+          ? `from ${aboutBytes(from)} on`
           : "for all sizes"
         : from
-          ? `from ${bytesText(from)}`
-          : `below ${bytesText(next)}`;
+          ? `from ${aboutBytes(from)}`
+          : `below ${aboutBytes(next)}`;
     item.append(button, ` ${range}`);
     return item;
   });
@@ -658,18 +667,23 @@ const plain = (name) => name.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "");
 
 /** Takes what the form says. */
 function submit() {
-  const read = attempt("error", () => ({
-    bytes: parseBytes($("bytes").value),
-    root: $("root").hidden ? 0 : Math.trunc(parseNumber($("root").value, "the root") ?? 0),
-    step_latency: parseNumber($("step_latency").value, "starting a step"),
-    hop_latency: parseNumber($("hop_latency").value, "a hop"),
-    bandwidth: parseNumber($("bandwidth").value, "a link"),
-  }));
-  if (!read) return;
+  const spec = $("spec").value.trim();
+  let read;
+  try {
+    if (!spec && !state.drawing) throw new Error("name a network, such as torus:8x8, or draw one");
+    read = {
+      bytes: parseBytes($("bytes").value),
+      root: $("root").hidden ? 0 : Math.trunc(parseNumber($("root").value, "the root") ?? 0),
+      step_latency: parseNumber($("step_latency").value, "starting a step"),
+      hop_latency: parseNumber($("hop_latency").value, "a hop"),
+      bandwidth: parseNumber($("bandwidth").value, "a link"),
+    };
+  } catch (error) {
+    return refuse(error.message);
+  }
   const collective = $("collective").value;
   if (collective !== state.collective) Object.assign(state, { algorithm: null, step: 1 });
   Object.assign(state, read, { collective });
-  const spec = $("spec").value.trim();
   if (spec && (spec !== state.spec || state.drawing)) return setNetworkSpec(spec);
   renderControls();
   update();
@@ -757,8 +771,13 @@ function listen() {
     const { places } = layOut({ ...network, spec: "drawn" });
     edit({ ...state.drawing, at: places.map((place) => place.map(drawings.round)) });
   });
+  // Nodes without links stay while the text is edited; the others are those that it names.
+  let least;
+  $("links").addEventListener("focus", () => {
+    least = drawings.lone(state.drawing);
+  });
   $("links").addEventListener("input", () => {
-    const next = attempt("links-error", () => drawings.withLinks({ ...state.drawing, links: [] }, $("links").value));
+    const next = attempt("links-error", () => drawings.withLinks(state.drawing, $("links").value, least));
     if (next) edit(next);
   });
   $("share").addEventListener("click", () => copy(location.href, "The link"));
@@ -796,7 +815,7 @@ function open() {
     update();
   } catch (error) {
     renderControls();
-    showError(error.message);
+    refuse(error.message);
   }
 }
 

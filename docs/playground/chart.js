@@ -1,6 +1,6 @@
 // The cost of every algorithm over the size of the vector, as SVG, with a strip of the fastest below.
 
-import { bytesText, secondsText, significant } from "./text.js";
+import { aboutBytes, bytesText, secondsText, significant } from "./text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [FIRST, LAST] = [3, 30];
@@ -183,7 +183,7 @@ function strip(svg, switches, colour, { x, top, left, right, pick }) {
         element("text", { x: (start + end) / 2, y: top + 10, dy: "0.34em", "text-anchor": "middle" }, algorithm),
       );
     }
-    band.append(element("title", {}, `${algorithm} is the fastest from ${bytesText(from)} on`));
+    band.append(element("title", {}, `${algorithm} is the fastest from ${aboutBytes(from)} on`));
     band.addEventListener("click", (event) => {
       event.stopPropagation();
       pick(algorithm);
@@ -194,6 +194,6 @@ function strip(svg, switches, colour, { x, top, left, right, pick }) {
 
 function spoken(switches) {
   return switches
-    .map(({ from_bytes: from, algorithm }) => `From ${bytesText(from)} on ${algorithm} is the fastest.`)
+    .map(({ from_bytes: from, algorithm }) => `From ${aboutBytes(from)} on ${algorithm} is the fastest.`)
     .join(" ");
 }

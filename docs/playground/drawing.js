@@ -19,10 +19,19 @@ export function linksText(drawing) {
   return drawing.links.map(line).join("\n");
 }
 
-/** The drawing with the links of a text, and the nodes that it names besides those that exist. Errors name the line. */
-export function withLinks(drawing, text) {
+/** How many ranks and switches there are up to the last one without links: those that no text names. */
+export function lone({ ranks, at, links }) {
+  const joined = new Set(links.flatMap(({ from, to }) => [from, to]));
+  const last = at.map((_, node) => node).filter((node) => !joined.has(node));
+  const [rank = -1, other = ranks - 1] = [last.findLast((node) => node < ranks), last.findLast((node) => node >= ranks)];
+  return { ranks: rank + 1, switches: other + 1 - ranks };
+}
+
+/** The drawing with the links of a text, and with the nodes that it names, besides the `least` that stay in any case: if
+ * nothing else is said, those that exist. Errors name the line. */
+export function withLinks(drawing, text, least = { ranks: drawing.ranks, switches: drawing.at.length - drawing.ranks }) {
   const read = [];
-  let [ranks, switches] = [drawing.ranks, drawing.at.length - drawing.ranks];
+  let { ranks, switches } = least;
   const lines = text
     .split(/[\n;,]/)
     .map((line) => line.trim())

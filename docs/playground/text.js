@@ -2,15 +2,19 @@
 
 const UNITS = { "": 0, K: 10, M: 20, G: 30, T: 40 };
 
-/** A number of bytes: `8`, `64KiB`, `1.5M`; K, M, G and T are powers of 1024. */
+/** A number of bytes: `8`, `64KiB`, `1.5M`, `2MB`; K, M, G and T are powers of 1024, KB, MB, GB and TB of 1000. */
 export function parseBytes(text) {
-  const match = /^(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|B)?$/i.exec(text.trim());
-  const number = match ? Number(match[1]) * 2 ** UNITS[match[2].toUpperCase()] : NaN;
-  if (!Number.isInteger(number)) {
+  const match = text.length <= 60 && /^(\d+)(?:\.(\d+))?\s*(?:([KMGT])(iB|B)?|B)?$/i.exec(text.trim());
+  if (!match) {
     throw new Error(`“${text.slice(0, 40)}” is not a number of bytes; write for example 8, 64KiB, 1MiB or 2G`);
   }
-  if (number > 2 ** 50) throw new Error("the vector is too long; write at most 1024T");
-  return number;
+  const [, whole, part = "", letter = "", ending = ""] = match;
+  const power = BigInt(UNITS[letter.toUpperCase()]);
+  const unit = ending.toUpperCase() === "B" ? 10n ** ((power * 3n) / 10n) : 2n ** power;
+  const [above, below] = [BigInt(whole + part) * unit, 10n ** BigInt(part.length)];
+  if (above % below) throw new Error(`“${text}” is not a whole number of bytes`);
+  if (above / below > 2n ** 50n) throw new Error("the vector is too long; write at most 1024T");
+  return Number(above / below);
 }
 
 /** An exact number of bytes: `64 KiB`, or `65537 B` if no unit divides it. */

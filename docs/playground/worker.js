@@ -30,6 +30,8 @@ function keep(name, key, make) {
 
 function network({ spec, drawing }) {
   return keep("network", [spec, drawing], () => {
+    if (drawing && JSON.parse(drawing).ranks === 0)
+      throw new Error("the drawing has no ranks; add one, or write links such as 0-1");
     const made = drawing ? Network.fromJson(drawing) : Network.parse(spec);
     const { ranks, nodes } = made;
     if (ranks > MOST_RANKS || nodes > MOST_NODES) {
