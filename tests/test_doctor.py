@@ -659,7 +659,7 @@ def test_a_failure_is_the_exit_status():
     assert max(map(len, lines)) <= WIDTH, done.stdout
     assert lines[-1] == "ranks cannot communicate until the failures are corrected"
     assert any(line.startswith("settings") and " failure " in line for line in lines)
-    assert any("-> Unset RINGROAD_UCX_LIBRARY" in line for line in lines)
+    assert any("-> Correct or unset RINGROAD_UCX_LIBRARY" in line for line in lines)
 
 
 def test_the_table_has_80_columns(capsys):

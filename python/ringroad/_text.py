@@ -162,6 +162,8 @@ def print_fields(title: str, rows: list[tuple[str, str]]) -> None:
     room = None if (most := width()) is None else most - names
     for name, value in rows:
         first, *more = [text for line in value.splitlines() or [""] for text in wrapped(line.strip(), room)]
+        if room is not None and len(first) > room:  # a long path: it does not fit beside the name
+            first, more = "", [first, *more]
         print(f"  {name:<{names - 2}}{first}".rstrip())
         for line in more:
             print(" " * names + line)

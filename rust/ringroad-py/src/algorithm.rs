@@ -197,7 +197,16 @@ impl PyAlgorithm {
     }
 }
 
-/// The name of a collective, written in any way: `all_reduce`, `reduce-scatter`, `bcast`. Raises ValueError.
+/// Returns the name of a collective that is written in any way.
+///
+/// Args:
+///     text: The name, such as `all_reduce`, `reduce-scatter` or `bcast`.
+///
+/// Returns:
+///     The name that ringroad uses.
+///
+/// Raises:
+///     ValueError: There is no such collective.
 #[pyfunction]
 pub fn collective_name(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<&'static str> {
     Ok(text.parse::<Collective>().map_err(raise)?.name())
