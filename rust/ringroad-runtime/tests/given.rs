@@ -202,5 +202,5 @@ fn a_wrong_file_is_refused() {
     }
     let large = folder.write("large.json", "");
     fs::File::options().write(true).open(&large).unwrap().set_len(1 << 40).unwrap();
-    assert!(read(&large).unwrap_err().to_string().contains("at most"));
+    assert!(read(&large).unwrap_err().to_string().contains("it has more than"));
 }
