@@ -118,7 +118,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", default="0", help="seed of the faults, any text")
     parser.add_argument("--only", default=names, help=f"kinds to run, among {names}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table and the failed runs")
-    parser.add_argument("--histories", type=int, help="number of random histories of shrink; default: 67 a minute")
+    parser.add_argument(
+        "--histories", type=int, help="number of random histories of shrink; default: 67 a minute, or --runs"
+    )
     parser.add_argument("--parallel", type=int, default=40, help="how many histories run at a time")
     parser.add_argument("--slack", type=float, default=1, help="multiply the time limits by this, for busy machines")
     parser.add_argument("--verbose", action="store_true", help="print a line for each run")
@@ -153,7 +155,8 @@ def main() -> int:
     finally:
         if hosts:
             hosts.close()
-    count = round(2000 * options.minutes / 30) if options.histories is None else options.histories
+    enough = options.runs or round(2000 * options.minutes / 30)
+    count = enough if options.histories is None else options.histories
     happened, split = histories.run(count, options.parallel, options.seed, base, options.verbose)
     goals = {kind.name: round(kind.goal * options.minutes / 30) for kind in KINDS}
     print(table(tallies, goals))

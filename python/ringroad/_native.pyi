@@ -876,7 +876,17 @@ def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
     """
 
 def collective_name(text: str) -> str:
-    """The name of a collective, written in any way: `all_reduce`, `reduce-scatter`, `bcast`. Raises ValueError."""
+    """Returns the name of a collective that is written in any way.
+
+    Args:
+        text: The name, such as `all_reduce`, `reduce-scatter` or `bcast`.
+
+    Returns:
+        The name that ringroad uses.
+
+    Raises:
+        ValueError: There is no such collective.
+    """
 
 @final
 class Schedule:

@@ -177,8 +177,12 @@ pub fn machine(py: Python<'_>) -> PyResult<String> {
 ///     OSError: The file cannot be read, is no regular file, or is longer.
 #[pyfunction]
 #[pyo3(signature = (path, most=None))]
-pub fn read_file(py: Python<'_>, path: PathBuf, most: Option<u64>) -> PyResult<Cow<'static, [u8]>> {
-    let content = py.detach(|| files::read(&path, most.unwrap_or(files::MOST_TEXT)));
+pub fn read_file(
+    py: Python<'_>,
+    #[pyo3(from_py_with = argument)] path: PathBuf,
+    #[pyo3(from_py_with = argument)] most: Option<usize>,
+) -> PyResult<Cow<'static, [u8]>> {
+    let content = py.detach(|| files::read(&path, most.map_or(files::MOST_TEXT, |most| most as u64)));
     content.map(Cow::Owned).map_err(|error| match error.raw_os_error() {
         Some(number) => {
             let says = error.to_string();
