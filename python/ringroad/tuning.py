@@ -40,8 +40,9 @@ _CALLS = 2 * (_FEWEST + 2)
 """The least number of calls of each algorithm: pairs, in two rounds to warm up and the fewest that count."""
 _MEASURING = 0.95
 """The part of the budget after which nothing is measured; the model is fitted in the rest."""
-_DOUBTFUL = (0.5, 2.0)
-"""The errors of the fit, in the median and of nine tenths, above which the topology is doubtful."""
+_DOUBTFUL = (0.9, 2.0, 4.0)
+"""The errors of the fit, in the median, of nine tenths and at worst, above which the topology is doubtful. A disturbed
+measurement does not exceed 1, because it makes times longer than predicted."""
 _NOISE = 0.05
 """Times that vary by less than this from round to round tell algorithms apart well enough."""
 _LONGEST = 200
@@ -392,11 +393,11 @@ def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tu
 
 def _doubts(profile: Profile, topology: str) -> list[str]:
     """A warning if the model does not fit the measurements at all."""
-    median, most, _ = profile.errors
-    if median <= _DOUBTFUL[0] and most <= _DOUBTFUL[1]:
+    if all(error <= limit for error, limit in zip(profile.errors, _DOUBTFUL, strict=True)):
         return []
+    median, _, worst = profile.errors
     return [
-        f"the model is off by {100 * median:.0f} % in the median, and up to {100 * most:.0f} % for nine tenths: the "
-        f"topology {topology} is probably not that of this network; say the right one with --topology. For sizes "
-        "that were measured, the measured times decide"
+        f"the model is off by {100 * median:.0f} % in the median, and by {100 * worst:.0f} % at worst: the topology "
+        f"{topology} is probably not that of this network; say the right one with --topology. For sizes that were "
+        "measured, the measured times decide"
     ]
