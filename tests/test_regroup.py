@@ -169,7 +169,7 @@ print("done")
 """
 
 # A leader ends as soon as it has decided; another rank comes late. Then a rank ends before it has joined the others.
-ENDING = """
+LEAVING = """
 import os, time
 import numpy as np
 import ringroad
@@ -204,7 +204,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize(("program", "size", "done"), [(SHORT, 3, [0, 1, 2]), (ENDING, 4, [2])])
+@pytest.mark.parametrize(("program", "size", "done"), [(SHORT, 3, [0, 1, 2]), (LEAVING, 4, [2])])
 def test_agreements_end_well(program, size, done, tmp_path):
     ended = launch(program, size, env={"RINGROAD_STORE": f"file://{tmp_path}"})
     for rank in done:
