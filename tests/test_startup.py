@@ -308,11 +308,12 @@ def test_without_shared_memory_and_ucx(tmp_path):
     """The error says why there is no shared memory, and which limit to raise."""
     code = """
 import os, resource
-import ringroad
+import numpy, ringroad, ringroad._native, ringroad.bootstrap  # before memory is short
+init = ringroad.init
 if os.environ["RANK"] == "1":
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20), -1))
-ringroad.init(timeout=60)
+init(timeout=60)
 """
     for ended in launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_UCX_LIBRARY": "/nowhere"}):
         assert ended.status == 1
