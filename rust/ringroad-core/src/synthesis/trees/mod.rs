@@ -1,11 +1,11 @@
 //! Trees packed side by side, which together use all links of any graph: with switches, with several ranks per host,
 //! with links of unequal bandwidth, and with failed links.
 //!
-//! * [`equal`]: every rank roots equally many trees, which carry its part of the vector. The packing is optimal
+//! * `equal`: every rank roots equally many trees, which carry its part of the vector. The packing is optimal
 //!   (Edmonds). For broadcast and reduce, only the root has trees.
-//! * [`weighted`]: an allreduce need not cut the vector into equal parts, so ranks with poor links root fewer trees. On
+//! * `weighted`: an allreduce need not cut the vector into equal parts, so ranks with poor links root fewer trees. On
 //!   a torus with failed links, equal parts lose a quarter of the bandwidth at once, weighted ones next to nothing.
-//! * [`spanning`]: undirected trees, each used up and down.
+//! * `spanning`: undirected trees, each used up and down.
 //!
 //! All of them are pipelines. A schedule spreads the load of the busiest link over about as many steps as the caller
 //! asks for, and takes a few more steps, according to the height of the trees. Many steps suit long vectors, few steps
