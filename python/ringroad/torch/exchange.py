@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.profiler import record_function
 
+from ringroad._native import MismatchError
 from ringroad._native import Work as NativeWork
 from ringroad.torch.calls import NAME, Calls, profiling
 from ringroad.torch.tensors import (
@@ -27,10 +28,43 @@ from ringroad.torch.tensors import (
     same_dtype,
     sized,
 )
-from ringroad.torch.work import Work
+from ringroad.torch.work import Part, Work
 
 _UNEVEN_ALLTOALL_TAG = (1 << 28) - 1
 """Tag of the messages of an all-to-all of uneven pieces: the highest possible tag. Users' tags are below it."""
+
+
+class _SizesAgreed:
+    """The call that compares the sizes, as a native Work that fails on all ranks if any two ranks differ."""
+
+    source = None
+
+    def __init__(self, native: NativeWork, difference: NDArray[np.uint64]) -> None:
+        self._native = native
+        self._difference = difference
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._native.wait(timeout)
+        if (error := self.exception()) is not None:
+            raise error
+        return True
+
+    def is_completed(self) -> bool:
+        return self._native.is_completed()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
+    def exception(self) -> BaseException | None:
+        if not self._native.is_success() or not self._difference.any():
+            return self._native.exception()
+        return MismatchError(
+            "ringroad: all-to-all: a rank sends another one more or fewer elements than that one expects; the error of "
+            "the receiving rank names both. input_split_sizes[r] must equal output_split_sizes[this rank] on rank r"
+        )
+
+    def on_complete(self, callback: Callable[[BaseException | None], object]) -> None:
+        self._native.on_complete(lambda _: callback(self.exception()))
 
 
 class Exchange(Calls):
@@ -68,8 +102,8 @@ class Exchange(Calls):
     ) -> Work | None:
         """Sends sources[r] to rank r and receives targets[r] from it, in blocks of any sizes.
 
-        Messages alone are not compared with other calls, such as an all-to-all without sizes. So all ranks also tell
-        each other the sizes, in a collective call. Its operation, which has no other use, tells it from callers' own.
+        Messages alone are not compared with other calls, such as an all-to-all without sizes, and a rank whose messages
+        fit need not learn that others' do not. So a collective call compares the sizes of all ranks.
         """
         if not self.communicator.has_switches:
             return self._relayed(targets, sources, opts, outputs, finish)
@@ -78,14 +112,13 @@ class Exchange(Calls):
         copy(own, given)
         self._calls += 1
         timeout = self._seconds(opts)
-        told = np.array([source.numel() for source in sources], dtype=np.int64)
-        heard = np.empty_like(told)
-        sizes = self._run_raw(
-            "alltoall", told.ctypes.data, heard.ctypes.data, 1, "int64", (told, heard),
-            op="max", timeout=timeout, async_op=True,
-        )  # fmt: skip
-        assert sizes is not None
-        pending = [sizes]
+        difference = self._difference(targets, sources)
+        address = difference.ctypes.data
+        native = self._run_raw(
+            "allreduce", address, address, 1, "uint64", difference, op="bxor", timeout=timeout, async_op=True
+        )
+        assert native is not None
+        pending: list[Part] = [_SizesAgreed(native, difference)]
         for direction, blocks in (("recv", targets), ("send", sources)):
             for distance in range(1, self._size):
                 peer = (self._rank + (distance if direction == "send" else -distance)) % self._size
@@ -96,6 +129,15 @@ class Exchange(Calls):
             return work
         work.wait()
         return None
+
+    def _difference(self, targets: Tensors, sources: Tensors) -> NDArray[np.uint64]:
+        """One number. The exclusive or of all ranks' numbers is 0 if every rank expects what the others send it, and
+        else almost certainly not: each count enters it twice, times a pseudorandom number of its sender and receiver.
+        """
+        peers, own = np.arange(self._size, dtype=np.uint64), np.uint64(self._rank)
+        sent = _scrambled(own << np.uint64(32) | peers) * np.array([s.numel() for s in sources], np.uint64)
+        expected = _scrambled(peers << np.uint64(32) | own) * np.array([t.numel() for t in targets], np.uint64)
+        return np.bitwise_xor.reduce(np.stack([sent, expected]), axis=None, keepdims=True).reshape(1)
 
     def _relayed(
         self, targets: Tensors, sources: Tensors, opts: Any, outputs: Tensors, finish: Finish | None
@@ -136,6 +178,14 @@ class Exchange(Calls):
                 f"which expects {expected[source, target]}"
             )
         return sent
+
+
+def _scrambled(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Odd numbers that look random (the finalizer of SplitMix64)."""
+    mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ mixed >> np.uint64(31) | np.uint64(1)
 
 
 def _user_tag(tag: int) -> int:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
-from ringroad._native import Work as NativeWork
-from ringroad.torch.staging import Pending
 from ringroad.torch.tensors import Finish
+
+
+class Part(Protocol):
+    """A call that a Work waits for: a native Work, or what behaves like one."""
+
+    @property
+    def source(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+    def is_completed(self) -> bool: ...
+    def is_success(self) -> bool: ...
+    def exception(self) -> BaseException | None: ...
+    def on_complete(self, callback: Callable[[BaseException | None], object]) -> None: ...
 
 
 class Work(dist.Work):
@@ -24,7 +35,7 @@ class Work(dist.Work):
 
     def __init__(
         self,
-        pending: Sequence[NativeWork | Pending],
+        pending: Sequence[Part],
         outputs: Sequence[torch.Tensor],
         finish: Finish | None = None,
     ) -> None:

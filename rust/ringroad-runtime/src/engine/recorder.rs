@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::Duration;
 
 use ringroad_core::plan::{Command, Operation};
 use ringroad_core::trace::{Trace, TraceEvent, TraceKind};
 use ringroad_core::{Bytes, Rank};
+use rustix::time::{clock_gettime, ClockId};
 use serde_json::json;
 
 use super::{Engine, Task};
@@ -28,7 +29,7 @@ pub struct Recorded {
     pub ranks: usize,
     /// The lowest rank on the same machine: ranks of one machine share a clock.
     pub clock: Rank,
-    /// When the trace began by that clock, in nanoseconds since 1970.
+    /// When the trace began by that clock, in nanoseconds.
     pub started: u64,
     /// How many events were dropped for lack of room.
     pub lost: u64,
@@ -48,11 +49,18 @@ impl Recorded {
     }
 }
 
+/// The time since the machine started.
+fn clock() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
 /// Records the events of one rank.
 pub(super) struct Recorder {
     rank: Rank,
-    start: Instant,
-    started: SystemTime,
+    /// By the machine's clock that never steps. One reading serves all times, so that messages of ranks on one machine
+    /// end after they began.
+    start: Duration,
     events: Vec<TraceEvent>,
     lost: u64,
     /// The index of the event of each request in flight, and of each call by its slot.
@@ -68,8 +76,7 @@ impl Recorder {
     fn new(rank: Rank) -> Recorder {
         Recorder {
             rank,
-            start: Instant::now(),
-            started: SystemTime::now(),
+            start: clock(),
             events: Vec::new(),
             lost: 0,
             requests: HashMap::new(),
@@ -80,7 +87,7 @@ impl Recorder {
     }
 
     fn now(&self) -> f64 {
-        self.start.elapsed().as_secs_f64()
+        (clock() - self.start).as_secs_f64()
     }
 
     /// Records the beginning of an event. Returns its index, or `None` if there is no room.
@@ -182,13 +189,13 @@ impl Engine {
 
     fn recorded(&self, events: Vec<TraceEvent>) -> Recorded {
         let recorder = self.recorder.as_ref().expect("there is one while something is written down");
-        let (own, since) = (&self.cards[self.rank], recorder.started.duration_since(SystemTime::UNIX_EPOCH));
+        let own = &self.cards[self.rank];
         Recorded {
             name: self.name.clone(),
             rank: self.rank,
             ranks: self.cards.len(),
             clock: self.cards.iter().position(|card| card.shares_machine(own)).unwrap_or(self.rank),
-            started: since.map_or(0, |since| since.as_nanos() as u64),
+            started: recorder.start.as_nanos() as u64,
             lost: recorder.lost,
             trace: Trace { events },
         }
