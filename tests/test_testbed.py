@@ -1,5 +1,6 @@
 """Emulated networks: what is built for a topology, what goes over its cables, and that nothing is left behind."""
 
+import ast
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from ringroad.emulation import leftovers, namespaces
 from ringroad.emulation.wiring import Wiring
 
 RATE = "200Mbit"
+TOLD = ["RINGROAD_TOPOLOGY", "RINGROAD_NET_DEVICES", "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -189,6 +191,29 @@ def test_a_command_runs_on_every_rank():
     assert sorted(ended.stdout.splitlines()) == [f"{rank} host{rank} ring:3 3" for rank in range(3)]
 
 
+@pytest.mark.parametrize(("tell", "told"), [("nothing", None), ("graph", 12.5e9), ("all", 25e6)])
+def test_ranks_are_told_of_their_network_what_shall_be_told(tell, told):
+    code = "import os, ringroad, numpy; c = ringroad.init(timeout=60); right = c.allreduce(numpy.ones(1))[0] == 4; "
+    code += f"names = {{'RINGROAD_STORE', *{TOLD}}} & {{*os.environ}}; "
+    code += "links = [ringroad.Topology(os.environ['RINGROAD_TOPOLOGY'])._links()[0][2]] if names else None; "
+    code += "os.write(1, repr((c.rank, os.environ['LOCAL_RANK'], bool(right), links)).encode() + b'\\n')"
+    ended = run_testbed("hosts:2x2", "--rate", RATE, "--tell", tell, "--", sys.executable, "-c", code)
+    assert ended.returncode == 0, ended.stderr
+    lines = [ast.literal_eval(line) for line in sorted(ended.stdout.splitlines())]
+    assert [line[:3] for line in lines] == [(rank, str(rank % 2), True) for rank in range(4)]
+    for *_, links in lines:
+        assert links is None if told is None else links == [pytest.approx(told, rel=0.01)]
+
+
+def test_untold_workers_meet_at_the_address_of_rank_0():
+    with ringroad.testbed("ring:3", rate=RATE, timeout=60, tell="nothing") as bed:
+        assert bed.run(lambda comm: [name for name in TOLD if name in os.environ]) == [[]] * 3
+        assert all(right for _, right in bed.run(total, 1000))
+        with pytest.raises(ringroad.WorkerError, match="by design"):
+            bed.run(lambda comm: comm.abort("by design") or comm.barrier())
+        assert all(right for _, right in bed.run(total, 1000))  # they have met again
+
+
 def test_a_rank_that_fails_ends_the_others(tmp_path):
     code = f"echo $$ > {tmp_path}/$RANK; [ $RANK = 1 ] && exit 7; sleep 1000; true"
     ended = run_testbed("ring:3", "--rate", RATE, "--", "sh", "-c", code)
@@ -250,6 +275,7 @@ def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
         (("ring:40", "--rate", RATE, "--", "true"), "from 2 to 36 ranks"),
         (("ring:3", "--rate", "fast", "--", "true"), "not a bandwidth"),
         (("ring:3", "--rate", "1e3", "--", "true"), "too little"),
+        (("ring:3", "--rate", RATE, "--tell", "much", "--", "true"), "nothing"),
     ],
 )
 def test_what_makes_no_sense_is_said(arguments, text):

@@ -16,7 +16,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from ringroad._native import Communicator, FileStore, Topology
+from ringroad._native import Communicator, FileStore, TcpStore, Topology
 from ringroad._ucx import _ucx_wheel
 
 _GRACE_SECONDS = 5.0
@@ -76,15 +76,15 @@ class _Worker:
 
     def connect(
         self,
-        store: str,
+        store: str | tuple[str, int],
         topology: Topology | str | int | None,
         algorithm: str | None,
         timeout: float | None,
     ) -> None:
-        """Makes a communicator; the ranks meet in the directory `store`."""
+        """Makes a communicator; the ranks meet in the directory `store`, or at this host and port of rank 0."""
         self.leave("the cluster makes new communicators")
         self.communicator = Communicator(
-            FileStore(store),
+            FileStore(store) if isinstance(store, str) else TcpStore(*store, self.rank, timeout=timeout),
             self.rank,
             self.size,
             timeout=timeout,

@@ -36,6 +36,7 @@ variables."""
 _START_SECONDS = 120.0  # long enough to import NumPy from a slow disk
 _GRACE_SECONDS = 5.0  # for the other workers after one died, and for a worker to exit by itself
 _FAILURE_SECONDS = 30.0  # for the other workers after a function failed
+_FIRST_PORT = 28_000  # on an emulated host nobody else has ports
 _POLL_SECONDS = 1.0  # between checks for processes whose end the socket does not show
 
 
@@ -126,12 +127,14 @@ class LocalCluster:
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
         _place: "Place | None" = None,
+        _meet: str | None = None,
     ) -> None:
         if (n := whole("n", n)) < 1:
             raise ValueError(f"a cluster needs at least one worker, not {n}")
         self._size = n
         self._env = dict(env or {})
         self._place = _place or (lambda rank, command: (command, {}))
+        self._meet = _meet  # the address of rank 0, if the workers meet there; None: in a directory
         self._options = (None if topology is None else Topology(topology), algorithm, timeout)
         self._lock = threading.Lock()
         self._team: _Team | None = None
@@ -209,7 +212,7 @@ class LocalCluster:
             self._team = _Team(self._size, self._env, self._place)
             self._finalizer = weakref.finalize(self, self._team.stop)
         if not self._connected:
-            self._ask("connect", (self._team.new_store(), *self._options), limit=_START_SECONDS)
+            self._ask("connect", (self._team.new_store(self._meet), *self._options), limit=_START_SECONDS)
             self._connected = True
 
     def _ask(self, command: str, content: object, limit: float | None = None) -> list[Any]:
@@ -310,9 +313,11 @@ class _Team:
             self.stop()
             raise
 
-    def new_store(self) -> str:
-        """The path of a new, empty directory."""
+    def new_store(self, host: str | None) -> str | tuple[str, int]:
+        """The path of a new, empty directory, or rank 0's host and a port that was not used before."""
         self.stores += 1
+        if host is not None:
+            return host, _FIRST_PORT + self.stores
         path = os.path.join(self.directory, str(self.stores))
         os.mkdir(path)
         return path

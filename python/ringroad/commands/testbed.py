@@ -15,7 +15,7 @@ from ringroad._native import Topology
 from ringroad._options import bandwidth_option, whole_option
 from ringroad._processes import Processes
 from ringroad.emulation.namespaces import reenter
-from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork
+from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork, Tell
 
 _PORT = 29500  # always free on a new host
 _GRACE_SECONDS = 5.0  # for the other ranks after one has failed
@@ -32,6 +32,13 @@ def testbed(
         ),
     ],
     mtu: Annotated[int, whole_option(help="Bytes of the longest packet.", least=LEAST_MTU, most=MOST_MTU)] = MTU,
+    tell: Annotated[
+        Tell,
+        typer.Option(
+            help="What ranks are told of the network: all, also the rates of links; graph, without rates; nothing, but "
+            "for what torchrun would tell them."
+        ),
+    ] = "all",
     once: Annotated[
         bool,
         typer.Option(
@@ -42,15 +49,16 @@ def testbed(
     """Run a command on every rank of an emulated network: a namespace for each host, a cable for each link.
 
     Ranks get the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR and so on) and those by which ringroad,
-    gloo and Open MPI find the network. Of the latter, those that are already set stay.
+    gloo and Open MPI find the network. Of the latter, those that are already set stay, and with --tell nothing no
+    others are set.
     """
     reenter()
-    network = EmulatedNetwork(Topology(topology), rate, mtu=mtu)
+    network = EmulatedNetwork(Topology(topology), rate, mtu=mtu, tell=tell)
     for sentence in network.overridden(os.environ):
         print(f"ringroad: {sentence}", file=sys.stderr, flush=True)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
         job = {"WORLD_SIZE": str(network.size), "MASTER_ADDR": network.address(0), "MASTER_PORT": str(_PORT)}
-        if "RINGROAD_STORE" not in os.environ:
+        if "RINGROAD_STORE" not in os.environ and network.told:  # else they meet at MASTER_ADDR
             job["RINGROAD_STORE"] = f"file://{directory}/store"
             Path(directory, "store").mkdir()
         if once:

@@ -6,6 +6,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from types import TracebackType
+from typing import Literal, get_args
 
 from ringroad._native import Topology
 from ringroad.emulation import leftovers, namespaces
@@ -18,12 +19,17 @@ MTU = 9000
 """The default of the longest packet, in bytes."""
 LEAST_MTU, MOST_MTU = 68, 65535
 """What Linux accepts."""
+Tell = Literal["all", "graph", "nothing"]
+"""What ranks are told: their network with its rates, and its device; the same without rates; or only rank, size and
+where rank 0 is."""
+TELL: tuple[Tell, ...] = get_args(Tell)
 _BURST_SECONDS = 250e-6  # after a pause a cable may carry this much time's bytes at once
 _QUEUE_SECONDS = 20e-3  # this much time's bytes may queue for a cable; more are lost
 _LEAST_BURST, _LEAST_QUEUE = 5_000, 1_000_000  # bytes
 _HEADERS, _FRAME = 52, 14  # bytes of a packet's headers: of IP and TCP, and of Ethernet
 _HOP_SECONDS = 20e-6  # time of a host to forward a packet
 _MEMORY = 5e9  # bytes per second between a rank and the memory of its host
+_UNKNOWN = 12.5e9  # bytes per second of all links, if only the graph is told: what ringroad itself assumes
 _CLOSED = 1_000  # bytes per second in a direction without a link
 _NOBODY = "02:77:ff:ff:ff:ff"  # the address of no card: packets to it are lost silently
 _AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
@@ -39,9 +45,11 @@ class EmulatedNetwork:
     machine or this user cannot make namespaces, TopologyError if the topology cannot be emulated.
     """
 
-    def __init__(self, topology: Topology, bandwidth: float, *, mtu: int = MTU) -> None:
+    def __init__(self, topology: Topology, bandwidth: float, *, mtu: int = MTU, tell: Tell = "all") -> None:
         """`bandwidth`: bytes per second of the topology's fastest link if its capacity is 1, in each direction, headers
         included; other links get less in proportion. `mtu`: bytes of the longest packet."""
+        if tell not in TELL:
+            raise ValueError(f"tell={tell!r}: it is one of {', '.join(TELL)}")
         namespaces.require()
         leftovers.end()
         if bandwidth < 2 * _CLOSED:
@@ -51,6 +59,9 @@ class EmulatedNetwork:
         self.wiring = Wiring.of(topology)
         routed = self.wiring.topology
         self.topology = routed._with_fastest_link(payload).with_links(latency=_HOP_SECONDS, memory=_MEMORY)
+        told = {"all": self.topology, "graph": routed.with_links(bandwidth=_UNKNOWN), "nothing": None}
+        self.told = told[tell]
+        """The topology that ranks are told, if they are told any."""
         self.bandwidth = bandwidth
         self.mtu = mtu
         self._cables = {cable.ends: cable for cable in self.wiring.cables}
@@ -95,6 +106,8 @@ class EmulatedNetwork:
         ]
 
     def _variables(self) -> dict[str, str]:
+        if self.told is None:
+            return {}
         return {
             # Empty, so that each host uses its own name, even if mpirun passes on the environment.
             "RINGROAD_HOST": "",
@@ -195,7 +208,8 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         wiring = self.wiring
-        self.topology.save(self._topology_file)
+        if self.told is not None:
+            self.told.save(self._topology_file)
         hosts_file = os.path.join(self._directory.name, "hosts")
         with open(hosts_file, "w") as file:
             file.write("127.0.0.1 localhost\n")

@@ -8,7 +8,7 @@ from os import PathLike
 from ringroad._native import Topology
 from ringroad._text import number, parse_bandwidth
 from ringroad.cluster import LocalCluster
-from ringroad.emulation.network import MTU, EmulatedNetwork
+from ringroad.emulation.network import MTU, EmulatedNetwork, Tell
 
 
 def testbed(
@@ -19,6 +19,7 @@ def testbed(
     timeout: float | None = None,
     env: Mapping[str, str] | None = None,
     mtu: int = MTU,
+    tell: Tell = "all",
 ) -> "Testbed":
     """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
 
@@ -36,6 +37,9 @@ def testbed(
         env: Variables to add to the workers' environment. They, and those of this process, precede those by which
             the testbed tells ranks of their network; a `UserWarning` says where that matters.
         mtu: The longest packet in bytes.
+        tell: What ranks are told of their network: "all", also the rates of its links; "graph", without rates; or
+            "nothing", so that they know only rank, size and the address of rank 0, as on a network that nobody has
+            described.
 
     Returns:
         A `Testbed`. Use it in a `with` block, or close it.
@@ -45,7 +49,7 @@ def testbed(
             The message says what to permit.
         TopologyError: The topology is malformed, or cannot be emulated.
         WorkerError: A worker does not start, or the workers cannot connect.
-        ValueError: `rate` is invalid.
+        ValueError: `rate` or `tell` is invalid.
 
     Example:
         >>> with ringroad.testbed("ring:3", rate="100Mbit") as bed:
@@ -54,7 +58,7 @@ def testbed(
         [3, 3, 3]
     """
     bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else number("rate", rate)
-    network = EmulatedNetwork(Topology(topology), bandwidth, mtu=mtu)
+    network = EmulatedNetwork(Topology(topology), bandwidth, mtu=mtu, tell=tell)
     try:
         return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)
     except BaseException:
@@ -89,17 +93,17 @@ class Testbed(LocalCluster):
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.network = network
-        topology = network.topology
         given = {**os.environ, **(env or {})}
         for sentence in network.overridden(given):
             warnings.warn(sentence, stacklevel=3)
         super().__init__(
-            topology.ranks,
-            topology=topology,
+            network.size,
+            topology=network.told,
             algorithm=algorithm,
             timeout=timeout,
             env=env,
             _place=lambda rank, command: (network.command(rank, command), network.environment(given)),
+            _meet=None if network.told else network.address(0),
         )
 
     def cut(self, a: int, b: int) -> None:
