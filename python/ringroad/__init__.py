@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     )
     from ringroad.bootstrap import init, regroup
     from ringroad.cluster import LocalCluster, WorkerError, local
+    from ringroad.discovery import Discovery, DiscoveredLink, discover
     from ringroad.emulation.namespaces import TestbedError
     from ringroad.emulation.testbed import Testbed, testbed
     from ringroad.finding import Findings, Network, find
@@ -67,6 +68,8 @@ __all__ = [
     "ConfigError",
     "Cost",
     "CostModel",
+    "DiscoveredLink",
+    "Discovery",
     "Explanation",
     "FileStore",
     "Findings",
@@ -95,6 +98,7 @@ __all__ = [
     "WorkerError",
     "__version__",
     "algorithms",
+    "discover",
     "find",
     "handle",
     "init",
@@ -109,6 +113,8 @@ _ELSEWHERE = {
     "Candidate": "_costs",
     "Cost": "_costs",
     "Explanation": "_costs",
+    "DiscoveredLink": "discovery",
+    "Discovery": "discovery",
     "Findings": "finding",
     "LocalCluster": "cluster",
     "Network": "finding",
@@ -118,6 +124,7 @@ _ELSEWHERE = {
     "Testbed": "emulation.testbed",
     "TestbedError": "emulation.namespaces",
     "WorkerError": "cluster",
+    "discover": "discovery",
     "find": "finding",
     "init": "bootstrap",
     "local": "cluster",
@@ -126,7 +133,7 @@ _ELSEWHERE = {
     "testbed": "emulation.testbed",
 }
 """The modules of what is not in `_native`."""
-_MODULES = ("bootstrap", "finding", "formats", "simulation")
+_MODULES = ("bootstrap", "discovery", "finding", "formats", "simulation")
 
 
 def __getattr__(name: str) -> Any:

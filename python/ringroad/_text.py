@@ -114,6 +114,15 @@ def seconds_text(seconds: float) -> str:
     return f"{significant(seconds / 1e-9)} ns"
 
 
+def bandwidth_text(bandwidth: float) -> str:
+    """Bytes per second as bits per second, with three significant digits: `99.3 Mbit/s`."""
+    bits = 8 * bandwidth
+    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if bits >= 0.9995 * size:
+            return f"{significant(bits / size)} {unit}"
+    return f"{significant(bits)} bit/s"
+
+
 def significant(number: float) -> str:
     """Three significant digits without an exponent and without trailing zeros."""
     digits = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0

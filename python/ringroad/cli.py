@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 COMMANDS = (
     "info",
     "doctor",
+    "discover",
     "algorithms",
     "schedule",
     "convert",

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -136,7 +137,10 @@ impl PyCommunicator {
         let store = store_of(store)?;
         let mut config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;
         if let Some(members) = members {
-            config.topology = part_of(config.topology, &members, rank == 0);
+            let given = config.topology.given().cloned();
+            if given.is_some() {
+                config.topology = part_of(given, &members, rank == 0).into();
+            }
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
         let communicator =
@@ -474,12 +478,28 @@ impl PyCommunicator {
         Ok(PyCommunicator::new(made.expect("every rank has the same colour")))
     }
 
-    /// The part on which these ranks stand of the network that was given. None if none was given, or if it
+    /// The part on which these ranks stand of the network that was given or found out. None if none was, or if it
     /// cannot be made; then the first of the ranks says so on stderr.
     #[pyo3(name = "_part")]
     fn part(&self, #[pyo3(from_py_with = argument)] ranks: Vec<usize>) -> Option<PyTopology> {
         let is_first = ranks.first() == Some(&self.0.rank());
-        part_of(self.0.given_topology(), &ranks, is_first).map(PyTopology)
+        part_of(self.0.known_topology(), &ranks, is_first).map(PyTopology)
+    }
+
+    /// What `ringroad.discover` returns, as JSON.
+    #[pyo3(name = "_discover")]
+    fn discover(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] budget: f64,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<String> {
+        let timeout = duration(timeout)?;
+        let budget = Duration::try_from_secs_f64(budget).map_err(|_| {
+            PyValueError::new_err(format!("budget {budget} is not a number of seconds, 0 or more"))
+        })?;
+        let discovered = interruptible(py, |go_on| self.0.discover(budget, timeout, go_on))?;
+        Ok(serde_json::to_string(&discovered).expect("numbers and text can be written"))
     }
 
     /// Records what all ranks do while a `with` block runs.

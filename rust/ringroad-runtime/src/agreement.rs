@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::{refused, unreadable, Card, Meeting};
 use crate::cache::{CacheMode, CacheProbe};
-use crate::choices::{Choices, Lowering, Wishes};
+use crate::choices::{Choices, Lowering, Origin, Wishes};
 use crate::config::{Algorithms, Config};
 use crate::error::{Error, Result};
 use crate::files;
@@ -17,6 +17,7 @@ use crate::machine::{
     SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY, SHARED_MESSAGE, SHARED_PART, SHARED_REDUCE,
     SHARED_STEP, SHORTEST_SEGMENT,
 };
+use crate::network::{self, Insight};
 use crate::options::Options;
 use crate::profile::{Place, Profile};
 
@@ -83,8 +84,9 @@ pub(crate) fn agree(
     config: &Config,
     options: &Options,
     per_host: usize,
+    insight: &Insight,
 ) -> Result<Choices> {
-    let mine = (rank == 0).then(|| choose(cards, config, options, per_host).and_then(read_back));
+    let mine = (rank == 0).then(|| choose(cards, config, options, per_host, insight).and_then(read_back));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
@@ -154,14 +156,20 @@ impl From<Refusal> for Error {
 /// Makes the choices for the ranks of these cards.
 ///
 /// `per_host`: how many ranks of each host, which are consecutive, read each other's memory.
-pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_host: usize) -> Result<Choices> {
+pub(crate) fn choose(
+    cards: &[Card],
+    config: &Config,
+    options: &Options,
+    per_host: usize,
+    insight: &Insight,
+) -> Result<Choices> {
     let size = cards.len();
-    let topology = topology(size, config, options, per_host)?;
+    let (topology, origin) = topology(cards, config, options, per_host, insight)?;
     let place = Place::of(cards, per_host, &topology);
     let profile = Profile::wanted(config, &place)?;
     let cores = Card::cores_of(&cards.iter().collect::<Vec<_>>());
     // If the bandwidth or the topology is set, costs must follow from that.
-    let stated = config.bandwidth.is_some() || config.topology.is_some() || options.topology.is_some();
+    let stated = config.bandwidth.is_some() || origin != Origin::Assumed;
     let prior = match &profile {
         Some((profile, _)) => profile.fit.model,
         None if per_host == size && size > cores && !stated => crowded(size, cores),
@@ -197,6 +205,7 @@ pub(crate) fn choose(cards: &[Card], config: &Config, options: &Options, per_hos
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
     let lowering = Lowering { segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
+    (choices.origin, choices.notes) = (origin, insight.notes());
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)
 }
@@ -207,12 +216,12 @@ fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
     topology.links().iter().map(rate).fold(f64::INFINITY, f64::min)
 }
 
-/// How many bytes a tcp connection should accept before it has sent them. `None` if the settings of the network do
-/// not say.
-pub(crate) fn send_buffer(config: &Config, options: &Options) -> Option<usize> {
-    let topology = options.topology.as_ref().or(config.topology.as_ref())?;
-    let carried = slowest(topology, config.bandwidth) * SEND_BUFFER_TIME.as_secs_f64();
-    (carried <= SEND_BUFFER as f64).then_some(SEND_BUFFER)
+/// How many bytes a tcp connection should accept before it has sent them. `measured`: the bytes per second of the slowest
+/// flow, if flows were measured. `None` if neither that nor the settings of the network say.
+pub(crate) fn send_buffer(config: &Config, options: &Options, measured: Option<f64>) -> Option<usize> {
+    let topology = options.topology.as_ref().or(config.topology.given());
+    let rate = topology.map(|topology| slowest(topology, config.bandwidth)).or(measured)?;
+    (rate * SEND_BUFFER_TIME.as_secs_f64() <= SEND_BUFFER as f64).then_some(SEND_BUFFER)
 }
 
 /// The bytes that the slowest link carries in [`SEGMENT_TIME`], as a power of two within bounds.
@@ -222,12 +231,20 @@ fn segment(topology: &Topology, model: &CostModel) -> usize {
     1 << bytes.ilog2()
 }
 
-fn topology(size: usize, config: &Config, options: &Options, per_host: usize) -> Result<Topology> {
-    let topology = match (&options.topology, &config.topology) {
-        (Some(topology), _) => topology.clone(),
-        (None, Some(topology)) => topology.clone(),
-        (None, None) if per_host > 1 => Topology::hosts(size / per_host, per_host)?,
-        (None, None) => Topology::switch(size)?,
+/// The network, and where it comes from: what the user says, or else what was found out.
+fn topology(
+    cards: &[Card],
+    config: &Config,
+    options: &Options,
+    per_host: usize,
+    insight: &Insight,
+) -> Result<(Topology, Origin)> {
+    let size = cards.len();
+    let given = options.topology.as_ref().or(config.topology.given());
+    let (topology, origin) = match (given, &insight.found) {
+        (Some(given), _) => (given.clone(), Origin::Given),
+        (None, Some(found)) => (found.topology.clone(), Origin::Found),
+        (None, None) => (assumed(cards, per_host)?.with_links(insight.stated, None)?, Origin::Assumed),
     };
     if topology.ranks() != size {
         let (spec, ranks) = (topology.spec(), topology.ranks());
@@ -235,7 +252,22 @@ fn topology(size: usize, config: &Config, options: &Options, per_host: usize) ->
             "topology {spec} has {ranks} ranks, but the communicator has {size}"
         )));
     }
-    Ok(topology)
+    Ok((topology, origin))
+}
+
+/// Hosts at a switch, or else ranks at a switch.
+fn assumed(cards: &[Card], per_host: usize) -> Result<Topology> {
+    let size = cards.len();
+    if per_host > 1 {
+        return Ok(Topology::hosts(size / per_host, per_host)?);
+    }
+    let hosts = network::hosts(cards);
+    let counts: Vec<usize> = hosts.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
+    let consecutive = hosts.is_sorted();
+    if consecutive && counts.len() > 1 && counts.len() < size {
+        return Ok(Topology::hosts_with(&counts)?);
+    }
+    Ok(Topology::switch(size)?)
 }
 
 /// The rules of the tuner file for this many ranks on this many hosts.

@@ -19,7 +19,7 @@ use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheMode;
-use crate::config::{warn_once, Algorithms};
+use crate::config::{warn_once, Algorithms, Network};
 use crate::error::{Error, Result};
 use crate::given::Sent;
 use crate::judging::Judge;
@@ -73,6 +73,27 @@ pub struct Lowering {
     pub cache: CacheMode,
 }
 
+/// Where what is known of the network comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// The user.
+    Given,
+    /// The ranks, who have found it out.
+    Found,
+    /// Nowhere: nothing is known but which ranks share a host.
+    Assumed,
+}
+
+impl Origin {
+    /// Whether communicators of some of the ranks find out anew, where they cannot stand on a part of this network.
+    pub(crate) fn of_parts(self) -> Network {
+        match self {
+            Origin::Given | Origin::Found => Network::Auto,
+            Origin::Assumed => Network::Off,
+        }
+    }
+}
+
 /// What rank 0 has decided for all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Choices {
@@ -80,6 +101,10 @@ pub struct Choices {
     given: Vec<Sent>,
     /// The network.
     pub topology: Topology,
+    /// Where the network comes from.
+    pub origin: Origin,
+    /// What is to be said of how it was found out.
+    pub notes: Vec<String>,
     /// The assumed costs of the network.
     pub model: CostModel,
     /// How plans are made.
@@ -155,7 +180,8 @@ impl Choices {
         let among: BTreeSet<Member> =
             selections.flat_map(|selection| selection.among.iter().copied()).collect();
         let given = among.into_iter().filter(|member| given::schedule(*member).is_some()).map(Sent).collect();
-        Ok(Choices { given, topology, model, lowering, place, profile: None, tables, made })
+        let (origin, notes) = (Origin::Given, Vec::new());
+        Ok(Choices { given, topology, origin, notes, model, lowering, place, profile: None, tables, made })
     }
 
     /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are near each

@@ -190,11 +190,18 @@ settings! {
         help: "where to keep schedules that were made for a graph and take long to make; none: nowhere; unset: ringroad/schedules in the user's cache directory",
         read: path_or_none,
     }
-    "RINGROAD_TOPOLOGY" => topology: Option<Topology> {
-        default: unset,
-        values: Values::Words("a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16 or hosts:2x4, or the path of a .json file that Topology.save has written"),
-        help: "how the ranks are connected; unset: as hosts whose ranks share memory, if all hosts have equally many ranks, otherwise all ranks to one switch",
-        read: |text| read_topology(text).map(Some),
+    "RINGROAD_TOPOLOGY" => topology: Network {
+        default: "auto",
+        values: Values::Words("auto, off, a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16 or hosts:2x4, or the path of a .json file that Topology.save has written"),
+        help: "how the ranks are connected; auto: what ranks on several hosts find out when they start; off: nothing is sent to find out, and only algorithms that suit any network are used between hosts",
+        read: Network::read,
+    }
+    "RINGROAD_DISCOVERY_BUDGET" => discovery_budget: Duration {
+        default: "1.5",
+        unit: "seconds",
+        values: Values::Words("a number of seconds, 0 or more"),
+        help: "about how long ranks on several hosts may take to find out how they are connected; 0: routes only, without measuring rates",
+        read: |text| duration(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n)),
     }
     "RINGROAD_TIMEOUT" => timeout: Duration {
         default: "300",
@@ -617,6 +624,43 @@ fn devices(text: &str) -> Result<Option<Vec<String>>, String> {
 }
 
 /// Reads a spec, or a file with the serialised form. Only Python reads other forms of graphs.
+/// What the settings say about the network.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Network {
+    /// Ranks on several hosts find out.
+    #[default]
+    Auto,
+    /// Nothing is known, and nothing is sent to find out.
+    Off,
+    /// This one.
+    Given(Topology),
+}
+
+impl Network {
+    /// The topology, if one is given.
+    pub fn given(&self) -> Option<&Topology> {
+        match self {
+            Network::Given(topology) => Some(topology),
+            Network::Auto | Network::Off => None,
+        }
+    }
+
+    fn read(text: &str) -> Result<Network, String> {
+        match text {
+            "auto" => Ok(Network::Auto),
+            "off" => Ok(Network::Off),
+            _ => read_topology(text).map(Network::Given),
+        }
+    }
+}
+
+/// Without a topology, ranks find out.
+impl From<Option<Topology>> for Network {
+    fn from(given: Option<Topology>) -> Network {
+        given.map_or(Network::Auto, Network::Given)
+    }
+}
+
 fn read_topology(text: &str) -> Result<Topology, String> {
     if !ringroad_core::topology::names_a_file(text) {
         return Topology::parse(text).map_err(|e| e.to_string());

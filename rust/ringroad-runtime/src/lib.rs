@@ -31,6 +31,7 @@ mod liveness;
 mod lock;
 pub mod machine;
 mod neighbourhood;
+mod network;
 mod notice;
 mod options;
 pub mod planner;

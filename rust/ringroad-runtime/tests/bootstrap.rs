@@ -663,7 +663,7 @@ fn read(variables: &[(&str, &str)]) -> Result<Config, String> {
 fn defaults_are_those_of_the_table() {
     let config = Config::default();
     assert_eq!((config.timeout, config.segment, config.debug), (Duration::from_secs(300), None, Debug::Warn));
-    assert!(config.topology.is_none() && config.store.is_none() && config.secret.is_none());
+    assert!(config.topology.given().is_none() && config.store.is_none() && config.secret.is_none());
     assert_eq!(
         (config.size_invariant, &config.tuner_file, &config.profile),
         (false, &None, &ProfileSource::None)
@@ -715,7 +715,7 @@ fn values_are_read() {
     assert!(config.size_invariant);
     assert_eq!(config.tuner_file.as_deref(), Some(Path::new("/etc/rules.csv")));
     assert_eq!(config.profile, ProfileSource::File("/etc/profile.json".into()));
-    assert_eq!(config.topology.as_ref().unwrap().spec(), "torus:4x2");
+    assert_eq!(config.topology.given().unwrap().spec(), "torus:4x2");
     assert_eq!(config.timeout, Duration::from_millis(1500));
     assert_eq!(config.ucx_library.as_deref(), Some(Path::new("/opt/ucx/lib/libucp.so.0")));
     assert_eq!(config.cma, Cma::On);

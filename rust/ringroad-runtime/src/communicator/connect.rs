@@ -12,8 +12,8 @@ use super::ways::{self, Surroundings};
 use super::{Called, Communicator, Family, Means, State};
 use crate::agreement::{agree, choose, send_buffer};
 use crate::awake;
-use crate::bootstrap::{BootstrapError, Card, Handle, Meeting, Store, StoreError};
-use crate::config::{warn_once, Cma, Config, Debug, Secret};
+use crate::bootstrap::{refused, unreadable, BootstrapError, Card, Handle, Meeting, Store, StoreError};
+use crate::config::{warn_once, Cma, Config, Debug, Network, Secret};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork::Own;
@@ -21,10 +21,12 @@ use crate::interfaces;
 use crate::lock::Mutex;
 use crate::machine::COPIED;
 use crate::neighbourhood::{Neighbourhood, Offered};
+use crate::network::{self, Insight};
 use crate::options::Options;
 use crate::planner::{Choices, Planner};
 use crate::progress::Driver;
 use crate::request::Request;
+use crate::routes::interfaces;
 use crate::scheduler::Crowd;
 use crate::schedules::Schedules;
 use crate::transport::in_process::InProcess;
@@ -84,11 +86,14 @@ impl Communicator {
     ) -> Result<Communicator> {
         let mut cards = meeting.exchange()?;
         let around = Neighbourhood::explore(meeting, offered, &cards, rank, config)?;
+        let explored = explore(meeting, &cards, rank, config, options, &around)?;
         let mut network = None;
         if !around.is_complete {
-            let interface = interface(&cards, meeting.host());
-            let transport =
-                open_network(rank, &cards, wheel.clone(), config, options, interface, None, &around)?;
+            let interface = explored.interface.clone().or_else(|| interface(&cards, meeting.host()));
+            let open = |interface: Option<String>, devices: Option<String>| {
+                open_network(rank, &cards, &wheel, config, options, &explored, (interface, devices), &around)
+            };
+            let transport = open(interface, None)?;
             if !share_loopback(&cards) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
                 meeting.card.handle = listen(Handle::for_all(secret, meeting.host().as_deref()));
@@ -98,7 +103,7 @@ impl Communicator {
             cards = tell_addresses(meeting, "network", &transport, seen.as_ref())?;
             network = Some((transport, seen));
         }
-        let choices = agree(meeting, rank, &cards, config, options, around.per_host)?;
+        let choices = agree(meeting, rank, &cards, config, options, around.per_host, &explored.insight)?;
         let network = match network {
             None => None,
             Some((mut transport, seen)) => {
@@ -109,8 +114,9 @@ impl Communicator {
                     // One device is not enough here: all that lead to others, on all ranks.
                     drop(transport);
                     let devices = (!leading.is_empty()).then(|| leading.join(","));
+                    let (wanted, cards_now) = ((None, devices), &cards);
                     transport =
-                        open_network(rank, &cards, wheel.clone(), config, options, None, devices, &around)?;
+                        open_network(rank, cards_now, &wheel, config, options, &explored, wanted, &around)?;
                     cards = tell_addresses(meeting, "network again", &transport, seen.as_ref())?;
                     obstacle = ways::obstacle(meeting, " again", &cards, rank, seen.as_ref(), topology)?;
                 }
@@ -189,7 +195,7 @@ impl Communicator {
         let size = transports.len();
         check_group(0, size)?;
         let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
-        let choices = choose(&cards, config, options, 1)?;
+        let choices = choose(&cards, config, options, 1, &Insight::default())?;
         let name = options.name();
         let timeout = options.timeout(config);
         let assemble = |(rank, transport)| {
@@ -306,6 +312,50 @@ impl Communicator {
     }
 }
 
+/// What a rank knows of the network before it opens its devices.
+#[derive(Default)]
+struct Explored {
+    /// Rank 0's.
+    insight: Insight,
+    /// The interface by whose address most other hosts reach this one.
+    interface: Option<String>,
+    /// The bytes per second of the slowest flow that was measured.
+    slowest: Option<f64>,
+}
+
+/// Finds out what the network is, if ranks are on several hosts and rank 0 does not know it.
+fn explore(
+    meeting: &mut Meeting,
+    cards: &[Card],
+    rank: Rank,
+    config: &Config,
+    options: &Options,
+    around: &Neighbourhood,
+) -> Result<Explored> {
+    if around.is_complete || share_loopback(cards) {
+        return Ok(Explored::default());
+    }
+    let wanted = options.topology.is_none() && config.topology == Network::Auto;
+    let budget = (rank == 0).then(|| wanted.then_some(config.discovery_budget.as_secs_f64()));
+    let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
+    let text = meeting.share(EXPLORE, text.as_deref(), 64)?;
+    let budget: Option<f64> =
+        serde_json::from_slice(&text).map_err(|e| refused(EXPLORE, 0, unreadable(&e)))?;
+    let Some(budget) = budget.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
+        let stated = interface(cards, meeting.host()).and_then(|name| network::stated_speed(&name));
+        return Ok(Explored { insight: Insight { stated, ..Insight::default() }, ..Explored::default() });
+    };
+    let gathered = network::gather(meeting, cards, rank, budget, config.port_range)?;
+    let own = gathered.main[gathered.evidence.host_of[rank]];
+    let insight = if rank == 0 { gathered.insight() } else { Insight::default() };
+    let named = |address| interfaces().into_iter().find(|one| one.address == address);
+    let interface = own.and_then(named).map(|interface| interface.name);
+    Ok(Explored { insight, interface, slowest: gathered.slowest() })
+}
+
+/// The kind under which rank 0 says whether, and for how long, the network is explored.
+const EXPLORE: &str = "explore";
+
 /// Whether all ranks have the same loopback interface.
 fn share_loopback(cards: &[Card]) -> bool {
     let here = &cards[0].net_space;
@@ -354,17 +404,17 @@ fn tell_addresses(
 fn open_network(
     rank: Rank,
     cards: &[Card],
-    wheel: Option<PathBuf>,
+    wheel: &Option<PathBuf>,
     config: &Config,
     options: &Options,
-    interface: Option<String>,
-    devices: Option<String>,
+    explored: &Explored,
+    (interface, devices): (Option<String>, Option<String>),
     around: &Neighbourhood,
 ) -> Result<UcxTransport> {
     let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose().map_err(unshared)?;
     let load = LoadOptions {
         explicit: config.ucx_library.clone(),
-        wheel,
+        wheel: wheel.clone(),
         environment: true,
         variables: variables(config),
         ..LoadOptions::default()
@@ -373,7 +423,7 @@ fn open_network(
     let several_hosts = cards.iter().any(|card| card.host != cards[0].host);
     let settings = UcxSettings {
         tls: several_hosts.then(ucx_sys::network_tls).flatten(),
-        send_buffer: send_buffer(config, options),
+        send_buffer: send_buffer(config, options, explored.slowest),
         net_devices: devices.or_else(|| config.net_devices.as_ref().map(|d| d.join(","))),
         interface,
         ports: config.ports.clone().unwrap_or_default(),

@@ -3,6 +3,7 @@
 mod agree;
 mod arrays;
 mod connect;
+mod discover;
 mod patience;
 mod regroup;
 mod split;
@@ -17,6 +18,7 @@ use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
 pub use self::arrays::Given;
+pub use self::discover::Discovered;
 pub use self::patience::GoOn;
 pub use self::regroup::Means;
 use crate::bootstrap::Card;

@@ -23,7 +23,7 @@ use crate::bootstrap::{
     hex, identity, Handle, Heard, Line, MemoryStore, PrefixStore, Question, Server, Store, StoreError,
     TcpStore, Unreachable,
 };
-use crate::config::{Config, Secret};
+use crate::config::{Config, Network, Secret};
 use crate::error::{refused, Error, Result};
 use crate::lock::Mutex;
 use crate::options::{fitting, part_of, Options};
@@ -56,8 +56,9 @@ impl Communicator {
         check_group(rank, handles.len())?;
         // The topology of the settings may describe the job as it was started.
         let mut config = config.clone();
-        let settings = config.topology.filter(|_| options.topology.is_none());
-        config.topology = fitting(settings, handles.len(), rank == 0);
+        if let (Network::Given(topology), None) = (&config.topology, &options.topology) {
+            config.topology = fitting(Some(topology.clone()), handles.len(), rank == 0).into();
+        }
         let config = &config;
         if let Some(twice) = (1..handles.len()).find(|&i| handles[..i].contains(&handles[i])) {
             return Err(Error::Argument(format!("there are two handles of {}", handles[twice])));
@@ -160,8 +161,8 @@ impl Communicator {
     ) -> Result<Communicator> {
         let mut means = means.clone();
         let is_first = alive.first() == Some(&self.rank);
-        means.options.topology = part_of(self.given_topology(), alive, is_first);
-        means.config.topology = None;
+        means.options.topology = part_of(self.known_topology(), alive, is_first);
+        means.config.topology = self.choices.origin.of_parts();
         means.options.timeout = Some(patience.left());
         let rank = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
         let made = if alive.len() == 1 {

@@ -16,6 +16,7 @@ use super::{Called, Communicator, Family, Means};
 use crate::bootstrap::{identity, Handle, MemoryStore};
 use crate::buffer::Memory;
 use crate::call::Operation;
+use crate::choices::Origin;
 use crate::config::Config;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -51,9 +52,9 @@ impl Communicator {
         let (config, options) = self.wishes();
         let (mut config, mut options) = (config.clone(), options.clone());
         let position = members.iter().position(|rank| *rank == self.rank).expect("it has its own colour");
-        let part = || part_of(self.given_topology(), &members, position == 0 && color.is_some());
+        let part = || part_of(self.known_topology(), &members, position == 0 && color.is_some());
         options.topology = topology.or_else(part);
-        config.topology = None;
+        config.topology = self.choices.origin.of_parts();
         options.name = format!("{}.{number}.{mine}", self.name);
         if let Some(family) = &self.family {
             return self.take(family, (number, mine), (&members, position), &config, &options, patience);
@@ -84,14 +85,14 @@ impl Communicator {
         }
     }
 
-    /// The network, if it was given rather than detected.
-    pub fn given_topology(&self) -> Option<Topology> {
-        let (config, options) = self.wishes();
-        options.topology.clone().or_else(|| config.topology.clone())
+    /// The network, if it was given or found out rather than assumed.
+    pub fn known_topology(&self) -> Option<Topology> {
+        let is_known = self.choices.origin != Origin::Assumed;
+        is_known.then(|| self.choices.topology.clone())
     }
 
     /// The values of all ranks, one rank's after the other's.
-    fn tell_all(&self, values: &[i64], patience: Patience<'_>) -> Result<Vec<i64>> {
+    pub(super) fn tell_all(&self, values: &[i64], patience: Patience<'_>) -> Result<Vec<i64>> {
         let output = Memory::zeroed(size_of_val(values) * self.size());
         let operation = Operation::Collective(Collective::Allgather);
         let request = Request::new(operation, DType::I64, values.len(), Memory::of(values), output);
@@ -99,7 +100,7 @@ impl Communicator {
     }
 
     /// Makes a call that ends at the deadline, or on all ranks when the user interrupts.
-    fn run_patiently(&self, request: Request, patience: Patience<'_>) -> Result<Memory> {
+    pub(super) fn run_patiently(&self, request: Request, patience: Patience<'_>) -> Result<Memory> {
         match self.call(Request { timeout: Some(patience.left()), ..request })? {
             Called::Ended(output) => Ok(output),
             Called::InFlight(work) => {

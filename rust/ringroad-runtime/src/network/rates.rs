@@ -1,0 +1,251 @@
+//! How many bytes per second flows between hosts carry that run at the same time.
+//!
+//! A flow is a tcp connection over which a host sends as much as it can for a moment. What counts is the fastest third of
+//! that time, but for its beginning: buffers on the way let a burst through at first, and tcp, whose acknowledgements wait
+//! in the queues of flows the other way, takes a while to fill the link. The receiver asks the kernel how much has come at
+//! a time, because a thread that has to wait for its core reads late.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
+
+use super::account;
+use super::reach::Token;
+
+/// A sender has no more bytes on the way than a link this fast needs, in bytes per second, and a few more: long queues
+/// overflow, after which tcp takes longer to recover than a flow lasts.
+const FAST: f64 = 1.25e9;
+const SHORT_WINDOW: f64 = 256e3;
+/// A flow ends after so many bytes, however fast it is.
+const MOST_BYTES: usize = 32 << 20;
+const CHUNK: usize = 256 << 10;
+/// A connection begins with a token, and the numbers of the round and of the sender.
+const HELLO: usize = 24;
+/// How long a connection may take to be made, and then to say what it is.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How often the thread that accepts looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(5);
+/// The most connections that are read at the same time.
+const MOST_READERS: usize = 512;
+/// The part of a flow that is left out at its beginning, where the measurement ends, and the part that counts.
+const BEGIN: f64 = 0.25;
+const END: f64 = 0.97;
+const PART: f64 = 0.33;
+/// How many such parts, which overlap, are compared.
+const PARTS: usize = 8;
+/// A number for which the kernel was asked for longer than this is not used.
+const DOUBTFUL: Duration = Duration::from_micros(100);
+
+/// A measured flow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    pub bytes_per_second: f64,
+    /// How far the average was below, relative to it.
+    pub spread: f64,
+}
+
+type Results = Arc<(Mutex<HashMap<(u32, u32), Option<Measured>>>, Condvar)>;
+
+/// Receives flows until it is dropped.
+pub(super) struct Receiving {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    results: Results,
+    /// The ports for IPv4 and IPv6.
+    pub ports: [Option<u16>; 2],
+}
+
+impl Receiving {
+    /// Begins to receive from hosts that know the token.
+    pub fn begin(token: Token, ports: Option<(u16, u16)>) -> io::Result<Receiving> {
+        let mut made = Receiving {
+            stop: Arc::default(),
+            threads: Vec::new(),
+            results: Arc::default(),
+            ports: [None; 2],
+        };
+        let anywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let mut failure = None;
+        for (place, any) in anywhere.into_iter().enumerate() {
+            match super::bind(any, ports, TcpListener::bind) {
+                Ok(listener) => {
+                    listener.set_nonblocking(true)?;
+                    made.ports[place] = Some(listener.local_addr()?.port());
+                    let (stop, results) = (made.stop.clone(), made.results.clone());
+                    let thread = std::thread::Builder::new().name("ringroad-flows".to_owned());
+                    made.threads.push(thread.spawn(move || accept(&listener, token, &stop, &results))?);
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            Some(error) if made.threads.is_empty() => Err(error),
+            _ => Ok(made),
+        }
+    }
+
+    /// What was measured of the flow from this host in this round, once it has ended; `None` if it has not come by then.
+    pub fn take(&self, round: u32, from: u32, until: Instant) -> Option<Measured> {
+        let (results, changed) = &*self.results;
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(measured) = results.remove(&(round, from)) {
+                return measured;
+            }
+            let left = until.checked_duration_since(Instant::now())?;
+            results = changed.wait_timeout(results, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Results) {
+    let mut readers: Vec<JoinHandle<()>> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        readers.retain(|reader| !reader.is_finished());
+        match listener.accept() {
+            Ok((stream, _)) if readers.len() < MOST_READERS => {
+                let results = results.clone();
+                let read = move || {
+                    if let Some((flow, measured)) = receive(stream, token) {
+                        let (all, changed) = &*results;
+                        all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, measured);
+                        changed.notify_all();
+                    }
+                };
+                let thread = std::thread::Builder::new().name("ringroad-flow".to_owned());
+                readers.extend(thread.spawn(read));
+            }
+            Ok(_) => {}
+            Err(_) => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Reads a connection to its end. Returns which flow it was; `None` for a stranger's.
+fn receive(mut stream: TcpStream, token: Token) -> Option<((u32, u32), Option<Measured>)> {
+    stream.set_nonblocking(false).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut hello = [0; HELLO];
+    stream.read_exact(&mut hello).ok()?;
+    let number = |at: usize| hello[at..].first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+    if hello[..token.len()] != token {
+        return None;
+    }
+    let flow = (number(16)?, number(20)?);
+    // The flow begins when all hosts are ready.
+    stream.set_read_timeout(Some(4 * PATIENCE)).ok()?;
+    let (mut chunk, mut points, mut total) = (vec![0; CHUNK], Vec::new(), 0u64);
+    let mut start = None;
+    while let Ok(length @ 1..) = stream.read(&mut chunk) {
+        let start = *start.get_or_insert_with(Instant::now);
+        total += length as u64;
+        // What has arrived by now may have waited for this thread.
+        let before = start.elapsed();
+        let arrived = account::received(&stream).map_or(total, |arrived| arrived.max(total));
+        if start.elapsed() - before < DOUBTFUL {
+            points.push((before.as_secs_f64(), arrived as f64));
+        }
+        if total >= 2 * MOST_BYTES as u64 {
+            break;
+        }
+    }
+    Some((flow, evaluate(&points)))
+}
+
+/// The rate of a flow of which so many bytes had come after so many seconds.
+fn evaluate(points: &[(f64, f64)]) -> Option<Measured> {
+    let end = points.last()?.0;
+    let at = |part: f64| points[points.partition_point(|point| point.0 < part * end).min(points.len() - 1)];
+    let slope = |from: f64, to: f64| {
+        let ((start, before), (end, after)) = (at(from), at(to));
+        (end > start).then(|| (after - before) / (end - start))
+    };
+    let start = |number: usize| BEGIN + (END - PART - BEGIN) * number as f64 / (PARTS - 1) as f64;
+    let parts = (0..PARTS).filter_map(|number| slope(start(number), start(number) + PART));
+    let bytes_per_second = parts.reduce(f64::max)?;
+    let spread = slope(BEGIN, END).map_or(0.0, |average| (1.0 - average / bytes_per_second).max(0.0));
+    Some(Measured { bytes_per_second, spread })
+}
+
+/// Makes the connection of a flow to a host whose answers take so many seconds.
+pub(super) fn connect(
+    to: SocketAddr,
+    seconds: f64,
+    token: &Token,
+    round: u32,
+    from: u32,
+) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+    stream.set_nodelay(true)?;
+    let window = (SHORT_WINDOW + seconds.min(1.0) * FAST) as usize;
+    set_socket_send_buffer_size(&stream, window.min(MOST_BYTES))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(&[&token[..], &round.to_be_bytes(), &from.to_be_bytes()].concat())?;
+    Ok(stream)
+}
+
+/// Sends over all these connections at once, for so long.
+pub(super) fn send(streams: Vec<TcpStream>, duration: Duration) {
+    let send = |mut stream: TcpStream| {
+        let (chunk, mut sent) = (vec![0; CHUNK], 0);
+        let start = Instant::now();
+        // A receiver that does not read ends the flow; it has counted what came.
+        let _ = stream.set_write_timeout(Some(duration.max(Duration::from_millis(1))));
+        while sent < MOST_BYTES && start.elapsed() < duration {
+            match stream.write(&chunk) {
+                Ok(length @ 1..) => sent += length,
+                _ => break,
+            }
+        }
+        // What has not left this host would only delay what comes next.
+        if sent < MOST_BYTES {
+            let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+        }
+    };
+    std::thread::scope(|scope| {
+        for stream in streams {
+            scope.spawn(move || send(stream));
+        }
+    });
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_steady_part() {
+        // A burst of 500 bytes, then 100 bytes per second.
+        let points: Vec<(f64, f64)> =
+            (0..=1000).map(|t| (f64::from(t) / 100.0, 500.0 + f64::from(t))).collect();
+        let measured = evaluate(&points).unwrap();
+        assert!((measured.bytes_per_second - 100.0).abs() < 1.0 && measured.spread < 0.05, "{measured:?}");
+        assert_eq!(evaluate(&[]), None);
+        assert_eq!(evaluate(&[(0.0, 5.0)]), None);
+    }
+
+    #[test]
+    fn flows_are_measured_at_the_receiver() {
+        let receiving = Receiving::begin([3; 16], None).unwrap();
+        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), receiving.ports[0].unwrap());
+        let strange = connect(to, 0.0, &[4; 16], 0, 5).unwrap();
+        let own = connect(to, 0.0, &[3; 16], 0, 5).unwrap();
+        send(vec![own, strange], Duration::from_millis(50));
+        let measured = receiving.take(0, 5, Instant::now() + Duration::from_secs(20)).expect("it has come");
+        assert!(measured.bytes_per_second > 0.0);
+        assert_eq!(receiving.take(1, 5, Instant::now()), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! By which addresses hosts reach each other, how far away they are, and how long a message takes.
+//!
+//! While a network is being discovered, every host answers datagrams that name its token, which only ranks of the job know.
+//! The answer says how many hops the question had left. Nobody else is answered, and only ranks are asked.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::datagram::{Datagrams, HOPS};
+
+/// How often each host is asked. The least time of all answers is the latency.
+const ROUNDS: usize = 8;
+/// How many of these rounds wait for lost datagrams.
+const PATIENT_ROUNDS: usize = 3;
+const PATIENT: Duration = Duration::from_millis(40);
+const BRIEF: Duration = Duration::from_millis(8);
+/// How often the thread that answers looks whether it shall end.
+const LOOK: Duration = Duration::from_millis(20);
+
+const QUESTION: &[u8; 4] = b"rrQ1";
+const ANSWER: &[u8; 4] = b"rrA1";
+/// Where in a datagram its parts begin: the kind, the token of the host that is asked, the number of the question, and in
+/// answers the hops that were left.
+const TOKEN_AT: usize = 4;
+const NUMBER_AT: usize = 20;
+const LEFT_AT: usize = 24;
+
+/// What only ranks of the job know of a host.
+pub(super) type Token = [u8; 16];
+
+/// A host as others have to know it to ask it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    pub addresses: Vec<IpAddr>,
+    /// Its ports for questions over IPv4 and IPv6.
+    pub ports: [Option<u16>; 2],
+    pub token: Token,
+}
+
+/// An address of a host that has answered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Seen {
+    /// Which of the host's addresses.
+    pub address: usize,
+    /// How many hops away; 1 is next to this host. `None` if the kernel did not say.
+    pub hops: Option<u8>,
+    /// The shortest time from a question to its answer, in seconds.
+    pub seconds: f64,
+}
+
+/// Answers questions until it is dropped.
+pub(super) struct Answering {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    pub ports: [Option<u16>; 2],
+}
+
+impl Answering {
+    /// Begins to answer questions with this token. It is no error if only one address family can be used.
+    pub fn begin(token: Token, ports: Option<(u16, u16)>) -> io::Result<Answering> {
+        let mut made =
+            Answering { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new(), ports: [None; 2] };
+        let mut failure = None;
+        for (place, is_ipv6) in [false, true].into_iter().enumerate() {
+            match Datagrams::open(is_ipv6, ports) {
+                Ok(socket) => {
+                    made.ports[place] = Some(socket.port()?);
+                    let stop = made.stop.clone();
+                    let thread = std::thread::Builder::new().name("ringroad-answers".to_owned());
+                    made.threads.push(thread.spawn(move || answer(&socket, &token, &stop))?);
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            Some(error) if made.threads.is_empty() => Err(error),
+            _ => Ok(made),
+        }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn answer(socket: &Datagrams, token: &Token, stop: &AtomicBool) {
+    let mut content = [0; 64];
+    while !stop.load(Ordering::Relaxed) {
+        socket.wait(LOOK);
+        while let Some(arrival) = socket.receive(&mut content) {
+            let asked = content[..arrival.length].strip_prefix(QUESTION).and_then(|rest| rest.first_chunk());
+            if arrival.length != LEFT_AT || asked != Some(token) {
+                continue;
+            }
+            let mut reply = [0; LEFT_AT + 1];
+            reply[..LEFT_AT].copy_from_slice(&content[..LEFT_AT]);
+            reply[..TOKEN_AT].copy_from_slice(ANSWER);
+            reply[LEFT_AT] = arrival.left.unwrap_or(0);
+            // A lost answer is like a lost question: the other side asks again.
+            let _ = socket.send(arrival.from, HOPS, &reply);
+        }
+        while socket.complaint().is_some() {}
+    }
+}
+
+/// What one host has learned of all others, in the order of the targets; `None` for a target that is not asked.
+pub(super) fn ask(targets: &[Option<Target>], first: usize) -> Vec<Vec<Seen>> {
+    let sockets = [false, true].map(|is_ipv6| Datagrams::open(is_ipv6, None).ok());
+    let mut asking = Asking { targets, sockets, seen: vec![Vec::new(); targets.len()], sent: Vec::new() };
+    for round in 0..ROUNDS {
+        let patience = if round < PATIENT_ROUNDS { PATIENT } else { BRIEF };
+        asking.round(round, first, Instant::now() + patience);
+    }
+    asking.seen
+}
+
+struct Asking<'a> {
+    targets: &'a [Option<Target>],
+    /// For IPv4 and IPv6.
+    sockets: [Option<Datagrams>; 2],
+    seen: Vec<Vec<Seen>>,
+    /// By the number of a question: the target, which of its addresses, and when.
+    sent: Vec<(usize, usize, Instant)>,
+}
+
+impl Asking<'_> {
+    /// Asks every target once. While some addresses have not answered, these are asked, too.
+    fn round(&mut self, round: usize, first: usize, deadline: Instant) {
+        let mut open = 0;
+        // Beginning with another one on each host, so that not all ask the same host at the same time.
+        for index in (0..self.targets.len()).map(|step| (first + step) % self.targets.len()) {
+            let Some(target) = &self.targets[index] else { continue };
+            for (place, address) in target.addresses.iter().enumerate() {
+                let answered = self.seen[index].iter().any(|seen| seen.address == place);
+                if answered || round < PATIENT_ROUNDS {
+                    open += usize::from(self.put(index, place, *address));
+                }
+            }
+        }
+        while open > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let heard = self.listen();
+            if heard == 0 {
+                self.sockets
+                    .iter()
+                    .flatten()
+                    .for_each(|socket| socket.wait(left.min(Duration::from_millis(4))));
+            }
+            open = open.saturating_sub(heard);
+        }
+    }
+
+    fn put(&mut self, index: usize, place: usize, address: IpAddr) -> bool {
+        let target = self.targets[index].as_ref().expect("it is asked");
+        let family = usize::from(address.is_ipv6());
+        let (Some(socket), Some(port)) = (&self.sockets[family], target.ports[family]) else { return false };
+        let mut question = [0; LEFT_AT];
+        question[..TOKEN_AT].copy_from_slice(QUESTION);
+        question[TOKEN_AT..NUMBER_AT].copy_from_slice(&target.token);
+        question[NUMBER_AT..].copy_from_slice(&(self.sent.len() as u32).to_be_bytes());
+        self.sent.push((index, place, Instant::now()));
+        socket.send(SocketAddr::new(address, port), HOPS, &question).is_ok()
+    }
+
+    /// Takes the answers that have come, and returns how many.
+    fn listen(&mut self) -> usize {
+        let (mut content, mut heard) = ([0; 64], 0);
+        for socket in self.sockets.iter().flatten() {
+            while let Some(arrival) = socket.receive(&mut content) {
+                let now = Instant::now();
+                let Some(reply) = content[..arrival.length].strip_prefix(ANSWER) else { continue };
+                if arrival.length != LEFT_AT + 1 {
+                    continue;
+                }
+                let number =
+                    u32::from_be_bytes(*reply[NUMBER_AT - TOKEN_AT..].first_chunk().expect("4 bytes"));
+                let Some((index, place, then)) = self.sent.get(number as usize).copied() else { continue };
+                let token = self.targets[index].as_ref().map(|target| target.token);
+                if token.as_ref().map(|token| &token[..]) != Some(&reply[..NUMBER_AT - TOKEN_AT]) {
+                    continue;
+                }
+                let left = content[LEFT_AT];
+                let hops = (1..=HOPS).contains(&left).then(|| HOPS - left + 1);
+                let seconds = now.duration_since(then).as_secs_f64();
+                heard += 1;
+                match self.seen[index].iter_mut().find(|seen| seen.address == place) {
+                    Some(seen) => {
+                        seen.seconds = seen.seconds.min(seconds);
+                        // Packets may take several ways.
+                        seen.hops = seen.hops.min(hops).or(hops);
+                    }
+                    None => self.seen[index].push(Seen { address: place, hops, seconds }),
+                }
+            }
+            while socket.complaint().is_some() {}
+        }
+        heard
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn hosts_with_the_right_token_answer() {
+        let answering = Answering::begin([7; 16], None).unwrap();
+        let target = |token: u8| {
+            // The second address is that of nobody.
+            let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 9).into()];
+            Some(Target { addresses, ports: answering.ports, token: [token; 16] })
+        };
+        let seen = ask(&[target(7), None, target(8)], 1);
+        assert_eq!(seen[0].iter().map(|seen| seen.hops).collect::<Vec<_>>(), [Some(1), Some(1)]);
+        assert!(seen[0][0].seconds < 1.0);
+        assert!(seen[1].is_empty() && seen[2].is_empty(), "{seen:?}");
+    }
+}
