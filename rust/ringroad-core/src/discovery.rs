@@ -44,6 +44,7 @@ pub struct Latency {
 pub struct Found {
     pub topology: Topology,
     pub notes: Vec<String>,
+    pub links: Vec<LinkFacts>,
 }
 pub struct Wiring(Vec<(usize, usize)>);
 impl Wiring {
@@ -58,5 +59,16 @@ pub fn experiments(w: &Wiring) -> Vec<Vec<(usize, usize)>> {
     vec![w.0.clone()]
 }
 pub fn assemble(_e: &Evidence) -> Result<Found, String> {
-    Ok(Found { topology: Topology::switch(_e.host_of.len()).unwrap(), notes: vec![] })
+    Ok(Found { topology: Topology::switch(_e.host_of.len()).unwrap(), notes: vec![], links: vec![] })
+}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    Measured,
+    Derived,
+    Assumed,
+}
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LinkFacts {
+    pub bandwidth: f64,
+    pub how: How,
 }

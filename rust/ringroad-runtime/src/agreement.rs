@@ -189,7 +189,10 @@ pub(crate) fn choose(
     let algorithms = algorithms.map_err(Error::Schedule)?;
     // If costs are set, the choice must follow from them, not from measurements.
     let measured = profile.as_ref().filter(|_| !config.has_cost_model());
+    let model = config.cost_model(prior);
+    let is_slow = is_slow(slowest(&topology, model.bandwidth));
     let wishes = Wishes {
+        anywhere: topology.is_one_switch() && insight.hosts > 1 && (origin != Origin::Given || is_slow),
         algorithms,
         size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
         rules: rules(config, size / per_host, size)?,
@@ -201,7 +204,6 @@ pub(crate) fn choose(
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
     // If ranks share cores, they wait for each other anyway, and all of their memory has to fit into the caches.
     let two_areas = size <= cores;
-    let model = config.cost_model(prior);
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
     let lowering = Lowering { segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
@@ -221,7 +223,12 @@ fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
 pub(crate) fn send_buffer(config: &Config, options: &Options, measured: Option<f64>) -> Option<usize> {
     let topology = options.topology.as_ref().or(config.topology.given());
     let rate = topology.map(|topology| slowest(topology, config.bandwidth)).or(measured)?;
-    (rate * SEND_BUFFER_TIME.as_secs_f64() <= SEND_BUFFER as f64).then_some(SEND_BUFFER)
+    is_slow(rate).then_some(SEND_BUFFER)
+}
+
+/// Whether a link of this rate is so slow that a long message holds up others.
+fn is_slow(rate: f64) -> bool {
+    rate * SEND_BUFFER_TIME.as_secs_f64() <= SEND_BUFFER as f64
 }
 
 /// The bytes that the slowest link carries in [`SEGMENT_TIME`], as a power of two within bounds.

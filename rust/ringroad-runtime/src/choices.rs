@@ -12,7 +12,8 @@ use std::time::Duration;
 use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::selection::{
-    allowed, contestants, decide, is_ordered, needed, Choice, Contender, Selection, SelectionError, Terms,
+    allowed, contestants, decide, is_ordered, needed, suited_to_any_network, Choice, Contender, Selection,
+    SelectionError, Terms,
 };
 pub use ringroad_core::selection::{explain, Explanation};
 use ringroad_core::{Bytes, Collective, Topology};
@@ -32,6 +33,8 @@ use crate::schedules::Schedules;
 pub struct Wishes {
     /// The algorithms that may be used. One that is named need not be consistent.
     pub algorithms: Algorithms,
+    /// Whether only algorithms are used that suit any network, unless some are named.
+    pub anywhere: bool,
     /// Whether floats are added up in one order for all sizes.
     pub size_invariant: bool,
     /// The user's rules. The first one that fits is used. Rules for this number of ranks must name algorithms that
@@ -294,7 +297,10 @@ fn choose(
     let mut judge = Judge::new(topology, &kept, wishes.synthesis_budget);
     let (mut choices, mut contests) = (Vec::new(), Vec::new());
     for &collective in collectives {
-        let wanted = allowed(topology, collective, &wishes.algorithms)?;
+        let mut wanted = allowed(topology, collective, &wishes.algorithms)?;
+        if wishes.anywhere && wishes.algorithms.preferred(collective).is_empty() {
+            wanted = suited_to_any_network(collective, wanted);
+        }
         let ordered = is_ordered(topology, collective, wishes.size_invariant);
         match (&wanted[..], ordered) {
             ([only], false) if !only.is_made_for_graph(collective) => {

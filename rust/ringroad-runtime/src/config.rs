@@ -203,6 +203,12 @@ settings! {
         help: "about how long ranks on several hosts may take to find out how they are connected; 0: routes only, without measuring rates",
         read: |text| duration(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n)),
     }
+    "RINGROAD_NETWORK_CACHE" => network_cache: Option<PathBuf> {
+        default: unset,
+        values: Values::Words("the path of a directory, or none"),
+        help: "where to keep what ranks have measured of their network, for later jobs on the same hosts; none: nowhere; unset: ringroad/networks in the user's cache directory; only rank 0's value is used",
+        read: path_or_none,
+    }
     "RINGROAD_TIMEOUT" => timeout: Duration {
         default: "300",
         unit: "seconds",
@@ -493,6 +499,9 @@ impl Config {
         if !config.set.contains_key(rows::schedule_cache.name) {
             config.schedule_cache = cached("schedules");
         }
+        if !config.set.contains_key(rows::network_cache.name) {
+            config.network_cache = cached("networks");
+        }
         Ok(config)
     }
 
@@ -550,10 +559,21 @@ fn environment() -> impl Iterator<Item = (String, String)> {
 
 /// Prints a warning on standard error, once for each `key`, however many communicators there are.
 pub(crate) fn warn_once(key: &str, text: &str) {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if SAID.lock().insert(key.to_owned()) {
+    if is_new(key) {
         eprintln!("ringroad: warning: {text}");
     }
+}
+
+/// Says something that is no warning, once in this process.
+pub(crate) fn say_once(text: &str) {
+    if is_new(text) {
+        eprintln!("ringroad: {text}");
+    }
+}
+
+fn is_new(key: &str) -> bool {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    SAID.lock().insert(key.to_owned())
 }
 
 /// The directory in which `ringroad tune` stores profiles.

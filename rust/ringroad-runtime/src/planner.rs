@@ -135,6 +135,7 @@ mod tests {
     use crate::buffer::Memory;
     use crate::config::Config;
     use crate::dtype::DType;
+    use crate::network::Insight;
     use crate::options::Options;
 
     const RANKS: usize = 12;
@@ -142,7 +143,8 @@ mod tests {
 
     fn planner(most: usize) -> Planner {
         let cards: Vec<Card> = (0..RANKS).map(|rank| Card::new(rank, RANKS, "", "", Vec::new())).collect();
-        let choices = choose(&cards, &Config::default(), &Options::default(), 1).unwrap();
+        let choices =
+            choose(&cards, &Config::default(), &Options::default(), 1, &Insight::default()).unwrap();
         let near = Arc::new([false; RANKS]);
         let planner = Planner::new(RANK, near, None, Arc::new(choices), Schedules::new(None));
         Planner { schedules: Kept::new(most), calls: Kept::new(most), ..planner }

@@ -155,6 +155,26 @@ pub fn allowed(
     left(wanted)
 }
 
+/// The algorithms whose messages go to neighbours in the order of ranks, or are few and short: no network of which nothing
+/// is known makes them slow. On one switch they also avoid that many senders meet at one receiver, which tcp answers with
+/// lost packets.
+const ANYWHERE: &[&str] = &["ring", "bidirectional-ring", "recursive-doubling"];
+/// The collectives for which there are such algorithms.
+const EVERYWHERE: &[Collective] = &[Collective::Allreduce, Collective::ReduceScatter, Collective::Allgather];
+
+/// Of these members those that suit any network; all of them if none does.
+pub fn suited_to_any_network(collective: Collective, members: Vec<Member>) -> Vec<Member> {
+    let suits = |member: &Member| {
+        let name = member.name();
+        ANYWHERE.contains(&name.rsplit(':').next().unwrap_or_default())
+    };
+    let suited: Vec<Member> = members.iter().filter(|member| suits(member)).copied().collect();
+    if suited.is_empty() || !EVERYWHERE.contains(&collective) {
+        return members;
+    }
+    suited
+}
+
 /// The names of the members whose exact costs are needed even if they are not the fastest: all members where orders are
 /// compared (`ordered`), otherwise those that a rule or a measurement names, by their own name or that of their family.
 pub fn needed(

@@ -73,9 +73,3 @@ fn links(hosts: usize, per_host: usize) -> Vec<Link> {
     let extra_latency = DEFAULT_LATENCY - MEMORY_LATENCY;
     inside.chain(cables.map(|link| Link { latency: MEMORY_LATENCY, extra_latency, ..link })).collect()
 }
-impl Topology {
-    /// stub
-    pub fn hosts_with(counts: &[usize]) -> Result<Topology, TopologyError> {
-        Topology::switch(counts.iter().sum())
-    }
-}

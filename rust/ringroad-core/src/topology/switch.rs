@@ -8,7 +8,8 @@
 //! ```
 
 use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
-use super::{Link, Topology, TopologyError};
+use super::hosts::HOSTS;
+use super::{Kind, Link, Topology, TopologyError};
 
 pub(super) static SWITCH: Family = Family {
     name: "switch",
@@ -25,6 +26,11 @@ impl Topology {
         let spec = || SWITCH.spec(n);
         let ranks = check_size(&[n], 2, spec)?;
         Ok(Topology::member(&SWITCH, spec(), ranks, ranks + 1, links(ranks)))
+    }
+
+    /// Whether it is a single switch with cables to all ranks or hosts.
+    pub fn is_one_switch(&self) -> bool {
+        matches!(&self.kind, Kind::Member { family, .. } if **family == SWITCH || **family == HOSTS)
     }
 }
 

@@ -13,7 +13,8 @@ use super::{Called, Communicator, Family, Means, State};
 use crate::agreement::{agree, choose, send_buffer};
 use crate::awake;
 use crate::bootstrap::{refused, unreadable, BootstrapError, Card, Handle, Meeting, Store, StoreError};
-use crate::config::{warn_once, Cma, Config, Debug, Network, Secret};
+use crate::choices::Origin;
+use crate::config::{say_once, warn_once, Cma, Config, Debug, Network, Secret};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::fork::Own;
@@ -21,7 +22,7 @@ use crate::interfaces;
 use crate::lock::Mutex;
 use crate::machine::COPIED;
 use crate::neighbourhood::{Neighbourhood, Offered};
-use crate::network::{self, Insight};
+use crate::network::{self, Insight, Limits};
 use crate::options::Options;
 use crate::planner::{Choices, Planner};
 use crate::progress::Driver;
@@ -166,6 +167,10 @@ impl Communicator {
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
         communicator.first_barrier(meeting, deadline)?;
         communicator.record_into(config)?;
+        if rank == 0 && communicator.choices.origin != Origin::Given && explored.insight.hosts > 1 {
+            let sentence = explored.insight.sentence(&communicator.choices.topology);
+            say_once(&sentence);
+        }
         if config.debug >= Debug::Info {
             communicator.introduce(&around.obstacles)?;
         }
@@ -335,6 +340,7 @@ fn explore(
     if around.is_complete || share_loopback(cards) {
         return Ok(Explored::default());
     }
+    let hosts = network::hosts(cards).into_iter().max().unwrap_or(0) + 1;
     let wanted = options.topology.is_none() && config.topology == Network::Auto;
     let budget = (rank == 0).then(|| wanted.then_some(config.discovery_budget.as_secs_f64()));
     let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
@@ -343,9 +349,12 @@ fn explore(
         serde_json::from_slice(&text).map_err(|e| refused(EXPLORE, 0, unreadable(&e)))?;
     let Some(budget) = budget.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
         let stated = interface(cards, meeting.host()).and_then(|name| network::stated_speed(&name));
-        return Ok(Explored { insight: Insight { stated, ..Insight::default() }, ..Explored::default() });
+        let insight = Insight { stated, hosts, ..Insight::default() };
+        return Ok(Explored { insight, ..Explored::default() });
     };
-    let gathered = network::gather(meeting, cards, rank, budget, config.port_range)?;
+    let memory = config.network_cache.clone();
+    let limits = Limits { budget, ports: config.port_range, memory };
+    let gathered = network::gather(meeting, cards, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
     let insight = if rank == 0 { gathered.insight() } else { Insight::default() };
     let named = |address| interfaces().into_iter().find(|one| one.address == address);

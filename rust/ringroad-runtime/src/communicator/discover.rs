@@ -12,7 +12,7 @@ use crate::buffer::Memory;
 use crate::call::Operation;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::network::{self, Exchange};
+use crate::network::{self, Exchange, Limits};
 use crate::request::Request;
 
 /// What the ranks have found out.
@@ -31,7 +31,8 @@ impl Communicator {
         let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
         let mut calls = Calls { communicator: self, patience };
         let ports = self.means.as_ref().and_then(|means| means.config.port_range);
-        let evidence = network::gather(&mut calls, &self.cards, self.rank, budget, ports)?.evidence;
+        let limits = Limits { budget, ports, memory: None };
+        let evidence = network::gather(&mut calls, &self.cards, self.rank, &limits)?.evidence;
         let found = (self.rank == 0).then(|| network::found(&evidence));
         let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));
         let all = calls.collect("found", &text.unwrap_or_default(), usize::MAX)?;

@@ -89,15 +89,6 @@ impl Datagrams {
         self.socket.send_to(content, to).or_else(|_| self.socket.send_to(content, to)).map(drop)
     }
 
-    /// Waits until something has come, or for so long.
-    pub fn wait(&self, patience: Duration) {
-        let patience =
-            Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
-        let mut sockets = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN | PollFlags::ERR)];
-        // An interrupted wait is a short one.
-        let _ = poll(&mut sockets, Some(&patience));
-    }
-
     /// The next datagram that has come, if there is one.
     pub fn receive(&self, content: &mut [u8]) -> Option<Arrival> {
         // A failed call has reported a complaint; the next one goes on.
@@ -151,6 +142,16 @@ impl Datagrams {
         }
         Some(received)
     }
+}
+
+/// Waits until something has come at one of these sockets, or for so long.
+pub(super) fn wait<'a>(sockets: impl IntoIterator<Item = &'a Datagrams>, patience: Duration) {
+    let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    let look =
+        |one: &'a Datagrams| PollFd::from_borrowed_fd(one.socket.as_fd(), PollFlags::IN | PollFlags::ERR);
+    let mut sockets: Vec<PollFd<'_>> = sockets.into_iter().map(look).collect();
+    // An interrupted wait is a short one.
+    let _ = poll(&mut sockets, Some(&patience));
 }
 
 struct Received {
@@ -229,7 +230,7 @@ mod tests {
         let (one, other) = (Datagrams::open(false, None).unwrap(), Datagrams::open(false, None).unwrap());
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), other.port().unwrap());
         one.send(to, 17, b"here").unwrap();
-        other.wait(Duration::from_secs(5));
+        wait([&other], Duration::from_secs(5));
         let mut content = [0; 16];
         let arrival = other.receive(&mut content).expect("it has come");
         assert_eq!((&content[..arrival.length], arrival.left), (&b"here"[..], Some(17)));
@@ -243,7 +244,7 @@ mod tests {
         let closed = Datagrams::open(false, None).unwrap().port().unwrap();
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), closed);
         one.send(to, 5, b"nobody").unwrap();
-        one.wait(Duration::from_secs(5));
+        wait([&one], Duration::from_secs(5));
         let by = Ipv4Addr::LOCALHOST.into();
         assert_eq!(one.complaint(), Some(Complaint { about: to, by, expired: false }));
         assert_eq!(one.complaint(), None);

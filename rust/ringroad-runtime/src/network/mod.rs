@@ -11,21 +11,26 @@ mod account;
 mod datagram;
 mod rates;
 mod reach;
+mod remembered;
 mod trace;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, experiments, trace_targets, Evidence, Flow, Found, HostFacts, Latency, Round, Trace, Wiring,
+    assemble, experiments, trace_targets, Evidence, Flow, Found, HostFacts, How, Latency, Round, Trace,
+    Wiring,
 };
-use ringroad_core::Rank;
+use ringroad_core::topology::Link;
+use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
 use self::rates::Receiving;
 use self::reach::{Answering, Seen, Target, Token};
+use self::remembered::Memory;
 use crate::bootstrap::{refused, unreadable, Card, Meeting};
 use crate::error::Result;
 use crate::random::token;
@@ -49,6 +54,7 @@ const RATES: &str = "rates";
 /// More bytes than the entry of one host takes.
 const FACTS_BYTES: usize = 8 << 10;
 const PAIR_BYTES: usize = 4 << 10;
+const ROUND_BYTES: usize = 1 << 20;
 
 /// How ranks tell each other what they have found.
 pub(crate) trait Exchange {
@@ -92,9 +98,36 @@ pub(crate) struct Insight {
     pub stated: Option<f64>,
     /// Why nothing was found out, if that was tried.
     pub failure: Option<String>,
+    /// How many hosts there are, each with a network of its own; 0 if that does not matter.
+    pub hosts: usize,
 }
 
 impl Insight {
+    /// One line for the user: what is known or assumed of a network that nobody has named.
+    pub fn sentence(&self, topology: &Topology) -> String {
+        let hosts = self.hosts;
+        let known = match (&self.found, &self.failure) {
+            (Some(found), _) => {
+                let measured = found.links.iter().filter(|link| link.how == How::Measured);
+                let rates = measured.map(|link| link.bandwidth);
+                format!("the ranks have found that their {hosts} hosts form {topology}{}", rates_text(rates))
+            }
+            (None, failure) => {
+                let rates = topology.links().iter().map(Link::bytes_per_second);
+                let why = failure.as_deref().unwrap_or("RINGROAD_TOPOLOGY=off");
+                format!(
+                    "how the {hosts} hosts are connected is not known ({why}); assumed is {topology}{}",
+                    rates_text(rates)
+                )
+            }
+        };
+        let notes = self.found.iter().flat_map(|found| &found.notes).map(|note| format!("; {note}"));
+        format!(
+            "{known}{}; `ringroad discover` shows more, and RINGROAD_TOPOLOGY names another",
+            notes.collect::<String>()
+        )
+    }
+
     /// What is to be said of it.
     pub fn notes(&self) -> Vec<String> {
         let found = self.found.iter().flat_map(|found| found.notes.iter().cloned());
@@ -125,19 +158,27 @@ pub(crate) fn hosts(cards: &[Card]) -> Vec<usize> {
         .collect()
 }
 
-/// Finds out what there is to know, in about `budget`. Collective.
+/// How much may be done to find out, and where it is remembered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Limits {
+    pub budget: Duration,
+    pub ports: Option<(u16, u16)>,
+    /// The directory of what was measured earlier; `None` to measure anew. Only rank 0's is used.
+    pub memory: Option<PathBuf>,
+}
+
+/// Finds out what there is to know. Collective.
 pub(crate) fn gather(
     exchange: &mut dyn Exchange,
     cards: &[Card],
     rank: Rank,
-    budget: Duration,
-    ports: Option<(u16, u16)>,
+    limits: &Limits,
 ) -> Result<Gathered> {
     let start = Instant::now();
     let host_of = hosts(cards);
     let leaders = leaders(&host_of);
     let own = host_of[rank];
-    let station = (leaders[own] == rank).then(|| Station::open(own, ports));
+    let station = (leaders[own] == rank).then(|| Station::open(own, limits.ports));
 
     let mine = station.as_ref().map(|station| &station.facts);
     let facts: Vec<Facts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
@@ -148,19 +189,107 @@ pub(crate) fn gather(
     check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;
 
     let main = main_addresses(&facts, &views);
-    let name = |rank: &Rank| cards[*rank].host.clone();
-    let host =
-        |(facts, rank): (&Facts, &Rank)| HostFacts { name: name(rank), addresses: facts.addresses.clone() };
-    let hosts: Vec<HostFacts> = facts.iter().zip(&leaders).map(host).collect();
-    let traces: Vec<Trace> = traces(&views);
-    let wiring = Wiring::of(&hosts, &traces);
-    let rounds = experiments(&wiring);
-    let mut flows =
-        Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders, start, budget };
-    let rounds = flows.run(exchange, rank, &rounds)?;
+    let host = |(facts, rank): (&Facts, &Rank)| HostFacts {
+        name: cards[*rank].host.clone(),
+        addresses: facts.addresses.clone(),
+    };
+    let mut evidence = Evidence {
+        hosts: facts.iter().zip(&leaders).map(host).collect(),
+        host_of,
+        traces: traces(&views),
+        rounds: Vec::new(),
+        latencies: latencies(&views),
+    };
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
-    let latencies = latencies(&views);
-    Ok(Gathered { evidence: Evidence { hosts, host_of, traces, rounds, latencies }, main, stated })
+    let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders };
+    if rank == 0 {
+        let spaces: Vec<String> = leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect();
+        let memory = limits.memory.as_ref().map(|directory| Memory::of(directory, &spaces, &evidence));
+        let mut plan = Plan::new(&evidence, memory.as_ref(), start + limits.budget);
+        let (rounds, recalled) = flows.run(exchange, Some(&mut plan))?;
+        evidence.rounds = rounds;
+        if let Some(recalled) = recalled {
+            (evidence.rounds, evidence.latencies) = (recalled.rounds, recalled.latencies);
+        } else if let Some(memory) = memory.filter(|_| !evidence.rounds.is_empty()) {
+            // The next job measures anew if it cannot be stored.
+            let _ = memory.store(&evidence);
+        }
+    } else {
+        let (rounds, recalled) = flows.run(exchange, None)?;
+        evidence.rounds = recalled.map_or(rounds, |recalled| recalled.rounds);
+    }
+    Ok(Gathered { evidence, main, stated })
+}
+
+/// What rank 0 wants to be measured, round by round.
+struct Plan {
+    /// What is remembered of this network, and the flows by which it is checked.
+    recalled: Option<(Evidence, Vec<Flow>)>,
+    rounds: Vec<Vec<(usize, usize)>>,
+    /// How many rounds have been asked for, without those of the check.
+    asked: usize,
+    checked: bool,
+    deadline: Instant,
+}
+
+/// What all ranks do next.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Next {
+    /// These flows run for so many seconds.
+    Measure { flows: Vec<(usize, usize)>, seconds: f64 },
+    /// Nothing more. What was remembered still holds, if it is there.
+    End(Option<Recalled>),
+}
+
+/// What was measured by an earlier job, as other ranks need it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Recalled {
+    rounds: Vec<Round>,
+    latencies: Vec<Latency>,
+}
+
+impl Plan {
+    fn new(evidence: &Evidence, memory: Option<&Memory>, deadline: Instant) -> Plan {
+        let recalled = memory.and_then(|memory| memory.recall(evidence));
+        let recalled = recalled.map(|then| {
+            let sample = remembered::sample(&then);
+            (then, sample)
+        });
+        let rounds = experiments(&Wiring::of(&evidence.hosts, &evidence.traces));
+        Plan { recalled, rounds, asked: 0, checked: false, deadline }
+    }
+
+    /// The next step, given what was measured so far.
+    fn next(&mut self, measured: &[Round]) -> Next {
+        if let Some((then, sample)) = self.recalled.take() {
+            if !self.checked {
+                self.checked = true;
+                let flows = sample.iter().map(|flow| (flow.from, flow.to)).collect();
+                self.recalled = Some((then, sample));
+                return Next::Measure { flows, seconds: SHORTEST.as_secs_f64() };
+            }
+            // An unmeasured round, as what the check found comes with the next exchange.
+            if measured.is_empty() {
+                self.recalled = Some((then, sample));
+                return Next::Measure { flows: Vec::new(), seconds: 0.0 };
+            }
+            if remembered::still_holds(&sample, &measured[0].flows) {
+                return Next::End(Some(Recalled { rounds: then.rounds, latencies: then.latencies }));
+            }
+        }
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let number = self.asked;
+        let remaining = self.rounds.len().saturating_sub(number).max(1) as u32;
+        let share = (left / remaining).saturating_sub(OVERHEAD);
+        let needed = number < self.rounds.len() && !left.is_zero();
+        let again = number < TRIES * self.rounds.len() && share >= SHORTEST;
+        if !needed && !again {
+            return Next::End(None);
+        }
+        self.asked += 1;
+        let flows = self.rounds[number % self.rounds.len()].clone();
+        Next::Measure { flows, seconds: share.clamp(SHORTEST, LONGEST).as_secs_f64() }
+    }
 }
 
 impl Gathered {
@@ -173,9 +302,10 @@ impl Gathered {
     /// What rank 0 makes of it.
     pub fn insight(&self) -> Insight {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
+        let hosts = self.evidence.hosts.len();
         match found(&self.evidence) {
-            Ok(found) => Insight { found: Some(found), stated, failure: None },
-            Err(error) => Insight { found: None, stated, failure: Some(error) },
+            Ok(found) => Insight { found: Some(found), stated, failure: None, hosts },
+            Err(error) => Insight { found: None, stated, failure: Some(error), hosts },
         }
     }
 }
@@ -183,6 +313,20 @@ impl Gathered {
 /// What follows from the evidence; otherwise why nothing does.
 pub(crate) fn found(evidence: &Evidence) -> std::result::Result<Found, String> {
     assemble(evidence).map_err(|error| error.to_string())
+}
+
+/// The range of these rates, which are in bytes per second.
+fn rates_text(rates: impl Iterator<Item = f64> + Clone) -> String {
+    let text = |rate: f64| match 8.0 * rate {
+        bits if bits >= 1e9 => format!("{:.3} Gbit/s", bits / 1e9),
+        bits => format!("{:.3} Mbit/s", bits / 1e6),
+    };
+    let (least, most) = (rates.clone().reduce(f64::min), rates.reduce(f64::max));
+    match least.zip(most).map(|(least, most)| (text(least), text(most))) {
+        None => String::new(),
+        Some((least, most)) if least == most => format!(" with links of {least}"),
+        Some((least, most)) => format!(" with links of {least} to {most}"),
+    }
 }
 
 /// The first rank of each host.
@@ -349,10 +493,37 @@ fn main_addresses(facts: &[Facts], views: &[Vec<View>]) -> Vec<Option<IpAddr>> {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Between {
-    /// Of rank 0: for how many seconds the next flows run; `None` if there are no more.
-    seconds: Option<f64>,
+    /// Of rank 0: what comes next.
+    next: Option<Next>,
     /// The flows that this rank's host received in the round before: sender, bytes per second, and spread.
     received: Vec<(usize, f64, f64)>,
+}
+
+impl Between {
+    /// Whether it can be what a rank of so many hosts says.
+    fn is_sensible(&self, hosts: usize) -> bool {
+        let number = |value: f64| value.is_finite() && value >= 0.0;
+        let flow = |from: usize, to: usize| from < hosts && to < hosts && from != to;
+        let next = match &self.next {
+            Some(Next::Measure { flows, seconds }) => {
+                flows.iter().all(|(from, to)| flow(*from, *to))
+                    && number(*seconds)
+                    && *seconds <= LONGEST.as_secs_f64()
+            }
+            Some(Next::End(Some(recalled))) => {
+                let flows = recalled.rounds.iter().flat_map(|round| &round.flows);
+                let rates = flows.map(|one| (one.from, one.to, one.bytes_per_second, one.spread));
+                rates
+                    .into_iter()
+                    .all(|(from, to, rate, spread)| flow(from, to) && number(rate) && number(spread))
+                    && recalled.latencies.iter().all(|one| flow(one.from, one.to) && number(one.seconds))
+            }
+            Some(Next::End(None)) | None => true,
+        };
+        let received =
+            |&(from, rate, spread): &(usize, f64, f64)| from < hosts && number(rate) && number(spread);
+        next && self.received.iter().all(received)
+    }
 }
 
 /// Runs rounds of flows.
@@ -361,59 +532,46 @@ struct Flows<'a> {
     facts: &'a [Facts],
     views: &'a [Vec<View>],
     leaders: &'a [Rank],
-    start: Instant,
-    budget: Duration,
 }
 
 impl Flows<'_> {
-    /// Runs each of these rounds, and again while there is time. All ranks run the same ones: rank 0's clock decides.
+    /// Runs the rounds that rank 0 plans. Returns what was measured, and what rank 0 remembers instead.
     fn run(
-        &mut self,
+        &self,
         exchange: &mut dyn Exchange,
-        rank: Rank,
-        rounds: &[Vec<(usize, usize)>],
-    ) -> Result<Vec<Round>> {
+        mut plan: Option<&mut Plan>,
+    ) -> Result<(Vec<Round>, Option<Recalled>)> {
         let (mut measured, mut between) = (Vec::new(), Between::default());
         for number in 0.. {
-            let flows = rounds.get(number % rounds.len().max(1)).filter(|_| number < TRIES * rounds.len());
-            let streams = match (self.station, flows) {
-                (Some(station), Some(flows)) => self.connect(station, number, flows),
-                _ => Vec::new(),
-            };
-            between.seconds = flows.filter(|_| rank == 0).and_then(|_| self.seconds(number, rounds.len()));
-            let all = self.tell(exchange, number, &between)?;
+            between.next = plan.as_mut().map(|plan| plan.next(&measured));
+            let mut all = self.tell(exchange, number, &between)?;
             if number > 0 {
                 measured.push(self.round(&all));
             }
-            let Some((seconds, flows)) = all[0].seconds.zip(flows) else { break };
-            let duration = Duration::from_secs_f64(seconds.clamp(0.0, LONGEST.as_secs_f64()));
-            let until = Instant::now() + duration + GRACE;
-            rates::send(streams, duration);
-            let receiving = self.station.and_then(|station| Some((station.own, station.receiving.as_ref()?)));
-            let take = |from: usize| {
-                let one = receiving?.1.take(number as u32, from as u32, until)?;
-                Some((from, one.bytes_per_second, one.spread))
+            let (flows, seconds) = match all[0].next.take() {
+                Some(Next::Measure { flows, seconds }) => (flows, seconds),
+                Some(Next::End(recalled)) => return Ok((measured, recalled)),
+                None => return Err(refused(RATES, 0, "it does not say what comes next".to_owned()).into()),
             };
-            let to_here = flows.iter().filter(|(_, to)| receiving.is_some_and(|(own, _)| own == *to));
-            between =
-                Between { seconds: None, received: to_here.filter_map(|(from, _)| take(*from)).collect() };
+            between.received = self.measure(number, &flows, Duration::from_secs_f64(seconds));
         }
-        Ok(measured)
+        unreachable!("rank 0 ends the rounds")
     }
 
-    /// For how long the flows of this round may run; `None` if nothing is left for a repeated one.
-    fn seconds(&self, number: usize, rounds: usize) -> Option<f64> {
-        let left = self.budget.saturating_sub(self.start.elapsed());
-        let share = (left / rounds.saturating_sub(number).max(1) as u32).saturating_sub(OVERHEAD);
-        (number < rounds || share >= SHORTEST).then(|| share.clamp(SHORTEST, LONGEST).as_secs_f64())
+    /// Sends this host's flows, and returns what came of those to it.
+    fn measure(&self, number: u32, flows: &[(usize, usize)], duration: Duration) -> Vec<(usize, f64, f64)> {
+        let Some(station) = self.station else { return Vec::new() };
+        rates::send(self.connect(station, number, flows), duration);
+        let until = Instant::now() + GRACE;
+        let Some(receiving) = &station.receiving else { return Vec::new() };
+        let take = |from: usize| {
+            let one = receiving.take(number, from as u32, until)?;
+            Some((from, one.bytes_per_second, one.spread))
+        };
+        flows.iter().filter(|(_, to)| *to == station.own).filter_map(|(from, _)| take(*from)).collect()
     }
 
-    fn connect(
-        &self,
-        station: &Station,
-        number: usize,
-        flows: &[(usize, usize)],
-    ) -> Vec<std::net::TcpStream> {
+    fn connect(&self, station: &Station, number: u32, flows: &[(usize, usize)]) -> Vec<TcpStream> {
         let connect = |&(_, to): &(usize, usize)| {
             let view = self.views[station.own].iter().find(|view| view.to == to)?;
             let facts = &self.facts[to];
@@ -421,29 +579,23 @@ impl Flows<'_> {
             let address = facts.addresses[seen.address];
             let to = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
-            rates::connect(to, seen.seconds, &facts.token, number as u32, station.own as u32).ok()
+            rates::connect(to, seen.seconds, &facts.token, number, station.own as u32).ok()
         };
         flows.iter().filter(|(from, _)| *from == station.own).filter_map(connect).collect()
     }
 
-    fn tell(&self, exchange: &mut dyn Exchange, number: usize, value: &Between) -> Result<Vec<Between>> {
+    fn tell(&self, exchange: &mut dyn Exchange, number: u32, value: &Between) -> Result<Vec<Between>> {
         let kind = format!("{RATES}.{number}");
         let text = serde_json::to_vec(value).expect("numbers can be written");
-        let all = exchange.collect(&kind, &text, 64 + self.facts.len() * 80)?;
+        let most = ROUND_BYTES + self.facts.len() * self.facts.len() * 64;
+        let all = exchange.collect(&kind, &text, most)?;
         let read = |(rank, text): (Rank, &Vec<u8>)| -> Result<Between> {
             let one: Between =
                 serde_json::from_slice(text).map_err(|e| refused(&kind, rank, unreadable(&e)))?;
-            let sensible = |&(from, rate, spread): &(usize, f64, f64)| {
-                from < self.facts.len()
-                    && rate.is_finite()
-                    && rate >= 0.0
-                    && spread.is_finite()
-                    && spread >= 0.0
-            };
-            if !one.received.iter().all(sensible) || one.seconds.is_some_and(|seconds| !seconds.is_finite()) {
-                return Err(refused(&kind, rank, "its rates make no sense".to_owned()).into());
+            match one.is_sensible(self.facts.len()) {
+                true => Ok(one),
+                false => Err(refused(&kind, rank, "its rates make no sense".to_owned()).into()),
             }
-            Ok(one)
         };
         all.iter().enumerate().map(read).collect()
     }

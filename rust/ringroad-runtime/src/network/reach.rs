@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::datagram::{Datagrams, HOPS};
+use super::datagram::{wait, Datagrams, HOPS};
 
 /// How often each host is asked. The least time of all answers is the latency.
 const ROUNDS: usize = 8;
@@ -95,7 +95,7 @@ impl Drop for Answering {
 fn answer(socket: &Datagrams, token: &Token, stop: &AtomicBool) {
     let mut content = [0; 64];
     while !stop.load(Ordering::Relaxed) {
-        socket.wait(LOOK);
+        wait([socket], LOOK);
         while let Some(arrival) = socket.receive(&mut content) {
             let asked = content[..arrival.length].strip_prefix(QUESTION).and_then(|rest| rest.first_chunk());
             if arrival.length != LEFT_AT || asked != Some(token) {
@@ -115,7 +115,13 @@ fn answer(socket: &Datagrams, token: &Token, stop: &AtomicBool) {
 /// What one host has learned of all others, in the order of the targets; `None` for a target that is not asked.
 pub(super) fn ask(targets: &[Option<Target>], first: usize) -> Vec<Vec<Seen>> {
     let sockets = [false, true].map(|is_ipv6| Datagrams::open(is_ipv6, None).ok());
-    let mut asking = Asking { targets, sockets, seen: vec![Vec::new(); targets.len()], sent: Vec::new() };
+    let mut asking = Asking {
+        targets,
+        sockets,
+        seen: vec![Vec::new(); targets.len()],
+        silent: Vec::new(),
+        sent: Vec::new(),
+    };
     for round in 0..ROUNDS {
         let patience = if round < PATIENT_ROUNDS { PATIENT } else { BRIEF };
         asking.round(round, first, Instant::now() + patience);
@@ -128,37 +134,40 @@ struct Asking<'a> {
     /// For IPv4 and IPv6.
     sockets: [Option<Datagrams>; 2],
     seen: Vec<Vec<Seen>>,
+    /// Of each target, whether it was asked in this round and has not answered yet. Empty once all have answered.
+    silent: Vec<bool>,
     /// By the number of a question: the target, which of its addresses, and when.
     sent: Vec<(usize, usize, Instant)>,
 }
 
 impl Asking<'_> {
-    /// Asks every target once. While some addresses have not answered, these are asked, too.
+    /// Asks every target once. While some addresses have not answered, these are asked, too. Ends soon after every target
+    /// has answered by one of its addresses: others may lead nowhere.
     fn round(&mut self, round: usize, first: usize, deadline: Instant) {
-        let mut open = 0;
+        self.silent = vec![false; self.targets.len()];
         // Beginning with another one on each host, so that not all ask the same host at the same time.
         for index in (0..self.targets.len()).map(|step| (first + step) % self.targets.len()) {
             let Some(target) = &self.targets[index] else { continue };
             for (place, address) in target.addresses.iter().enumerate() {
                 let answered = self.seen[index].iter().any(|seen| seen.address == place);
                 if answered || round < PATIENT_ROUNDS {
-                    open += usize::from(self.put(index, place, *address));
+                    self.silent[index] |= self.put(index, place, *address);
                 }
             }
         }
-        while open > 0 {
+        let mut deadline = deadline;
+        loop {
+            if !self.silent.contains(&true) {
+                deadline = deadline.min(Instant::now() + BRIEF / 4);
+                self.silent = Vec::new();
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            let heard = self.listen();
-            if heard == 0 {
-                self.sockets
-                    .iter()
-                    .flatten()
-                    .for_each(|socket| socket.wait(left.min(Duration::from_millis(4))));
+            if !self.listen() {
+                wait(self.sockets.iter().flatten(), left.min(BRIEF / 4));
             }
-            open = open.saturating_sub(heard);
         }
     }
 
@@ -174,9 +183,9 @@ impl Asking<'_> {
         socket.send(SocketAddr::new(address, port), HOPS, &question).is_ok()
     }
 
-    /// Takes the answers that have come, and returns how many.
-    fn listen(&mut self) -> usize {
-        let (mut content, mut heard) = ([0; 64], 0);
+    /// Takes the answers that have come; returns whether there were any.
+    fn listen(&mut self) -> bool {
+        let (mut content, mut heard) = ([0; 64], false);
         for socket in self.sockets.iter().flatten() {
             while let Some(arrival) = socket.receive(&mut content) {
                 let now = Instant::now();
@@ -194,7 +203,8 @@ impl Asking<'_> {
                 let left = content[LEFT_AT];
                 let hops = (1..=HOPS).contains(&left).then(|| HOPS - left + 1);
                 let seconds = now.duration_since(then).as_secs_f64();
-                heard += 1;
+                heard = true;
+                self.silent.get_mut(index).into_iter().for_each(|silent| *silent = false);
                 match self.seen[index].iter_mut().find(|seen| seen.address == place) {
                     Some(seen) => {
                         seen.seconds = seen.seconds.min(seconds);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use super::datagram::Datagrams;
+use super::datagram::{wait, Datagrams};
 
 /// Datagrams of traces go to these ports and the next ones, which nobody uses.
 const FIRST_PORT: u16 = 33434;
@@ -73,8 +73,7 @@ impl Tracing {
                     break;
                 }
                 if !self.listen(found) {
-                    let brief = left.min(Duration::from_millis(4));
-                    self.sockets.iter().flatten().for_each(|socket| socket.wait(brief));
+                    wait(self.sockets.iter().flatten(), left);
                 }
             }
         }
