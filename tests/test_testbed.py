@@ -42,6 +42,7 @@ def total(comm, count, algorithm=None):
         ("torus:3x3", 9, 18),
         ("hypercube:3", 8, 12),
         ("hosts:2x4", 3, 2),
+        ("hosts:1,2,3", 4, 3),
         ("switch:4", 5, 4),
         ("fattree:2x2", 7, 6),
         ("kautz:2:1", 6, 9),
@@ -53,7 +54,7 @@ def test_a_topology_becomes_hosts_switches_and_cables(spec, names, cables):
     topology = ringroad.Topology(spec)
     wiring = Wiring.of(topology)
     assert (len(wiring.names), len(wiring.cables)) == (names, cables)
-    assert wiring.hosts == topology.ranks // topology.per_host
+    assert wiring.hosts == len(set(topology.hosts))
     joined = {pair for cable in wiring.cables for pair in (cable.ends, cable.ends[::-1])}
     for source in range(wiring.hosts):
         for target in range(wiring.hosts):

@@ -122,8 +122,8 @@ class Topology:
 
     A spec names a family with its sizes, such as "ring:8", "torus:4x4", "mesh:4x4",
     "twisted-torus:8x4", "hyperx:4x4", "hammingmesh:2x2:4x4", "hypercube:4", "switch:16",
-    "fattree:4x8:2" or "hosts:2x4" (2 hosts of 4 ranks); a graph without a grid, such as
-    "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
+    "fattree:4x8:2", "hosts:2x4" (2 hosts of 4 ranks) or "hosts:1,2,3" (hosts of 1, 2 and 3); a graph
+    without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
     makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
     families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
     graph in it.
@@ -409,7 +409,11 @@ class Topology:
         """The number of ranks, switches and hosts' memories together. Ranks have the lowest numbers."""
     @property
     def per_host(self) -> int:
-        """The number of ranks that share the memory of a host; 1 if each has a host of its own."""
+        """The number of ranks that share the memory of a host; 1 if each has a host of its own, or if hosts
+        have different numbers of ranks."""
+    @property
+    def hosts(self) -> list[int]:
+        """The host of each rank."""
     @property
     def dimensions(self) -> tuple[int, ...]:
         """The lengths of the grid that algorithms take for a torus; empty if the ranks form none."""

@@ -64,7 +64,7 @@ def testbed(
         if once:
             job |= network.mpi(directory)
         for rank in range(1 if once else network.size):
-            place = {} if once else _place(rank, network.topology.per_host)
+            place = {} if once else _place(rank, network.topology.hosts)
             environ = {**os.environ, **network.environment(os.environ), **job, **place}
             processes.start(
                 ["setpriv", "--pdeathsig", "KILL", *network.command(rank, command)], environ, start_new_session=True
@@ -80,9 +80,10 @@ def testbed(
         raise typer.Exit(status)
 
 
-def _place(rank: int, per_host: int) -> dict[str, str]:
-    """The rank's variables that torchrun would set."""
-    return {"RANK": str(rank), "LOCAL_RANK": str(rank % per_host), "LOCAL_WORLD_SIZE": str(per_host)}
+def _place(rank: int, hosts: list[int]) -> dict[str, str]:
+    """The variables that torchrun would set for a rank, given the host of each."""
+    here = [other for other, host in enumerate(hosts) if host == hosts[rank]]
+    return {"RANK": str(rank), "LOCAL_RANK": str(here.index(rank)), "LOCAL_WORLD_SIZE": str(len(here))}
 
 
 def _wait(processes: Processes) -> int:

@@ -125,7 +125,7 @@ class EmulatedNetwork:
         hosts, agent = os.path.join(directory, "hostfile"), os.path.join(directory, "agent")
         with open(hosts, "w") as file:
             file.writelines(
-                f"{name} slots={self.topology.per_host}\n" for name in self.wiring.names[: self.wiring.hosts]
+                f"{self.wiring.names[host]} slots={len(self.wiring.ranks_of(host))}\n" for host in range(self.wiring.hosts)
             )
         with open(agent, "w") as file:
             file.write("#!/bin/sh\nhost=$1; shift\ncase $host in\n")
@@ -157,7 +157,7 @@ class EmulatedNetwork:
         """Routes packets around cut cables, as routers do when they have noticed. Raises TopologyError if no path is
         left."""
         # If ranks share hosts, the topology numbers its ranks first, then the nodes of this network.
-        first = self.topology.ranks if self.wiring.per_host > 1 else 0
+        first = self.topology.ranks if self.wiring.hosts < self.topology.ranks else 0
         pairs = [(a + first, b + first) for a, b in sorted(self._cut)]
         self._follow(Wiring.of(self.topology.without_links(pairs)) if pairs else self.wiring)
 

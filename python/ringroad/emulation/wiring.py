@@ -27,8 +27,8 @@ class Wiring:
     """The topology with the routes that are wired, each of which is one path."""
     names: list[str]
     hosts: int
-    per_host: int
-    """The number of ranks of each host."""
+    host_of_ranks: list[int]
+    """The host of each rank."""
     cables: list[Cable]
     next_node: dict[tuple[int, int], int] = field(default_factory=dict)
     """By (node, host): the next node for packets to that host."""
@@ -41,11 +41,11 @@ class Wiring:
         if not 2 <= topology.ranks <= MOST_RANKS:
             raise TopologyError(f"{topology.spec}: a testbed has from 2 to {MOST_RANKS} ranks, not {topology.ranks}")
         node_of = _nodes(topology)
-        hosts = topology.ranks // topology.per_host
+        hosts = max(topology.hosts) + 1
         switches = max(node_of) + 1 - hosts
         names = [f"host{number}" for number in range(hosts)] + [f"switch{number}" for number in range(switches)]
         routed, paths = _paths(topology, node_of)
-        wiring = Wiring(routed, names, hosts, topology.per_host, _cables(topology, node_of))
+        wiring = Wiring(routed, names, hosts, topology.hosts, _cables(topology, node_of))
         for source, destination, path in paths:
             for node, following in pairwise(path):
                 if wiring.next_node.setdefault((node, destination), following) != following:
@@ -54,18 +54,21 @@ class Wiring:
 
     def host_of(self, rank: int) -> int:
         """The host of a rank. Raises ValueError for an unknown rank."""
-        if not 0 <= rank < self.hosts * self.per_host:
-            raise ValueError(f"rank {rank} is none of the {self.hosts * self.per_host} ranks of this testbed")
-        return rank // self.per_host
+        if not 0 <= rank < len(self.host_of_ranks):
+            raise ValueError(f"rank {rank} is none of the {len(self.host_of_ranks)} ranks of this testbed")
+        return self.host_of_ranks[rank]
+
+    def ranks_of(self, host: int) -> list[int]:
+        """The ranks of a host."""
+        return [rank for rank, its_host in enumerate(self.host_of_ranks) if its_host == host]
 
 
 def _nodes(topology: Topology) -> list[int]:
     """For each node of the topology the host or switch that contains it."""
-    ranks, per_host = topology.ranks, topology.per_host
-    hosts = ranks // per_host
-    if per_host == 1:
+    ranks, nodes = topology.ranks, topology.hosts
+    hosts = max(nodes) + 1
+    if hosts == ranks:
         return list(range(topology.nodes))
-    nodes = [rank // per_host for rank in range(ranks)]
     # The memories of the hosts come next, then switches.
     nodes += list(range(topology.nodes - ranks))
     for source, target, *_ in topology.links:
@@ -93,11 +96,11 @@ _Path = tuple[int, int, list[int]]
 def _paths(topology: Topology, node_of: list[int]) -> tuple[Topology, list[_Path]]:
     """The topology's own routes if each is a single path, else its first shortest paths; and the topology with them."""
     links = [(node_of[link[0]], node_of[link[1]]) for link in topology.links]
-    hosts = [(rank, node_of[rank]) for rank in range(0, topology.ranks, topology.per_host)]
+    hosts = sorted({host: rank for rank, host in reversed(list(enumerate(topology.hosts)))}.items())
     pairs = [(one, other) for one in hosts for other in hosts if one != other]
 
     def of(network: Topology) -> Iterator[_Path | None]:
-        for (rank, host), (other_rank, other_host) in pairs:
+        for (host, rank), (other_host, other_rank) in pairs:
             used = {links[index] for index, _ in network.route(rank, other_rank)[2]}
             path = _path(host, other_host, {pair for pair in used if pair[0] != pair[1]})
             yield (host, other_host, path) if path else None

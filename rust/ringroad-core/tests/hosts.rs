@@ -94,3 +94,24 @@ fn messages_cost_their_receiver_too() {
     assert_eq!(rank(&MODEL, &gather, 64)[0].member.name(), "binomial");
     assert_eq!(gather.iter().find(|c| c.member.name() == "direct").unwrap().cost.steps[0].messages, 63);
 }
+
+/// Hosts of unequal sizes, too, carry each byte over their cables as if they were ranks, with memory beside.
+#[test]
+fn unequal_hosts_are_used_as_hosts() {
+    let seconds = |topology: &Topology, name: &str| {
+        let schedule = find(name).unwrap().build(topology, Collective::Allreduce).unwrap();
+        let cost = ScheduleCost::of(&schedule, topology).unwrap();
+        CostModel::default().seconds(&cost, 1 << 20)
+    };
+    let cables = |topology: Topology| topology.with_links(Some(100e6 / 8.0), None).unwrap();
+    for sizes in [&[1, 2, 3][..], &[2, 3, 1], &[4, 4, 3], &[1, 5, 2, 2]] {
+        let unequal = Topology::hosts_with(sizes).unwrap().with_hosts(Some(100.0), None).unwrap();
+        let hosts = cables(Topology::hosts(sizes.len(), 1).unwrap());
+        for name in ["ring", "direct"] {
+            let (here, there) =
+                (seconds(&cables(unequal.clone()), &format!("hierarchical:{name}")), seconds(&hosts, name));
+            println!("{unequal} {name} {here} {there}");
+            assert!(here < 1.05 * there, "{unequal}: {name}: {here} and {there}");
+        }
+    }
+}

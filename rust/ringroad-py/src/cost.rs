@@ -478,7 +478,7 @@ impl PyCostModel {
             Compared::new(py, collective, topology, Vec::new())?.only(consistent);
         let table = SwitchTable::build(&self.0, &candidates).map_err(raise)?;
         let ranks = topology.ranks();
-        let nodes = ranks / topology.per_host().max(1);
+        let nodes = topology.hosts_of_ranks().into_iter().max().map_or(0, |last| last + 1);
         let here = |rule: Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule };
         Ok(write_rules(&rules_of_table(collective, &table).into_iter().map(here).collect::<Vec<_>>()))
     }

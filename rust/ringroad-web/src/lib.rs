@@ -88,6 +88,7 @@ impl Network {
             "nodes": topology.nodes(),
             "dimensions": topology.dimensions(),
             "per_host": topology.per_host(),
+            "hosts": topology.hosts_of_ranks(),
             "is_torus": topology.is_torus(),
             "coordinates": (0..topology.ranks()).map(|rank| topology.coordinates(rank)).collect::<Vec<_>>(),
             "links": links.map(|l| json!([l.source, l.target, l.capacity, l.bandwidth, l.seconds()])).collect::<Vec<Value>>(),

@@ -19,7 +19,7 @@
 //!
 //! Cost, for R ranks on a host: two steps and 2(R-1)/R of the vector, plus 1/R of what the network's algorithm sends;
 //! one phase takes half of the former; a reduce sends (R-1)/R first. With whole vectors, one step and R-1 vectors, plus
-//! what the network's algorithm sends.
+//! what the network's algorithm sends. Hosts with different numbers of ranks are for [`super::unequal_hosts`].
 
 use super::catalogue::flat::FLAT;
 use super::dimension_wise::{nested, Course, Line};
@@ -62,7 +62,7 @@ pub(super) fn works(name: &str, shape: &Shape) -> bool {
 
 /// The hosts, each as one rank.
 fn hosts(shape: &Shape) -> Shape {
-    Shape::ring(shape.ranks() / shape.per_host())
+    Shape::ring(if shape.hosts().is_empty() { shape.ranks() } else { shape.hosts().len() })
 }
 
 /// The ranks of one host.
@@ -83,7 +83,7 @@ fn between<T>(
     ask(&Request { shape, collective, parameter, ..*request })
 }
 
-fn across(request: &Request<'_>, network_name: &str, collective: Collective) -> Schedule {
+pub(super) fn across(request: &Request<'_>, network_name: &str, collective: Collective) -> Schedule {
     let offer = network(network_name).offer(collective).expect("only networks that perform it are offered");
     let schedule = between(request, network_name, collective, |request| offer.construct.schedule(request));
     schedule.expect("no network between hosts is searched for")
@@ -96,7 +96,7 @@ fn across_cost(request: &Request<'_>, network_name: &str) -> CostLine {
     cost.expect("no network between hosts is searched for")
 }
 
-/// Allreduce, reduce-scatter, allgather, broadcast and reduce, on hosts of several ranks.
+/// Allreduce, reduce-scatter, allgather, broadcast and reduce, on hosts of equally many ranks.
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     match request.collective {
         Collective::Broadcast { root } | Collective::Reduce { root } => rooted(request, root),

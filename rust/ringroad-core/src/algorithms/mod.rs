@@ -50,6 +50,7 @@ mod slots;
 mod swing;
 mod trees;
 mod trivance;
+mod unequal_hosts;
 mod windows;
 
 use std::cmp::Ordering;
@@ -255,10 +256,7 @@ impl Construct {
             Construct::Search(_, Some(cost)) => {
                 cost(request).map_err(|why| Unavailable::search(request, why))
             }
-            Construct::Search(_, None) => {
-                let schedule = self.schedule(request)?;
-                Ok(CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() })
-            }
+            Construct::Search(_, None) => Ok(CostLine::of(&self.schedule(request)?)),
         }
     }
 }
@@ -319,6 +317,13 @@ pub struct CostLine {
     pub steps: usize,
     /// What the busiest rank sends over all its ports, as a fraction of the vector.
     pub sent: f64,
+}
+
+impl CostLine {
+    /// That of a schedule without a formula.
+    fn of(schedule: &Schedule) -> CostLine {
+        CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() }
+    }
 }
 
 /// All algorithms.

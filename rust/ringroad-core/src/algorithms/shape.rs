@@ -10,7 +10,7 @@ use crate::units::{Port, Rank};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
     sizes: Vec<usize>,
-    per_host: usize,
+    hosts: Vec<usize>,
 }
 
 impl Shape {
@@ -20,12 +20,12 @@ impl Shape {
             [] => vec![topology.ranks()],
             sizes => sizes.to_vec(),
         };
-        Shape { sizes, per_host: topology.per_host() }
+        Shape { sizes, hosts: topology.host_sizes().to_vec() }
     }
 
     /// A torus of these sizes.
     pub fn new(sizes: Vec<usize>) -> Shape {
-        Shape { sizes, per_host: 1 }
+        Shape { sizes, hosts: Vec::new() }
     }
 
     /// A ring.
@@ -38,9 +38,29 @@ impl Shape {
         &self.sizes
     }
 
-    /// The number of ranks on each host; 1 if each rank has a host of its own.
+    /// Hosts of `per_host` ranks each.
+    pub fn on_hosts(hosts: usize, per_host: usize) -> Shape {
+        Shape { sizes: vec![hosts * per_host], hosts: vec![per_host; hosts] }
+    }
+
+    /// The number of ranks on each host; 1 if each rank has a host of its own, or hosts are unequal.
     pub fn per_host(&self) -> usize {
-        self.per_host
+        let first = self.hosts.first().copied().unwrap_or(1);
+        if self.has_unequal_hosts() {
+            1
+        } else {
+            first
+        }
+    }
+
+    /// The number of ranks on each host in turn; empty if each rank has a host of its own.
+    pub fn hosts(&self) -> &[usize] {
+        &self.hosts
+    }
+
+    /// Whether hosts have different numbers of ranks.
+    pub fn has_unequal_hosts(&self) -> bool {
+        self.hosts.iter().any(|size| *size != self.hosts[0])
     }
 
     /// The number of ranks.
@@ -100,7 +120,8 @@ impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes: Vec<String> = self.sizes.iter().map(usize::to_string).collect();
         match &sizes[..] {
-            [ranks] if self.per_host > 1 => write!(f, "{ranks} ranks on hosts of {}", self.per_host),
+            [ranks] if self.has_unequal_hosts() => write!(f, "{ranks} ranks on hosts of {:?}", self.hosts),
+            [ranks] if self.per_host() > 1 => write!(f, "{ranks} ranks on hosts of {}", self.per_host()),
             [ranks] => write!(f, "{ranks} ranks"),
             sizes => write!(f, "a grid of {} ranks", sizes.join("x")),
         }

@@ -22,7 +22,8 @@ pub const DEFAULT_INCAST_LATENCY: Seconds = 0.1e-6;
 pub(crate) struct Inlets {
     /// How many links end at each rank.
     links: Vec<usize>,
-    per_host: usize,
+    /// The host of every rank.
+    hosts: Vec<usize>,
 }
 
 impl Inlets {
@@ -31,7 +32,7 @@ impl Inlets {
         for link in topology.links().iter().filter(|link| link.target < topology.ranks()) {
             links[link.target] += 1;
         }
-        Inlets { links, per_host: topology.per_host() }
+        Inlets { links, hosts: topology.hosts_of_ranks() }
     }
 
     /// How many ports a rank has.
@@ -41,7 +42,7 @@ impl Inlets {
 
     /// Whether messages from the source to the destination pass a port: whether the ranks are on different hosts.
     pub fn pass(&self, source: Rank, destination: Rank) -> bool {
-        source / self.per_host != destination / self.per_host
+        self.hosts[source] != self.hosts[destination]
     }
 
     /// How many senders the busiest port of `rank` has beyond the first, if `senders` ranks send to it.
@@ -52,7 +53,7 @@ impl Inlets {
     /// The most senders beyond the first that a port has in a step.
     pub fn of_step(&self, view: &View<'_>, step: usize) -> usize {
         let ranks = 0..view.ranks();
-        if let Some(partners) = view.partners(step).filter(|_| self.per_host == 1) {
+        if let Some(partners) = view.partners(step).filter(|_| self.hosts.is_sorted_by(|a, b| a < b)) {
             // All ranks have the same number of senders, but not of ports.
             return ranks.map(|rank| self.further(rank, partners)).max().unwrap_or(0);
         }

@@ -42,9 +42,9 @@ impl Topology {
             Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
             _ => Kind::Behind(spec),
         };
-        let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
+        let (dimensions, hosts) = (self.dimensions.clone(), self.hosts.clone());
         let routing = self.routing.on_other_links();
         let plain = Topology::plain(kind, ranks, self.nodes + ranks, links);
-        Topology { dimensions, per_host, routing, ..plain }.if_connected()
+        Topology { dimensions, hosts, routing, ..plain }.if_connected()
     }
 }

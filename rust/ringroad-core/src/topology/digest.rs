@@ -1,6 +1,6 @@
 //! The digest of a topology, by which results that were computed for the same network earlier are found.
 
-use super::{Routing, Topology};
+use super::{hosts, Routing, Topology};
 use crate::digest::Fnv;
 
 impl Topology {
@@ -13,10 +13,13 @@ impl Topology {
         let routing = Routing::ALL.iter().position(|routing| *routing == self.routing);
         let routing = routing.unwrap_or(Routing::ALL.len());
         let mut take = |number: usize| hash.word(number as u64);
-        [self.ranks, self.nodes, self.per_host, routing, self.dimensions.len()]
+        [self.ranks, self.nodes, self.per_host(), routing, self.dimensions.len()]
             .into_iter()
             .for_each(&mut take);
         self.dimensions.iter().copied().for_each(&mut take);
+        if hosts::of_all(&self.hosts).is_none() {
+            self.hosts.iter().copied().for_each(&mut take);
+        }
         for link in &self.links {
             hash.word(link.source as u64);
             hash.word(link.target as u64);

@@ -36,10 +36,12 @@ pub(super) enum Form {
     Numbers(fn(usize, usize) -> Made),
     /// `torus:4x4x2`
     Sizes(fn(&[usize]) -> Made),
-    /// `hosts:2x4`
+    /// `twisted-torus:8x4`
     TwoSizes(fn(usize, usize) -> Made),
     /// `circulant:16:3,4`: the text before the second colon, and the list after it. `None` if one has the wrong form.
     List(fn(&str, &str) -> Option<Made>),
+    /// `hosts:1,2,3`, or another form without a second colon. `None` if it is the wrong one.
+    ListAlone(fn(&str) -> Option<Made>),
     /// Any other form: the texts between the colons. `None` if one has the wrong form.
     Parts(fn(&[&str]) -> Option<Made>),
 }
@@ -119,6 +121,7 @@ impl Family {
                 _ => None,
             },
             (Form::List(make), [first, list]) => make(first, list),
+            (Form::ListAlone(make), [list]) => make(list),
             (Form::Parts(make), parts) => make(parts),
             _ => None,
         }
@@ -126,7 +129,7 @@ impl Family {
 
     /// Whether commas behind its name may be part of a list.
     pub(super) fn has_list(&self) -> bool {
-        matches!(self.form, Form::List(_))
+        matches!(self.form, Form::List(_) | Form::ListAlone(_))
     }
 
     /// The error that there is no member with these parameters; `what` says what must hold.
@@ -185,8 +188,8 @@ impl Topology {
         let routing = Routing::default();
         let index = (!links.is_sorted_by_key(|link| link.source))
             .then(|| Adjacency::new(nodes, links.iter().map(|link| link.source)));
-        let (dimensions, table) = (Vec::new(), None);
-        Topology { kind, ranks, nodes, per_host: 1, dimensions, links, index, routing, table }
+        let (hosts, dimensions, table) = (Vec::new(), Vec::new(), None);
+        Topology { kind, ranks, nodes, hosts, dimensions, links, index, routing, table }
     }
 }
 

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! Links come in pairs, up and down: first those between ranks and memories, then those between memories and the
-//! switch. Within a host a message takes two hops, between hosts four.
+//! switch. Within a host a message takes two hops, between hosts four. `hosts:1,2,3` has hosts of 1, 2 and 3 ranks, which
+//! are numbered host by host; the links are in the same order.
 
-use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::family::{check_size, Ends, Family, Form, Layout, Made, Ports, Traits};
 use super::{link, text, Kind, Link, Topology, TopologyError, DEFAULT_LATENCY};
 use crate::units::Seconds;
 
@@ -25,19 +26,51 @@ pub const MEMORY_LATENCY: Seconds = 0.05e-6;
 pub(super) static HOSTS: Family = Family {
     name: "hosts",
     example: "hosts:2x4",
-    summary: "2 hosts of 4 ranks, which share memory and a cable",
+    summary: "2 hosts of 4 ranks, which share memory and a cable; hosts:1,2,3 has hosts of 1, 2 and 3",
     source: "ours",
-    form: Form::TwoSizes(Topology::hosts),
+    form: Form::ListAlone(read),
     layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },
 };
+
+/// `2x4`, or a list of two numbers of ranks or more.
+fn read(text: &str) -> Option<Made> {
+    match text::sizes(text).as_deref() {
+        Some([hosts, per_host]) => Some(Topology::hosts(*hosts, *per_host)),
+        Some(_) => None,
+        None => Some(Topology::hosts_with(&text::numbers(text)?)),
+    }
+}
+
+/// How many ranks every host has, if all have as many; `None` where no ranks share hosts, too.
+pub(super) fn of_all(sizes: &[usize]) -> Option<usize> {
+    sizes.first().filter(|first| sizes.iter().all(|size| size == *first)).copied()
+}
+
+/// The host of every rank on hosts of these numbers of ranks.
+pub(super) fn of_ranks(sizes: &[usize]) -> Vec<usize> {
+    sizes.iter().enumerate().flat_map(|(host, size)| std::iter::repeat_n(host, *size)).collect()
+}
 
 impl Topology {
     /// So many hosts of `per_host` ranks each, which share their host's memory and its cable to a switch.
     pub fn hosts(hosts: usize, per_host: usize) -> Result<Topology, TopologyError> {
         let spec = || HOSTS.spec(text::join(&[hosts, per_host]));
-        let ranks = check_size(&[hosts, per_host], 4, spec)?;
-        let nodes = ranks + hosts + 1;
-        Ok(Topology { per_host, ..Topology::member(&HOSTS, spec(), ranks, nodes, links(hosts, per_host)) })
+        check_size(&[hosts, per_host], 4, spec)?;
+        Ok(draw(spec(), vec![per_host; hosts]))
+    }
+
+    /// Hosts of so many ranks each, which share their host's memory and its cable to a switch. Rank 0 is the first of host
+    /// 0. Where all have as many, these are [`Topology::hosts`].
+    pub fn hosts_with(sizes: &[usize]) -> Result<Topology, TopologyError> {
+        let spec = || HOSTS.spec(text::list(sizes));
+        if sizes.is_empty() || sizes.contains(&0) {
+            return Err(TopologyError::Zero(spec()));
+        }
+        if let Some(per_host) = of_all(sizes) {
+            return Topology::hosts(sizes.len(), per_host);
+        }
+        check_size(&[sizes.iter().fold(0, |sum: usize, size| sum.saturating_add(*size))], 4, spec)?;
+        Ok(draw(spec(), sizes.to_vec()))
     }
 
     /// The same wiring with memory of `capacity` times the network's bandwidth, and with so much extra latency on every
@@ -62,13 +95,19 @@ impl Topology {
     }
 }
 
-fn links(hosts: usize, per_host: usize) -> Vec<Link> {
-    let ranks = hosts * per_host;
-    let memory = |rank| ranks + rank / per_host;
+fn draw(spec: String, hosts: Vec<usize>) -> Topology {
+    let ranks = hosts.iter().sum();
+    let nodes = ranks + hosts.len() + 1;
+    let links = links(&hosts, ranks);
+    Topology { hosts, ..Topology::member(&HOSTS, spec, ranks, nodes, links) }
+}
+
+fn links(hosts: &[usize], ranks: usize) -> Vec<Link> {
+    let memories = of_ranks(hosts).into_iter().map(|host| ranks + host).enumerate();
     let inside =
-        (0..ranks).flat_map(|rank| [Link::between(rank, memory(rank)), Link::between(memory(rank), rank)]);
+        memories.flat_map(|(rank, memory)| [Link::between(rank, memory), Link::between(memory, rank)]);
     let inside = inside.map(|link| Link { latency: MEMORY_LATENCY, capacity: MEMORY_CAPACITY, ..link });
-    let (first, switch) = (ranks, ranks + hosts);
+    let (first, switch) = (ranks, ranks + hosts.len());
     let cables = (first..switch).flat_map(|host| [Link::between(host, switch), Link::between(switch, host)]);
     let extra_latency = DEFAULT_LATENCY - MEMORY_LATENCY;
     inside.chain(cables.map(|link| Link { latency: MEMORY_LATENCY, extra_latency, ..link })).collect()

@@ -97,9 +97,12 @@ impl Topology {
             let around = if sizes.len() == 1 { Topology::ring(sizes[0]) } else { Topology::torus(&sizes) };
             made.extend([around, Topology::mesh(&sizes)]);
         }
-        let hosts: BTreeSet<usize> = ranks.iter().map(|rank| rank / self.per_host).collect();
-        if self.per_host > 1 && ranks.len().is_multiple_of(hosts.len()) {
-            made.push(Topology::hosts(hosts.len(), ranks.len() / hosts.len()));
+        if !self.hosts.is_empty() {
+            let hosts = self.hosts_of_ranks();
+            let on: Vec<usize> = ranks.iter().map(|rank| hosts[*rank]).collect();
+            made.push(Topology::hosts_with(
+                &on.chunk_by(|a, b| a == b).map(<[_]>::len).collect::<Vec<usize>>(),
+            ));
         }
         made.into_iter().flatten().collect()
     }

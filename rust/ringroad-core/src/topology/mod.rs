@@ -113,7 +113,8 @@ pub struct Topology {
     kind: Kind,
     ranks: usize,
     nodes: usize,
-    per_host: usize,
+    /// How many ranks each host has; empty where each rank is on its own.
+    hosts: Vec<usize>,
     dimensions: Vec<usize>,
     links: Vec<Link>,
     /// The links by source, where they are not in that order.
@@ -193,9 +194,23 @@ impl Topology {
         &self.links
     }
 
-    /// How many ranks share a host's memory, rank `r` that of host `r / per_host`; 1 where each is on its own.
+    /// How many ranks share a host's memory, rank `r` that of host `r / per_host`; 1 where each is on its own, and where
+    /// hosts have different numbers of ranks ([`Topology::hosts_of_ranks`] has those).
     pub fn per_host(&self) -> usize {
-        self.per_host
+        hosts::of_all(&self.hosts).unwrap_or(1)
+    }
+
+    /// The host of every rank. Hosts have the numbers 0, 1, ... in the order of their ranks.
+    pub fn hosts_of_ranks(&self) -> Vec<usize> {
+        match self.hosts.is_empty() {
+            true => (0..self.ranks).collect(),
+            false => hosts::of_ranks(&self.hosts),
+        }
+    }
+
+    /// How many ranks each host has; empty where each rank is on its own.
+    pub(crate) fn host_sizes(&self) -> &[usize] {
+        &self.hosts
     }
 
     /// The sizes of the grid that the ranks form, which algorithms take for a torus; a ring has one, and switches, fat

@@ -180,8 +180,8 @@ impl Topology {
         let nodes = ranks + self.nodes - self.ranks;
         let is_graph = operands.iter().any(|operand| matches!(operand.kind, Kind::Graph(_)));
         let kind = if is_graph { Kind::Graph(derived_name(&spec)) } else { Kind::Listed(spec) };
-        let (per_host, routing) = (self.per_host, self.routing.on_other_links());
-        Topology { per_host, routing, ..Topology::plain(kind, ranks, nodes, links) }.if_connected()
+        let (hosts, routing) = (self.hosts.clone(), self.routing.on_other_links());
+        Topology { hosts, routing, ..Topology::plain(kind, ranks, nodes, links) }.if_connected()
     }
 
     fn check_ranks_alone(&self, spec: impl Fn() -> String) -> Result<(), TopologyError> {

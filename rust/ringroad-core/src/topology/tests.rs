@@ -39,6 +39,7 @@ fn specs_are_read_and_written() {
     check("hosts:2x4", 8, 11, &[], 20);
     check("hosts:1x3", 3, 5, &[], 8);
     check("hosts:3x1", 3, 7, &[], 12);
+    check("hosts:1,2,3", 6, 10, &[], 18);
     check("mesh:3", 3, 3, &[3], 4);
     check("mesh:1x1", 1, 1, &[1, 1], 0);
     check("mesh:4x3x2", 24, 24, &[4, 3, 2], 2 * (3 * 6 + 2 * 8 + 12));
@@ -101,6 +102,10 @@ fn what_is_wrong_is_said_with_what_is_right() {
     check("torus:4x0", "topology \"torus:4x0\" has no ranks; write sizes of 1 or more");
     check("hosts:8", "malformed topology \"hosts:8\"; write for example hosts:2x4");
     check("host:2x4", &format!("unknown topology \"host:2x4\"; did you mean hosts? Otherwise {unknown}"));
+    for spec in ["hosts:2x3,1", "hosts:", "hosts:2x2x2", "hosts:1:2"] {
+        check(spec, &format!("malformed topology {spec:?}; write for example hosts:2x4"));
+    }
+    check("hosts:1,0", "topology \"hosts:1,0\" has no ranks; write sizes of 1 or more");
     check("hosts:2x0", "topology \"hosts:2x0\" has no ranks; write sizes of 1 or more");
     check("mesh:", "malformed topology \"mesh:\"; write for example mesh:4x4");
     check("twisted-torus:8", "malformed topology \"twisted-torus:8\"; write for example twisted-torus:8x4");
@@ -220,6 +225,12 @@ fn hosts_have_fast_memory_and_slow_cables() {
         assert_eq!((route.hops, ways.fold(f64::MAX, f64::min)), (hops, bandwidth), "{topology} {from}→{to}");
         assert!((route.latency - latency).abs() < 1e-15, "{topology} {from}→{to}: {}", route.latency);
     };
+    let unequal = topology("hosts:2,1,3");
+    assert_eq!((unequal.per_host(), unequal.hosts_of_ranks()), (1, vec![0, 0, 1, 2, 2, 2]));
+    check(&unequal, 0, 1, 2, MEMORY_CAPACITY * DEFAULT_BANDWIDTH, 2.0 * MEMORY_LATENCY);
+    check(&unequal, 1, 2, 4, DEFAULT_BANDWIDTH, 2.0 * MEMORY_LATENCY + 2.0 * DEFAULT_LATENCY);
+    assert_eq!(topology("hosts:3, 3"), topology("hosts:2x3"));
+    assert_eq!(topology("switch:2").hosts_of_ranks(), [0, 1]);
     let hosts = topology("hosts:2x3");
     assert_eq!((hosts.per_host(), topology("switch:6").per_host(), topology("ring:6").per_host()), (3, 1, 1));
     check(&hosts, 0, 2, 2, MEMORY_CAPACITY * DEFAULT_BANDWIDTH, 2.0 * MEMORY_LATENCY);

@@ -77,8 +77,8 @@ impl Topology {
             Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
             _ => Kind::Without(spec, self.ports_left(&numbers)),
         };
-        let (dimensions, per_host) = (self.dimensions.clone(), self.per_host);
-        Topology { kind, dimensions, per_host, ..left }.if_connected()
+        let (dimensions, hosts) = (self.dimensions.clone(), self.hosts.clone());
+        Topology { kind, dimensions, hosts, ..left }.if_connected()
     }
 
     /// On a grid, the link that each port of each rank has now, rank by rank.

@@ -1,6 +1,6 @@
 //! The algorithms that use another one between hosts.
 
-use super::super::{hierarchical, Algorithm, Naming, Parameter, Ports, Shape};
+use super::super::{hierarchical, unequal_hosts, Algorithm, Naming, Parameter, Ports, Shape};
 use super::costs::always;
 use super::offers::*;
 use super::requirements::{HOSTS, SMALL_HOSTS};
@@ -30,7 +30,7 @@ macro_rules! across {
     ($collective:ident) => {
         only(
             |value| hierarchical::network(hierarchical::NETWORKS[value]).offer($collective).is_some(),
-            offer($collective, HOSTS, hierarchical::schedule, hierarchical::cost),
+            offer($collective, HOSTS, unequal_hosts::schedule, unequal_hosts::cost),
         )
     };
 }
@@ -58,6 +58,6 @@ pub(super) static ON_HOSTS: &[Algorithm] = &[
         ports: Ports::Two,
         parameter: Some(WHOLE_NETWORK),
         consistent: always,
-        offers: &[offer(ALLREDUCE, SMALL_HOSTS, hierarchical::latency, hierarchical::latency_cost)],
+        offers: &[offer(ALLREDUCE, SMALL_HOSTS, unequal_hosts::latency, unequal_hosts::latency_cost)],
     },
 ];

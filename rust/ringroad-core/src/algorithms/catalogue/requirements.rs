@@ -36,12 +36,12 @@ pub(super) const FEW: Requirement = needs("at most 256 ranks", |shape| shape.ran
 /// There is a block, or a message that is written out, for every pair of ranks.
 pub(super) const PAIRS: Requirement = needs("at most 4096 ranks", |shape| shape.ranks() <= 1 << 12);
 pub(super) const HOSTS: Requirement =
-    needs("several hosts of 2 to 256 ranks each, as in hosts:2x4", |shape| {
-        on_hosts(shape) && shape.per_host() <= direct::MAX_RANKS
+    needs("several hosts of up to 256 ranks each, some of 2 or more, as in hosts:2x4 or hosts:1,2,3, and at most 4096 ranks if unequal hosts were all filled up", |shape| {
+        on_hosts(shape) && most_on_host(shape) <= direct::MAX_RANKS && moderately_unequal(shape)
     });
 pub(super) const SMALL_HOSTS: Requirement =
-    needs("several hosts of 2 to 64 ranks each, as in hosts:2x4, and at most 1024 ranks in all", |shape| {
-        on_hosts(shape) && shape.per_host() <= 64 && shape.ranks() <= 1024
+    needs("several hosts of up to 64 ranks each, some of 2 or more, as in hosts:2x4 or hosts:1,2,3, and at most 1024 ranks in all", |shape| {
+        on_hosts(shape) && most_on_host(shape) <= 64 && shape.ranks() <= 1024
     });
 pub(super) const POWERS_OF_TWO_OR_THRICE: Requirement =
     needs("2^k or 3 * 2^k ranks in each dimension", |shape| {
@@ -104,7 +104,16 @@ pub(super) const RELAYED: Requirement = Requirement {
 };
 
 pub(super) fn on_hosts(shape: &Shape) -> bool {
-    shape.per_host() > 1 && shape.ranks() > shape.per_host()
+    shape.hosts().len() > 1 && most_on_host(shape) > 1
+}
+
+fn most_on_host(shape: &Shape) -> usize {
+    shape.hosts().iter().copied().max().unwrap_or(1)
+}
+
+/// On unequal hosts schedules are written out, for as many ranks on each as the largest has.
+fn moderately_unequal(shape: &Shape) -> bool {
+    !shape.has_unequal_hosts() || shape.hosts().len() * most_on_host(shape) <= 1 << 12
 }
 
 pub(super) fn powers_of_two(shape: &Shape) -> bool {

@@ -81,6 +81,16 @@ fn switch(n: usize) -> Expected {
     expected(Topology::switch(n).unwrap(), (1, 1), 2 * n, diameter)
 }
 
+fn unequal_hosts(sizes: &[usize]) -> Expected {
+    let diameter = match (sizes.len(), sizes[0]) {
+        (1, 1) => 0,
+        (1, _) => 2,
+        _ => 4,
+    };
+    let links = 2 * sizes.iter().sum::<usize>() + 2 * sizes.len();
+    expected(Topology::hosts_with(sizes).unwrap(), (1, 1), links, diameter)
+}
+
 fn hosts(hosts: usize, per_host: usize) -> Expected {
     let diameter = match (hosts, per_host) {
         (1, 1) => 0,
@@ -106,6 +116,7 @@ fn any_family() -> impl Strategy<Value = Expected> {
         (sizes(), 1.0..4.0).prop_map(|(sizes, ratio)| fat_tree(&sizes, ratio)),
         (1usize..40).prop_map(switch),
         (1usize..8, 1usize..8).prop_map(|(h, per_host)| hosts(h, per_host)),
+        prop::collection::vec(1usize..6, 1..6).prop_map(|sizes: Vec<usize>| unequal_hosts(&sizes)),
     ]
 }
 

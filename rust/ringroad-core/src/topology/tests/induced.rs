@@ -23,6 +23,8 @@ fn parts_of_networks() {
     check("ring:4", &[0, 1, 3, 2], "graph:ring-4-4-of-4", 4, 8);
     check("switch:8", &[7, 1, 3], "switch:3", 4, 6);
     check("hosts:3x4", &[4, 5, 8, 9], "hosts:2x2", 7, 12);
+    check("hosts:3x4", &[0, 4, 5], "hosts:1,2", 6, 10);
+    check("hosts:1,2,3", &[1, 2, 3, 5], "hosts:2x2", 7, 12);
     check("hosts:3x4", &[1, 5, 9], "hosts:3x1", 7, 12);
     check("hosts:3x4", &[5, 6, 7], "switch:3", 4, 6);
     check("without(ring:6, 0-1)", &[0, 1], "graph:without-ring-6-0-1-2-of-6", 6, 10);
