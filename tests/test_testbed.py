@@ -5,8 +5,10 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import ringroad
 from helpers import is_running, needs_testbed
 from ringroad.emulation import leftovers, namespaces
+from ringroad.emulation.placing import placed
 from ringroad.emulation.wiring import Wiring
 
 RATE = "200Mbit"
@@ -23,6 +26,10 @@ TOLD = ["RINGROAD_TOPOLOGY", "RINGROAD_NET_DEVICES", "GLOO_SOCKET_IFNAME", "OMPI
 @pytest.fixture(scope="module", autouse=True)
 def permitted():
     needs_testbed()
+
+
+def wired(spec, counts=None, order=None):
+    return Wiring.of(*placed(ringroad.Topology(spec), counts, order, memory=2.0))
 
 
 def total(comm, count, algorithm=None):
@@ -51,7 +58,7 @@ def total(comm, count, algorithm=None):
 )
 def test_a_topology_becomes_hosts_switches_and_cables(spec, names, cables):
     topology = ringroad.Topology(spec)
-    wiring = Wiring.of(topology)
+    wiring = wired(topology)
     assert (len(wiring.names), len(wiring.cables)) == (names, cables)
     assert wiring.hosts == topology.ranks // topology.per_host
     joined = {pair for cable in wiring.cables for pair in (cable.ends, cable.ends[::-1])}
@@ -66,9 +73,9 @@ def test_a_topology_becomes_hosts_switches_and_cables(spec, names, cables):
 
 
 def test_capacities_are_those_of_all_parallel_links():
-    (cable,) = Wiring.of(ringroad.Topology("ring:2")).cables
+    (cable,) = wired("ring:2").cables
     assert cable.capacities == (2.0, 2.0)
-    directed = Wiring.of(ringroad.Topology("kautz:2:1")).cables
+    directed = wired("kautz:2:1").cables
     assert sum(capacity > 0 for cable in directed for capacity in cable.capacities) == 12
 
 
@@ -107,7 +114,34 @@ def test_every_cable_has_the_rate_of_its_link(monkeypatch):
 @pytest.mark.parametrize("spec", ["ring:37", "ring:1"])
 def test_a_network_of_another_size_is_refused(spec):
     with pytest.raises(ringroad.TopologyError, match="from 2 to 36 ranks"):
-        Wiring.of(ringroad.Topology(spec))
+        wired(spec)
+
+
+def test_hosts_may_have_unequal_numbers_of_ranks_in_any_order():
+    order = [5, 0, 3, 1, 2, 4]
+    wiring = wired("switch:3", [1, 2, 3], order)
+    assert wiring.host_of_rank == [2, 0, 2, 1, 1, 2]
+    assert [wiring.ranks_of(host) for host in range(3)] == [[1], [3, 4], [0, 2, 5]]
+    assert (wiring.names, len(wiring.cables)) == (["host0", "host1", "host2", "switch0"], 3)
+    told = wiring.topology
+    assert (told.ranks, told.nodes) == (6, 10)
+    hops = [[told.route(a, b)[0] for b in range(6)] for a in range(6)]
+    assert all(hops[a][b] == (2 if wiring.host_of(a) == wiring.host_of(b) else 4) for a, b in combinations(range(6), 2))
+
+
+def test_ranks_of_a_graph_run_in_the_places_of_others():
+    order = [2, 0, 3, 1]
+    ends = {cable.ends for cable in wired("ring:4", order=order).cables}
+    assert ends == {(a, b) for a, b in combinations(range(4), 2) if (order[a] - order[b]) % 2}
+
+
+@pytest.mark.parametrize(
+    ("counts", "order", "text"),
+    [([1, 2], None, "has 3 hosts"), ([1, 0, 2], None, "from 1 on"), ([1, 2, 1], [0, 1, 2], "from 0 to 3 once")],
+)
+def test_ranks_without_a_place_are_refused(counts, order, text):
+    with pytest.raises(ringroad.TopologyError, match=text):
+        wired("ring:3", counts, order)
 
 
 # ------------------------------------------------------------------------------------------------ running
@@ -174,6 +208,67 @@ def test_a_cut_cable_is_an_error_that_names_a_peer_and_mended_it_works_again():
         assert all(right for _, right in bed.run(total, 1000))
 
 
+RACKS = [(0, 6, 8e9), (1, 6, 8e9), (2, 6, 8e9), (3, 7, 8e9), (4, 7, 8e9), (5, 7, 2e9), (6, 7, 4e9)]
+
+
+def racks():
+    """Two racks of three hosts, an uplink of half the rate between them, and one host with a quarter."""
+    links = [(*ends, rate, 1.0, 0.0, 0.0) for a, b, rate in RACKS for ends in ((a, b), (b, a))]
+    return ringroad.Topology._from_links("racks", 6, 8, links, [])
+
+
+def test_hosts_behind_bridges_see_each_other_in_one_hop_at_the_rates_of_their_cables():
+    def direct(comm):
+        """The ranks from which this one hears although packets may take one hop only."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+            mine.bind(("", 7000))
+            mine.settimeout(20)
+            mine.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+            comm.barrier()
+            for rank in range(comm.size):
+                if rank != comm.rank:
+                    mine.sendto(bytes([comm.rank]), (f"host{rank}", 7000))
+            return {mine.recv(1)[0] for _ in range(comm.size - 1)}
+
+    with ringroad.testbed(racks(), rate=RATE, timeout=60, tell="nothing", bridges=True) as bed:
+        assert bed.run(direct) == [{*range(6)} - {rank} for rank in range(6)]
+        assert all(right for _, right in bed.run(total, 10_000))
+        before = bed.carried("switch0", "switch1"), bed.carried("switch1", "host3")
+        assert all(right for _, right in bed.run(total, 100_000, "ring"))
+        assert bed.carried("switch0", "switch1") - before[0] > 4 * 100_000
+        assert bed.carried("switch1", "host3") - before[1] > 4 * 100_000
+        for near, device, rate in ((6, "to0", 25e6), (0, "host", 25e6), (5, "host", 6.25e6), (7, "to6", 12.5e6)):
+            (queue,) = json.loads(bed.network._hosts[near].read("tc", "-json", "qdisc", "show", "dev", device))
+            assert queue["options"]["rate"] == rate
+
+
+def test_a_cut_cable_between_bridges_parts_the_racks():
+    with ringroad.testbed("fattree:2x1", rate=RATE, timeout=2, bridges=True) as bed:
+        bed.run(total, 1000)
+        bed.cut("switch0", "switch2")
+        with pytest.raises(ringroad.WorkerError):
+            bed.run(total, 1000)
+        with pytest.raises(ringroad.TopologyError):
+            bed.reroute()
+        bed.restore()
+        assert all(right for _, right in bed.run(total, 1000))
+
+
+@pytest.mark.parametrize(
+    ("links", "text"),
+    [
+        ([(0, 2), (1, 3), (2, 3), (2, 4), (3, 4)], "a loop"),
+        ([(0, 2), (1, 2), (0, 3)], "host0 has 2 cables"),
+        ([(0, 1)], "host0 has a cable to another host"),
+    ],
+)
+def test_what_bridges_cannot_join_is_refused(links, text):
+    links = [(*ends, 1e9, 1.0, 0.0, 0.0) for a, b in links for ends in ((a, b), (b, a))]
+    nodes = max(max(link[:2]) for link in links) + 1
+    with pytest.raises(ringroad.TopologyError, match=text):
+        ringroad.testbed(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
+
+
 # ------------------------------------------------------------------------------------------------ the command
 
 
@@ -203,6 +298,18 @@ def test_ranks_are_told_of_their_network_what_shall_be_told(tell, told):
     assert [line[:3] for line in lines] == [(rank, str(rank % 2), True) for rank in range(4)]
     for *_, links in lines:
         assert links is None if told is None else links == [pytest.approx(told, rel=0.01)]
+
+
+def test_ranks_know_their_number_on_a_host():
+    code = "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname)"
+    arguments = ["switch:3", "--hosts", "1,2,3", "--order", "5,0,3,1,2,4", "--rate", RATE]
+    ended = run_testbed(*arguments, "--", "sh", "-c", code)
+    lines = ["0 0/3 host2", "1 0/1 host0", "2 1/3 host2", "3 0/2 host1", "4 1/2 host1", "5 2/3 host2"]
+    assert sorted(ended.stdout.splitlines()) == lines, ended.stderr
+    show = ["sh", "-c", "echo $RANK $(hostname)"]
+    runs = [run_testbed("hosts:5x2", "--shuffle", seed, "--rate", RATE, "--", *show) for seed in "001"]
+    places = [sorted(run.stdout.splitlines()) for run in runs]
+    assert len(places[0]) == 10 and places[0] == places[1] != places[2]
 
 
 def test_untold_workers_meet_at_the_address_of_rank_0():
@@ -276,6 +383,8 @@ def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
         (("ring:3", "--rate", "fast", "--", "true"), "not a bandwidth"),
         (("ring:3", "--rate", "1e3", "--", "true"), "too little"),
         (("ring:3", "--rate", RATE, "--tell", "much", "--", "true"), "nothing"),
+        (("ring:3", "--rate", RATE, "--hosts", "1,two,3", "--", "true"), "no list of whole numbers"),
+        (("ring:3", "--rate", RATE, "--order", "0,1", "--", "true"), "from 0 to 2 once"),
     ],
 )
 def test_what_makes_no_sense_is_said(arguments, text):

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork
 _PORT = 29500  # always free on a new host
 _GRACE_SECONDS = 5.0  # for the other ranks after one has failed
 _LOOK_SECONDS = 0.05
+_SHOWN = 30  # errors show this many characters of a wrong list
 
 
 def testbed(
@@ -32,6 +34,20 @@ def testbed(
         ),
     ],
     mtu: Annotated[int, whole_option(help="Bytes of the longest packet.", least=LEAST_MTU, most=MOST_MTU)] = MTU,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBERS", help="The ranks of TOPOLOGY are hosts, with so many ranks each, such as 1,2,3; unset: 1."
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBERS", help="The place in TOPOLOGY where each rank runs, such as 3,0,1,2."),
+    ] = None,
+    shuffle: Annotated[int | None, whole_option(help="A seed: each rank runs in a random place.")] = None,
+    bridges: Annotated[
+        bool, typer.Option("--bridges", help="Switches are bridges, which have no addresses and pass on all packets.")
+    ] = False,
     tell: Annotated[
         Tell,
         typer.Option(
@@ -53,7 +69,12 @@ def testbed(
     others are set.
     """
     reenter()
-    network = EmulatedNetwork(Topology(topology), rate, mtu=mtu, tell=tell)
+    graph, counts = Topology(topology), _numbers("--hosts", hosts)
+    places = _numbers("--order", order)
+    if shuffle is not None:
+        ranks = sum(counts) if counts else graph.ranks
+        places = random.Random(shuffle).sample(range(ranks), ranks)
+    network = EmulatedNetwork(graph, rate, mtu=mtu, tell=tell, hosts=counts, order=places, bridges=bridges)
     for sentence in network.overridden(os.environ):
         print(f"ringroad: {sentence}", file=sys.stderr, flush=True)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
@@ -64,7 +85,7 @@ def testbed(
         if once:
             job |= network.mpi(directory)
         for rank in range(1 if once else network.size):
-            place = {} if once else _place(rank, network.topology.per_host)
+            place = {} if once else _place(rank, network.wiring.ranks_of(network.wiring.host_of(rank)))
             environ = {**os.environ, **network.environment(os.environ), **job, **place}
             processes.start(
                 ["setpriv", "--pdeathsig", "KILL", *network.command(rank, command)], environ, start_new_session=True
@@ -80,9 +101,20 @@ def testbed(
         raise typer.Exit(status)
 
 
-def _place(rank: int, per_host: int) -> dict[str, str]:
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    """The numbers of a list such as 1,2,3. Raises ValueError."""
+    if text is None:
+        return None
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise ValueError(f"{option} {text[:_SHOWN]!r} is no list of whole numbers such as 1,2,3") from None
+
+
+def _place(rank: int, ranks_of_host: list[int]) -> dict[str, str]:
     """The rank's variables that torchrun would set."""
-    return {"RANK": str(rank), "LOCAL_RANK": str(rank % per_host), "LOCAL_WORLD_SIZE": str(per_host)}
+    local = ranks_of_host.index(rank)
+    return {"RANK": str(rank), "LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(len(ranks_of_host))}
 
 
 def _wait(processes: Processes) -> int:

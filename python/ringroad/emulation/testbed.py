@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from ringroad._native import Topology
@@ -20,6 +20,9 @@ def testbed(
     env: Mapping[str, str] | None = None,
     mtu: int = MTU,
     tell: Tell = "all",
+    hosts: Sequence[int] | None = None,
+    order: Sequence[int] | None = None,
+    bridges: bool = False,
 ) -> "Testbed":
     """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
 
@@ -40,6 +43,10 @@ def testbed(
         tell: What ranks are told of their network: "all", also the rates of its links; "graph", without rates; or
             "nothing", so that they know only rank, size and the address of rank 0, as on a network that nobody has
             described.
+        hosts: The ranks of `topology` are hosts, and so many ranks run on each of them. None: one.
+        order: For each rank the place in `topology` where it runs. None: each in its own.
+        bridges: Switches are bridges, which have no addresses: all hosts see each other in one hop. The switches must
+            form a tree, and each host have one cable.
 
     Returns:
         A `Testbed`. Use it in a `with` block, or close it.
@@ -58,7 +65,9 @@ def testbed(
         [3, 3, 3]
     """
     bandwidth = parse_bandwidth(rate) if isinstance(rate, str) else number("rate", rate)
-    network = EmulatedNetwork(Topology(topology), bandwidth, mtu=mtu, tell=tell)
+    network = EmulatedNetwork(
+        Topology(topology), bandwidth, mtu=mtu, tell=tell, hosts=hosts, order=order, bridges=bridges
+    )
     try:
         return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)
     except BaseException:
@@ -106,24 +115,24 @@ class Testbed(LocalCluster):
             _meet=None if network.told else network.address(0),
         )
 
-    def cut(self, a: int, b: int) -> None:
+    def cut(self, a: int | str, b: int | str) -> None:
         """Cuts the cable between the hosts of two ranks. Its packets are lost, and no host is told.
 
         Args:
-            a: A rank.
-            b: A rank of a neighbouring host.
+            a: A rank, or the name of a host or a switch, such as "switch0".
+            b: A rank of a neighbouring host, or the neighbour's name.
 
         Raises:
             TestbedError: There is no such cable.
         """
         self.network.cut(a, b)
 
-    def slow(self, a: int, b: int, factor: float) -> None:
+    def slow(self, a: int | str, b: int | str, factor: float) -> None:
         """Makes the cable between the hosts of two ranks slower in both directions.
 
         Args:
-            a: A rank.
-            b: A rank of a neighbouring host.
+            a: A rank, or the name of a host or a switch, such as "switch0".
+            b: A rank of a neighbouring host, or the neighbour's name.
             factor: How many times slower the cable becomes than it was built.
 
         Raises:
@@ -143,12 +152,12 @@ class Testbed(LocalCluster):
         """Mends all cables, and leads packets along the topology's routes again."""
         self.network.restore()
 
-    def carried(self, a: int, b: int) -> int:
+    def carried(self, a: int | str, b: int | str) -> int:
         """Returns the bytes that a cable has carried in one direction, headers included.
 
         Args:
-            a: A rank of the host that sends.
-            b: A rank of the neighbouring host that receives.
+            a: A rank of the host that sends, or the name of a host or a switch.
+            b: A rank of the neighbour that receives, or its name.
 
         Raises:
             TestbedError: There is no such cable.

@@ -27,8 +27,7 @@ class Wiring:
     """The topology with the routes that are wired, each of which is one path."""
     names: list[str]
     hosts: int
-    per_host: int
-    """The number of ranks of each host."""
+    host_of_rank: list[int]
     cables: list[Cable]
     next_node: dict[tuple[int, int], int] = field(default_factory=dict)
     """By (node, host): the next node for packets to that host."""
@@ -36,16 +35,19 @@ class Wiring:
     """By (node, sending host, host): the next node for packets of that sender, where it differs from `next_node`."""
 
     @staticmethod
-    def of(topology: Topology) -> "Wiring":
-        """The wiring of a topology. Raises TopologyError, with the reason, if it cannot be emulated."""
+    def of(topology: Topology, host_of_rank: list[int]) -> "Wiring":
+        """The wiring of a topology. Raises TopologyError, with the reason, if it cannot be emulated.
+
+        If ranks share hosts, the hosts' memories are the topology's nodes after the ranks, in the order of the hosts.
+        """
         if not 2 <= topology.ranks <= MOST_RANKS:
             raise TopologyError(f"{topology.spec}: a testbed has from 2 to {MOST_RANKS} ranks, not {topology.ranks}")
-        node_of = _nodes(topology)
-        hosts = topology.ranks // topology.per_host
+        node_of = _nodes(topology, host_of_rank)
+        hosts = max(host_of_rank) + 1
         switches = max(node_of) + 1 - hosts
         names = [f"host{number}" for number in range(hosts)] + [f"switch{number}" for number in range(switches)]
         routed, paths = _paths(topology, node_of)
-        wiring = Wiring(routed, names, hosts, topology.per_host, _cables(topology, node_of))
+        wiring = Wiring(routed, names, hosts, host_of_rank, _cables(topology, node_of))
         for source, destination, path in paths:
             for node, following in pairwise(path):
                 if wiring.next_node.setdefault((node, destination), following) != following:
@@ -54,20 +56,27 @@ class Wiring:
 
     def host_of(self, rank: int) -> int:
         """The host of a rank. Raises ValueError for an unknown rank."""
-        if not 0 <= rank < self.hosts * self.per_host:
-            raise ValueError(f"rank {rank} is none of the {self.hosts * self.per_host} ranks of this testbed")
-        return rank // self.per_host
+        if not 0 <= rank < len(self.host_of_rank):
+            raise ValueError(f"rank {rank} is none of the {len(self.host_of_rank)} ranks of this testbed")
+        return self.host_of_rank[rank]
+
+    def ranks_of(self, host: int) -> list[int]:
+        """The ranks on a host."""
+        return [rank for rank, at in enumerate(self.host_of_rank) if at == host]
+
+    @property
+    def shared(self) -> bool:
+        """Whether ranks share hosts. The topology then has nodes for the ranks, before those of this network."""
+        return self.hosts < self.topology.ranks
 
 
-def _nodes(topology: Topology) -> list[int]:
+def _nodes(topology: Topology, host_of_rank: list[int]) -> list[int]:
     """For each node of the topology the host or switch that contains it."""
-    ranks, per_host = topology.ranks, topology.per_host
-    hosts = ranks // per_host
-    if per_host == 1:
+    ranks, hosts = topology.ranks, max(host_of_rank) + 1
+    if hosts == ranks:
         return list(range(topology.nodes))
-    nodes = [rank // per_host for rank in range(ranks)]
     # The memories of the hosts come next, then switches.
-    nodes += list(range(topology.nodes - ranks))
+    nodes = host_of_rank + list(range(topology.nodes - ranks))
     for source, target, *_ in topology.links:
         if min(source, target) < ranks and nodes[source] != nodes[target]:
             raise TopologyError(f"{topology.spec}: rank {min(source, target)} has a link that leaves its host")
@@ -93,7 +102,8 @@ _Path = tuple[int, int, list[int]]
 def _paths(topology: Topology, node_of: list[int]) -> tuple[Topology, list[_Path]]:
     """The topology's own routes if each is a single path, else its first shortest paths; and the topology with them."""
     links = [(node_of[link[0]], node_of[link[1]]) for link in topology.links]
-    hosts = [(rank, node_of[rank]) for rank in range(0, topology.ranks, topology.per_host)]
+    first = {node_of[rank]: rank for rank in reversed(range(topology.ranks))}
+    hosts = [(rank, host) for host, rank in sorted(first.items())]
     pairs = [(one, other) for one in hosts for other in hosts if one != other]
 
     def of(network: Topology) -> Iterator[_Path | None]:
