@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from itertools import combinations
 from pathlib import Path
 
@@ -269,6 +270,63 @@ def test_what_bridges_cannot_join_is_refused(links, text):
         ringroad.testbed(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
 
 
+# ------------------------------------------------------------------------------------------------ others, and events
+
+
+@pytest.mark.parametrize("bridges", [False, True])
+def test_others_send_at_a_rate_until_they_end(bridges):
+    def awaited(bed, count):
+        """Waits until the cable has carried so many bytes more. The seconds that took."""
+        start, end = time.monotonic(), bed.carried("host1", "switch0") + count
+        while bed.carried("host1", "switch0") < end:
+            assert time.monotonic() < start + 60, "nothing is sent"
+        return time.monotonic() - start
+
+    with ringroad.testbed("switch:3", rate=RATE, timeout=60, bridges=bridges) as bed:
+        bed.load(1, 2, "80Mbit")
+        awaited(bed, 100_000)
+        assert awaited(bed, 2_000_000) > 0.1  # at this rate it takes 0.2 s
+        assert all(right for _, right in bed.run(total, 10_000))
+        (load,) = bed.network._loads.values()
+        (sender,) = load._processes.all
+        bed.load(1, 2, 0)
+        assert not is_running(sender.pid)
+        bed.load("host1", "host0", 1e6)
+        (load,) = bed.network._loads.values()
+        (sender,) = load._processes.all
+        for a, b in ((0, 0), (0, "switch0")):
+            with pytest.raises(ringroad.TestbedError, match="from host to another host"):
+                bed.load(a, b, 1e6)
+    assert not is_running(sender.pid)
+
+
+def test_events_happen_while_functions_run():
+    def see(comm, wanted):
+        """Waits until the cable from rank 0 to rank 1 has this rate."""
+        end = time.monotonic() + 60
+        while comm.rank == 0 and time.monotonic() < end:
+            (queue,) = json.loads(subprocess.check_output(["tc", "-json", "qdisc", "show", "dev", "to1"]))
+            if queue["options"]["rate"] == wanted:
+                break
+        return time.monotonic() < end
+
+    with ringroad.testbed("ring:3", rate=RATE, timeout=60) as bed:
+        bed.at(0.2, "slow host0 1 4")
+        assert all(bed.run(see, 6_250_000))
+        bed.at(0.2, "restore")
+        assert all(bed.run(see, 25_000_000))
+        bed.at(1000, "cut 0 1")  # the testbed ends before
+        wrong = {"slow 0 1": ValueError, "slow 0 9 4": ValueError, "load 0 0 1Mbit": ringroad.TestbedError}
+        for event, error in wrong.items():
+            with pytest.raises(error):
+                bed.at(1, event)
+        bed.cut(0, 1)
+        bed.cut(1, 2)
+        with pytest.warns(UserWarning, match="reroute failed"):
+            bed.at(0, "reroute")
+            bed._timers[-1].join()
+
+
 # ------------------------------------------------------------------------------------------------ the command
 
 
@@ -334,6 +392,17 @@ def test_once_runs_on_the_first_host_and_reaches_the_others():
     assert ended.stdout.split() == ["host0", "host0", "slots=1", "host1", "slots=1", "host2", "slots=1", "host2"]
 
 
+def test_a_command_may_have_a_script(tmp_path):
+    """The first rank ends when it sees the last event."""
+    (tmp_path / "script").write_text("# a cable\n0.1s slow 0 1 4  # ages\n\n200ms restore\n")
+    show = "tc -json qdisc show dev to1"
+    code = f"[ $RANK = 0 ] || exit 0; until {show} | grep -q :12500000,; do :; done"
+    script = ["--events", str(tmp_path / "script"), "--at", "0.3 slow 0 1 2", "--at", "1000 cut 0 1"]
+    ended = run_testbed("ring:3", "--rate", RATE, *script, "--", "sh", "-c", code)
+    lines = ["after 0.1 s: slow 0 1 4", "after 0.2 s: restore", "after 0.3 s: slow 0 1 2"]
+    assert (ended.returncode, ended.stderr.splitlines()) == (0, [f"ringroad: {line}" for line in lines])
+
+
 def run_until_killed(code, folder):
     """Runs shell code on two ranks. Kills the testbed when both have written a file; what they have written."""
     command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
@@ -385,6 +454,9 @@ def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
         (("ring:3", "--rate", RATE, "--tell", "much", "--", "true"), "nothing"),
         (("ring:3", "--rate", RATE, "--hosts", "1,two,3", "--", "true"), "no list of whole numbers"),
         (("ring:3", "--rate", RATE, "--order", "0,1", "--", "true"), "from 0 to 2 once"),
+        (("ring:3", "--rate", RATE, "--at", "3s slow 0 1", "--", "true"), "slow A B FACTOR"),
+        (("ring:4", "--rate", RATE, "--at", "3s slow 0 2 4", "--", "true"), "no cable leads from rank 0"),
+        (("ring:3", "--rate", RATE, "--at", "slow 0 1 4", "--", "true"), "not a time"),
     ],
 )
 def test_what_makes_no_sense_is_said(arguments, text):

@@ -15,6 +15,7 @@ import typer
 from ringroad._native import Topology
 from ringroad._options import bandwidth_option, whole_option
 from ringroad._processes import Processes
+from ringroad.emulation.events import Script, parse, read
 from ringroad.emulation.namespaces import reenter
 from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork, Tell
 
@@ -55,6 +56,17 @@ def testbed(
             "for what torchrun would tell them."
         ),
     ] = "all",
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EVENT",
+            help="What happens how long after the start of the ranks: '3s slow 0 1 4', '5s load 0 2 50Mbit', "
+            "'6s cut 1 2', '6.5s reroute', '8s restore'. Give it as often as you like.",
+        ),
+    ] = None,
+    events: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with such an event on each line, and comments after #.")
+    ] = None,
     once: Annotated[
         bool,
         typer.Option(
@@ -69,6 +81,7 @@ def testbed(
     others are set.
     """
     reenter()
+    planned = [*(read(events) if events else ()), *map(parse, at or ())]
     graph, counts = Topology(topology), _numbers("--hosts", hosts)
     places = _numbers("--order", order)
     if shuffle is not None:
@@ -78,6 +91,7 @@ def testbed(
     for sentence in network.overridden(os.environ):
         print(f"ringroad: {sentence}", file=sys.stderr, flush=True)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
+        script = Script(network, planned)
         job = {"WORLD_SIZE": str(network.size), "MASTER_ADDR": network.address(0), "MASTER_PORT": str(_PORT)}
         if "RINGROAD_STORE" not in os.environ and network.told:  # else they meet at MASTER_ADDR
             job["RINGROAD_STORE"] = f"file://{directory}/store"
@@ -91,7 +105,7 @@ def testbed(
                 ["setpriv", "--pdeathsig", "KILL", *network.command(rank, command)], environ, start_new_session=True
             )
         try:
-            status = _wait(processes)
+            status = _wait(processes, script)
         finally:
             # Each rank has a process group of its own, so that its child processes end with it.
             for process in processes.all:
@@ -117,11 +131,14 @@ def _place(rank: int, ranks_of_host: list[int]) -> dict[str, str]:
     return {"RANK": str(rank), "LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(len(ranks_of_host))}
 
 
-def _wait(processes: Processes) -> int:
-    """Waits until all have ended, or for a little time after the first failure. Returns that failure's status, or 0."""
-    failed, deadline = 0, float("inf")
+def _wait(processes: Processes, script: Script) -> int:
+    """Waits until all have ended, or for a little time after the first failure. Returns that failure's status, or 0.
+    Meanwhile the events of the script happen."""
+    start, failed, deadline = time.monotonic(), 0, float("inf")
     while None in [process.poll() for process in processes.all] and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
+        for event in script.happen(time.monotonic() - start):
+            print(f"ringroad: after {event.seconds:g} s: {event.text}", file=sys.stderr, flush=True)
         if not failed:
             failed = next((process.returncode for process in processes.all if process.returncode), 0)
             deadline = time.monotonic() + _GRACE_SECONDS if failed else deadline

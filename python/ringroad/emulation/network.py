@@ -13,6 +13,7 @@ from ringroad.emulation.fabric import CLOSED, DEVICE, FRAME, Fabric, address
 from ringroad.emulation.namespaces import Host, TestbedError
 from ringroad.emulation.placing import placed
 from ringroad.emulation.routed import Routed
+from ringroad.emulation.traffic import Load
 from ringroad.emulation.wiring import Cable, Wiring
 
 MTU = 9000
@@ -74,6 +75,7 @@ class EmulatedNetwork:
         self._cables = {cable.ends: cable for cable in self.wiring.cables}
         self._changed: set[tuple[int, int]] = set()
         self._cut: set[tuple[int, int]] = set()
+        self._loads: dict[tuple[int, int], Load] = {}
         self._hosts: list[Host] = []
         kind: type[Fabric] = bridged.Bridged if bridges else Routed
         self._fabric = kind(self.wiring, self._hosts, bandwidth, mtu)
@@ -148,7 +150,7 @@ class EmulatedNetwork:
 
     def cut(self, a: int | str, b: int | str) -> None:
         """Cuts the cable between the hosts of two ranks, or between nodes of these names: packets are lost silently."""
-        cable = self._cable(a, b)
+        cable = self.cable(a, b)
         self._changed.add(cable.ends)
         self._cut.add(cable.ends)
         self._fabric.cut(cable)
@@ -158,7 +160,7 @@ class EmulatedNetwork:
         it was built."""
         if factor < 1:
             raise ValueError(f"factor {factor:g}: how many times slower the cable becomes, from 1 on")
-        cable = self._cable(a, b)
+        cable = self.cable(a, b)
         self._changed.add(cable.ends)
         self._fabric.limit(cable, factor)
 
@@ -172,21 +174,45 @@ class EmulatedNetwork:
         self._fabric.follow(Wiring.of(left, self.wiring.host_of_rank) if pairs else self.wiring)
 
     def restore(self) -> None:
-        """Restores all cables and the topology's routes."""
+        """Restores all cables and the topology's routes, and ends what `load` has begun."""
         for ends in sorted(self._changed):
             self._fabric.mend(self._cables[ends])
             self._fabric.limit(self._cables[ends])
         self._changed.clear()
         self._cut.clear()
+        while self._loads:
+            self._loads.popitem()[1].close()
         self._fabric.follow(self.wiring)
+
+    def load(self, a: int | str, b: int | str, rate: float) -> None:
+        """Sends packets from the host of rank `a`, or of this name, to that of `b`, at `rate` bytes per second, headers
+        included, until another rate is set; 0 ends it. What the network cannot carry is lost."""
+        if not 0 <= rate < float("inf"):
+            raise ValueError(f"rate {rate:g}: bytes per second, from 0 on")
+        near, far = self.ends(a, b)
+        if (near, far) in self._loads:
+            self._loads.pop((near, far)).close()
+        if rate:
+            hosts = self._hosts[near], self._hosts[far]
+            self._loads[near, far] = Load(*hosts, address(far), rate, self.mtu)
+
+    def ends(self, a: int | str, b: int | str) -> tuple[int, int]:
+        """The hosts between which `load` sends. Raises TestbedError."""
+        near, far = self._node(a), self._node(b)
+        if near == far or max(near, far) >= self.wiring.hosts:
+            raise TestbedError(
+                f"packets are sent from host to another host, not from {self._called(a)} to {self._called(b)}"
+            )
+        return near, far
 
     def carried(self, a: int | str, b: int | str) -> int:
         """The bytes that the cable between the hosts of two ranks, or between nodes of these names, has carried from
         `a` to `b`, headers included."""
-        self._cable(a, b)
+        self.cable(a, b)
         return self._fabric.carried(self._node(a), self._node(b))
 
-    def _cable(self, a: int | str, b: int | str) -> Cable:
+    def cable(self, a: int | str, b: int | str) -> Cable:
+        """The cable between the hosts of two ranks, or between nodes of these names. Raises TestbedError."""
         near, far = self._node(a), self._node(b)
         cable = self._cables.get((min(near, far), max(near, far)))
         if cable is None:
@@ -220,6 +246,8 @@ class EmulatedNetwork:
 
     def close(self) -> None:
         """Ends the network when no process runs on its hosts any more. Idempotent."""
+        while self._loads:
+            self._loads.popitem()[1].close()
         for host in self._hosts:
             host.close()
         self._hosts.clear()
