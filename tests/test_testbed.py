@@ -270,6 +270,47 @@ def test_what_bridges_cannot_join_is_refused(links, text):
         ringroad.testbed(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
 
 
+# ------------------------------------------------------------------------------------------------ delay
+
+
+def exchange(comm):
+    """The least time in which a packet of rank 0 has gone to rank 1 and back."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+        mine.bind(("", 7000))
+        mine.settimeout(20)
+        comm.barrier()
+        times = []
+        for _ in range(5 if comm.rank < 2 else 0):
+            start = time.perf_counter()
+            if comm.rank == 0:
+                mine.sendto(b"x", ("host1", 7000))
+            _, back = mine.recvfrom(1)
+            if comm.rank == 1:
+                mine.sendto(b"x", back)
+            times.append(time.perf_counter() - start)
+        comm.barrier()
+        return min(times, default=0.0)
+
+
+@pytest.mark.parametrize(("spec", "hops", "bridges"), [("ring:2", 1, False), ("switch:2", 2, True)])
+def test_packets_are_on_a_cable_for_its_delay(spec, hops, bridges):
+    with ringroad.testbed(spec, rate=RATE, timeout=60, delay="10ms", bridges=bridges) as bed:
+        assert all(right for _, right in bed.run(total, 100_000))
+        assert bed.run(exchange)[0] > 2 * hops * 0.01
+        assert bed.network.topology._links()[0][4] > 0.01
+        relay = bed.network._fabric.relay._processes.all[0]
+    assert not is_running(relay.pid)
+
+
+def test_delays_may_be_those_of_the_links():
+    links = [(0, 1, 1e9, 1.0, 0.003, 0.002), (1, 0, 1e9, 1.0, 0.0, 0.0), (1, 2, 1e9, 1.0, 1e-6, 0.0)]
+    graph = ringroad.Topology._from_links("slow", 3, 3, [*links, (2, 1, *links[2][2:])], [])
+    assert [cable.seconds for cable in Wiring.of(graph, [0, 1, 2]).delayed("stated").cables] == [0.005, 0.0]
+    with ringroad.testbed(graph, rate=RATE, timeout=60, delay="stated") as bed:
+        assert bed.network._fabric.relay._cables == [0.005]
+        assert bed.run(exchange)[0] > 2 * 0.005
+
+
 # ------------------------------------------------------------------------------------------------ others, and events
 
 
@@ -403,9 +444,9 @@ def test_a_command_may_have_a_script(tmp_path):
     assert (ended.returncode, ended.stderr.splitlines()) == (0, [f"ringroad: {line}" for line in lines])
 
 
-def run_until_killed(code, folder):
+def run_until_killed(code, folder, *options):
     """Runs shell code on two ranks. Kills the testbed when both have written a file; what they have written."""
-    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
+    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, *options, "--", "sh", "-c", code]
     with subprocess.Popen(command) as process:
         while len([path for path in folder.iterdir() if path.read_text()]) < 2:
             assert process.poll() is None
@@ -414,17 +455,20 @@ def run_until_killed(code, folder):
 
 
 def test_a_killed_testbed_leaves_nothing(tmp_path):
-    code = f"readlink /proc/self/ns/net > {tmp_path}/$RANK; exec sleep 1000"
-    made = set(run_until_killed(code, tmp_path))
+    """No rank, no relay and no sender: all of them have the same mark."""
+    seen = "cat /sys/class/net/to*/statistics/?x_bytes | sort -n | tail -n 1"
+    code = f"until [ $({seen}) -gt 30000 ]; do :; done; echo $_RINGROAD_TESTBED > {tmp_path}/$RANK; exec sleep 1000"
+    options = ["--delay", "1ms", "--at", "0 load 0 1 10Mbit"]
+    made = {text.encode() for text in run_until_killed(code, tmp_path, *options)}
 
     def left():
         found = set()
-        for path in Path("/proc").glob("[0-9]*/ns/net"):
+        for path in Path("/proc").glob("[0-9]*/environ"):
             try:
-                found.add(os.readlink(path))
+                found |= {mark for mark in made if mark in path.read_bytes()}
             except OSError:
                 continue
-        return found & made
+        return found
 
     for _ in range(100_000):
         if not left():
@@ -457,6 +501,7 @@ def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
         (("ring:3", "--rate", RATE, "--at", "3s slow 0 1", "--", "true"), "slow A B FACTOR"),
         (("ring:4", "--rate", RATE, "--at", "3s slow 0 2 4", "--", "true"), "no cable leads from rank 0"),
         (("ring:3", "--rate", RATE, "--at", "slow 0 1 4", "--", "true"), "not a time"),
+        (("ring:3", "--rate", RATE, "--delay", "1us", "--", "true"), "from 0.0001 to 10"),
     ],
 )
 def test_what_makes_no_sense_is_said(arguments, text):
@@ -473,7 +518,8 @@ def test_without_root_it_says_what_is_missing(monkeypatch):
 def test_a_user_who_may_have_a_user_namespace_needs_no_root():
     """The command starts itself again in a user namespace."""
     user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
-    command = [*user, sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "hostname"]
+    options = ["ring:2", "--rate", RATE, "--delay", "1ms"]
+    command = [*user, sys.executable, "-m", "ringroad", "testbed", *options, "--", "hostname"]
     tried = subprocess.run([*user, "unshare", "--user", "--map-root-user", "true"], capture_output=True, text=True)
     if tried.returncode != 0:
         pytest.skip(f"users may have no user namespaces here: {tried.stderr}")

@@ -17,7 +17,7 @@ from ringroad._options import bandwidth_option, whole_option
 from ringroad._processes import Processes
 from ringroad.emulation.events import Script, parse, read
 from ringroad.emulation.namespaces import reenter
-from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork, Tell
+from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork, Tell, parse_delay
 
 _PORT = 29500  # always free on a new host
 _GRACE_SECONDS = 5.0  # for the other ranks after one has failed
@@ -49,6 +49,13 @@ def testbed(
     bridges: Annotated[
         bool, typer.Option("--bridges", help="Switches are bridges, which have no addresses and pass on all packets.")
     ] = False,
+    delay: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How long a packet is on each cable: 5ms; stated: as long as TOPOLOGY says of its links.",
+        ),
+    ] = "0s",
     tell: Annotated[
         Tell,
         typer.Option(
@@ -87,7 +94,16 @@ def testbed(
     if shuffle is not None:
         ranks = sum(counts) if counts else graph.ranks
         places = random.Random(shuffle).sample(range(ranks), ranks)
-    network = EmulatedNetwork(graph, rate, mtu=mtu, tell=tell, hosts=counts, order=places, bridges=bridges)
+    network = EmulatedNetwork(
+        graph,
+        rate,
+        mtu=mtu,
+        tell=tell,
+        hosts=counts,
+        order=places,
+        bridges=bridges,
+        delay=parse_delay(delay),
+    )
     for sentence in network.overridden(os.environ):
         print(f"ringroad: {sentence}", file=sys.stderr, flush=True)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:

@@ -33,8 +33,7 @@ class Bridged(Fabric):
             host.write(_QUIET)
         for node in range(self.wiring.hosts, len(self.hosts)):
             self.hosts[node].ip([f"link add {_BRIDGE} mtu {self.mtu} type bridge", f"link set {_BRIDGE} up"])
-        for cable in self.wiring.cables:
-            self.lay(cable)
+        self.lay_all()
         # Linux notices up to a second later that both ends of a cable are up.
         for node in range(self.wiring.hosts, len(self.hosts)):
             self.hosts[node].read("sh", "-c", _READY)

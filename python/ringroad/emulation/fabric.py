@@ -4,6 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from ringroad.emulation.delay import Relay
 from ringroad.emulation.namespaces import Host
 from ringroad.emulation.wiring import Cable, Wiring
 
@@ -27,10 +28,19 @@ class Fabric(ABC):
         self.hosts = hosts
         self.bandwidth = bandwidth
         self.mtu = mtu
+        self.relay: Relay | None = None
+        """What delays frames, if cables have a delay."""
 
     @abstractmethod
     def build(self) -> None:
         """Sets up all nodes and lays all cables."""
+
+    def lay_all(self) -> None:
+        """Lays all cables."""
+        for cable in self.wiring.cables:
+            self.lay(cable)
+        if self.relay:
+            self.relay.start()
 
     @abstractmethod
     def cut(self, cable: Cable) -> None:
@@ -50,10 +60,16 @@ class Fabric(ABC):
 
     def lay(self, cable: Cable) -> None:
         """Makes a cable: a pair of virtual devices, limited to their rates."""
-        (first, second), ends = cable.ends, []
-        for near, far, _ in directions(cable):
-            ends.append(f"{self.device(near, far)} mtu {self.mtu} address {card(near, far)}")
-        self.hosts[first].ip([f"link add {ends[0]} type veth peer name {ends[1]} netns {self.hosts[second].path()}"])
+        ends = [
+            (self.hosts[near], f"{self.device(near, far)} mtu {self.mtu} address {card(near, far)}")
+            for near, far, _ in directions(cable)
+        ]
+        if cable.seconds:
+            assert self.relay
+            self.relay.splice(ends, self.mtu, cable.seconds)
+        else:
+            (first, own), (second, peer) = ends
+            first.ip([f"link add {own} type veth peer name {peer} netns {second.path()}"])
         self.limit(cable)
 
     def limit(self, cable: Cable, factor: float = 1.0) -> None:

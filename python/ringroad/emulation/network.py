@@ -8,13 +8,15 @@ from types import TracebackType
 from typing import Literal, get_args
 
 from ringroad._native import Topology
+from ringroad._text import parse_seconds
 from ringroad.emulation import bridged, leftovers, namespaces
+from ringroad.emulation.delay import Relay
 from ringroad.emulation.fabric import CLOSED, DEVICE, FRAME, Fabric, address
 from ringroad.emulation.namespaces import Host, TestbedError
 from ringroad.emulation.placing import placed
 from ringroad.emulation.routed import Routed
 from ringroad.emulation.traffic import Load
-from ringroad.emulation.wiring import Cable, Wiring
+from ringroad.emulation.wiring import STATED, Cable, Stated, Wiring
 
 MTU = 9000
 """The default of the longest packet, in bytes."""
@@ -29,6 +31,11 @@ _HOP_SECONDS = 20e-6  # time of a host to forward a packet
 _MEMORY = 5e9  # bytes per second between a rank and the memory of its host
 _UNKNOWN = 12.5e9  # bytes per second of all links, if only the graph is told: what ringroad itself assumes
 _AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
+
+
+def parse_delay(text: str) -> float | Stated:
+    """A delay as users write it. Raises ValueError."""
+    return STATED if text == STATED else parse_seconds(text)
 
 
 class EmulatedNetwork:
@@ -49,11 +56,13 @@ class EmulatedNetwork:
         hosts: Sequence[int] | None = None,
         order: Sequence[int] | None = None,
         bridges: bool = False,
+        delay: float | Stated = 0.0,
     ) -> None:
         """`bandwidth`: bytes per second of the topology's fastest link if its capacity is 1, in each direction, headers
         included; other links get less in proportion. `mtu`: bytes of the longest packet. `tell`: what ranks are told.
         `hosts`: how many ranks run on each rank of the topology, which then is a host. `order`: for each rank, the rank
-        of the topology in whose place it runs. `bridges`: whether switches are bridges, which have no address."""
+        of the topology in whose place it runs. `bridges`: whether switches are bridges, which have no address. `delay`:
+        seconds that a packet is on a cable; "stated": the latencies of the topology's links."""
         if tell not in TELL:
             raise ValueError(f"tell={tell!r}: it is one of {', '.join(TELL)}")
         namespaces.require()
@@ -62,11 +71,13 @@ class EmulatedNetwork:
             raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
         # The bandwidth of the fastest link for payload, without the headers of packets.
         payload = bandwidth * (mtu - _HEADERS) / (mtu + FRAME)
-        self.wiring = Wiring.of(*placed(topology, hosts, order, _MEMORY / payload))
+        self.wiring = Wiring.of(*placed(topology, hosts, order, _MEMORY / payload)).delayed(delay)
         if bridges:
             bridged.check(self.wiring)
         routed = self.wiring.topology
-        self.topology = routed._with_fastest_link(payload).with_links(latency=_HOP_SECONDS, memory=_MEMORY)
+        latency, processing = (None, _HOP_SECONDS) if delay == STATED else (_HOP_SECONDS + (delay or 0.0), None)
+        rates = routed._with_fastest_link(payload)
+        self.topology = rates.with_links(latency=latency, processing=processing, memory=_MEMORY)
         told = {"all": self.topology, "graph": routed.with_links(bandwidth=_UNKNOWN), "nothing": None}
         self.told = told[tell]
         """The topology that ranks are told, if they are told any."""
@@ -242,12 +253,16 @@ class EmulatedNetwork:
             file.writelines(f"{address(host)} {wiring.names[host]}\n" for host in range(wiring.hosts))
         for name in wiring.names:
             self._hosts.append(Host(name, hosts_file))
+        if any(cable.seconds for cable in wiring.cables):
+            self._fabric.relay = Relay(hosts_file)
         self._fabric.build()
 
     def close(self) -> None:
         """Ends the network when no process runs on its hosts any more. Idempotent."""
         while self._loads:
             self._loads.popitem()[1].close()
+        if self._fabric.relay:
+            self._fabric.relay.close()
         for host in self._hosts:
             host.close()
         self._hosts.clear()

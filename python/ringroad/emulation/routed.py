@@ -47,8 +47,7 @@ class Routed(Fabric):
                 ]
             )
             host.write(_FORWARD)
-        for cable in self.wiring.cables:
-            self.lay(cable)
+        self.lay_all()
         for node, host in enumerate(self.hosts):
             # UCX uses a device only for destinations whose most specific route goes by it. The rules of `follow` come
             # first, so packets never take these routes.

@@ -10,7 +10,7 @@ from ringroad._native import RingroadError, Topology
 from ringroad._text import number, parse_bandwidth
 from ringroad.cluster import LocalCluster
 from ringroad.emulation.events import Event
-from ringroad.emulation.network import MTU, EmulatedNetwork, Tell
+from ringroad.emulation.network import MTU, EmulatedNetwork, Tell, parse_delay
 
 
 def testbed(
@@ -25,6 +25,7 @@ def testbed(
     hosts: Sequence[int] | None = None,
     order: Sequence[int] | None = None,
     bridges: bool = False,
+    delay: str | float = 0.0,
 ) -> "Testbed":
     """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
 
@@ -49,6 +50,8 @@ def testbed(
         order: For each rank the place in `topology` where it runs. None: each in its own.
         bridges: Switches are bridges, which have no addresses: all hosts see each other in one hop. The switches must
             form a tree, and each host have one cable.
+        delay: How long a packet is on a cable, in one direction: "5ms", or seconds; "stated": the latencies of the
+            topology's links, from 0.1 ms on.
 
     Returns:
         A `Testbed`. Use it in a `with` block, or close it.
@@ -67,7 +70,14 @@ def testbed(
         [3, 3, 3]
     """
     network = EmulatedNetwork(
-        Topology(topology), _rate(rate), mtu=mtu, tell=tell, hosts=hosts, order=order, bridges=bridges
+        Topology(topology),
+        _rate(rate),
+        mtu=mtu,
+        tell=tell,
+        hosts=hosts,
+        order=order,
+        bridges=bridges,
+        delay=parse_delay(delay) if isinstance(delay, str) else number("delay", delay),
     )
     try:
         return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)

@@ -1,12 +1,18 @@
 """From a topology to an emulated network: its hosts and switches, its cables, and its routes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Final, Literal
 
 from ringroad._native import Topology, TopologyError
 
 MOST_RANKS = 36
+LEAST_DELAY, MOST_DELAY = 100e-6, 10.0
+"""Seconds. A shorter delay is no longer than what the process that delays packets needs itself."""
+Stated = Literal["stated"]
+STATED: Final[Stated] = "stated"
+"""The delay of cables that have the latencies of their links."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +23,8 @@ class Cable:
     capacities: tuple[float, float]
     """Capacities from the first end to the second, and back, in bandwidths of the fastest link; 0 if no link leads that
     way."""
+    seconds: float
+    """How long a packet is on it: the largest latency of its links, or what `Wiring.delayed` says."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,17 @@ class Wiring:
                     wiring.exceptions[node, source, destination] = following
         return wiring
 
+    def delayed(self, delay: float | Stated) -> "Wiring":
+        """The same with this delay on each cable: the largest latency of its links, where this is to be noticed, if
+        `delay` is "stated". Raises ValueError."""
+        if delay != STATED and delay and not LEAST_DELAY <= delay <= MOST_DELAY:
+            raise ValueError(f"a delay of {delay:g} s: from {LEAST_DELAY:g} to {MOST_DELAY:g}, or 0")
+        cables = []
+        for cable in self.cables:
+            seconds = cable.seconds if delay == STATED else delay
+            cables.append(replace(cable, seconds=seconds if seconds >= LEAST_DELAY else 0.0))
+        return replace(self, cables=cables)
+
     def host_of(self, rank: int) -> int:
         """The host of a rank. Raises ValueError for an unknown rank."""
         if not 0 <= rank < len(self.host_of_rank):
@@ -86,13 +105,15 @@ def _nodes(topology: Topology, host_of_rank: list[int]) -> list[int]:
 
 def _cables(topology: Topology, node_of: list[int]) -> list[Cable]:
     capacities: dict[tuple[int, int], list[float]] = {}
+    seconds: dict[tuple[int, int], float] = {}
     fastest = max(bandwidth for _, _, bandwidth, *_ in topology._links())
-    for source, target, bandwidth, capacity, _, _ in topology._links():
+    for source, target, bandwidth, capacity, latency, extra_latency in topology._links():
         first, second = node_of[source], node_of[target]
         if first != second:
-            both = capacities.setdefault((min(first, second), max(first, second)), [0.0, 0.0])
-            both[first > second] += capacity * bandwidth / fastest
-    return [Cable(ends, (there, back)) for ends, (there, back) in sorted(capacities.items())]
+            ends = (min(first, second), max(first, second))
+            capacities.setdefault(ends, [0.0, 0.0])[first > second] += capacity * bandwidth / fastest
+            seconds[ends] = max(seconds.get(ends, 0.0), latency + extra_latency)
+    return [Cable(ends, (there, back), seconds[ends]) for ends, (there, back) in sorted(capacities.items())]
 
 
 _Path = tuple[int, int, list[int]]
