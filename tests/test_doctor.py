@@ -15,7 +15,8 @@ from helpers import in_threads, launch, needs_testbed
 from ringroad import _machine
 from ringroad._doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
 from ringroad.commands import doctor as command
-from ringroad.emulation.network import DEVICE, EmulatedNetwork
+from ringroad.emulation.fabric import DEVICE
+from ringroad.emulation.network import EmulatedNetwork
 from test_api_init import LAUNCHERS, free_port
 
 GIB = 1 << 30

@@ -5,8 +5,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 import ringroad
 from helpers import is_running, needs_testbed
 from ringroad.emulation import leftovers, namespaces
+from ringroad.emulation.placing import placed
 from ringroad.emulation.wiring import Wiring
 
 RATE = "200Mbit"
@@ -23,6 +27,10 @@ TOLD = ["RINGROAD_TOPOLOGY", "RINGROAD_NET_DEVICES", "GLOO_SOCKET_IFNAME", "OMPI
 @pytest.fixture(scope="module", autouse=True)
 def permitted():
     needs_testbed()
+
+
+def wired(spec, counts=None, order=None):
+    return Wiring.of(*placed(ringroad.Topology(spec), counts, order, memory=2.0))
 
 
 def total(comm, count, algorithm=None):
@@ -52,7 +60,7 @@ def total(comm, count, algorithm=None):
 )
 def test_a_topology_becomes_hosts_switches_and_cables(spec, names, cables):
     topology = ringroad.Topology(spec)
-    wiring = Wiring.of(topology)
+    wiring = wired(topology)
     assert (len(wiring.names), len(wiring.cables)) == (names, cables)
     assert wiring.hosts == len(set(topology.hosts))
     joined = {pair for cable in wiring.cables for pair in (cable.ends, cable.ends[::-1])}
@@ -67,9 +75,9 @@ def test_a_topology_becomes_hosts_switches_and_cables(spec, names, cables):
 
 
 def test_capacities_are_those_of_all_parallel_links():
-    (cable,) = Wiring.of(ringroad.Topology("ring:2")).cables
+    (cable,) = wired("ring:2").cables
     assert cable.capacities == (2.0, 2.0)
-    directed = Wiring.of(ringroad.Topology("kautz:2:1")).cables
+    directed = wired("kautz:2:1").cables
     assert sum(capacity > 0 for cable in directed for capacity in cable.capacities) == 12
 
 
@@ -108,7 +116,34 @@ def test_every_cable_has_the_rate_of_its_link(monkeypatch):
 @pytest.mark.parametrize("spec", ["ring:37", "ring:1"])
 def test_a_network_of_another_size_is_refused(spec):
     with pytest.raises(ringroad.TopologyError, match="from 2 to 36 ranks"):
-        Wiring.of(ringroad.Topology(spec))
+        wired(spec)
+
+
+def test_hosts_may_have_unequal_numbers_of_ranks_in_any_order():
+    order = [5, 0, 3, 1, 2, 4]
+    wiring = wired("switch:3", [1, 2, 3], order)
+    assert wiring.host_of_rank == [2, 0, 2, 1, 1, 2]
+    assert [wiring.ranks_of(host) for host in range(3)] == [[1], [3, 4], [0, 2, 5]]
+    assert (wiring.names, len(wiring.cables)) == (["host0", "host1", "host2", "switch0"], 3)
+    told = wiring.topology
+    assert (told.ranks, told.nodes) == (6, 10)
+    hops = [[told.route(a, b)[0] for b in range(6)] for a in range(6)]
+    assert all(hops[a][b] == (2 if wiring.host_of(a) == wiring.host_of(b) else 4) for a, b in combinations(range(6), 2))
+
+
+def test_ranks_of_a_graph_run_in_the_places_of_others():
+    order = [2, 0, 3, 1]
+    ends = {cable.ends for cable in wired("ring:4", order=order).cables}
+    assert ends == {(a, b) for a, b in combinations(range(4), 2) if (order[a] - order[b]) % 2}
+
+
+@pytest.mark.parametrize(
+    ("counts", "order", "text"),
+    [([1, 2], None, "has 3 hosts"), ([1, 0, 2], None, "from 1 on"), ([1, 2, 1], [0, 1, 2], "from 0 to 3 once")],
+)
+def test_ranks_without_a_place_are_refused(counts, order, text):
+    with pytest.raises(ringroad.TopologyError, match=text):
+        wired("ring:3", counts, order)
 
 
 # ------------------------------------------------------------------------------------------------ running
@@ -175,6 +210,165 @@ def test_a_cut_cable_is_an_error_that_names_a_peer_and_mended_it_works_again():
         assert all(right for _, right in bed.run(total, 1000))
 
 
+RACKS = [(0, 6, 8e9), (1, 6, 8e9), (2, 6, 8e9), (3, 7, 8e9), (4, 7, 8e9), (5, 7, 2e9), (6, 7, 4e9)]
+
+
+def racks():
+    """Two racks of three hosts, an uplink of half the rate between them, and one host with a quarter."""
+    links = [(*ends, rate, 1.0, 0.0, 0.0) for a, b, rate in RACKS for ends in ((a, b), (b, a))]
+    return ringroad.Topology._from_links("racks", 6, 8, links, [])
+
+
+def test_hosts_behind_bridges_see_each_other_in_one_hop_at_the_rates_of_their_cables():
+    def direct(comm):
+        """The ranks from which this one hears although packets may take one hop only."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+            mine.bind(("", 7000))
+            mine.settimeout(20)
+            mine.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+            comm.barrier()
+            for rank in range(comm.size):
+                if rank != comm.rank:
+                    mine.sendto(bytes([comm.rank]), (f"host{rank}", 7000))
+            return {mine.recv(1)[0] for _ in range(comm.size - 1)}
+
+    with ringroad.testbed(racks(), rate=RATE, timeout=60, tell="nothing", bridges=True) as bed:
+        assert bed.run(direct) == [{*range(6)} - {rank} for rank in range(6)]
+        assert all(right for _, right in bed.run(total, 10_000))
+        before = bed.carried("switch0", "switch1"), bed.carried("switch1", "host3")
+        assert all(right for _, right in bed.run(total, 100_000, "ring"))
+        assert bed.carried("switch0", "switch1") - before[0] > 4 * 100_000
+        assert bed.carried("switch1", "host3") - before[1] > 4 * 100_000
+        for near, device, rate in ((6, "to0", 25e6), (0, "host", 25e6), (5, "host", 6.25e6), (7, "to6", 12.5e6)):
+            (queue,) = json.loads(bed.network._hosts[near].read("tc", "-json", "qdisc", "show", "dev", device))
+            assert queue["options"]["rate"] == rate
+
+
+def test_a_cut_cable_between_bridges_parts_the_racks():
+    with ringroad.testbed("fattree:2x1", rate=RATE, timeout=2, bridges=True) as bed:
+        bed.run(total, 1000)
+        bed.cut("switch0", "switch2")
+        with pytest.raises(ringroad.WorkerError):
+            bed.run(total, 1000)
+        with pytest.raises(ringroad.TopologyError):
+            bed.reroute()
+        bed.restore()
+        assert all(right for _, right in bed.run(total, 1000))
+
+
+@pytest.mark.parametrize(
+    ("links", "text"),
+    [
+        ([(0, 2), (1, 3), (2, 3), (2, 4), (3, 4)], "a loop"),
+        ([(0, 2), (1, 2), (0, 3)], "host0 has 2 cables"),
+        ([(0, 1)], "host0 has a cable to another host"),
+    ],
+)
+def test_what_bridges_cannot_join_is_refused(links, text):
+    links = [(*ends, 1e9, 1.0, 0.0, 0.0) for a, b in links for ends in ((a, b), (b, a))]
+    nodes = max(max(link[:2]) for link in links) + 1
+    with pytest.raises(ringroad.TopologyError, match=text):
+        ringroad.testbed(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
+
+
+# ------------------------------------------------------------------------------------------------ delay
+
+
+def exchange(comm):
+    """The least time in which a packet of rank 0 has gone to rank 1 and back."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+        mine.bind(("", 7000))
+        mine.settimeout(20)
+        comm.barrier()
+        times = []
+        for _ in range(5 if comm.rank < 2 else 0):
+            start = time.perf_counter()
+            if comm.rank == 0:
+                mine.sendto(b"x", ("host1", 7000))
+            _, back = mine.recvfrom(1)
+            if comm.rank == 1:
+                mine.sendto(b"x", back)
+            times.append(time.perf_counter() - start)
+        comm.barrier()
+        return min(times, default=0.0)
+
+
+@pytest.mark.parametrize(("spec", "hops", "bridges"), [("ring:2", 1, False), ("switch:2", 2, True)])
+def test_packets_are_on_a_cable_for_its_delay(spec, hops, bridges):
+    with ringroad.testbed(spec, rate=RATE, timeout=60, delay="10ms", bridges=bridges) as bed:
+        assert all(right for _, right in bed.run(total, 100_000))
+        assert bed.run(exchange)[0] > 2 * hops * 0.01
+        assert bed.network.topology._links()[0][4] > 0.01
+        relay = bed.network._fabric.relay._processes.all[0]
+    assert not is_running(relay.pid)
+
+
+def test_delays_may_be_those_of_the_links():
+    links = [(0, 1, 1e9, 1.0, 0.003, 0.002), (1, 0, 1e9, 1.0, 0.0, 0.0), (1, 2, 1e9, 1.0, 1e-6, 0.0)]
+    graph = ringroad.Topology._from_links("slow", 3, 3, [*links, (2, 1, *links[2][2:])], [])
+    assert [cable.seconds for cable in Wiring.of(graph, [0, 1, 2]).delayed("stated").cables] == [0.005, 0.0]
+    with ringroad.testbed(graph, rate=RATE, timeout=60, delay="stated") as bed:
+        assert bed.network._fabric.relay._cables == [0.005]
+        assert bed.run(exchange)[0] > 2 * 0.005
+
+
+# ------------------------------------------------------------------------------------------------ others, and events
+
+
+@pytest.mark.parametrize("bridges", [False, True])
+def test_others_send_at_a_rate_until_they_end(bridges):
+    def awaited(bed, count):
+        """Waits until the cable has carried so many bytes more. The seconds that took."""
+        start, end = time.monotonic(), bed.carried("host1", "switch0") + count
+        while bed.carried("host1", "switch0") < end:
+            assert time.monotonic() < start + 60, "nothing is sent"
+        return time.monotonic() - start
+
+    with ringroad.testbed("switch:3", rate=RATE, timeout=60, bridges=bridges) as bed:
+        bed.load(1, 2, "80Mbit")
+        awaited(bed, 100_000)
+        assert awaited(bed, 2_000_000) > 0.1  # at this rate it takes 0.2 s
+        assert all(right for _, right in bed.run(total, 10_000))
+        (load,) = bed.network._loads.values()
+        (sender,) = load._processes.all
+        bed.load(1, 2, 0)
+        assert not is_running(sender.pid)
+        bed.load("host1", "host0", 1e6)
+        (load,) = bed.network._loads.values()
+        (sender,) = load._processes.all
+        for a, b in ((0, 0), (0, "switch0")):
+            with pytest.raises(ringroad.TestbedError, match="from host to another host"):
+                bed.load(a, b, 1e6)
+    assert not is_running(sender.pid)
+
+
+def test_events_happen_while_functions_run():
+    def see(comm, wanted):
+        """Waits until the cable from rank 0 to rank 1 has this rate."""
+        end = time.monotonic() + 60
+        while comm.rank == 0 and time.monotonic() < end:
+            (queue,) = json.loads(subprocess.check_output(["tc", "-json", "qdisc", "show", "dev", "to1"]))
+            if queue["options"]["rate"] == wanted:
+                break
+        return time.monotonic() < end
+
+    with ringroad.testbed("ring:3", rate=RATE, timeout=60) as bed:
+        bed.at(0.2, "slow host0 1 4")
+        assert all(bed.run(see, 6_250_000))
+        bed.at(0.2, "restore")
+        assert all(bed.run(see, 25_000_000))
+        bed.at(1000, "cut 0 1")  # the testbed ends before
+        wrong = {"slow 0 1": ValueError, "slow 0 9 4": ValueError, "load 0 0 1Mbit": ringroad.TestbedError}
+        for event, error in wrong.items():
+            with pytest.raises(error):
+                bed.at(1, event)
+        bed.cut(0, 1)
+        bed.cut(1, 2)
+        with pytest.warns(UserWarning, match="reroute failed"):
+            bed.at(0, "reroute")
+            bed._timers[-1].join()
+
+
 # ------------------------------------------------------------------------------------------------ the command
 
 
@@ -206,6 +400,18 @@ def test_ranks_are_told_of_their_network_what_shall_be_told(tell, told):
         assert links is None if told is None else links == [pytest.approx(told, rel=0.01)]
 
 
+def test_ranks_know_their_number_on_a_host():
+    code = "echo $RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE $(hostname)"
+    arguments = ["switch:3", "--hosts", "1,2,3", "--order", "5,0,3,1,2,4", "--rate", RATE]
+    ended = run_testbed(*arguments, "--", "sh", "-c", code)
+    lines = ["0 0/3 host2", "1 0/1 host0", "2 1/3 host2", "3 0/2 host1", "4 1/2 host1", "5 2/3 host2"]
+    assert sorted(ended.stdout.splitlines()) == lines, ended.stderr
+    show = ["sh", "-c", "echo $RANK $(hostname)"]
+    runs = [run_testbed("hosts:5x2", "--shuffle", seed, "--rate", RATE, "--", *show) for seed in "001"]
+    places = [sorted(run.stdout.splitlines()) for run in runs]
+    assert len(places[0]) == 10 and places[0] == places[1] != places[2]
+
+
 def test_untold_workers_meet_at_the_address_of_rank_0():
     with ringroad.testbed("ring:3", rate=RATE, timeout=60, tell="nothing") as bed:
         assert bed.run(lambda comm: [name for name in TOLD if name in os.environ]) == [[]] * 3
@@ -228,9 +434,20 @@ def test_once_runs_on_the_first_host_and_reaches_the_others():
     assert ended.stdout.split() == ["host0", "host0", "slots=1", "host1", "slots=1", "host2", "slots=1", "host2"]
 
 
-def run_until_killed(code, folder):
+def test_a_command_may_have_a_script(tmp_path):
+    """The first rank ends when it sees the last event."""
+    (tmp_path / "script").write_text("# a cable\n0.1s slow 0 1 4  # ages\n\n200ms restore\n")
+    show = "tc -json qdisc show dev to1"
+    code = f"[ $RANK = 0 ] || exit 0; until {show} | grep -q :12500000,; do :; done"
+    script = ["--events", str(tmp_path / "script"), "--at", "0.3 slow 0 1 2", "--at", "1000 cut 0 1"]
+    ended = run_testbed("ring:3", "--rate", RATE, *script, "--", "sh", "-c", code)
+    lines = ["after 0.1 s: slow 0 1 4", "after 0.2 s: restore", "after 0.3 s: slow 0 1 2"]
+    assert (ended.returncode, ended.stderr.splitlines()) == (0, [f"ringroad: {line}" for line in lines])
+
+
+def run_until_killed(code, folder, *options):
     """Runs shell code on two ranks. Kills the testbed when both have written a file; what they have written."""
-    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "sh", "-c", code]
+    command = [sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, *options, "--", "sh", "-c", code]
     with subprocess.Popen(command) as process:
         while len([path for path in folder.iterdir() if path.read_text()]) < 2:
             assert process.poll() is None
@@ -239,17 +456,20 @@ def run_until_killed(code, folder):
 
 
 def test_a_killed_testbed_leaves_nothing(tmp_path):
-    code = f"readlink /proc/self/ns/net > {tmp_path}/$RANK; exec sleep 1000"
-    made = set(run_until_killed(code, tmp_path))
+    """No rank, no relay and no sender: all of them have the same mark."""
+    seen = "cat /sys/class/net/to*/statistics/?x_bytes | sort -n | tail -n 1"
+    code = f"until [ $({seen}) -gt 30000 ]; do :; done; echo $_RINGROAD_TESTBED > {tmp_path}/$RANK; exec sleep 1000"
+    options = ["--delay", "1ms", "--at", "0 load 0 1 10Mbit"]
+    made = {text.encode() for text in run_until_killed(code, tmp_path, *options)}
 
     def left():
         found = set()
-        for path in Path("/proc").glob("[0-9]*/ns/net"):
+        for path in Path("/proc").glob("[0-9]*/environ"):
             try:
-                found.add(os.readlink(path))
+                found |= {mark for mark in made if mark in path.read_bytes()}
             except OSError:
                 continue
-        return found & made
+        return found
 
     for _ in range(100_000):
         if not left():
@@ -277,6 +497,12 @@ def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
         (("ring:3", "--rate", "fast", "--", "true"), "not a bandwidth"),
         (("ring:3", "--rate", "1e3", "--", "true"), "too little"),
         (("ring:3", "--rate", RATE, "--tell", "much", "--", "true"), "nothing"),
+        (("ring:3", "--rate", RATE, "--hosts", "1,two,3", "--", "true"), "no list of whole numbers"),
+        (("ring:3", "--rate", RATE, "--order", "0,1", "--", "true"), "from 0 to 2 once"),
+        (("ring:3", "--rate", RATE, "--at", "3s slow 0 1", "--", "true"), "slow A B FACTOR"),
+        (("ring:4", "--rate", RATE, "--at", "3s slow 0 2 4", "--", "true"), "no cable leads from rank 0"),
+        (("ring:3", "--rate", RATE, "--at", "slow 0 1 4", "--", "true"), "not a time"),
+        (("ring:3", "--rate", RATE, "--delay", "1us", "--", "true"), "from 0.0001 to 10"),
     ],
 )
 def test_what_makes_no_sense_is_said(arguments, text):
@@ -293,7 +519,8 @@ def test_without_root_it_says_what_is_missing(monkeypatch):
 def test_a_user_who_may_have_a_user_namespace_needs_no_root():
     """The command starts itself again in a user namespace."""
     user = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
-    command = [*user, sys.executable, "-m", "ringroad", "testbed", "ring:2", "--rate", RATE, "--", "hostname"]
+    options = ["ring:2", "--rate", RATE, "--delay", "1ms"]
+    command = [*user, sys.executable, "-m", "ringroad", "testbed", *options, "--", "hostname"]
     tried = subprocess.run([*user, "unshare", "--user", "--map-root-user", "true"], capture_output=True, text=True)
     if tried.returncode != 0:
         pytest.skip(f"users may have no user namespaces here: {tried.stderr}")

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -77,22 +78,16 @@ class Host:
         """`hosts_file` becomes /etc/hosts of the host."""
         self.name = name
         self._files: list[int] = []
-        failure: list[BaseException] = []
 
         def make() -> None:
-            """Runs in a thread of its own, because namespaces belong to threads."""
-            try:
-                _make(name, hosts_file)
-                self._files += [os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY) for kind in _KINDS]
-            except BaseException as error:
-                failure.append(error)
+            _make(name, hosts_file)
+            self._files += [os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY) for kind in _KINDS]
 
-        thread = threading.Thread(target=make, name=f"ringroad-{name}")
-        thread.start()
-        thread.join()
-        if failure:
+        try:
+            _in_thread(f"making {name}", make)
+        except BaseException:
             self.close()
-            raise TestbedError(f"making {name}: {failure[0]}") from failure[0]
+            raise
 
     def path(self) -> str:
         """The path of the host's network namespace."""
@@ -103,6 +98,17 @@ class Host:
         options = ("net", "mount", "uts", "ipc")
         files = [f"--{option}=/proc/{os.getpid()}/fd/{file}" for option, file in zip(options, self._files, strict=True)]
         return [_tool("nsenter") or "nsenter", *files, "--", "env", "-C", os.getcwd()]
+
+    def datagrams(self) -> socket.socket:
+        """A UDP socket on the host. It keeps the host's network alive."""
+        made: list[socket.socket] = []
+
+        def make() -> None:
+            _must("setns", self._files[0], _CLONE_NEWNET)
+            made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+        _in_thread(f"opening a socket on {self.name}", make)
+        return made[0]
 
     def ip(self, lines: Sequence[str]) -> None:
         """Runs commands of `ip` on the host."""
@@ -133,17 +139,35 @@ class Host:
                 os.close(self._files.pop())
 
 
+def _in_thread(what: str, function: Callable[[], None]) -> None:
+    """Runs a function in a thread of its own, because namespaces belong to threads. Raises TestbedError, which starts
+    with `what`, if it fails."""
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            function()
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="ringroad-testbed")
+    thread.start()
+    thread.join()
+    if failure:
+        raise TestbedError(f"{what}: {failure[0]}") from failure[0]
+
+
+def _must(what: str, *arguments: object) -> None:
+    """Calls a function of the C library, the first word of `what`. Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True)[what.split()[0]](*arguments) != 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
 def _make(name: str, hosts_file: str) -> None:
     """Moves this thread to a new host."""
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def must(call: Callable[..., int], what: str, *arguments: object) -> None:
-        if call(*arguments) != 0:
-            raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
-
-    must(libc.unshare, "unshare", _CLONE_NEWNS | _CLONE_NEWUTS | _CLONE_NEWIPC | _CLONE_NEWNET)
-    must(libc.sethostname, "sethostname", name.encode(), len(name))
-    must(libc.mount, "mount /", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
+    _must("unshare", _CLONE_NEWNS | _CLONE_NEWUTS | _CLONE_NEWIPC | _CLONE_NEWNET)
+    _must("sethostname", name.encode(), len(name))
+    _must("mount /", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
     # UCX reads network devices from /sys, which shows those of the namespace that mounted it.
-    must(libc.mount, "mount /sys", b"sysfs", b"/sys", b"sysfs", 0, None)
-    must(libc.mount, "mount /etc/hosts", hosts_file.encode(), b"/etc/hosts", None, _MS_BIND, None)
+    _must("mount /sys", b"sysfs", b"/sys", b"sysfs", 0, None)
+    _must("mount /etc/hosts", hosts_file.encode(), b"/etc/hosts", None, _MS_BIND, None)
