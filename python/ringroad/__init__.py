@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     )
     from ringroad.bootstrap import init, regroup
     from ringroad.cluster import LocalCluster, WorkerError, local
-    from ringroad.discovery import Discovery, DiscoveredLink, discover
+    from ringroad.discovery import DiscoveredLink, Discovery, discover
     from ringroad.emulation.namespaces import TestbedError
     from ringroad.emulation.testbed import Testbed, testbed
     from ringroad.finding import Findings, Network, find

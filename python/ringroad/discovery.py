@@ -56,8 +56,8 @@ class Discovery:
     evidence: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what `ringroad discover --json` writes: ranks, links as [from, to, bytes per second, seconds], the name
-        of the network and the positions of ranks on it, and how it was found out."""
+        """Returns what `ringroad discover --json` writes: ranks, links as [from, to, bytes per second, seconds], the
+        name of the network and the positions of ranks on it, and how it was found out."""
         return {
             "ranks": self.topology.ranks,
             "links": [list(link[:4]) for link in self.links],

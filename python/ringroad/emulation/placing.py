@@ -10,7 +10,7 @@ def placed(
     topology: Topology, counts: Sequence[int] | None, order: Sequence[int] | None, memory: float
 ) -> tuple[Topology, list[int]]:
     """The network as `counts` and `order` say, if they are stated, and the host of every rank."""
-    hosts = [rank // topology.per_host for rank in range(topology.ranks)]
+    hosts = topology.hosts
     if counts is not None:
         topology, hosts = populated(topology, counts, memory)
     if order is not None:
@@ -31,7 +31,7 @@ def populated(topology: Topology, counts: Sequence[int], memory: float) -> tuple
             f"{topology.spec} has {topology.ranks} hosts: state a number of ranks, from 1 on, for each of them, not "
             f"{','.join(map(str, counts))}"
         )
-    if topology.per_host > 1:
+    if max(topology.hosts) + 1 < topology.ranks:
         raise TopologyError(f"{topology.spec} states itself how many ranks its hosts have")
     host_of_rank = [host for host, count in enumerate(counts) for _ in range(count)]
     if max(counts) == 1:
