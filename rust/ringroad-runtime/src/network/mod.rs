@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, experiments, trace_targets, Evidence, Flow, Found, HostFacts, How, Latency, Round, Trace,
+    assemble, differences, experiments, trace_targets, Evidence, Flow, Found, HostFacts, How, Latency, Round, Trace,
     Wiring,
 };
 use ringroad_core::topology::Link;
@@ -128,6 +128,18 @@ impl Insight {
         )
     }
 
+    /// A warning if the ranks have found another network than the user names.
+    pub fn differences(&self, named: &Topology) -> Option<String> {
+        let differences = differences(named, self.found.as_ref()?);
+        (!differences.is_empty()).then(|| {
+            format!(
+                "the ranks stand on another network than {named}: {}; `ringroad discover` shows all of it, and \
+                 RINGROAD_TOPOLOGY=auto uses it",
+                differences.join("; ")
+            )
+        })
+    }
+
     /// What is to be said of it.
     pub fn notes(&self) -> Vec<String> {
         let found = self.found.iter().flat_map(|found| found.notes.iter().cloned());
@@ -165,6 +177,8 @@ pub(crate) struct Limits {
     pub ports: Option<(u16, u16)>,
     /// The directory of what was measured earlier; `None` to measure anew. Only rank 0's is used.
     pub memory: Option<PathBuf>,
+    /// The most rounds of flows. Only rank 0's is used.
+    pub rounds: usize,
 }
 
 /// Finds out what there is to know. Collective.
@@ -205,7 +219,7 @@ pub(crate) fn gather(
     if rank == 0 {
         let spaces: Vec<String> = leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect();
         let memory = limits.memory.as_ref().map(|directory| Memory::of(directory, &spaces, &evidence));
-        let mut plan = Plan::new(&evidence, memory.as_ref(), start + limits.budget);
+        let mut plan = Plan::new(&evidence, memory.as_ref(), limits.rounds, start + limits.budget);
         let (rounds, recalled) = flows.run(exchange, Some(&mut plan))?;
         evidence.rounds = rounds;
         if let Some(recalled) = recalled {
@@ -226,6 +240,8 @@ struct Plan {
     /// What is remembered of this network, and the flows by which it is checked.
     recalled: Option<(Evidence, Vec<Flow>)>,
     rounds: Vec<Vec<(usize, usize)>>,
+    /// The most rounds.
+    most: usize,
     /// How many rounds have been asked for, without those of the check.
     asked: usize,
     checked: bool,
@@ -249,14 +265,14 @@ struct Recalled {
 }
 
 impl Plan {
-    fn new(evidence: &Evidence, memory: Option<&Memory>, deadline: Instant) -> Plan {
+    fn new(evidence: &Evidence, memory: Option<&Memory>, most: usize, deadline: Instant) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
             let sample = remembered::sample(&then);
             (then, sample)
         });
         let rounds = experiments(&Wiring::of(&evidence.hosts, &evidence.traces));
-        Plan { recalled, rounds, asked: 0, checked: false, deadline }
+        Plan { recalled, rounds, most, asked: 0, checked: false, deadline }
     }
 
     /// The next step, given what was measured so far.
@@ -283,7 +299,7 @@ impl Plan {
         let share = (left / remaining).saturating_sub(OVERHEAD);
         let needed = number < self.rounds.len() && !left.is_zero();
         let again = number < TRIES * self.rounds.len() && share >= SHORTEST;
-        if !needed && !again {
+        if number == self.most || !needed && !again {
             return Next::End(None);
         }
         self.asked += 1;
