@@ -18,6 +18,7 @@ pub mod algorithms;
 pub mod collective;
 pub mod cost;
 mod digest;
+pub mod discovery;
 pub mod executor;
 pub mod interchange;
 pub mod plan;
