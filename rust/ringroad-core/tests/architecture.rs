@@ -16,6 +16,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("topology", 1),
     ("collective", 1),
     ("trace", 1),
+    ("discovery", 2),
     ("schedule", 2),
     ("algorithms", 4),
     ("synthesis", 3),
