@@ -8,6 +8,7 @@
 //! Nothing here sends anything: the runtime gathers the evidence.
 
 mod assemble;
+mod compare;
 mod draw;
 mod error;
 mod evidence;
@@ -22,6 +23,7 @@ mod targets;
 mod wiring;
 
 pub use assemble::{assemble, Found, LinkFacts};
+pub use compare::{differences, with_found_rates};
 pub use error::DiscoveryError;
 pub use evidence::{Evidence, Flow, HostFacts, Latency, Round, Trace};
 pub use experiments::{experiments, next_experiments, Effort, Flows};

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, differences, experiments, trace_targets, Evidence, Flow, Found, HostFacts, How, Latency, Round, Trace,
+    assemble, differences, experiments, trace_targets, Effort, Evidence, Flow, Found, HostFacts, How, Latency, Round, Trace,
     Wiring,
 };
 use ringroad_core::topology::Link;
@@ -109,7 +109,7 @@ impl Insight {
         let known = match (&self.found, &self.failure) {
             (Some(found), _) => {
                 let measured = found.links.iter().filter(|link| link.how == How::Measured);
-                let rates = measured.map(|link| link.bandwidth);
+                let rates = measured.map(|link| link.bytes_per_second);
                 format!("the ranks have found that their {hosts} hosts form {topology}{}", rates_text(rates))
             }
             (None, failure) => {
@@ -271,7 +271,7 @@ impl Plan {
             let sample = remembered::sample(&then);
             (then, sample)
         });
-        let rounds = experiments(&Wiring::of(&evidence.hosts, &evidence.traces));
+        let rounds = experiments(&Wiring::of(&evidence.hosts, &evidence.traces), Effort::default());
         Plan { recalled, rounds, most, asked: 0, checked: false, deadline }
     }
 
