@@ -25,7 +25,8 @@ pub fn differences(named: &Topology, found: &Found) -> Vec<String> {
     }
     let missing = wanted.keys().filter(|ends| !seen.contains_key(ends));
     let further = seen.keys().filter(|ends| !wanted.contains_key(ends));
-    let mut all: Vec<String> = missing.map(|(a, b)| format!("no link leads from rank {a} to rank {b}")).collect();
+    let mut all: Vec<String> =
+        missing.map(|(a, b)| format!("no link leads from rank {a} to rank {b}")).collect();
     all.extend(further.map(|(a, b)| format!("a link leads from rank {a} to rank {b}")));
     all.extend(slow(&wanted, found));
     if all.len() > MOST {
@@ -94,7 +95,11 @@ fn slow(wanted: &BTreeMap<(Rank, Rank), f64>, found: &Found) -> Vec<String> {
     let megabits = |rate: f64| 8e-6 * rate;
     slow.map(|((a, b), rate, ratio)| {
         let others = rate / ratio * usual;
-        format!("the link from rank {a} to rank {b} carries {:.3} of {:.3} Mbit/s", megabits(*rate), megabits(others))
+        format!(
+            "the link from rank {a} to rank {b} carries {:.3} of {:.3} Mbit/s",
+            megabits(*rate),
+            megabits(others)
+        )
     })
     .collect()
 }

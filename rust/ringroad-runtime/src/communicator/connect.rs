@@ -167,7 +167,12 @@ impl Communicator {
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
         communicator.first_barrier(meeting, deadline)?;
         communicator.record_into(config)?;
-        if rank == 0 && communicator.choices.origin != Origin::Given && explored.insight.hosts > 1 {
+        let is_asked_for = config.topology == Network::Off && config.debug < Debug::Info;
+        if rank == 0
+            && communicator.choices.origin != Origin::Given
+            && explored.insight.hosts > 1
+            && !is_asked_for
+        {
             let sentence = explored.insight.sentence(&communicator.choices.topology);
             say_once(&sentence);
         }
