@@ -1,5 +1,6 @@
 """An emulated network: hosts and switches, cables with a rate between them, and the topology's routes."""
 
+import json
 import os
 import shlex
 import tempfile
@@ -36,6 +37,18 @@ _AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of O
 def parse_delay(text: str) -> float | Stated:
     """A delay as users write it. Raises ValueError."""
     return STATED if text == STATED else parse_seconds(text)
+
+
+def _with_latency(topology: Topology, shared: bool, delay: float) -> Topology:
+    """The network with the time of forwarding as the latency of every link, and this delay in addition for those that
+    leave a host: all, unless ranks have `shared` hosts."""
+    if not shared:
+        return topology.with_links(latency=_HOP_SECONDS + delay)
+    value = json.loads(topology.with_links(latency=_HOP_SECONDS).to_json())
+    for link in value["links"]:
+        if min(link["source"], link["target"]) >= topology.ranks:
+            link["latency"] += delay
+    return Topology.from_json(json.dumps(value))
 
 
 class EmulatedNetwork:
@@ -75,9 +88,12 @@ class EmulatedNetwork:
         if bridges:
             bridged.check(self.wiring)
         routed = self.wiring.topology
-        latency, processing = (None, _HOP_SECONDS) if delay == STATED else (_HOP_SECONDS + (delay or 0.0), None)
-        rates = routed._with_fastest_link(payload)
-        self.topology = rates.with_links(latency=latency, processing=processing, memory=_MEMORY)
+        rates = routed._with_fastest_link(payload).with_links(memory=_MEMORY)
+        self.topology = (
+            rates.with_links(processing=_HOP_SECONDS)
+            if delay == STATED
+            else _with_latency(rates, self.wiring.shared, delay)
+        )
         told = {"all": self.topology, "graph": routed.with_links(bandwidth=_UNKNOWN), "nothing": None}
         self.told = told[tell]
         """The topology that ranks are told, if they are told any."""
