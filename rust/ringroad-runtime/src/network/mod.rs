@@ -216,11 +216,12 @@ pub(crate) fn gather(
     };
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders };
+    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
     if rank == 0 {
         let spaces: Vec<String> = leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect();
         let memory = limits.memory.as_ref().map(|directory| Memory::of(directory, &spaces, &evidence));
-        let mut plan = Plan::new(&evidence, memory.as_ref(), limits.rounds, start + limits.budget);
-        let (rounds, recalled) = flows.run(exchange, Some(&mut plan))?;
+        let mut plan = Plan::new(&evidence, &wiring, memory.as_ref(), limits.rounds, start + limits.budget);
+        let (rounds, recalled) = flows.run(exchange, Some(&mut plan), &wiring)?;
         evidence.rounds = rounds;
         if let Some(recalled) = recalled {
             (evidence.rounds, evidence.latencies) = (recalled.rounds, recalled.latencies);
@@ -229,7 +230,7 @@ pub(crate) fn gather(
             let _ = memory.store(&evidence);
         }
     } else {
-        let (rounds, recalled) = flows.run(exchange, None)?;
+        let (rounds, recalled) = flows.run(exchange, None, &wiring)?;
         evidence.rounds = recalled.map_or(rounds, |recalled| recalled.rounds);
     }
     Ok(Gathered { evidence, main, stated })
@@ -265,13 +266,19 @@ struct Recalled {
 }
 
 impl Plan {
-    fn new(evidence: &Evidence, memory: Option<&Memory>, most: usize, deadline: Instant) -> Plan {
+    fn new(
+        evidence: &Evidence,
+        wiring: &Wiring,
+        memory: Option<&Memory>,
+        most: usize,
+        deadline: Instant,
+    ) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
             let sample = remembered::sample(&then);
             (then, sample)
         });
-        let rounds = experiments(&Wiring::of(&evidence.hosts, &evidence.traces), Effort::default());
+        let rounds = experiments(wiring, Effort::default());
         Plan { recalled, rounds, most, asked: 0, checked: false, deadline }
     }
 
@@ -511,7 +518,8 @@ fn main_addresses(facts: &[Facts], views: &[Vec<View>]) -> Vec<Option<IpAddr>> {
 struct Between {
     /// Of rank 0: what comes next.
     next: Option<Next>,
-    /// The flows that this rank's host received in the round before: sender, bytes per second, and spread.
+    /// The flows that this rank's host received in the round before: sender, and bytes per second on average and in the
+    /// fastest part.
     received: Vec<(usize, f64, f64)>,
 }
 
@@ -536,8 +544,9 @@ impl Between {
             }
             Some(Next::End(None)) | None => true,
         };
-        let received =
-            |&(from, rate, spread): &(usize, f64, f64)| from < hosts && number(rate) && number(spread);
+        let received = |&(from, average, fastest): &(usize, f64, f64)| {
+            from < hosts && number(average) && number(fastest)
+        };
         next && self.received.iter().all(received)
     }
 }
@@ -556,13 +565,14 @@ impl Flows<'_> {
         &self,
         exchange: &mut dyn Exchange,
         mut plan: Option<&mut Plan>,
+        wiring: &Wiring,
     ) -> Result<(Vec<Round>, Option<Recalled>)> {
         let (mut measured, mut between) = (Vec::new(), Between::default());
         for number in 0.. {
             between.next = plan.as_mut().map(|plan| plan.next(&measured));
             let mut all = self.tell(exchange, number, &between)?;
             if number > 0 {
-                measured.push(self.round(&all));
+                measured.push(self.round(&all, wiring));
             }
             let (flows, seconds) = match all[0].next.take() {
                 Some(Next::Measure { flows, seconds }) => (flows, seconds),
@@ -582,7 +592,7 @@ impl Flows<'_> {
         let Some(receiving) = &station.receiving else { return Vec::new() };
         let take = |from: usize| {
             let one = receiving.take(number, from as u32, until)?;
-            Some((from, one.bytes_per_second, one.spread))
+            Some((from, one.average, one.fastest))
         };
         flows.iter().filter(|(_, to)| *to == station.own).filter_map(|(from, _)| take(*from)).collect()
     }
@@ -616,18 +626,39 @@ impl Flows<'_> {
         all.iter().enumerate().map(read).collect()
     }
 
-    fn round(&self, all: &[Between]) -> Round {
+    fn round(&self, all: &[Between], wiring: &Wiring) -> Round {
         let received = |(to, rank): (usize, &Rank)| {
-            let flow = move |&(from, bytes_per_second, spread): &(usize, f64, f64)| Flow {
-                from,
-                to,
-                bytes_per_second,
-                spread,
-            };
-            all[*rank].received.iter().map(flow)
+            all[*rank].received.iter().map(move |&(from, average, fastest)| (from, to, average, fastest))
         };
-        Round { flows: self.leaders.iter().enumerate().flat_map(received).collect() }
+        let flows: Vec<_> = self.leaders.iter().enumerate().flat_map(received).collect();
+        let pairs: Vec<(usize, usize)> = flows.iter().map(|&(from, to, ..)| (from, to)).collect();
+        let flow = |(&(from, to, average, fastest), shares): (&(usize, usize, f64, f64), bool)| Flow {
+            from,
+            to,
+            bytes_per_second: if shares { average } else { fastest },
+            spread: if fastest > 0.0 { (1.0 - average / fastest).max(0.0) } else { 0.0 },
+        };
+        Round { flows: flows.iter().zip(shared(&pairs, wiring)).map(flow).collect() }
     }
+}
+
+/// For each of these flows whether it shares a link with another one. Where the links are not known, flows share one if they
+/// have a host in common at the same end.
+fn shared(flows: &[(usize, usize)], wiring: &Wiring) -> Vec<bool> {
+    let known: HashMap<(usize, usize), &[usize]> =
+        wiring.paths.iter().map(|path| ((path.from, path.to), &path.edges[..])).collect();
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    let mut ends: HashMap<(bool, usize), usize> = HashMap::new();
+    for (from, to) in flows {
+        let edges = known.get(&(*from, *to)).copied().unwrap_or_default();
+        edges.iter().for_each(|edge| *counts.entry(*edge).or_default() += 1);
+        [(true, *from), (false, *to)].into_iter().for_each(|end| *ends.entry(end).or_default() += 1);
+    }
+    let shares = |(from, to): &(usize, usize)| match known.get(&(*from, *to)) {
+        Some(edges) if !wiring.is_opaque() => edges.iter().any(|edge| counts[edge] > 1),
+        _ => ends[&(true, *from)] > 1 || ends[&(false, *to)] > 1,
+    };
+    flows.iter().map(shares).collect()
 }
 
 /// Binds a socket at any free port, or at the first free one of `ports`.
