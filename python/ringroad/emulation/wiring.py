@@ -41,11 +41,12 @@ class Wiring:
         if not 2 <= topology.ranks <= MOST_RANKS:
             raise TopologyError(f"{topology.spec}: a testbed has from 2 to {MOST_RANKS} ranks, not {topology.ranks}")
         node_of = _nodes(topology)
-        hosts = max(topology.hosts) + 1
+        host_of_ranks = node_of[: topology.ranks]
+        hosts = max(host_of_ranks) + 1
         switches = max(node_of) + 1 - hosts
         names = [f"host{number}" for number in range(hosts)] + [f"switch{number}" for number in range(switches)]
         routed, paths = _paths(topology, node_of)
-        wiring = Wiring(routed, names, hosts, topology.hosts, _cables(topology, node_of))
+        wiring = Wiring(routed, names, hosts, host_of_ranks, _cables(topology, node_of))
         for source, destination, path in paths:
             for node, following in pairwise(path):
                 if wiring.next_node.setdefault((node, destination), following) != following:
@@ -96,7 +97,7 @@ _Path = tuple[int, int, list[int]]
 def _paths(topology: Topology, node_of: list[int]) -> tuple[Topology, list[_Path]]:
     """The topology's own routes if each is a single path, else its first shortest paths; and the topology with them."""
     links = [(node_of[link[0]], node_of[link[1]]) for link in topology.links]
-    hosts = sorted({host: rank for rank, host in reversed(list(enumerate(topology.hosts)))}.items())
+    hosts = sorted({host: rank for rank, host in reversed(list(enumerate(node_of[: topology.ranks])))}.items())
     pairs = [(one, other) for one in hosts for other in hosts if one != other]
 
     def of(network: Topology) -> Iterator[_Path | None]:
