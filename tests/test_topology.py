@@ -536,6 +536,7 @@ hammingmesh:2x2:32x32
         "nodes": 7,
         "links": 12,
         "dimensions": [],
+        "positions": None,
         "degree": 1,
         "diameter": 4,
         "routing": "single-path",

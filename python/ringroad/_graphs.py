@@ -44,7 +44,7 @@ def from_graph(graph: Any, *, name: str | None = None, dimensions: list[int] | N
 def to_graph(topology: Topology) -> Any:
     """The topology as a networkx.MultiDiGraph, from which `from_graph` makes the same links."""
     graph = need_networkx().MultiDiGraph(name=topology.spec)
-    if topology.dimensions:
+    if topology.dimensions and topology.positions is None:
         graph.graph["dimensions"] = "x".join(map(str, topology.dimensions))
     for node in range(topology.nodes):
         if node < topology.ranks:
@@ -97,6 +97,7 @@ def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]
         ("other nodes", str(topology.nodes - topology.ranks)),
         ("links", str(len(links))),
         ("grid", sizes or "none: algorithms see a ring"),
+        *([("positions of ranks", ", ".join(map(str, topology.positions)))] if topology.positions else []),
         ("links per rank", str(topology.degree)),
         *([("diameter", f"{topology.diameter} hops")] if diameter else []),
         *_around(topology),

@@ -125,8 +125,8 @@ class Topology:
     "fattree:4x8:2", "hosts:2x4" (2 hosts of 4 ranks) or "hosts:1,2,3" (hosts of 1, 2 and 3); a graph
     without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
     makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
-    families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
-    graph in it.
+    families. A routing may follow: "torus:4x4,routing=single-path"; and where the ranks stand, if not in
+    this order: "torus:2x2@2,0,1,3". A path of a file stands for the graph in it.
 
     Topologies are values: they compare equal by their links, grid and routing, and can be pickled. Wherever
     one is an argument, a spec, the path of a file or a number of ranks may stand for it.
@@ -353,6 +353,28 @@ class Topology:
             >>> torus.induced([1, 5, 9, 13]).spec, torus.induced([5, 6, 9, 10]).spec
             ('ring:4', 'mesh:2x2')
         """
+    def placed(self, positions: Sequence[int]) -> Topology:
+        """Returns the same network with its ranks in another order.
+
+        Algorithms for the network run in any order of ranks.
+
+        Args:
+            positions: For every rank, which rank of this network stands where it is to stand.
+
+        Raises:
+            TopologyError: These are not the numbers of all ranks, each once.
+
+        Example:
+            >>> placed = ringroad.Topology("torus:2x2").placed([2, 0, 1, 3])
+            >>> placed.spec, placed.coordinates(0), placed.base.coordinates(2)
+            ('torus:2x2@2,0,1,3', (1, 0), (1, 0))
+        """
+    @property
+    def positions(self) -> list[int] | None:
+        """The position of each rank on `base`; None if ranks are in the network's own order."""
+    @property
+    def base(self) -> Topology:
+        """The network on which the ranks are placed; the network itself if they are in its own order."""
     def without_links(self, pairs: Sequence[tuple[int, int]], *, directed: bool = False) -> Topology:
         """Returns the network without some links. A grid stays a grid.
 

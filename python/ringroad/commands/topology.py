@@ -46,7 +46,7 @@ def _list(as_json: bool) -> None:
     print_table(["topology", "what it is"], [list(row) for row in families])
     print("\nOperators make networks of these, in any order.\n")
     print_table(["operator", "what it makes"], [list(row) for row in operators])
-    print("\nAppend a routing, as in torus:4x4,routing=single-path.\n")
+    print("\nAppend a routing, as in torus:4x4,routing=single-path, or the positions of ranks, as in torus:2x2@2,0,1,3.\n")
     print_table(["routing", "the paths of messages"], [list(row) for row in routings])
 
 
@@ -57,6 +57,7 @@ def _report(network: Topology) -> dict[str, Any]:
         "nodes": network.nodes,
         "links": len(network.links),
         "dimensions": list(network.dimensions),
+        "positions": network.positions,
         "degree": network.degree,
         "diameter": network.diameter,
         "routing": network.routing,

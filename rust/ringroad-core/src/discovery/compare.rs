@@ -79,7 +79,7 @@ fn between_ranks(topology: &Topology) -> BTreeMap<(Rank, Rank), f64> {
 /// What to write if it is the named network with its ranks in another order.
 fn other_order(named: &Topology, found: &Found) -> Option<String> {
     let (spec, positions) = (found.recognised.as_ref()?, found.positions.as_ref()?);
-    let is_it = *spec == named.spec();
+    let is_it = *spec == named.base().spec();
     let elsewhere = between_ranks(named).keys().ne(between_ranks(&found.topology).keys());
     let list: Vec<String> = positions.iter().map(usize::to_string).collect();
     (is_it && elsewhere).then(|| format!("{spec}@{}", list.join(",")))

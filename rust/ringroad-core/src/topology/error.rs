@@ -35,6 +35,16 @@ pub enum TopologyError {
         "topology {0:?} has too many links; at most {MAX_LINKS} can be described, so write smaller sizes"
     )]
     TooManyLinks(String),
+    /// Positions that are not those of a network's ranks.
+    #[error("ranks of {spec} cannot be placed at {found:?}; write the position of every rank, each of the {ranks} from 0 on once, such as torus:2x2@2,0,1,3")]
+    Positions {
+        /// The network.
+        spec: String,
+        /// How many ranks it has.
+        ranks: usize,
+        /// The positions that were given.
+        found: String,
+    },
     /// Sizes that the family does not allow.
     #[error("topology {spec:?} cannot be built: {what}; write for example {example}")]
     Sizes {

@@ -6,8 +6,8 @@ use super::catalogue::{example, examples, family, names, operator, Operator};
 use super::expression::{arguments, commas, depth, Arguments};
 use super::family::{Family, Made};
 use super::text::FILES;
-use super::{Routing, Topology, TopologyError};
-use crate::units::nearest;
+use super::{text, Routing, Topology, TopologyError};
+use crate::units::{nearest, Rank};
 
 /// How many operators may stand within each other.
 const MOST_NESTED: usize = 32;
@@ -27,6 +27,8 @@ impl Topology {
     /// * a graph that has a name: `petersen`, `octahedron` and more ([`named_graphs`](super::named_graphs));
     /// * what an operator makes of these, such as `line(petersen)`, `product(ring:4, complete:3)` or
     ///   `without(torus:4x4, 0-1, 5>6)` ([`operators`](super::operators)).
+    ///
+    /// Ranks may stand in another order, as in `torus:2x2@2,0,1,3` ([`Topology::placed`]); this comes last.
     pub fn parse(spec: &str) -> Result<Topology, TopologyError> {
         let (topology, routing) = parts(spec)?;
         topology.with_routing(routing)
@@ -53,8 +55,8 @@ pub(super) fn parts(spec: &str) -> Result<(Topology, Routing), TopologyError> {
     if depth(&text) > MOST_NESTED {
         return Err(unfit(spec, "so many operators within each other are too many; write 32 at most"));
     }
-    let (wiring, routing) = options(spec, &text)?;
-    Ok((wiring_of(spec, wiring)?, routing.unwrap_or_default()))
+    let (wiring, options) = options(spec, &text)?;
+    Ok((options.applied(wiring_of(spec, wiring)?)?, options.routing()))
 }
 
 /// What the part of `spec` without its routing says.
@@ -78,28 +80,61 @@ fn wiring_of(spec: &str, text: &str) -> Result<Topology, TopologyError> {
 /// An operand: a spec without routing, which the whole has at its end.
 fn operand(text: &str) -> Result<Topology, TopologyError> {
     match options(text, text)? {
-        (wiring, None) => wiring_of(text, wiring),
+        (wiring, options) if options.routing.is_none() => options.applied(wiring_of(text, wiring)?),
         _ => Err(unfit(text, "routing is that of the whole; write it at the end")),
     }
 }
 
-/// The name of a graph and its routing, of a spec such as `graph:name`.
-pub(super) fn graph(spec: &str) -> Result<Option<(String, Routing)>, TopologyError> {
+/// The name of a graph and what follows it, of a spec such as `graph:name`.
+pub(super) fn graph(spec: &str) -> Result<Option<(String, Options)>, TopologyError> {
     let Some(rest) = spec.trim().strip_prefix("graph:") else { return Ok(None) };
-    let (name, routing) = options(spec, rest)?;
-    Ok(Some((name.to_owned(), routing.unwrap_or_default())))
+    let (name, options) = options(spec, rest)?;
+    Ok(Some((name.to_owned(), options)))
 }
 
-/// What comes before the comma that is not one of a list, and the routing that comes after it.
-fn options<'a>(spec: &str, text: &'a str) -> Result<(&'a str, Option<Routing>), TopologyError> {
+/// What a spec says after the wiring.
+#[derive(Default)]
+pub(super) struct Options {
+    routing: Option<Routing>,
+    /// The position of every rank.
+    pub positions: Option<Vec<Rank>>,
+}
+
+impl Options {
+    pub fn routing(&self) -> Routing {
+        self.routing.unwrap_or_default()
+    }
+
+    /// The wiring with all but the routing.
+    fn applied(&self, wiring: Topology) -> Made {
+        match &self.positions {
+            Some(positions) => wiring.placed(positions),
+            None => Ok(wiring),
+        }
+    }
+}
+
+/// What comes before the comma that is not one of a list, and what comes after it: the routing, and after an `@` the
+/// positions of ranks.
+fn options<'a>(spec: &str, text: &'a str) -> Result<(&'a str, Options), TopologyError> {
+    let (text, positions) = match text.rsplit_once('@').filter(|(_, list)| !list.contains(')')) {
+        Some((text, list)) => {
+            let malformed =
+                || TopologyError::Malformed { spec: spec.to_owned(), example: "torus:2x2@2,0,1,3" };
+            (text.trim_end(), Some(text::numbers(list).ok_or_else(malformed)?))
+        }
+        None => (text, None),
+    };
     let is_list = text.split_once(':').and_then(|(name, _)| family(name)).is_some_and(Family::has_list);
     let goes_on =
         |at: &usize| is_list && text[at + 1..].trim_start().starts_with(|c: char| c.is_ascii_digit());
-    let Some(at) = commas(text).into_iter().find(|at| !goes_on(at)) else { return Ok((text, None)) };
+    let Some(at) = commas(text).into_iter().find(|at| !goes_on(at)) else {
+        return Ok((text, Options { positions, routing: None }));
+    };
     let malformed =
         || TopologyError::Malformed { spec: spec.to_owned(), example: "torus:4x4,routing=single-path" };
     let routing = text[at + 1..].trim().strip_prefix("routing=").ok_or_else(malformed)?;
-    Ok((text[..at].trim_end(), Some(routing.parse()?)))
+    Ok((text[..at].trim_end(), Options { positions, routing: Some(routing.parse()?) }))
 }
 
 /// `None` where what stands in the parentheses has not the form that the operator has.

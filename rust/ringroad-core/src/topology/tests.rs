@@ -7,6 +7,7 @@ mod graphs;
 mod induced;
 mod listed;
 mod operators;
+mod placement;
 mod policies;
 mod tables;
 

@@ -70,6 +70,11 @@ impl Topology {
             };
             return Err(TopologyError::Graph { spec, what: format!("{joins}; {advice}") });
         }
+        let moved = |cut: &Cut| Cut { from: self.position(cut.from), to: self.position(cut.to), ..*cut };
+        if let Some(placed) = self.on_base(|base| base.without(&cuts.iter().map(moved).collect::<Vec<Cut>>()))
+        {
+            return placed;
+        }
         let failed: Vec<LinkId> =
             (0..self.links.len()).filter(|id| present.contains(&ends(&self.links[*id]))).collect();
         let (left, numbers) = self.without_link_ids(&failed);
