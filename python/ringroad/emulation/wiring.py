@@ -50,22 +50,12 @@ class Wiring:
         """
         if not 2 <= topology.ranks <= MOST_RANKS:
             raise TopologyError(f"{topology.spec}: a testbed has from 2 to {MOST_RANKS} ranks, not {topology.ranks}")
-<<<<<<< HEAD
         node_of = _nodes(topology, host_of_rank)
         hosts = max(host_of_rank) + 1
         switches = max(node_of) + 1 - hosts
         names = [f"host{number}" for number in range(hosts)] + [f"switch{number}" for number in range(switches)]
         routed, paths = _paths(topology, node_of)
         wiring = Wiring(routed, names, hosts, host_of_rank, _cables(topology, node_of))
-=======
-        node_of = _nodes(topology)
-        host_of_ranks = node_of[: topology.ranks]
-        hosts = max(host_of_ranks) + 1
-        switches = max(node_of) + 1 - hosts
-        names = [f"host{number}" for number in range(hosts)] + [f"switch{number}" for number in range(switches)]
-        routed, paths = _paths(topology, node_of)
-        wiring = Wiring(routed, names, hosts, host_of_ranks, _cables(topology, node_of))
->>>>>>> 2b8bd4a9affd7610b230da645fbfc0c6c5c8cfc3
         for source, destination, path in paths:
             for node, following in pairwise(path):
                 if wiring.next_node.setdefault((node, destination), following) != following:
@@ -133,12 +123,8 @@ _Path = tuple[int, int, list[int]]
 def _paths(topology: Topology, node_of: list[int]) -> tuple[Topology, list[_Path]]:
     """The topology's own routes if each is a single path, else its first shortest paths; and the topology with them."""
     links = [(node_of[link[0]], node_of[link[1]]) for link in topology.links]
-<<<<<<< HEAD
     first = {node_of[rank]: rank for rank in reversed(range(topology.ranks))}
     hosts = [(rank, host) for host, rank in sorted(first.items())]
-=======
-    hosts = sorted({host: rank for rank, host in reversed(list(enumerate(node_of[: topology.ranks])))}.items())
->>>>>>> 2b8bd4a9affd7610b230da645fbfc0c6c5c8cfc3
     pairs = [(one, other) for one in hosts for other in hosts if one != other]
 
     def of(network: Topology) -> Iterator[_Path | None]:
