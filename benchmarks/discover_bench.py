@@ -1,9 +1,9 @@
 """Allreduces on emulated networks that nobody names to the ranks: beside the named network, an unknown one, and gloo.
 
-    python benchmarks/discover_bench.py [--rate 100Mbit] [--networks ring:8,racks]
+    python benchmarks/discover_bench.py [--rate 100Mbit] [--networks "ring:8;racks"]
 
-Every figure is the shortest of several calls in milliseconds, on the slowest rank. `told`: ranks know the network and its
-rates. `found`: nobody tells them anything. `off`: nobody does, and they may not look. `gloo`: torch's.
+Every figure is the shortest of several calls in milliseconds, on the slowest rank. `told`: ranks know the network and
+its rates. `found`: nobody tells them anything. `off`: nobody does, and they may not look. `gloo`: torch's.
 """
 
 import argparse

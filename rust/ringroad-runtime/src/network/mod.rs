@@ -587,11 +587,12 @@ impl Flows<'_> {
     /// Sends this host's flows, and returns what came of those to it.
     fn measure(&self, number: u32, flows: &[(usize, usize)], duration: Duration) -> Vec<(usize, f64, f64)> {
         let Some(station) = self.station else { return Vec::new() };
+        let start = Instant::now();
         rates::send(self.connect(station, number, flows), duration);
         let until = Instant::now() + GRACE;
         let Some(receiving) = &station.receiving else { return Vec::new() };
         let take = |from: usize| {
-            let one = receiving.take(number, from as u32, until)?;
+            let one = receiving.take((number, from as u32), start, duration, until)?;
             Some((from, one.average, one.fastest))
         };
         flows.iter().filter(|(_, to)| *to == station.own).filter_map(|(from, _)| take(*from)).collect()
