@@ -1,16 +1,21 @@
 //! From evidence to a topology.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::DiscoveryError;
 use super::evidence::Evidence;
-use super::network::Network;
+use super::network::{Network, Traced};
 use super::opaque;
+use super::racks::are_separate;
 use super::ranks::Placed;
 use super::rates::Rate;
+use super::recognise::{recognise, Recognised};
+use super::routes::{routed, Ways};
 use super::wiring::Wiring;
-use crate::topology::Topology;
-use crate::units::Rank;
+use crate::topology::{Link, Topology};
+use crate::units::{NodeId, Rank};
 
 /// A network as it was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,12 +41,79 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
     let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
     let mut notes = wiring.notes.clone();
     let mut network = Network::routed(&wiring, evidence);
-    if wiring.is_opaque() || !network.is_connected() {
+    let is_meshed = wiring.is_opaque() && are_separate(evidence);
+    if !network.is_connected() || (wiring.is_opaque() && !is_meshed) {
+        if !wiring.is_opaque() {
+            notes.push("traces do not join all hosts, so rates alone tell what the network is".to_owned());
+        }
         network = opaque::network(evidence, &mut notes);
     }
     network.complete(evidence);
-    let Placed { graph, rates, .. } = Placed::new(&network, evidence)?;
-    Ok(Found { topology: graph, recognised: None, positions: None, links: rates, notes })
+    let placed = Placed::new(&network, evidence)?;
+    let (recognised, is_early) = recognise(&placed.graph);
+    if is_early {
+        notes.push("the search for a network of the catalogue with this wiring was ended early".to_owned());
+    }
+    let positions = recognised.as_ref().map(|network| network.place[..evidence.host_of.len()].to_vec());
+    let spec = recognised.as_ref().map(|network| network.base.spec());
+    let (topology, links, numbers) = known(&placed, recognised)?;
+    let topology = match network.traced_ways() {
+        Traced::None => topology,
+        Traced::Some(known, pairs) => {
+            notes.push(format!("the ways of {known} of {pairs} pairs of hosts are known: all shortest ways are taken to be used alike"));
+            topology
+        }
+        Traced::All => with_ways(topology, &placed, &network, &evidence.host_of, &numbers, &mut notes),
+    };
+    Ok(Found { topology, recognised: spec, positions, links, notes })
+}
+
+/// The network of the catalogue with the graph's rates, if every rank has its own number there, or else the graph; with
+/// what is known of each link, and the number of each of the graph's nodes.
+fn known(
+    placed: &Placed,
+    recognised: Option<Recognised>,
+) -> Result<(Topology, Vec<LinkFacts>, Vec<NodeId>), DiscoveryError> {
+    let graph = &placed.graph;
+    let same: Vec<NodeId> = (0..graph.nodes()).collect();
+    let keeps = |network: &Recognised| network.place[..graph.ranks()] == same[..graph.ranks()];
+    let Some(Recognised { base, place }) = recognised.filter(keeps) else {
+        return Ok((graph.clone(), placed.rates.clone(), same));
+    };
+    let ends = |link: &Link| (place[link.source], place[link.target]);
+    let of_graph: BTreeMap<(NodeId, NodeId), usize> =
+        graph.links().iter().enumerate().map(|(id, link)| (ends(link), id)).collect();
+    let mut parallel: BTreeMap<(NodeId, NodeId), usize> = BTreeMap::new();
+    base.links().iter().for_each(|link| *parallel.entry((link.source, link.target)).or_insert(0) += 1);
+    let facts = |link: &Link| {
+        let ends = (link.source, link.target);
+        let (id, share) = (of_graph[&ends], parallel[&ends] as f64);
+        let rate = placed.rates[id];
+        let rate = Rate { bytes_per_second: rate.bytes_per_second / share, ..rate };
+        (Link { capacity: graph.links()[id].capacity / share, ..graph.links()[id] }, rate)
+    };
+    let (links, rates): (Vec<Link>, Vec<Rate>) = base.links().iter().map(facts).unzip();
+    let topology = base.map_links(|id, link| *link = links[id])?;
+    Ok((topology, rates, place))
+}
+
+/// The topology with the ways that were traced, if they are known for all pairs of ranks.
+fn with_ways(
+    topology: Topology,
+    placed: &Placed,
+    network: &Network,
+    host_of: &[usize],
+    numbers: &[NodeId],
+    notes: &mut Vec<String>,
+) -> Topology {
+    let Some(Ways(mut ways)) = placed.ways(network, host_of) else { return topology };
+    ways.iter_mut().flatten().for_each(|node| *node = numbers[*node]);
+    routed(topology, &Ways(ways)).unwrap_or_else(|(topology, why)| {
+        notes.push(format!(
+            "all shortest ways are taken to be used alike, since the traced ones make no table: {why}"
+        ));
+        topology
+    })
 }
 
 fn check(evidence: &Evidence) -> Result<(), DiscoveryError> {

@@ -4,17 +4,13 @@
 //! in which every host sends to at most one host and receives from at most one: a flow cannot be faster than the cables
 //! of its two hosts, so a link that many flows cross fills up where it can.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::draw::Draw;
-use super::evidence::Evidence;
-use super::rates::flows;
+use super::matchings::{alone, pairs, tournament, Flows};
 use super::wiring::Wiring;
-
-/// Flows, from host to host, that are to run at the same time.
-pub type Flows = Vec<(usize, usize)>;
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,29 +57,6 @@ pub(super) fn direct(wiring: &Wiring) -> Flows {
     single.map(|path| (path.from, path.to)).collect()
 }
 
-/// Rounds in which every host has one of these links at most to itself, in both directions, so that no card is shared;
-/// those in `done` are left out.
-pub(super) fn alone(hosts: usize, links: &[(usize, usize)], done: &BTreeSet<(usize, usize)>) -> Vec<Flows> {
-    let mut open: BTreeSet<(usize, usize)> =
-        links.iter().map(|(from, to)| (*from.min(to), *from.max(to))).collect();
-    let exists: BTreeSet<(usize, usize)> = links.iter().copied().collect();
-    open.retain(|(one, other)| !done.contains(&(*one, *other)) && !done.contains(&(*other, *one)));
-    let mut rounds = Vec::new();
-    while !open.is_empty() {
-        let mut busy = vec![false; hosts];
-        let mut round = Flows::new();
-        for (one, other) in open.clone() {
-            if !busy[one] && !busy[other] {
-                (busy[one], busy[other]) = (true, true);
-                open.remove(&(one, other));
-                round.extend([(one, other), (other, one)].into_iter().filter(|pair| exists.contains(pair)));
-            }
-        }
-        rounds.push(round);
-    }
-    rounds
-}
-
 /// Every host to some others at once, which shows whether they share its cable; half of the hosts to the other half; and
 /// matchings, all of them if they are few.
 fn opaque(hosts: usize, effort: Effort) -> Vec<Flows> {
@@ -95,28 +68,12 @@ fn opaque(hosts: usize, effort: Effort) -> Vec<Flows> {
         rounds.extend((0..even - 1).map(|round| tournament(hosts, even, round)));
     } else {
         let mut draw = Draw::new(hosts as u64);
-        while rounds.len() < effort.rounds {
+        while rounds.len() + 2 < effort.rounds {
             rounds.push(pairs(&draw.permutation(hosts)));
         }
     }
     rounds.truncate(effort.rounds);
     rounds
-}
-
-/// One round of a tournament in which everybody meets everybody once.
-fn tournament(hosts: usize, even: usize, round: usize) -> Flows {
-    let others = even - 1;
-    let pair = |place: usize| match place {
-        0 => (others, round),
-        _ => ((round + place) % others, (round + others - place) % others),
-    };
-    let all = (0..even / 2).map(pair).filter(|(one, other)| *one.max(other) < hosts);
-    all.flat_map(|(one, other)| [(one, other), (other, one)]).collect()
-}
-
-/// The first two of the hosts in both directions, and so on.
-pub(super) fn pairs(hosts: &[usize]) -> Flows {
-    hosts.chunks_exact(2).flat_map(|pair| [(pair[0], pair[1]), (pair[1], pair[0])]).collect()
 }
 
 /// Matchings that together bring as many flows as possible over every edge that is not `done`; the most useful first.
@@ -190,44 +147,4 @@ fn loads(wiring: &Wiring, flows: &[(usize, usize)]) -> Vec<usize> {
     let paths = flows.iter().filter_map(|(from, to)| wiring.path(*from, *to));
     paths.flatten().for_each(|edge| loads[*edge] += 1);
     loads
-}
-
-/// How much more than together with others a link carries alone where a card is shared.
-const SHARED: f64 = 1.15;
-
-/// The rounds to run after those in the evidence, in this order; none if it suffices.
-pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
-    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
-    let room = effort.rounds.saturating_sub(evidence.rounds.len());
-    let mut rounds = match wiring.is_opaque() {
-        true => Vec::new(),
-        false => rest_alone(&wiring, evidence),
-    };
-    rounds.truncate(room);
-    rounds
-}
-
-/// Where links carry more alone than all together, those that have not been measured alone.
-fn rest_alone(wiring: &Wiring, evidence: &Evidence) -> Vec<Flows> {
-    let rounds: Vec<_> = evidence.rounds.iter().map(|round| flows(round, wiring.hosts)).collect();
-    let crowd = |flows: &BTreeMap<(usize, usize), (f64, f64)>| {
-        let mut sends = vec![0; wiring.hosts];
-        flows.keys().for_each(|(from, _)| sends[*from] += 1);
-        sends.into_iter().max().unwrap_or(0)
-    };
-    let (mut best_alone, mut best_together) = (BTreeMap::new(), BTreeMap::new());
-    for flows in &rounds {
-        let best = if crowd(flows) > 1 { &mut best_together } else { &mut best_alone };
-        for (pair, (rate, _)) in flows {
-            let kept = best.entry(*pair).or_insert(*rate);
-            *kept = rate.max(*kept);
-        }
-    }
-    let more = |(pair, alone): (&(usize, usize), &f64)| {
-        best_together.get(pair).is_some_and(|rate| *alone > SHARED * rate)
-    };
-    if !best_alone.iter().any(more) {
-        return Vec::new();
-    }
-    alone(wiring.hosts, &direct(wiring), &best_alone.into_keys().collect())
 }

@@ -29,6 +29,13 @@ pub(super) struct Cable {
     pub seconds: Seconds,
 }
 
+/// Of how many pairs the ways are known, and how many there are.
+pub(super) enum Traced {
+    None,
+    Some(usize, usize),
+    All,
+}
+
 impl Cable {
     /// A link of which this rate is known, if any.
     pub fn new(from: usize, to: usize, rate: Option<Rate>) -> Cable {
@@ -70,6 +77,16 @@ impl Network {
             reached[..self.hosts].iter().all(|reached| *reached)
         };
         reaches_all(false) && reaches_all(true)
+    }
+
+    /// Of how many pairs of hosts the ways are known.
+    pub fn traced_ways(&self) -> Traced {
+        let pairs = self.hosts * (self.hosts - 1);
+        match self.ways.len() {
+            0 => Traced::None,
+            known if known < pairs => Traced::Some(known, pairs),
+            _ => Traced::All,
+        }
     }
 
     /// Assumes rates where there are none, gives equal links equal rates, and adds latencies.

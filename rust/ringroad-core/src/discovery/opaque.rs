@@ -1,37 +1,42 @@
-//! Networks of which traces tell nothing: switches without addresses, clouds.
+//! Networks of which traces tell nothing: switches without addresses, clouds. What rates tell is a tree of switches.
 
 use std::collections::BTreeMap;
 
 use super::evidence::Evidence;
 use super::network::{Cable, Network};
-use super::rates::{flows, How, Loads, Rate};
+use super::racks::Racks;
+use super::rates::{How, Loads, Rate};
 
 /// The network between the hosts, from rates alone.
-pub(super) fn network(evidence: &Evidence, _notes: &mut Vec<String>) -> Network {
+pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
     let hosts = evidence.hosts.len();
-    let mut loads = vec![[Loads::default(), Loads::default()]; hosts];
-    for round in &evidence.rounds {
-        let mut sums = vec![[(0.0f64, 0.0f64); 2]; hosts];
-        for ((from, to), (rate, spread)) in flows(round, hosts) {
-            for (host, way) in [(from, 0), (to, 1)] {
-                let sum = &mut sums[host][way];
-                *sum = (sum.0 + rate, sum.1.max(spread));
-            }
-        }
-        for (loads, sums) in loads.iter_mut().zip(sums) {
-            loads.iter_mut().zip(sums).for_each(|(loads, (load, spread))| loads.push(load, spread));
-        }
+    let Racks { racks, cables: loads, uplinks, is_shared } = Racks::of(evidence);
+    let several: Vec<usize> = (0..racks.len()).filter(|rack| racks[*rack].len() > 1).collect();
+    let has_racks = is_shared && racks.len() > 1 && !several.is_empty();
+    if is_shared && !has_racks {
+        notes.push(
+            "flows slow each other down, but hosts form no racks: one switch stands for the network"
+                .to_owned(),
+        );
     }
-    let rate = |loads: &Loads| {
-        loads.capacity().map(|(bytes_per_second, spread)| Rate {
-            bytes_per_second,
-            spread,
-            how: How::Measured,
-        })
-    };
-    let pair = |(host, [up, down]): (usize, &[Loads; 2])| {
-        [Cable::new(host, hosts, rate(up)), Cable::new(hosts, host, rate(down))]
-    };
-    let cables = loads.iter().enumerate().flat_map(pair).collect();
-    Network { hosts, nodes: hosts + 1, cables, ways: BTreeMap::new() }
+    let top = hosts + if has_racks { several.len() } else { 0 };
+    let mut above = vec![top; hosts];
+    let mut cables = Vec::new();
+    for (place, rack) in several.iter().enumerate().filter(|_| has_racks) {
+        let switch = hosts + place;
+        racks[*rack].iter().for_each(|host| above[*host] = switch);
+        let how = |is_slow: bool| if is_slow { How::Measured } else { How::Derived };
+        let [(out, slow_out), (into, slow_in)] = &uplinks[*rack];
+        cables.push(Cable::new(switch, top, rate(out, how(*slow_out))));
+        cables.push(Cable::new(top, switch, rate(into, how(*slow_in))));
+    }
+    for (host, [up, down]) in loads.iter().enumerate() {
+        cables.push(Cable::new(host, above[host], rate(up, How::Measured)));
+        cables.push(Cable::new(above[host], host, rate(down, How::Measured)));
+    }
+    Network { hosts, nodes: top + 1, cables, ways: BTreeMap::new() }
+}
+
+fn rate(loads: &Loads, how: How) -> Option<Rate> {
+    loads.capacity().map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })
 }

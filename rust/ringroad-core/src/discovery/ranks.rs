@@ -4,7 +4,9 @@ use super::evidence::Evidence;
 use super::network::Network;
 use super::rates::{How, Rate};
 use super::rounding::median;
+use super::routes::Ways;
 use crate::topology::{Link, Topology, TopologyError, DEFAULT_BANDWIDTH, MEMORY_CAPACITY, MEMORY_LATENCY};
+use crate::units::Rank;
 
 /// The name of a graph that is found.
 const NAME: &str = "discovered";
@@ -16,8 +18,6 @@ pub(super) struct Placed {
     pub node_of: Vec<usize>,
     /// What is known of each link of the graph.
     pub rates: Vec<Rate>,
-    /// Whether the hosts have memories.
-    pub has_memories: bool,
 }
 
 impl Placed {
@@ -63,7 +63,28 @@ impl Placed {
         links.sort_by_key(|(link, _)| (link.source, link.target));
         let (links, rates) = links.into_iter().unzip();
         let graph = Topology::from_links(NAME, ranks, next, links)?;
-        Ok(Placed { graph, node_of, rates, has_memories })
+        Ok(Placed { graph, node_of, rates })
+    }
+}
+
+impl Placed {
+    /// The nodes on the way from each rank to each other one, if it is known for all.
+    pub fn ways(&self, network: &Network, host_of: &[usize]) -> Option<Ways> {
+        let ranks = host_of.len();
+        let way = |(from, to): (Rank, Rank)| {
+            if from == to {
+                return Some(Vec::new());
+            }
+            let (first, last) = (host_of[from], host_of[to]);
+            let cables = if first == last { &Vec::new() } else { network.ways.get(&(first, last))? };
+            let between = cables.iter().map(|cable| self.node_of[network.cables[*cable].to]);
+            let mut way = vec![from, self.node_of[first]];
+            way.extend(between);
+            way.push(to);
+            way.dedup();
+            Some(way)
+        };
+        (0..ranks * ranks).map(|pair| way((pair / ranks, pair % ranks))).collect::<Option<_>>().map(Ways)
     }
 }
 

@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn few_hosts_trace_all_and_many_some() {
         assert_eq!(trace_targets(1, 4), [0, 2, 3]);
-        assert_eq!(trace_targets(4, 4), []);
+        assert!(trace_targets(4, 4).is_empty());
         for hosts in [33, 34, 40, 64, 100, 1024, 5000] {
             for host in [0, 1, hosts / 2, hosts - 1] {
                 let targets = trace_targets(host, hosts);
