@@ -111,9 +111,8 @@ class EmulatedNetwork:
         `directory`, which must stay as long as mpirun runs."""
         hosts, agent = os.path.join(directory, "hostfile"), os.path.join(directory, "agent")
         with open(hosts, "w") as file:
-            file.writelines(
-                f"{self.wiring.names[host]} slots={len(self.wiring.ranks_of(host))}\n" for host in range(self.wiring.hosts)
-            )
+            for host, name in enumerate(self.wiring.names[: self.wiring.hosts]):
+                file.write(f"{name} slots={len(self.wiring.ranks_of(host))}\n")
         with open(agent, "w") as file:
             file.write("#!/bin/sh\nhost=$1; shift\ncase $host in\n")
             for name, host in zip(self.wiring.names[: self.wiring.hosts], self._hosts, strict=False):
