@@ -20,10 +20,12 @@ const GRAPHS: &str = "ringroad._graphs";
 /// A spec names a family with its sizes, such as "ring:8", "torus:4x4", "mesh:4x4",
 /// "twisted-torus:8x4", "hyperx:4x4", "hammingmesh:2x2:4x4", "hypercube:4", "switch:16",
 /// "fattree:4x8:2", "hosts:2x4" (2 hosts of 4 ranks) or "hosts:1,2,3" (hosts of 1, 2 and 3); a graph
-/// without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
-/// makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
-/// families. A routing may follow: "torus:4x4,routing=single-path"; and where the ranks stand, if not in
-/// this order: "torus:2x2@2,0,1,3". A path of a file stands for the graph in it.
+/// without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or
+/// "cayley:z64*z16^11:34.1,14.14"; or what an operator makes of these, such as "line(petersen)" or
+/// "without(torus:4x4, 0-1)". `ringroad topology` lists all families. A routing may follow:
+/// "torus:4x4,routing=single-path"; rates of all links, of cables and of links:
+/// "ring:9,bandwidth=200Mbit/s,latency=20us,0-1=50Mbit/s,2>3=10Mbit/s"; and where the ranks stand, if not
+/// in the network's own order: "torus:2x2@2,0,1,3". A path of a file stands for the graph in it.
 ///
 /// Topologies are values: they compare equal by their links, grid and routing, and can be pickled. Wherever
 /// one is an argument, a spec, the path of a file or a number of ranks may stand for it.

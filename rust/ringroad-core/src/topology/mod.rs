@@ -29,6 +29,7 @@ mod listed;
 mod measure;
 mod mesh;
 mod operators;
+mod options;
 mod parse;
 mod placement;
 mod policy;

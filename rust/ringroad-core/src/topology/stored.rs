@@ -74,7 +74,7 @@ impl TryFrom<Stored> for Topology {
                 None => graph,
             };
             let graph = graph.with_dimensions(&dimensions)?.with_links(bandwidth, latency)?;
-            return routed(graph, options.routing(), routes);
+            return routed(options.rated(graph)?, options.routing(), routes);
         }
         if ranks.is_some() || nodes.is_some() || !dimensions.is_empty() {
             return Err(TopologyError::NoGraph(spec));
