@@ -68,16 +68,15 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
     Ok(Found { topology, recognised: spec, positions, links, notes })
 }
 
-/// The network of the catalogue with the graph's rates, if every rank has its own number there, or else the graph; with
-/// what is known of each link, and the number of each of the graph's nodes.
+/// The network of the catalogue with the graph's rates, and its ranks where they are, or else the graph; with what is known
+/// of each link, and the number of each of the graph's nodes.
 fn known(
     placed: &Placed,
     recognised: Option<Recognised>,
 ) -> Result<(Topology, Vec<LinkFacts>, Vec<NodeId>), DiscoveryError> {
     let graph = &placed.graph;
     let same: Vec<NodeId> = (0..graph.nodes()).collect();
-    let keeps = |network: &Recognised| network.place[..graph.ranks()] == same[..graph.ranks()];
-    let Some(Recognised { base, place }) = recognised.filter(keeps) else {
+    let Some(Recognised { base, place }) = recognised else {
         return Ok((graph.clone(), placed.rates.clone(), same));
     };
     let ends = |link: &Link| (place[link.source], place[link.target]);
@@ -93,8 +92,10 @@ fn known(
         (Link { capacity: graph.links()[id].capacity / share, ..graph.links()[id] }, rate)
     };
     let (links, rates): (Vec<Link>, Vec<Rate>) = base.links().iter().map(facts).unzip();
-    let topology = base.map_links(|id, link| *link = links[id])?;
-    Ok((topology, rates, place))
+    let (positions, others) = place.split_at(graph.ranks());
+    let topology = base.map_links(|id, link| *link = links[id])?.placed(positions)?;
+    let numbers = same[..graph.ranks()].iter().chain(others).copied().collect();
+    Ok((topology, rates, numbers))
 }
 
 /// The topology with the ways that were traced, if they are known for all pairs of ranks.
