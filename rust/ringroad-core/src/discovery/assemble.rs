@@ -43,14 +43,16 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
     let mut network = Network::routed(&wiring, evidence);
     let is_meshed = wiring.is_opaque() && are_separate(evidence);
     if !network.is_connected() || (wiring.is_opaque() && !is_meshed) {
-        if !wiring.is_opaque() {
+        if wiring.is_opaque() {
+            notes.clear();
+        } else {
             notes.push("traces do not join all hosts, so rates alone tell what the network is".to_owned());
         }
         network = opaque::network(evidence, &mut notes);
     }
     network.complete(evidence);
     let placed = Placed::new(&network, evidence)?;
-    let (recognised, is_early) = recognise(&placed.graph);
+    let (recognised, is_early) = recognise(&placed.graph, placed.has_memories);
     if is_early {
         notes.push("the search for a network of the catalogue with this wiring was ended early".to_owned());
     }

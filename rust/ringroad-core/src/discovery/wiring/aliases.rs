@@ -72,11 +72,12 @@ impl Aliases {
 
     /// The routers next to a host with one way out are one, seen from its two sides.
     fn join_gateways(&mut self, hosts: &[HostFacts], walks: &[Walk]) {
-        for (host, facts) in hosts.iter().enumerate() {
-            let out = walks.iter().filter(|walk| walk.from == host && walk.stops.len() > 1);
-            let first: BTreeSet<Stop> = out.filter_map(|walk| walk.stops[1]).collect();
-            let back = walks.iter().filter(|walk| walk.to == host && walk.reached && walk.stops.len() > 1);
-            let last: BTreeSet<Stop> = back.filter_map(|walk| walk.stops[walk.stops.len() - 2]).collect();
+        let mut ends = vec![[BTreeSet::new(), BTreeSet::new()]; hosts.len()];
+        for walk in walks.iter().filter(|walk| walk.stops.len() > 1) {
+            ends[walk.from][0].extend(walk.stops[1]);
+            ends[walk.to][1].extend(walk.stops[walk.stops.len() - 2].filter(|_| walk.reached));
+        }
+        for (facts, [first, last]) in hosts.iter().zip(ends) {
             let all: Vec<Stop> = first.iter().chain(&last).copied().collect();
             let is_single = facts.addresses.len() == 1 || first.len() == 1;
             if is_single && all.iter().all(|stop| !matches!(stop, Stop::Host(_))) {

@@ -5,7 +5,12 @@
 //! slower than it, its hosts are probably in one. Racks are merged from such pairs, and what they are taken to be is
 //! tested by flows that all stay inside, and by flows that all leave.
 
+mod merge;
+mod model;
+
 use std::collections::BTreeMap;
+
+use merge::{merged, Counts};
 
 use super::draw::Draw;
 use super::evidence::Evidence;
@@ -15,8 +20,6 @@ use super::rounding::median;
 
 /// A flow below this part of what its hosts can do is slow.
 const SLOW: f64 = 0.88;
-/// Of the pairs of hosts of a rack, so many may have been slow by accident.
-const ACCIDENTS: f64 = 0.05;
 /// With so many times the rate of one flow, flows to several hosts have cables of their own.
 const SEPARATE: f64 = 1.5;
 
@@ -56,19 +59,27 @@ impl Racks {
                 .collect()
         };
         let relative: Vec<_> = rounds.iter().map(relative).collect();
-        let mut pairs: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
+        let mut pairs: BTreeMap<(usize, usize), Counts> = BTreeMap::new();
         let mut is_slow = vec![BTreeMap::new(); rounds.len()];
         for (flows, is_slow) in relative.iter().zip(&mut is_slow) {
             let slow = median(flows.iter().filter(|flow| flow.2 < SLOW).map(|flow| flow.1));
             for (pair, rate, part) in flows {
                 let counts = pairs.entry((pair.0.min(pair.1), pair.0.max(pair.1))).or_default();
-                counts[1] += usize::from(*part < SLOW);
-                counts[0] += usize::from(*part > FULL && slow.is_some_and(|slow| *rate > 1.1 * slow));
+                match (*part < SLOW, *part > FULL, slow) {
+                    (true, ..) => counts.slow += 1,
+                    (_, true, None) => counts.idle += 1,
+                    (_, true, Some(slow)) if *rate > 1.1 * slow => counts.fast += 1,
+                    _ => {}
+                }
                 is_slow.insert(*pair, *part < SLOW);
             }
         }
         let is_shared = is_slow.iter().flat_map(BTreeMap::values).any(|slow| *slow);
-        let racks = merged(hosts, &pairs);
+        let mut racks = merged(hosts, &pairs);
+        if is_shared {
+            model::improve(&mut racks, &rounds, &limits);
+        }
+        racks.sort();
         let mut rack_of = vec![0; hosts];
         racks
             .iter()
@@ -127,47 +138,6 @@ fn loads(
         }
     }
     loads
-}
-
-/// Merges the two racks whose pairs were fast most often, as long as there are such; `pairs` says how often each pair of
-/// hosts was fast and how often it was slow.
-fn merged(hosts: usize, pairs: &BTreeMap<(usize, usize), [usize; 2]>) -> Vec<Vec<usize>> {
-    let mut racks: Vec<Vec<usize>> = (0..hosts).map(|host| vec![host]).collect();
-    // The same counts between racks, which are merged as racks are.
-    let mut counts = vec![vec![[0usize; 2]; hosts]; hosts];
-    for ((one, other), [fast, slow]) in pairs {
-        (counts[*one][*other], counts[*other][*one]) = ([*fast, *slow], [*fast, *slow]);
-    }
-    loop {
-        let mut best: Option<(f64, usize, usize, usize)> = None;
-        for one in 0..racks.len() {
-            for other in one + 1..racks.len() {
-                let [fast, slow] = counts[one][other];
-                let part = fast as f64 / (fast + slow).max(1) as f64;
-                let fits = fast > 0 && part >= 1.0 - ACCIDENTS;
-                if fits && best.is_none_or(|(score, count, ..)| (part, fast) > (score, count)) {
-                    best = Some((part, fast, one, other));
-                }
-            }
-        }
-        let Some((_, _, one, other)) = best else { break };
-        let moved = std::mem::take(&mut racks[other]);
-        racks[one].extend(moved);
-        for third in 0..racks.len() {
-            let more = counts[other][third];
-            for (one, other) in [(one, third), (third, one)] {
-                let count = &mut counts[one][other];
-                *count = [count[0] + more[0], count[1] + more[1]];
-            }
-        }
-        for third in 0..racks.len() {
-            (counts[other][third], counts[third][other]) = ([0; 2], [0; 2]);
-        }
-    }
-    racks.retain(|hosts| !hosts.is_empty());
-    racks.iter_mut().for_each(|hosts| hosts.sort_unstable());
-    racks.sort();
-    racks
 }
 
 /// Whether hosts have a cable to each of several others: together flows to them are faster than one alone.
