@@ -21,7 +21,7 @@ SOURCES  := $(shell find rust \( -name tests -o -name examples -o -name fuzz -o 
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults fuzz soak bench bench-peers bench-far bench-network bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-gpu test-frameworks bench-torch bench-select wheel check-wheel
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults fuzz soak bench bench-peers bench-far bench-network bench-discover bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-gpu test-frameworks bench-torch bench-select wheel check-wheel
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14

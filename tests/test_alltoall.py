@@ -131,7 +131,9 @@ def test_unequal_links_and_few_pairs(seed):
         assert time / made.pieces / flow.least_seconds - 1 == pytest.approx(excess, abs=1e-9)
         assert excess <= most
     limited = flow.schedule(steps=topology.diameter, pieces=2)
-    assert limited.pieces <= 2 and limited.excess >= limited.busiest_excess >= 0
+    assert limited.pieces <= 2
+    assert limited.excess >= limited.busiest_excess - 1e-9  # the same, but for rounding, if one link is always busiest
+    assert limited.busiest_excess >= 0
 
 
 def test_bounds_are_proofs():

@@ -361,7 +361,7 @@ def test_help(ask, command):
 
 def test_wrong_usage(refuse):
     cost = ["cost", "ring", "--topology", "ring:8", "--bytes", "8"]
-    assert "--bandwidth" in (err := refuse(*cost, "--bandwidth", "-1")) and "'-1' is not a bandwidth" in err
+    assert "--bandwidth" in (err := refuse(*cost, "--bandwidth", "-1")) and '"-1" is not a bandwidth' in err
     assert "--root" in refuse(*cost, "--root", "-1")
     assert "--topology" in refuse("schedule", "ring")
     assert "no-such-command" in refuse("no-such-command")

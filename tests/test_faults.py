@@ -11,7 +11,7 @@ import pytest
 import ringroad
 from faults.calls import Call, Running, known
 from faults.judge import judge
-from faults.kinds import Job, Kind
+from faults.kinds import Job, Kind, Stops
 from helpers import TRANSPORTS, launch
 from ringroad._native import ucx_info
 from ringroad._ucx import _ucx_wheel
@@ -76,6 +76,15 @@ def test_what_is_found(log, hanging, finding):
     logs = {0: log, 1: [ERROR | {"text": "ranks 1-2 are gone"}, END], 2: []}
     findings, _ = judge(Kind(None), job, 10.0, logs, {0: 0, 1: 0, 2: -9}, hanging)
     assert [what for what, _ in findings] == ([finding] if finding else [])
+
+
+def test_a_stopped_rank_may_hear_of_it_between_two_calls():
+    """The others gave up meanwhile. No call of its own has raised that, and it lost nobody."""
+    job = Job(seed="", transport="memory", ranks=2, victims=(1,))
+    others = ERROR | {"type": "TimeoutError", "text": "timed out: rank 0 waits for rank 1"}
+    own = ERROR | {"type": "AbortedError", "text": f"failed earlier; the cause was: {others['text']}"}
+    findings, _ = judge(Stops(None), job, 10.0, {0: [others, END], 1: [own, END]}, {0: 0, 1: 0}, [])
+    assert not findings
 
 
 def test_wrong_results_are_seen():

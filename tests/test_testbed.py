@@ -17,6 +17,7 @@ import pytest
 import ringroad
 from helpers import is_running, needs_testbed
 from ringroad.emulation import leftovers, namespaces
+from ringroad.emulation.network import EmulatedNetwork
 from ringroad.emulation.placing import placed
 from ringroad.emulation.wiring import Wiring
 
@@ -301,6 +302,17 @@ def test_packets_are_on_a_cable_for_its_delay(spec, hops, bridges):
         assert bed.network.topology._links()[0][4] > 0.01
         relay = bed.network._fabric.relay._processes.all[0]
     assert not is_running(relay.pid)
+
+
+@pytest.mark.parametrize(("spec", "counts"), [("hosts:2x2", None), ("switch:2", [2, 2])])
+def test_memory_has_no_delay(spec, counts):
+    with EmulatedNetwork(ringroad.Topology(spec), 25e6, hosts=counts, delay=0.01) as network:
+        links = network.topology._links()
+    assert {min(source, target) < 4: latency for source, target, _, _, latency, _ in links} == {
+        True: 20e-6,
+        False: 0.01002,
+    }
+    assert network.topology.per_host == (1 if counts else 2)
 
 
 def test_delays_may_be_those_of_the_links():

@@ -325,7 +325,7 @@ def _graph(*edges, nodes=(), directed=False, **attributes):
         (_graph((0, 1), nodes=[(0, {"kind": "router"})]), "node 0 is of kind 'router'; write rank or switch"),
         (_graph((0, 1), nodes=[(0, {"rank": 0})]), "numbered 0 to 1, each once, or none"),
         (_graph((0, 1), nodes=[(0, {"rank": 1}), (1, {"rank": 1})]), "numbered 0 to 1, each once"),
-        (_graph((0, 1), bandwidth="fast"), "edge 0 to 1 has bandwidth 'fast'; write a number"),
+        (_graph((0, 1), bandwidth="fast"), 'edge 0 to 1: "fast" is not a bandwidth; write for example 100Gbit/s'),
         (_graph((0, 1), bandwidth=0), "cannot carry 0 bytes per second"),
         (_graph((0, 1), latency=-1), "cannot take -1 seconds"),
         (_graph((0, 1), capacity=float("nan")), "times the bandwidth"),
@@ -401,6 +401,11 @@ STAR = [(0, 2, 2e9), (2, 0, 2e9), (1, 2, 12.5e9), (2, 1, 12.5e9)]
             "source,target,bandwidth\n0,1,1e9\n1,2,\n",
             [(0, 1, 1e9), (1, 0, 1e9), (1, 2, 12.5e9), (2, 1, 12.5e9)],
         ),
+        (
+            "net.csv",
+            "source,target,bandwidth,latency\n0,1,100Mbit,20us\n1,2,1GB/s,\n",
+            [(0, 1, 12.5e6), (1, 0, 12.5e6), (1, 2, 1e9), (2, 1, 1e9)],
+        ),
         ("net.csv", "# directed\ntarget, source\n\n1, 0\n0, 1\n", [(0, 1, 12.5e9), (1, 0, 12.5e9)]),
         (
             "net.edges",
@@ -421,13 +426,35 @@ def test_files(tmp_path, name, text, expected):
     assert ringroad.Schedule.build("ring", str(path)).ranks == topology.ranks
 
 
+def test_rates_in_specs():
+    ring = ringroad.Topology("ring:9,bandwidth=200Mbit/s,latency=20us,0-1=50Mbit/s")
+    assert ring.spec == "ring:9"
+    assert {link[2] for link in ring.links if link[:2] in [(0, 1), (1, 0)]} == {50e6 / 8}
+    assert {link[2:] for link in ring.links if link[:2] not in [(0, 1), (1, 0)]} == {(25e6, 20e-6)}
+    assert ringroad.Topology.from_json(ring.to_json()) == ring
+
+
+def test_ranks_are_placed():
+    placed = ringroad.Topology("torus:2x2@2,0,1,3")
+    base = ringroad.Topology("torus:2x2")
+    assert (placed.positions, placed.base, base.positions, base.base) == ([2, 0, 1, 3], base, None, base)
+    assert placed == base.placed([2, 0, 1, 3]) == ringroad.Topology.from_json(placed.to_json())
+    assert placed.coordinates(0) == base.coordinates(2)
+    assert ringroad.Topology("hosts:1,2@2,0,1").hosts == [1, 0, 1]
+    ringroad.Schedule.build("swing", placed).verify()
+    # A graph in a file has no positions, and so no grid.
+    assert not ringroad.Topology.from_graph(placed.to_graph()).dimensions
+    with pytest.raises(ringroad.TopologyError, match="each of the 4 from 0 on once"):
+        base.placed([0, 1, 2])
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         ("net.csv", "a,b\n0,1\n", "columns a, b; write source, target and any of bandwidth"),
         ("net.csv", "source,target,colour\n0,1,red\n", "columns source, target, colour"),
         ("net.csv", "source,target\n0\n", "line 2 of CSV does not have as many columns"),
-        ("net.csv", "source,target,latency\n0,1,soon\n", "latency 'soon'; write a number"),
+        ("net.csv", "source,target,latency\n0,1,soon\n", "edge '0' to '1': \"soon\" is not a time"),
         ("net.csv", "", "write source, target"),
         ("net.json", "{}", 'JSON of a topology has a "spec"'),
         ("net.json", "[1", "cannot be read as a graph"),
@@ -536,6 +563,7 @@ hammingmesh:2x2:32x32
         "nodes": 7,
         "links": 12,
         "dimensions": [],
+        "positions": None,
         "degree": 1,
         "diameter": 4,
         "routing": "single-path",

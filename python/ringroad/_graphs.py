@@ -3,7 +3,8 @@
 A graph's nodes are ranks unless their attribute `kind` is `switch`. Ranks are numbered by their attribute `rank`, else
 by their names if all are whole numbers, else in the graph's order; switches follow. An edge of an undirected graph is a
 cable, with a link in each direction; an edge of a directed graph is one link. Edges may have `bandwidth` (bytes per
-second), `capacity` (a factor of that bandwidth, default 1), `latency` (seconds) and `extra_latency`. Nodes may have
+second, or a text such as `100Mbit`), `capacity` (a factor of that bandwidth, default 1), `latency` (seconds, or a text
+such as `20us`) and `extra_latency`. Nodes may have
 `processing`, the seconds that they take to forward a message; these are added to the extra latency of the links that
 end there. The graph may have `dimensions` (`4x4`), the grid on which algorithms for tori run.
 """
@@ -18,9 +19,16 @@ from typing import Any
 
 from ringroad._files import read_text
 from ringroad._native import Topology, TopologyError, moore_steps, read_file
+from ringroad._text import parse_bandwidth, parse_seconds
 
 _PLAIN = Topology("ring:2").links[0]
 _DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "extra_latency": 0.0}
+_READERS = {
+    "bandwidth": parse_bandwidth,
+    "latency": parse_seconds,
+    "extra_latency": parse_seconds,
+    "processing": parse_seconds,
+}
 _SHOWN = 16  # neighbours that `describe` lists
 _TEXT_ENDINGS = (".edges", ".edgelist", ".txt")
 
@@ -44,7 +52,7 @@ def from_graph(graph: Any, *, name: str | None = None, dimensions: list[int] | N
 def to_graph(topology: Topology) -> Any:
     """The topology as a networkx.MultiDiGraph, from which `from_graph` makes the same links."""
     graph = need_networkx().MultiDiGraph(name=topology.spec)
-    if topology.dimensions:
+    if topology.dimensions and topology.positions is None:
         graph.graph["dimensions"] = "x".join(map(str, topology.dimensions))
     for node in range(topology.nodes):
         if node < topology.ranks:
@@ -97,6 +105,7 @@ def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]
         ("other nodes", str(topology.nodes - topology.ranks)),
         ("links", str(len(links))),
         ("grid", sizes or "none: algorithms see a ring"),
+        *([("positions of ranks", ", ".join(map(str, topology.positions)))] if topology.positions else []),
         ("links per rank", str(topology.degree)),
         *([("diameter", f"{topology.diameter} hops")] if diameter else []),
         *_around(topology),
@@ -171,7 +180,12 @@ def _number(data: dict[str, Any], key: str, default: float, where: str) -> float
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise TopologyError(f"{where} has {key} {value!r}; write a number") from None
+        if not isinstance(value, str) or key not in _READERS:
+            raise TopologyError(f"{where} has {key} {value!r}; write a number") from None
+    try:
+        return _READERS[key](value)
+    except ValueError as error:
+        raise TopologyError(f"{where}: {error}") from None
 
 
 def _sizes(dimensions: object) -> list[int]:

@@ -124,10 +124,12 @@ class Topology:
     A spec names a family with its sizes, such as "ring:8", "torus:4x4", "mesh:4x4",
     "twisted-torus:8x4", "hyperx:4x4", "hammingmesh:2x2:4x4", "hypercube:4", "switch:16",
     "fattree:4x8:2", "hosts:2x4" (2 hosts of 4 ranks) or "hosts:1,2,3" (hosts of 1, 2 and 3); a graph
-    without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
-    makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
-    families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
-    graph in it.
+    without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or
+    "cayley:z64*z16^11:34.1,14.14"; or what an operator makes of these, such as "line(petersen)" or
+    "without(torus:4x4, 0-1)". `ringroad topology` lists all families. A routing may follow:
+    "torus:4x4,routing=single-path"; rates of all links, of cables and of links:
+    "ring:9,bandwidth=200Mbit/s,latency=20us,0-1=50Mbit/s,2>3=10Mbit/s"; and where the ranks stand, if not
+    in the network's own order: "torus:2x2@2,0,1,3". A path of a file stands for the graph in it.
 
     Topologies are values: they compare equal by their links, grid and routing, and can be pickled. Wherever
     one is an argument, a spec, the path of a file or a number of ranks may stand for it.
@@ -354,6 +356,28 @@ class Topology:
             >>> torus.induced([1, 5, 9, 13]).spec, torus.induced([5, 6, 9, 10]).spec
             ('ring:4', 'mesh:2x2')
         """
+    def placed(self, positions: Sequence[int]) -> Topology:
+        """Returns the same network with its ranks in another order.
+
+        Algorithms for the network run in any order of ranks.
+
+        Args:
+            positions: For every rank, which rank of this network stands where it is to stand.
+
+        Raises:
+            TopologyError: These are not the numbers of all ranks, each once.
+
+        Example:
+            >>> placed = ringroad.Topology("torus:2x2").placed([2, 0, 1, 3])
+            >>> placed.spec, placed.coordinates(0), placed.base.coordinates(2)
+            ('torus:2x2@2,0,1,3', (1, 0), (1, 0))
+        """
+    @property
+    def positions(self) -> list[int] | None:
+        """The position of each rank on `base`; None if ranks are in the network's own order."""
+    @property
+    def base(self) -> Topology:
+        """The network on which the ranks are placed; the network itself if they are in its own order."""
     def without_links(self, pairs: Sequence[tuple[int, int]], *, directed: bool = False) -> Topology:
         """Returns the network without some links. A grid stays a grid.
 
@@ -4228,6 +4252,43 @@ def reductions() -> dict[str, list[str]]:
 
 def machine() -> str:
     """Returns what is known of this machine, and the numbers that were measured on others, as JSON."""
+
+def read_bandwidth(text: str) -> float:
+    """Reads a bandwidth.
+
+    Args:
+        text: The bandwidth in bits or bytes per second, `100Gbit/s`, `100Gbit` or `12.5GB/s`, or a number of
+            bytes per second; G is 10^9.
+
+    Returns:
+        Bytes per second.
+
+    Raises:
+        ValueError: The text is no bandwidth.
+
+    Example:
+        >>> from ringroad._native import read_bandwidth
+        >>> read_bandwidth("200Mbit/s")
+        25000000.0
+    """
+
+def read_seconds(text: str) -> float:
+    """Reads a time.
+
+    Args:
+        text: The time, such as `10us`, `500ns`, `1.5ms` or `2s`, or a number of seconds.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        ValueError: The text is no time.
+
+    Example:
+        >>> from ringroad._native import read_seconds
+        >>> read_seconds("1.5ms")
+        0.0015
+    """
 
 def read_file(path: str | PathLike[str], most: int | None = None) -> bytes:
     """Reads a file that a user names: a regular file, to which a path need not lead.

@@ -125,11 +125,21 @@ def discover(comm: Communicator, *, budget: float = BUDGET, timeout: float | Non
 
 def _read(discovered: dict[str, Any]) -> Discovery:
     found = discovered["found"]
+    topology = Topology.from_json(json.dumps(found["topology"]))
+    links = [
+        DiscoveredLink(
+            source, target, bandwidth * capacity, latency + extra, rate["how"],
+            None if rate["how"] == "assumed" else rate["spread"],
+        )
+        for (source, target, bandwidth, capacity, latency, extra), rate in zip(
+            topology._links(), found["links"], strict=True
+        )
+    ]  # fmt: skip
     return Discovery(
-        topology=Topology.from_json(json.dumps(found["topology"])),
+        topology=topology,
         recognised=found["recognised"],
         positions=found["positions"],
-        links=[DiscoveredLink(**link) for link in found["links"]],
+        links=links,
         notes=found["notes"],
         evidence=discovered["evidence"],
     )

@@ -17,7 +17,8 @@ from ringroad._options import bandwidth_option, whole_option
 from ringroad._processes import Processes
 from ringroad.emulation.events import Script, parse, read
 from ringroad.emulation.namespaces import reenter
-from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork, Tell, parse_delay
+from ringroad.emulation.network import LEAST_MTU, MOST_MTU, MTU, EmulatedNetwork, parse_delay
+from ringroad.emulation.telling import Tell
 
 _PORT = 29500  # always free on a new host
 _GRACE_SECONDS = 5.0  # for the other ranks after one has failed

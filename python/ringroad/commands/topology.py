@@ -8,7 +8,7 @@ import typer
 from ringroad._graphs import describe, save
 from ringroad._native import Topology
 from ringroad._options import Json, bandwidth_option, file_option, time_option
-from ringroad._text import print_fields, print_json, print_table
+from ringroad._text import print_fields, print_json, print_table, print_wrapped
 
 
 def topology(
@@ -46,7 +46,12 @@ def _list(as_json: bool) -> None:
     print_table(["topology", "what it is"], [list(row) for row in families])
     print("\nOperators make networks of these, in any order.\n")
     print_table(["operator", "what it makes"], [list(row) for row in operators])
-    print("\nAppend a routing, as in torus:4x4,routing=single-path.\n")
+    print()
+    print_wrapped(
+        "Append rates, as in ring:9,bandwidth=200Mbit/s,latency=20us,0-1=50Mbit/s, positions of ranks, as in "
+        "torus:2x2@2,0,1,3, or a routing, as in torus:4x4,routing=single-path."
+    )
+    print()
     print_table(["routing", "the paths of messages"], [list(row) for row in routings])
 
 
@@ -57,6 +62,7 @@ def _report(network: Topology) -> dict[str, Any]:
         "nodes": network.nodes,
         "links": len(network.links),
         "dimensions": list(network.dimensions),
+        "positions": network.positions,
         "degree": network.degree,
         "diameter": network.diameter,
         "routing": network.routing,

@@ -1,11 +1,10 @@
 """Networks whose switches are bridges: they have no IP address, and all hosts see each other in one hop."""
 
 from ringroad._native import TopologyError
-from ringroad.emulation.fabric import DEVICE, Fabric, address, directions
+from ringroad.emulation.fabric import DEVICE, QUIET, Fabric, address, directions
 from ringroad.emulation.wiring import Cable, Wiring
 
 _BRIDGE = "bridge"
-_QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 _READY = "while grep -qv 3 /sys/class/net/to*/brport/state; do sleep 0.01; done"  # 3: the port passes packets on
 
 
@@ -30,7 +29,7 @@ class Bridged(Fabric):
     def build(self) -> None:
         for host in self.hosts:
             host.ip(["link set lo up"])
-            host.write(_QUIET)
+            host.write(QUIET)
         for node in range(self.wiring.hosts, len(self.hosts)):
             self.hosts[node].ip([f"link add {_BRIDGE} mtu {self.mtu} type bridge", f"link set {_BRIDGE} up"])
         self.lay_all()

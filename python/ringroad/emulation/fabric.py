@@ -14,6 +14,8 @@ FRAME = 14
 """Bytes of a packet's header of Ethernet."""
 CLOSED = 1_000
 """Bytes per second in a direction without a link."""
+QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+"""Kernel variables (sysctl) by which a host sends nothing by itself."""
 _BURST_SECONDS = 250e-6  # after a pause a cable may carry this much time's bytes at once
 _QUEUE_SECONDS = 20e-3  # this much time's bytes may queue for a cable; more are lost
 _LEAST_BURST, _LEAST_QUEUE = 5_000, 1_000_000  # bytes

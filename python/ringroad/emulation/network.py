@@ -1,20 +1,19 @@
 """An emulated network: hosts and switches, cables with a rate between them, and the topology's routes."""
 
 import os
-import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Literal, get_args
 
 from ringroad._native import Topology
 from ringroad._text import parse_seconds
-from ringroad.emulation import bridged, leftovers, namespaces
+from ringroad.emulation import bridged, leftovers, namespaces, telling
 from ringroad.emulation.delay import Relay
-from ringroad.emulation.fabric import CLOSED, DEVICE, FRAME, Fabric, address
+from ringroad.emulation.fabric import CLOSED, FRAME, Fabric, address
 from ringroad.emulation.namespaces import Host, TestbedError
 from ringroad.emulation.placing import placed
 from ringroad.emulation.routed import Routed
+from ringroad.emulation.telling import MEMORY, TELL, Tell
 from ringroad.emulation.traffic import Load
 from ringroad.emulation.wiring import STATED, Cable, Stated, Wiring
 
@@ -22,15 +21,7 @@ MTU = 9000
 """The default of the longest packet, in bytes."""
 LEAST_MTU, MOST_MTU = 68, 65535
 """What Linux accepts."""
-Tell = Literal["all", "graph", "nothing"]
-"""What ranks are told: their network with its rates, and its device; the same without rates; or only rank, size and
-where rank 0 is."""
-TELL: tuple[Tell, ...] = get_args(Tell)
 _HEADERS = 52  # bytes of a packet's headers of IP and TCP
-_HOP_SECONDS = 20e-6  # time of a host to forward a packet
-_MEMORY = 5e9  # bytes per second between a rank and the memory of its host
-_UNKNOWN = 12.5e9  # bytes per second of all links, if only the graph is told: what ringroad itself assumes
-_AGENTS = [("OMPI_MCA", "plm_rsh_agent"), ("PRTE_MCA", "plm_ssh_agent")]  # of Open MPI 4 and 5
 
 
 def parse_delay(text: str) -> float | Stated:
@@ -71,14 +62,12 @@ class EmulatedNetwork:
             raise ValueError(f"{bandwidth:g} bytes/s are too little for a cable")
         # The bandwidth of the fastest link for payload, without the headers of packets.
         payload = bandwidth * (mtu - _HEADERS) / (mtu + FRAME)
-        self.wiring = Wiring.of(*placed(topology, hosts, order, _MEMORY / payload)).delayed(delay)
+        self.wiring = Wiring.of(*placed(topology, hosts, order, MEMORY / payload)).delayed(delay)
         if bridges:
             bridged.check(self.wiring)
         routed = self.wiring.topology
-        latency, processing = (None, _HOP_SECONDS) if delay == STATED else (_HOP_SECONDS + (delay or 0.0), None)
-        rates = routed._with_fastest_link(payload)
-        self.topology = rates.with_links(latency=latency, processing=processing, memory=_MEMORY)
-        told = {"all": self.topology, "graph": routed.with_links(bandwidth=_UNKNOWN), "nothing": None}
+        self.topology = telling.truth(routed, payload, self.wiring.shared, delay)
+        told = {"all": self.topology, "graph": telling.without_rates(routed), "nothing": None}
         self.told = told[tell]
         """The topology that ranks are told, if they are told any."""
         self.bandwidth = bandwidth
@@ -92,6 +81,7 @@ class EmulatedNetwork:
         self._fabric = kind(self.wiring, self._hosts, bandwidth, mtu)
         self._directory = tempfile.TemporaryDirectory(prefix="ringroad-")
         self._topology_file = os.path.join(self._directory.name, "topology.json")
+        self._variables = telling.variables(self._topology_file) if self.told else {}
         try:
             self._build()
         except BaseException:
@@ -116,46 +106,23 @@ class EmulatedNetwork:
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The variables by which ringroad, torch.distributed and Open MPI find the network, without those of a job's
         store, and without those that the user has `given`."""
-        ours = {name: value for name, value in self._variables().items() if not given.get(name)}
+        ours = {name: value for name, value in self._variables.items() if not given.get(name)}
         return ours | leftovers.mark()
 
     def overridden(self, given: Mapping[str, str]) -> list[str]:
         """A sentence for every variable that the user has `given` although the network needs another value."""
         return [
             f"{name}={given[name]} from the environment stays; the testbed itself would set {value or 'none'}"
-            for name, value in self._variables().items()
+            for name, value in self._variables.items()
             if given.get(name, "") not in ("", value)
         ]
-
-    def _variables(self) -> dict[str, str]:
-        if self.told is None:
-            return {}
-        return {
-            # Empty, so that each host uses its own name, even if mpirun passes on the environment.
-            "RINGROAD_HOST": "",
-            "RINGROAD_NET_DEVICES": DEVICE,
-            "RINGROAD_TOPOLOGY": self._topology_file,
-            "GLOO_SOCKET_IFNAME": DEVICE,
-            "TP_SOCKET_IFNAME": DEVICE,
-            "OMPI_MCA_btl_tcp_if_include": DEVICE,
-            "OMPI_MCA_oob_tcp_if_include": DEVICE,
-        }
 
     def mpi(self, directory: str) -> dict[str, str]:
         """Variables by which mpirun, started on the first host, starts its ranks on all of them. Writes two files into
         `directory`, which must stay as long as mpirun runs."""
-        file, agent = os.path.join(directory, "hostfile"), os.path.join(directory, "agent")
-        names = self.wiring.names[: self.wiring.hosts]
-        with open(file, "w") as lines:
-            lines.writelines(f"{name} slots={len(self.wiring.ranks_of(host))}\n" for host, name in enumerate(names))
-        with open(agent, "w") as lines:
-            lines.write("#!/bin/sh\nhost=$1; shift\ncase $host in\n")
-            for name, host in zip(names, self._hosts, strict=False):
-                lines.write(f'{name}) exec {shlex.join(host.enter())} sh -c "$*" ;;\n')
-            lines.write('esac\necho "$host is no host of this testbed" >&2; exit 1\n')
-        os.chmod(agent, 0o700)
-        variables = {f"{prefix}_{name}": agent for prefix, name in _AGENTS}
-        return variables | {"OMPI_MCA_orte_default_hostfile": file, "PRTE_MCA_prte_default_hostfile": file}
+        hosts = range(self.wiring.hosts)
+        slots = [(self.wiring.names[host], len(self.wiring.ranks_of(host))) for host in hosts]
+        return telling.mpi(directory, slots, [self._hosts[host].enter() for host in hosts])
 
     # ------------------------------------------------------------------------------------------ cables
 

@@ -4,17 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ringroad._native import TopologyError
-from ringroad.emulation.fabric import DEVICE, Fabric, address, card, directions
+from ringroad.emulation.fabric import DEVICE, QUIET, Fabric, address, card, directions
 from ringroad.emulation.namespaces import Host
 from ringroad.emulation.wiring import Cable, Wiring
 
 _NOBODY = "02:77:ff:ff:ff:ff"  # the address of no card: packets to it are lost silently
-_FORWARD = {
-    "net.ipv4.ip_forward": "1",
-    "net.ipv4.conf.all.rp_filter": "0",
-    "net.ipv6.conf.all.disable_ipv6": "1",
-    "net.ipv6.conf.default.disable_ipv6": "1",
-}
+_FORWARD = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.rp_filter": "0", **QUIET}
 _TABLE = 100  # the first table of routes, and the first rule
 _MOST_CABLES = 254  # of a node, all of whose ends have addresses with the same first three numbers
 

@@ -10,7 +10,8 @@ from ringroad._native import RingroadError, Topology
 from ringroad._text import number, parse_bandwidth
 from ringroad.cluster import LocalCluster
 from ringroad.emulation.events import Event
-from ringroad.emulation.network import MTU, EmulatedNetwork, Tell, parse_delay
+from ringroad.emulation.network import MTU, EmulatedNetwork, parse_delay
+from ringroad.emulation.telling import Tell
 
 
 def testbed(

@@ -21,6 +21,8 @@ def without_grid(topology: Topology, places: Places) -> Points:
     """The positions of the ranks; `places` gives those of an operator's operands. The result of an operator follows the
     ranks and links of its operands. Networks with rotational symmetry lie on a circle, bipartite ones with sides of
     different sizes in two columns. In all others ranks a few hops apart are close in the picture."""
+    if topology.positions is not None:
+        return places(topology.base)[topology.positions]
     operands = topology._operands()
     if operands is not None and is_made_of_its_spec(topology):
         operator, specs, parameters = operands

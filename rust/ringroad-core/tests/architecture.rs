@@ -17,6 +17,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("topology", 1),
     ("collective", 1),
     ("trace", 1),
+    ("discovery", 2),
     ("schedule", 2),
     ("algorithms", 4),
     ("synthesis", 3),
@@ -26,7 +27,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("simulate", 8),
     ("selection", 8),
     ("interchange", 9),
-    ("changes", 10),
+    ("changes", 3),
 ];
 
 /// The modules of the standard library that reach outside the program.

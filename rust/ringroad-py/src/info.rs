@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
+use ringroad_core::units;
 use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
 use ringroad_runtime::files;
 use ringroad_runtime::machine::Machine;
@@ -191,6 +192,47 @@ pub fn read_file(
         }
         None => PyOSError::new_err(format!("{} cannot be read: {error}", path.display())),
     })
+}
+
+/// Reads a bandwidth.
+///
+/// Args:
+///     text: The bandwidth in bits or bytes per second, `100Gbit/s`, `100Gbit` or `12.5GB/s`, or a number of
+///         bytes per second; G is 10^9.
+///
+/// Returns:
+///     Bytes per second.
+///
+/// Raises:
+///     ValueError: The text is no bandwidth.
+///
+/// Example:
+///     >>> from ringroad._native import read_bandwidth
+///     >>> read_bandwidth("200Mbit/s")
+///     25000000.0
+#[pyfunction]
+pub fn read_bandwidth(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64> {
+    units::bandwidth(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Reads a time.
+///
+/// Args:
+///     text: The time, such as `10us`, `500ns`, `1.5ms` or `2s`, or a number of seconds.
+///
+/// Returns:
+///     Seconds.
+///
+/// Raises:
+///     ValueError: The text is no time.
+///
+/// Example:
+///     >>> from ringroad._native import read_seconds
+///     >>> read_seconds("1.5ms")
+///     0.0015
+#[pyfunction]
+pub fn read_seconds(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64> {
+    units::seconds(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Returns which UCX library would be used.

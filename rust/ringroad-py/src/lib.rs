@@ -77,6 +77,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::reductions, module)?)?;
     module.add_function(wrap_pyfunction!(info::machine, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_file, module)?)?;
+    module.add_function(wrap_pyfunction!(info::read_bandwidth, module)?)?;
+    module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
     shutdown::register(module)
 }

@@ -20,10 +20,12 @@ const GRAPHS: &str = "ringroad._graphs";
 /// A spec names a family with its sizes, such as "ring:8", "torus:4x4", "mesh:4x4",
 /// "twisted-torus:8x4", "hyperx:4x4", "hammingmesh:2x2:4x4", "hypercube:4", "switch:16",
 /// "fattree:4x8:2", "hosts:2x4" (2 hosts of 4 ranks) or "hosts:1,2,3" (hosts of 1, 2 and 3); a graph
-/// without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or "cayley:z64*z16^11:34.1,14.14"; or what an operator
-/// makes of these, such as "line(petersen)" or "without(torus:4x4, 0-1)". `ringroad topology` lists all
-/// families. A routing may follow: "torus:4x4,routing=single-path". A path of a file stands for the
-/// graph in it.
+/// without a grid, such as "circulant:16:3,4", "kautz:4:1", "petersen" or
+/// "cayley:z64*z16^11:34.1,14.14"; or what an operator makes of these, such as "line(petersen)" or
+/// "without(torus:4x4, 0-1)". `ringroad topology` lists all families. A routing may follow:
+/// "torus:4x4,routing=single-path"; rates of all links, of cables and of links:
+/// "ring:9,bandwidth=200Mbit/s,latency=20us,0-1=50Mbit/s,2>3=10Mbit/s"; and where the ranks stand, if not
+/// in the network's own order: "torus:2x2@2,0,1,3". A path of a file stands for the graph in it.
 ///
 /// Topologies are values: they compare equal by their links, grid and routing, and can be pickled. Wherever
 /// one is an argument, a spec, the path of a file or a number of ranks may stand for it.
@@ -343,6 +345,36 @@ impl PyTopology {
         self.0.induced(&ranks).map(PyTopology).map_err(raise)
     }
 
+    /// Returns the same network with its ranks in another order.
+    ///
+    /// Algorithms for the network run in any order of ranks.
+    ///
+    /// Args:
+    ///     positions: For every rank, which rank of this network stands where it is to stand.
+    ///
+    /// Raises:
+    ///     TopologyError: These are not the numbers of all ranks, each once.
+    ///
+    /// Example:
+    ///     >>> placed = ringroad.Topology("torus:2x2").placed([2, 0, 1, 3])
+    ///     >>> placed.spec, placed.coordinates(0), placed.base.coordinates(2)
+    ///     ('torus:2x2@2,0,1,3', (1, 0), (1, 0))
+    fn placed(&self, #[pyo3(from_py_with = argument)] positions: Vec<usize>) -> PyResult<Self> {
+        self.0.clone().placed(&positions).map(PyTopology).map_err(raise)
+    }
+
+    /// The position of each rank on `base`; None if ranks are in the network's own order.
+    #[getter]
+    fn positions(&self) -> Option<Vec<usize>> {
+        self.0.positions().map(<[usize]>::to_vec)
+    }
+
+    /// The network on which the ranks are placed; the network itself if they are in its own order.
+    #[getter]
+    fn base(&self) -> Self {
+        PyTopology(self.0.base().clone())
+    }
+
     /// Returns the network without some links. A grid stays a grid.
     ///
     /// Args:
@@ -389,11 +421,11 @@ impl PyTopology {
         (kinds(), operators.collect(), routings.into())
     }
 
-    /// Returns the operator of the spec, its operands' specs, and the parameters after them; None without
+    /// Returns the operator of the spec of `base`, its operands' specs, and the parameters after them; None without
     /// one.
     fn _operands(&self) -> Option<Operands> {
         let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
-        let spec = self.0.spec();
+        let spec = self.0.base().spec();
         let (operator, operands, parameters) = operands(&spec)?;
         Some((operator.to_owned(), owned(operands), owned(parameters)))
     }

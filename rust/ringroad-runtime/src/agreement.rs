@@ -1,6 +1,7 @@
 //! What rank 0 decides for all ranks when a communicator is made.
 
 use ringroad_core::cost::{read_rules, CostModel, Rule};
+use ringroad_core::discovery::with_found_rates;
 use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
@@ -278,6 +279,9 @@ fn topology(
     let size = cards.len();
     let given = options.topology.as_ref().or(config.topology.given());
     let (topology, origin) = match (given, &insight.found) {
+        (Some(given), Some(found)) if config.bandwidth.is_none() => {
+            (with_found_rates(given, found).unwrap_or_else(|| given.clone()), Origin::Given)
+        }
         (Some(given), _) => (given.clone(), Origin::Given),
         (None, Some(found)) => (found.topology.clone(), Origin::Found),
         (None, None) => (assumed(cards, per_host)?.with_links(insight.stated, None)?, Origin::Assumed),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use strsim::levenshtein;
 
 use ringroad_core::cost::CostModel;
-use ringroad_core::Topology;
+use ringroad_core::{units, Topology};
 
 use crate::error::{convert, Error};
 use crate::files;
@@ -192,7 +192,7 @@ settings! {
     }
     "RINGROAD_TOPOLOGY" => topology: Network {
         default: "auto",
-        values: Values::Words("auto, off, a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16 or hosts:2x4, or the path of a .json file that Topology.save has written"),
+        values: Values::Words("auto, off, a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16, hosts:2x4 or ring:9,bandwidth=200Mbit/s, or the path of a .json file that Topology.save has written"),
         help: "how the ranks are connected; auto: what ranks on several hosts find out when they start; off: nothing is sent to find out, and only algorithms that suit any network are used between hosts",
         read: Network::read,
     }
@@ -300,44 +300,47 @@ settings! {
     "RINGROAD_STEP_LATENCY" => step_latency: Option<f64> {
         default: unset,
         unit: "seconds",
-        values: Values::Words("a number of seconds, 0 or more, such as 1e-6"),
+        values: Values::Words("a time, 0 or more, such as 1us or 1e-6 (seconds)"),
         help: "cost model: the time to start a step; unset: the model's own",
-        read: at_least_0,
+        read: time,
     }
     "RINGROAD_HOP_LATENCY" => hop_latency: Option<f64> {
         default: unset,
         unit: "seconds",
-        values: Values::Words("a number of seconds, 0 or more, such as 0.5e-6"),
+        values: Values::Words("a time, 0 or more, such as 500ns or 0.5e-6 (seconds)"),
         help: "cost model: the time of every hop of a message; unset: the topology's latencies",
-        read: at_least_0,
+        read: time,
     }
     "RINGROAD_BANDWIDTH" => bandwidth: Option<f64> {
         default: unset,
         unit: "bytes per second",
-        values: Values::Words("a number above 0, such as 12.5e9 for 100 Gb/s"),
+        values: Values::Words("a bandwidth above 0, such as 100Gbit/s, 12.5GB/s or 12.5e9 (bytes per second)"),
         help: "cost model: the bandwidth of every link; unset: the topology's bandwidths",
-        read: |text| number(text, |n| n > 0.0).map(Some),
+        read: |text| match units::bandwidth(text) {
+            Ok(rate) if rate > 0.0 => Ok(Some(rate)),
+            _ => Err(String::new()),
+        },
     }
     "RINGROAD_MESSAGE_LATENCY" => message_latency: Option<f64> {
         default: unset,
         unit: "seconds",
-        values: Values::Words("a number of seconds, 0 or more, such as 0.3e-6"),
+        values: Values::Words("a time, 0 or more, such as 300ns or 0.3e-6 (seconds)"),
         help: "cost model: what each further message of a step costs its sender; unset: the model's own",
-        read: at_least_0,
+        read: time,
     }
     "RINGROAD_INCAST_LATENCY" => incast_latency: Option<f64> {
         default: unset,
         unit: "seconds",
-        values: Values::Words("a number of seconds, 0 or more, such as 0.1e-6"),
+        values: Values::Words("a time, 0 or more, such as 100ns or 0.1e-6 (seconds)"),
         help: "cost model: what each further rank costs that sends to the same port in a step; unset: the model's own",
-        read: at_least_0,
+        read: time,
     }
     "RINGROAD_REDUCE_COST" => reduce_cost: Option<f64> {
         default: unset,
         unit: "seconds per byte",
         values: Values::Words("a number, 0 or more, such as 0.1e-9 for 10 GB/s"),
         help: "cost model: the time to reduce a byte; unset: the model's own",
-        read: at_least_0,
+        read: |text| number(text, |n| n >= 0.0).map(Some),
     }
 }
 
@@ -712,8 +715,8 @@ fn number(text: &str, allowed: fn(f64) -> bool) -> Result<f64, String> {
     }
 }
 
-fn at_least_0(text: &str) -> Result<Option<f64>, String> {
-    number(text, |n| n >= 0.0).map(Some)
+fn time(text: &str) -> Result<Option<f64>, String> {
+    units::seconds(text).map(Some).map_err(|_| String::new())
 }
 
 fn duration(text: &str, allowed: fn(f64) -> bool) -> Result<Duration, String> {

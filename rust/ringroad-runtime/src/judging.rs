@@ -5,13 +5,15 @@
 //! made, which gives a better bound, then their routes are found. When the costs of all winners are exact, no other
 //! candidate can win, whatever its cost. So the choice is the same as among all costs, and does not depend on the
 //! speed of any thread, unless the time for schedules that are made for the graph runs out.
+//!
+//! Where ranks are placed on a network, candidates are judged by their schedules for the positions, which cost as much.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::algorithms::Member;
+use ringroad_core::algorithms::{Ground, Member};
 use ringroad_core::cost::{Bounds, Candidate, CostModel, ScheduleCost, SwitchTable};
 use ringroad_core::plan::MAX_MESSAGES;
 use ringroad_core::selection::Contender;
@@ -58,10 +60,11 @@ pub(crate) struct Contest {
 /// Computes costs on a network.
 pub(crate) struct Judge<'a> {
     topology: &'a Topology,
+    /// Bounds on the network of the positions.
     bounds: Option<Bounds<'a>>,
     /// Whether routes are computed by formulas, so that bounds are no cheaper than costs.
     formulas: bool,
-    /// One for each core.
+    /// On the network of the positions, one for each core.
     routes: Vec<Routes<'a>>,
     kept: &'a Schedules,
     start: Instant,
@@ -82,10 +85,11 @@ impl<'a> Judge<'a> {
         let start = Instant::now();
         let many = topology.ranks() >= MANY;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut routes = vec![Routes::new(topology)];
+        let base = topology.base();
+        let mut routes = vec![Routes::new(base)];
         let formulas = routes[0].have_formulas();
-        routes.resize_with(if many { cores } else { 1 }, || Routes::new(topology));
-        let bounds = if many || topology.is_irregular() { Bounds::new(topology) } else { None };
+        routes.resize_with(if many { cores } else { 1 }, || Routes::new(base));
+        let bounds = if many || topology.is_irregular() { Bounds::new(base) } else { None };
         Judge { topology, bounds, formulas, routes, kept, start, budget }
     }
 
@@ -203,19 +207,27 @@ impl<'a> Judge<'a> {
             if contest.is_made(index) {
                 let alone = contest.members.len() == 1;
                 let go_on = || alone || budget.is_none_or(|budget| start.elapsed() < budget);
-                let known = kept.cost(topology, member, collective, routes, Budget::new(&go_on));
+                let ground = member.ground(topology, collective);
+                let known = on_routes(&ground, routes, |routes| {
+                    kept.cost(ground.topology, member, ground.collective, routes, Budget::new(&go_on))
+                });
                 return known.map(|known| known.map(Look::of)).transpose();
             }
+            let ground = member.ground(topology, collective);
             let schedule = match &contest.schedules[index] {
                 Some(schedule) => Ok(schedule.clone()),
-                None => member.parts(topology, collective).map(Arc::from).map_err(Error::from),
+                None => member.parts(ground.topology, ground.collective).map(Arc::from).map_err(Error::from),
             };
             let closer = |schedule: Arc<[Schedule]>| {
-                let step = match bounds {
+                let step = match bounds.filter(|bounds| is_same(bounds.topology(), ground.topology)) {
                     Some(bounds) if contest.levels[index] == Level::Early => {
                         (ScheduleCost::at_least(&schedule, bounds)?, Level::Built)
                     }
-                    _ => (ScheduleCost::in_turn(&schedule, routes)?, Level::Exact),
+                    _ => {
+                        let cost =
+                            on_routes(&ground, routes, |routes| ScheduleCost::in_turn(&schedule, routes));
+                        (cost?, Level::Exact)
+                    }
                 };
                 let schedule = (step.1 == Level::Built).then_some(schedule);
                 Ok(Look { cost: step.0, level: step.1, schedule, digest: None })
@@ -231,15 +243,16 @@ impl<'a> Judge<'a> {
         let Judge { topology, routes, kept, .. } = self;
         let cost = |member: &Member, routes: &mut Routes<'a>| {
             let made = member.is_made_for_graph(collective);
-            let cost = match made {
+            let ground = member.ground(topology, collective);
+            let cost = on_routes(&ground, routes, |routes| match made {
                 true => kept
-                    .cost(topology, *member, collective, routes, Budget::UNLIMITED)
+                    .cost(ground.topology, *member, ground.collective, routes, Budget::UNLIMITED)
                     .map(|known| known.map(|k| k.cost)),
                 false => member
-                    .parts(topology, collective)
+                    .parts(ground.topology, ground.collective)
                     .map_err(Error::from)
                     .and_then(|parts| Ok(Some(ScheduleCost::in_turn(&parts, routes)?))),
-            };
+            });
             let candidate = |cost| {
                 let consistent = member.consistent(topology, collective);
                 (*member, Candidate { member: *member, cost, consistent })
@@ -252,6 +265,22 @@ impl<'a> Judge<'a> {
         let all: Result<Vec<Option<(Member, Candidate)>>> =
             shared_out(routes, members, cost).into_iter().collect();
         Ok(all?.into_iter().flatten().collect())
+    }
+}
+
+fn is_same(one: &Topology, other: &Topology) -> bool {
+    std::ptr::eq(one, other)
+}
+
+/// Calls `work` with these routes if they are those of the ground, otherwise with routes made for it.
+fn on_routes<'a, T>(
+    ground: &Ground<'a>,
+    routes: &mut Routes<'a>,
+    work: impl FnOnce(&mut Routes<'a>) -> T,
+) -> T {
+    match is_same(ground.topology, routes.topology()) {
+        true => work(routes),
+        false => work(&mut Routes::new(ground.topology)),
     }
 }
 

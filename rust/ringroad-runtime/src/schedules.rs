@@ -123,22 +123,29 @@ impl Schedules {
         rank: Rank,
         expected: Option<&str>,
     ) -> Result<Schedule> {
-        let made = || -> Result<Schedule> {
+        let made = |topology, collective| -> Result<Schedule> {
             let schedule = member.build(topology, collective)?;
             schedule.verify()?;
             Ok(schedule)
         };
         if !member.is_made_for_graph(collective) {
-            return made();
+            return made(topology, collective);
         }
-        let key = Key::of(topology, member, collective);
+        // Kept, and compared, is the schedule for the positions of the ranks.
+        let ground = member.ground(topology, collective);
+        let key = Key::of(ground.topology, member, ground.collective);
         let path = self.path(&key);
         let found = path.as_ref().and_then(|path| read(path, |file| kept(file, &key)));
         let schedule = match found.flatten().filter(|schedule| is_expected(schedule, expected)) {
             Some(schedule) => schedule,
-            None => made()?,
+            None => made(ground.topology, ground.collective)?,
         };
         match expected.filter(|_| !is_expected(&schedule, expected)) {
+            None if topology.positions().is_some() => {
+                let placed = ground.place(schedule);
+                placed.verify()?;
+                Ok(placed)
+            }
             None => Ok(schedule),
             Some(expected) => Err(Error::Schedule(format!(
                 "rank {rank} has another schedule of {member} for {collective} than rank 0 chose: digest {}, not {expected}; \

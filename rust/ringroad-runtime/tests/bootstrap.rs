@@ -844,8 +844,9 @@ fn invalid_values_are_explained() {
         ("RINGROAD_SEGMENT", "63", "64 or more"),
         ("RINGROAD_DEBUG", "verbose", "write WARN, INFO or TRACE"),
         ("RINGROAD_STEP_LATENCY", "-1", "0 or more"),
-        ("RINGROAD_HOP_LATENCY", "1us", "such as 0.5e-6"),
-        ("RINGROAD_BANDWIDTH", "0", "such as 12.5e9 for 100 Gb/s"),
+        ("RINGROAD_HOP_LATENCY", "1h", "such as 500ns or 0.5e-6"),
+        ("RINGROAD_BANDWIDTH", "0", "such as 100Gbit/s, 12.5GB/s or 12.5e9"),
+        ("RINGROAD_BANDWIDTH", "fast", "a bandwidth above 0"),
         ("RINGROAD_REDUCE_COST", "inf", "0 or more"),
         ("RINGROAD_SYNTHESIS_BUDGET", "-1", "0 or more"),
     ];

@@ -31,6 +31,7 @@ mod fold;
 mod gather_sum;
 mod generalized;
 pub mod given;
+mod ground;
 mod halving_doubling;
 mod hamiltonian;
 mod hierarchical;
@@ -61,6 +62,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use error::{Unavailable, UnknownAlgorithm};
 pub use generalized::best_r;
+pub use ground::Ground;
 pub use shape::Shape;
 
 use crate::collective::{is_name, Collective};
@@ -300,7 +302,7 @@ pub struct Requirement {
 impl Requirement {
     /// Whether the algorithm works on `topology`.
     pub fn admits(self, topology: &Topology) -> bool {
-        (self.admits)(&Shape::of(topology)) && (self.fits)(topology)
+        (self.admits)(&Shape::of(topology)) && (self.fits)(topology.base())
     }
 }
 
@@ -367,7 +369,7 @@ pub fn find(name: &str) -> Result<Member, UnknownAlgorithm> {
 /// all-to-all and the scans.
 pub fn available(topology: &Topology, collective: Collective) -> Vec<Member> {
     let offered = |algorithm: &&'static Algorithm| {
-        let tried = |needs: Requirement| (needs.worth_trying)(topology) && needs.admits(topology);
+        let tried = |needs: Requirement| (needs.worth_trying)(topology.base()) && needs.admits(topology);
         algorithm.offer(collective).is_some_and(|offer| tried(offer.requirement))
     };
     let members = |algorithm: &'static Algorithm| {
@@ -435,6 +437,11 @@ impl Member {
         self.algorithm.offer(collective).is_some_and(|offer| offer.requirement.made)
     }
 
+    /// Whether it is a schedule of the user's own.
+    fn is_given(&self) -> bool {
+        std::ptr::eq(self.algorithm, &given::FAMILY)
+    }
+
     /// Whether this member is known to add up every element in the order of the ranks (see [`Offer::in_rank_order`]).
     pub fn in_rank_order(&self, collective: Collective) -> bool {
         self.algorithm.offer(collective).is_some_and(|offer| offer.in_rank_order)
@@ -461,7 +468,7 @@ impl Member {
             return Err(Unavailable::shape(self.algorithm, offer.requirement, topology, collective));
         }
         match (&self.algorithm.parameter, self.parameter) {
-            (_, Some(value)) if std::ptr::eq(self.algorithm, &given::FAMILY) => {
+            (_, Some(value)) if self.is_given() => {
                 let obstacle = given::obstacle(value, collective, ranks);
                 obstacle.map_or(Ok(offer), |why| {
                     Err(Unavailable::Given { name: self.name(), collective, ranks, why })
@@ -484,7 +491,8 @@ impl Member {
 
     /// Succeeds if the member performs `collective` on `topology`. The error says why not, and what to use instead.
     pub fn supports(&self, topology: &Topology, collective: Collective) -> Result<(), Unavailable> {
-        self.check(topology, &Shape::of(topology), collective).map(|_| ())
+        let ground = self.ground(topology, collective);
+        self.check(topology, &ground.shape(), collective).map(|_| ())
     }
 
     /// The schedule of `collective` on `topology`.
@@ -500,14 +508,17 @@ impl Member {
         collective: Collective,
         budget: Budget<'_>,
     ) -> Result<Schedule, Unavailable> {
-        self.construct(topology, collective, budget, Construct::schedule)
+        let schedule = self.construct(topology, collective, budget, Construct::schedule)?;
+        Ok(self.ground(topology, collective).place(schedule))
     }
 
     /// The schedules of which that schedule is composed, in order. Their costs add up to its cost. If all ranks act
     /// alike in each part but not in the whole, examining the parts takes far less time (see
     /// [`crate::cost::ScheduleCost::in_turn`]).
     pub fn parts(&self, topology: &Topology, collective: Collective) -> Result<Vec<Schedule>, Unavailable> {
-        self.construct(topology, collective, Budget::UNLIMITED, Construct::parts)
+        let parts = self.construct(topology, collective, Budget::UNLIMITED, Construct::parts)?;
+        let ground = self.ground(topology, collective);
+        Ok(parts.into_iter().map(|part| ground.place(part)).collect())
     }
 
     fn construct<T>(
@@ -517,18 +528,22 @@ impl Member {
         budget: Budget<'_>,
         make: impl Fn(Construct, &Request<'_>) -> Result<T, Unavailable>,
     ) -> Result<T, Unavailable> {
-        let shape = Shape::of(topology);
+        let ground = self.ground(topology, collective);
+        let shape = ground.shape();
         let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (&self.name(), self.settled(&shape, collective));
+        let Ground { topology, collective, .. } = ground;
         make(offer.construct, &Request { name, topology, shape: &shape, collective, parameter, budget })
     }
 
     /// The steps and the volume of that schedule. Computed by a formula if there is one, else from the schedule.
     pub fn cost_line(&self, topology: &Topology, collective: Collective) -> Result<CostLine, Unavailable> {
-        let shape = Shape::of(topology);
+        let ground = self.ground(topology, collective);
+        let shape = ground.shape();
         let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
         let budget = Budget::UNLIMITED;
+        let Ground { topology, collective, .. } = ground;
         offer.construct.cost(&Request { name, topology, shape: &shape, collective, parameter, budget })
     }
 
@@ -537,7 +552,8 @@ impl Member {
     /// They do if every chunk is reduced along one tree and then copied. Where ranks exchange whole vectors, each may
     /// add the same numbers in a different order, and floating-point addition is commutative but not associative.
     pub fn consistent(&self, topology: &Topology, collective: Collective) -> bool {
-        let shape = Shape::of(topology);
+        let ground = self.ground(topology, collective);
+        let (Ground { topology, collective, .. }, shape) = (ground, ground.shape());
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
         let budget = Budget::UNLIMITED;
         (self.algorithm.consistent)(&Request { name, topology, shape: &shape, collective, parameter, budget })

@@ -139,7 +139,8 @@ fn on_lattice(view: &View<'_>, step: usize, lattice: &mut Lattice) -> (Field, us
 /// load every line as if each rank on the line sent one message along it.
 fn straight(orbit: &Orbit<'_>, sizes: &[usize]) -> Option<Vec<(usize, Motion, usize)>> {
     let slice = orbit.slice();
-    if slice.cycle.is_some() || !slice.axes.iter().map(|axis| axis.size).eq(sizes.iter().copied()) {
+    let placed = slice.cycle.is_some() || slice.ranks.is_some();
+    if placed || !slice.axes.iter().map(|axis| axis.size).eq(sizes.iter().copied()) {
         return None;
     }
     let mut ways = Vec::new();

@@ -25,7 +25,7 @@ impl Schedule {
 }
 
 fn take_slice(hash: &mut Fnv, slice: &Slice) {
-    let Slice { axes, chunks, cycle, group } = slice;
+    let Slice { axes, chunks, cycle, group, ranks } = slice;
     hash.number(axes.len());
     for axis in axes {
         let motion = match axis.motion {
@@ -45,6 +45,7 @@ fn take_slice(hash: &mut Fnv, slice: &Slice) {
     let generators = group.as_ref().map_or(&[][..], |group| group.products());
     hash.number(generators.len());
     generators.iter().for_each(|row| hash.numbers(row.iter().copied()));
+    ranks.iter().for_each(|ranks| hash.numbers(ranks.iter().copied()));
 }
 
 fn take_step(hash: &mut Fnv, step: &Step) {

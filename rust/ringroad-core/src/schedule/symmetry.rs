@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{ChunkSet, Group, Local, Send};
+use crate::topology::inverse;
 use crate::units::{ChunkId, Port, Rank};
 
 /// The motions along one axis. There is one for every `r`, which takes position 0 to `r`.
@@ -126,6 +127,9 @@ pub struct Slice {
     /// every port is a generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Arc<Group>>,
+    /// The rank at each position, where that is not its number and there is no cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Arc<[Rank]>>,
 }
 
 /// The slices of a schedule; every message belongs to one of them.
@@ -144,16 +148,17 @@ impl Slice {
             + size_of_val(&*self.chunks)
             + self.cycle.as_ref().map_or(0, cycle)
             + self.group.as_ref().map_or(0, group)
+            + self.ranks.as_ref().map_or(0, |ranks| size_of_val(&**ranks))
     }
 
     /// A slice on a grid on which rank `i` is at position `i`.
     pub fn on_grid(axes: Vec<Axis>, chunks: Vec<ChunkId>) -> Slice {
-        Slice { axes, chunks, cycle: None, group: None }
+        Slice { axes, chunks, cycle: None, group: None, ranks: None }
     }
 
     /// A slice with one chunk for every element of a group.
     pub fn of_group(group: Arc<Group>, chunks: Vec<ChunkId>) -> Slice {
-        Slice { axes: Vec::new(), chunks, cycle: None, group: Some(group) }
+        Slice { axes: Vec::new(), chunks, cycle: None, group: Some(group), ranks: None }
     }
 
     /// How many positions there are.
@@ -161,9 +166,24 @@ impl Slice {
         self.group.as_ref().map_or_else(|| self.axes.iter().map(|a| a.size).product(), |group| group.size())
     }
 
+    /// The rank at each position, where ranks are not at the positions of their numbers.
+    fn order(&self) -> Option<&[Rank]> {
+        self.cycle.as_ref().map(|cycle| &*cycle.ranks).or(self.ranks.as_deref())
+    }
+
     /// The rank at `position`.
     pub fn rank(&self, position: usize) -> Rank {
-        self.cycle.as_ref().map_or(position, |cycle| cycle.ranks[position])
+        self.order().map_or(position, |ranks| ranks[position])
+    }
+
+    /// The same slice with rank `numbers[r]` in the place of rank `r`.
+    pub(super) fn renumbered(mut self, numbers: &Arc<[Rank]>) -> Slice {
+        let renumber = |ranks: &[Rank]| ranks.iter().map(|rank| numbers[*rank]).collect();
+        match &mut self.cycle {
+            Some(cycle) => cycle.ranks = renumber(&cycle.ranks),
+            None => self.ranks = Some(self.ranks.map_or(numbers.clone(), |r| renumber(&r).into())),
+        }
+        self
     }
 
     /// The position to which the motion to `r` takes `x`.
@@ -183,7 +203,8 @@ impl Slice {
             (None, None) => true,
             _ => false,
         };
-        same_group && same_motions && self.cycle.is_none() && other.cycle.is_none()
+        let at_same_places = self.cycle.is_none() && other.cycle.is_none() && self.ranks == other.ranks;
+        same_group && same_motions && at_same_places
     }
 
     /// For every position `r`, where the motion to `r` takes `x`.
@@ -265,8 +286,10 @@ impl Slice {
             return false;
         }
         let ranks = blocks.len();
-        let (source, target) = (blocks[0] / ranks, blocks[0] % ranks);
-        let block = |r| self.moved(r, source) * ranks + self.moved(r, target);
+        let positions = self.ranks.as_deref().and_then(inverse);
+        let at = |rank: Rank| positions.as_ref().map_or(rank, |positions| positions[rank]);
+        let (source, target) = (at(blocks[0] / ranks), at(blocks[0] % ranks));
+        let block = |r| self.rank(self.moved(r, source)) * ranks + self.rank(self.moved(r, target));
         (0..ranks).all(|r| blocks[self.moved_block(r, 0)] == block(r))
     }
 
@@ -296,6 +319,10 @@ impl Slice {
     }
 
     fn check(&self, ranks: usize, chunks: usize) -> Result<(), String> {
+        let placed = |order: &[Rank]| order.len() == ranks && inverse(order).is_some();
+        if self.ranks.as_deref().is_some_and(|order| self.cycle.is_some() || !placed(order)) {
+            return Err(format!("a slice does not place each of {ranks} ranks once, in one way"));
+        }
         if let Some(group) = &self.group {
             let alone = self.axes.is_empty() && self.cycle.is_none();
             let fits = alone && group.size() == ranks && self.chunks.len() == ranks;
@@ -320,12 +347,10 @@ impl Slice {
             return Err(format!("a slice has chunks beyond {chunks}"));
         }
         let Some(cycle) = &self.cycle else { return Ok(()) };
-        let mut order = cycle.ranks.clone();
-        order.sort_unstable();
         if self.axes.len() == 1
             && self.axes[0].motion == Motion::Shift
             && cycle.ports.len() == ranks
-            && order.into_iter().eq(0..ranks)
+            && placed(&cycle.ranks)
         {
             Ok(())
         } else {
@@ -339,7 +364,7 @@ pub(super) struct Chart<'a> {
     slices: &'a [Slice],
     /// The slice and the block of every chunk.
     blocks: Vec<(u32, u32)>,
-    /// The position of every rank, for slices with a cycle.
+    /// The position of every rank, for slices where that is not its number.
     positions: Vec<Vec<usize>>,
 }
 
@@ -351,9 +376,9 @@ impl<'a> Chart<'a> {
             numbered.for_each(|(block, chunk)| blocks[*chunk] = (index as u32, block as u32));
         }
         let turned = |slice: &Slice| {
-            let ranks = slice.cycle.iter().flat_map(|cycle| cycle.ranks.iter().enumerate());
-            let mut positions = vec![0; slice.cycle.as_ref().map_or(0, |cycle| cycle.ranks.len())];
-            ranks.for_each(|(position, rank)| positions[*rank] = position);
+            let ranks = slice.order().unwrap_or_default();
+            let mut positions = vec![0; ranks.len()];
+            ranks.iter().enumerate().for_each(|(position, rank)| positions[*rank] = position);
             positions
         };
         Chart { slices: &symmetry.slices, blocks, positions: symmetry.slices.iter().map(turned).collect() }

@@ -1,10 +1,13 @@
 //! Transformations of schedules: reversed in time, one after the other, and side by side on slices.
 
+use std::sync::Arc;
+
 use super::rows::{merged, unnumbered};
 use super::symmetry::Chart;
 use super::{Action, ChunkSet, Local, Schedule, Send, Slice, Step, Symmetry};
 use crate::collective::Collective;
-use crate::units::ChunkId;
+use crate::topology::inverse;
+use crate::units::{ChunkId, Rank};
 
 /// Why schedules cannot be transformed or combined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +47,16 @@ pub enum TransformError {
         slices: usize,
         /// The requested slice.
         index: usize,
+    },
+    /// Positions that are not those of the ranks, or a collective for which ranks cannot change their places.
+    #[error("the ranks of a schedule of {ranks} cannot be placed at {positions:?} for {collective}; each rank needs a position of its own, and a scan has its ranks in order")]
+    Positions {
+        /// How many ranks the schedule has.
+        ranks: usize,
+        /// The positions.
+        positions: Vec<Rank>,
+        /// The collective.
+        collective: Collective,
     },
     /// A schedule with slots cannot be reversed: combined slots cannot be separated.
     #[error("a schedule whose ranks combine slots cannot be reversed")]
@@ -145,6 +158,48 @@ impl Schedule {
             step.locals.iter_mut().for_each(|local| finer(&mut local.chunks));
         }
         cut
+    }
+
+    /// The schedule where rank `r` does what this schedule's rank `positions[r]` does, on
+    /// [`Topology::placed`](crate::Topology::placed) ranks. It performs the same collective: the root and the blocks of ranks
+    /// are renumbered, too.
+    pub fn placed(&self, positions: &[Rank]) -> Result<Schedule, TransformError> {
+        let (ranks, collective) = (self.ranks, self.collective);
+        let fitting = inverse(positions).filter(|all| all.len() == ranks && !collective.is_prefix());
+        let Some(rank_at) = fitting else {
+            return Err(TransformError::Positions { ranks, positions: positions.to_vec(), collective });
+        };
+        let rank_at: Arc<[Rank]> = rank_at.into();
+        let mut placed = self.clone();
+        placed.collective = collective.with_root(collective.root().map_or(0, |root| rank_at[root]));
+        let blocks = collective.blocks(ranks);
+        let pieces = self.chunks / blocks.max(1);
+        let block = |block: usize| match collective {
+            Collective::Alltoall => rank_at[block / ranks] * ranks + rank_at[block % ranks],
+            _ if collective.has_blocks() => rank_at[block],
+            _ => block,
+        };
+        let number = |chunk: ChunkId| block(chunk / pieces) * pieces + chunk % pieces;
+        let renumber = |chunks: &mut ChunkSet| {
+            if collective.has_blocks() {
+                *chunks = chunks.iter().map(number).collect();
+            }
+        };
+        for step in &mut placed.steps {
+            for send in &mut step.sends {
+                (send.source, send.destination) = (rank_at[send.source], rank_at[send.destination]);
+                renumber(&mut send.chunks);
+            }
+            for local in &mut step.locals {
+                local.rank = rank_at[local.rank];
+                renumber(&mut local.chunks);
+            }
+        }
+        for slice in placed.symmetry.iter_mut().flat_map(|symmetry| &mut symmetry.slices) {
+            slice.chunks.iter_mut().for_each(|chunk| *chunk = number(*chunk));
+            *slice = slice.clone().renumbered(&rank_at);
+        }
+        Ok(placed)
     }
 
     /// The same schedule with chunk `c` renumbered to `numbers[c]`. Numbers that change the order of chunks are valid

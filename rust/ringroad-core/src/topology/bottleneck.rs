@@ -22,6 +22,9 @@ impl Topology {
     /// a rank and its card has, in each direction, `capacity` times the bandwidth of the rank's first link.
     pub fn behind_cards(&self, capacity: f64) -> Result<Topology, TopologyError> {
         super::link::check_relative(capacity, 0.0)?;
+        if let Some(placed) = self.on_base(|base| base.behind_cards(capacity)) {
+            return placed;
+        }
         let spec = format!("bottleneck({}, {capacity})", self.wiring());
         let ranks = self.ranks;
         let card = |node: NodeId| node + ranks;

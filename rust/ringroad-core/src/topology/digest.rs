@@ -5,7 +5,7 @@ use crate::digest::Fnv;
 
 impl Topology {
     /// A digest of 32 hexadecimal digits, the same on every machine and in every version. It covers ranks, nodes, the
-    /// grid, hosts, links (their ends, order, bandwidth, capacity and latencies) and the routing with its table, but
+    /// grid, hosts, positions, links (their ends, order, bandwidth, capacity and latencies) and the routing with its table, but
     /// not the name of the network. It is not cryptographic: an attacker can construct two networks with the same
     /// digest.
     pub fn digest(&self) -> String {
@@ -17,6 +17,7 @@ impl Topology {
             .into_iter()
             .for_each(&mut take);
         self.dimensions.iter().copied().for_each(&mut take);
+        self.positions().into_iter().flatten().copied().for_each(&mut take);
         if hosts::of_all(&self.hosts).is_none() {
             self.hosts.iter().copied().for_each(&mut take);
         }

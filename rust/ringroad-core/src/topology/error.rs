@@ -1,7 +1,7 @@
 //! The error type of topologies.
 
 use super::{RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
-use crate::units::{did_you_mean, LinkId, NodeId, Seconds};
+use crate::units::{did_you_mean, LinkId, NodeId, NotAQuantity, Seconds};
 
 /// Why a topology cannot be made, changed or used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -35,6 +35,42 @@ pub enum TopologyError {
         "topology {0:?} has too many links; at most {MAX_LINKS} can be described, so write smaller sizes"
     )]
     TooManyLinks(String),
+    /// A word before a `=` that means nothing.
+    #[error("topology {spec:?} says {option:?}, which means nothing; write routing=single-path, bandwidth=200Mbit/s, latency=20us or memory=10GB/s (of hosts), or the bandwidth of a cable, 0-1=50Mbit/s, or of a link, 0>1=50Mbit/s")]
+    Option {
+        /// The text that was read.
+        spec: String,
+        /// What comes after a comma.
+        option: String,
+    },
+    /// Something that is said twice.
+    #[error("topology {spec:?} says {option} twice; write it once")]
+    Twice {
+        /// The text that was read.
+        spec: String,
+        /// What is said.
+        option: String,
+    },
+    /// A rate that is none.
+    #[error("topology {spec:?}: {option} is wrong: {error}")]
+    Rate {
+        /// The text that was read.
+        spec: String,
+        /// What the rate is of.
+        option: String,
+        /// What is wrong.
+        error: NotAQuantity,
+    },
+    /// Positions that are not those of a network's ranks.
+    #[error("ranks of {spec} cannot be placed at {found:?}; write the position of every rank, each of the {ranks} from 0 on once, such as torus:2x2@2,0,1,3")]
+    Positions {
+        /// The network.
+        spec: String,
+        /// How many ranks it has.
+        ranks: usize,
+        /// The positions that were given.
+        found: String,
+    },
     /// Sizes that the family does not allow.
     #[error("topology {spec:?} cannot be built: {what}; write for example {example}")]
     Sizes {

@@ -189,7 +189,7 @@ impl Topology {
         let index = (!links.is_sorted_by_key(|link| link.source))
             .then(|| Adjacency::new(nodes, links.iter().map(|link| link.source)));
         let (hosts, dimensions, table) = (Vec::new(), Vec::new(), None);
-        Topology { kind, ranks, nodes, hosts, dimensions, links, index, routing, table }
+        Topology { kind, ranks, nodes, hosts, dimensions, links, index, routing, table, placement: None }
     }
 }
 

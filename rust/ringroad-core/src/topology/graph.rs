@@ -32,6 +32,9 @@ impl Topology {
         if !matches!(self.kind, Kind::Graph(_)) {
             return wrong("its grid is given; choose that of a graph".to_owned());
         }
+        if let Some(placed) = self.on_base(|base| base.clone().with_dimensions(sizes)) {
+            return placed;
+        }
         let ranks = sizes.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
         if !sizes.is_empty() && ranks != Some(self.ranks) {
             let sizes = text::join(sizes);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Only links on shortest paths between the ranks belong to it. Where these form a ring, a torus, a mesh, a switch or
-//! hosts, it is one of these, so that algorithms for grids remain candidates.
+//! hosts, it is one of these, with the ranks placed on it in their order, so that algorithms for grids remain candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,8 @@ use crate::units::{LinkId, NodeId, Rank};
 const MOST_STEPS: usize = 1 << 26;
 
 impl Topology {
-    /// The network of some ranks, which are numbered in this order. All ranks in their order keep the whole network.
+    /// The network of some ranks, which are numbered in this order. All ranks keep the whole network, and
+    /// are placed on it in this order.
     ///
     /// Bytes take shortest paths: dimension-ordered routing and routing tables lose their meaning.
     pub fn induced(&self, ranks: &[Rank]) -> Result<Topology, TopologyError> {
@@ -28,6 +29,14 @@ impl Topology {
             return Ok(self.clone());
         }
         self.check_part(ranks)?;
+        if ranks.len() == self.ranks {
+            return self.clone().placed(ranks);
+        }
+        if self.positions().is_some() {
+            return self
+                .base()
+                .induced(&ranks.iter().map(|rank| self.position(*rank)).collect::<Vec<Rank>>());
+        }
         if ranks.len() == 1 {
             return Topology::switch(1);
         }
@@ -35,8 +44,20 @@ impl Topology {
         let (links, nodes) = renumbered(ranks, links);
         let kind = Kind::Graph(derived_name(&self.part(ranks)));
         let graph = Topology::plain(kind, ranks.len(), nodes, links);
-        let known = self.relatives(ranks).into_iter().find_map(|known| known.with_links_of(&graph));
-        Ok(Topology { routing: self.routing.on_other_links(), ..known.unwrap_or(graph) })
+        let routing = self.routing.on_other_links();
+        if let Some(known) = self.relatives(ranks).into_iter().find_map(|known| known.with_links_of(&graph)) {
+            return Ok(Topology { routing, ..known });
+        }
+        let mut sorted = ranks.to_vec();
+        sorted.sort_unstable();
+        if sorted != ranks {
+            let known = self.induced(&sorted)?;
+            if !matches!(known.kind, Kind::Graph(_)) {
+                let position = |rank: &Rank| sorted.partition_point(|other| other < rank);
+                return known.placed(&ranks.iter().map(position).collect::<Vec<Rank>>());
+            }
+        }
+        Ok(Topology { routing, ..graph })
     }
 
     fn part(&self, ranks: &[Rank]) -> String {

@@ -72,7 +72,7 @@ impl Lattice {
     /// The topology as a lattice, or `None` where it is not one.
     pub fn of(topology: &Topology) -> Option<Lattice> {
         let minimal = topology.routing == Routing::Minimal;
-        if !(minimal && topology.is_torus()) {
+        if !(minimal && topology.is_torus() && topology.positions().is_none()) {
             return None;
         }
         let link = *topology.links.first()?;

@@ -77,6 +77,9 @@ impl Topology {
 
     /// The most links in a row on a shortest path between two ranks, those to and from switches included.
     pub fn diameter(&self) -> usize {
+        if self.positions().is_some() {
+            return self.base().diameter();
+        }
         let outgoing = Adjacency::new(self.nodes(), self.links().iter().map(|link| link.source));
         let farthest = |start| {
             let hops = reach(&outgoing, |id| self.links()[id].target, start);

@@ -29,7 +29,9 @@ mod listed;
 mod measure;
 mod mesh;
 mod operators;
+mod options;
 mod parse;
+mod placement;
 mod policy;
 mod routing;
 mod stored;
@@ -54,6 +56,7 @@ pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
 pub(crate) use lattice::{Lattice, Way};
 pub use link::{Link, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
 pub use parse::{names_a_file, operands};
+pub(crate) use placement::inverse;
 pub use policy::Routing;
 pub use routing::{Route, Routes, Unreachable};
 pub use table::{Channels, RouteFault, RoutingTable, MAX_HOPS};
@@ -61,6 +64,7 @@ pub use table::{Channels, RouteFault, RoutingTable, MAX_HOPS};
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
 use family::{Ends, Layout, Ports, Traits};
 use measure::Adjacency;
+use placement::Placement;
 use stored::Stored;
 
 /// The most ranks a topology may have.
@@ -122,6 +126,8 @@ pub struct Topology {
     routing: Routing,
     /// Where that is a table.
     table: Option<Arc<RoutingTable>>,
+    /// Where ranks have other numbers than on the network that the kind and the dimensions are of.
+    placement: Option<Arc<Placement>>,
 }
 
 /// Properties of links, and routing.
@@ -156,6 +162,11 @@ impl Topology {
             (link.source, link.target) = (source, target);
             link.check()?;
         }
+        if let Some(placement) = &mut self.placement {
+            for (own, link) in Arc::make_mut(placement).base.links.iter_mut().zip(&self.links) {
+                *own = Link { source: own.source, target: own.target, ..*link };
+            }
+        }
         Ok(self)
     }
 
@@ -167,6 +178,10 @@ impl Topology {
             }
             Routing::Table if self.table.is_none() => Err(TopologyError::NeedsRoutes(self.wiring())),
             Routing::Table => Ok(self),
+            _ if self.placement.is_some() => {
+                let placed = self.on_base(|base| base.clone().with_routing(routing));
+                placed.unwrap_or(Ok(self))
+            }
             _ => Ok(Topology { routing, table: None, ..self }),
         }
     }
@@ -195,13 +210,20 @@ impl Topology {
     }
 
     /// How many ranks share a host's memory, rank `r` that of host `r / per_host`; 1 where each is on its own, and where
-    /// hosts have different numbers of ranks ([`Topology::hosts_of_ranks`] has those).
+    /// hosts have different numbers of ranks or ranks are placed in another order ([`Topology::hosts_of_ranks`] has those).
     pub fn per_host(&self) -> usize {
         hosts::of_all(&self.hosts).unwrap_or(1)
     }
 
-    /// The host of every rank. Hosts have the numbers 0, 1, ... in the order of their ranks.
+    /// The host of every rank. Hosts have the numbers 0, 1, ... in the order of their ranks; where ranks are placed, in
+    /// the order of these ranks' positions.
     pub fn hosts_of_ranks(&self) -> Vec<usize> {
+        if let Some(Placement { base, positions, .. }) = self.placement.as_deref() {
+            if !base.hosts.is_empty() {
+                let hosts = base.hosts_of_ranks();
+                return positions.iter().map(|position| hosts[*position]).collect();
+            }
+        }
         match self.hosts.is_empty() {
             true => (0..self.ranks).collect(),
             false => hosts::of_ranks(&self.hosts),
@@ -243,6 +265,9 @@ impl Topology {
 
     /// The text that [`Topology::parse`] makes this wiring of; a graph's is only its name.
     pub fn spec(&self) -> String {
+        if let Some(Placement { base, positions, .. }) = self.placement.as_deref() {
+            return format!("{}@{}", base.spec(), text::list(positions));
+        }
         match self.routing {
             Routing::Minimal => self.wiring(),
             routing => format!("{},routing={routing}", self.wiring()),
@@ -251,6 +276,9 @@ impl Topology {
 
     /// The spec without routing.
     fn wiring(&self) -> String {
+        if let Some(Placement { base, positions, .. }) = self.placement.as_deref() {
+            return format!("{}@{}", base.wiring(), text::list(positions));
+        }
         match &self.kind {
             Kind::Member { spec, .. } => spec.clone(),
             Kind::Listed(spec) | Kind::Behind(spec) | Kind::Without(spec, _) => spec.clone(),
@@ -284,6 +312,9 @@ impl Topology {
     pub fn port_link(&self, rank: Rank, port: Port) -> Option<LinkId> {
         if rank >= self.ranks {
             return None;
+        }
+        if let Some(placement) = &self.placement {
+            return placement.base.port_link(placement.position(rank), port);
         }
         let (sizes, dimension, up) = (&self.dimensions, port / 2, port.is_multiple_of(2));
         match (&self.kind, self.ports()) {
@@ -359,20 +390,22 @@ impl Topology {
         if self.dimensions.is_empty() {
             return 0;
         }
-        let towards = || grid::port_towards(&self.dimensions, source, destination);
+        let (from, to) = (self.position(source), self.position(destination));
+        let towards = || grid::port_towards(&self.dimensions, from, to);
         self.port_to(source, destination).unwrap_or_else(towards)
     }
 
     /// The place of `rank` on the grid, one coordinate per dimension; empty where there is none.
     pub fn coordinates(&self, rank: Rank) -> Vec<usize> {
-        grid::coordinates(&self.dimensions, rank)
+        grid::coordinates(&self.dimensions, self.position(rank))
     }
 
     /// The rank at these coordinates, taken modulo the sizes; the inverse of [`Topology::coordinates`] on grids, and
     /// `None` where the number of coordinates is not that of the dimensions or there is no grid.
     pub fn rank_at(&self, coordinates: &[usize]) -> Option<Rank> {
         let fits = !self.dimensions.is_empty() && coordinates.len() == self.dimensions.len();
-        fits.then(|| grid::rank_at(&self.dimensions, coordinates))
+        let position = fits.then(|| grid::rank_at(&self.dimensions, coordinates))?;
+        Some(self.placement.as_ref().map_or(position, |placement| placement.node(position)))
     }
 }
 

@@ -138,6 +138,9 @@ impl Topology {
 
     /// The graph with all links reversed. Links keep their numbers, and a rank's ports are its links in this order.
     pub fn transpose(&self) -> Result<Topology, TopologyError> {
+        if let Some(placed) = self.on_base(Topology::transpose) {
+            return placed;
+        }
         let turned = |link: &Link| Link { source: link.target, target: link.source, ..*link };
         let links = self.links.iter().map(turned).collect();
         self.made(format!("transpose({})", self.wiring()), &[self], self.ranks, links)
@@ -146,6 +149,9 @@ impl Topology {
     /// The graph and its transpose together. Each node has its links first, then the links into it, reversed, in the
     /// order of the ports that these have at their sources.
     pub fn bidirectional(&self) -> Result<Topology, TopologyError> {
+        if let Some(placed) = self.on_base(Topology::bidirectional) {
+            return placed;
+        }
         let spec = || format!("bidirectional({})", self.wiring());
         check_counts(self.ranks, 2 * self.links.len(), spec)?;
         let outgoing = outgoing(self);

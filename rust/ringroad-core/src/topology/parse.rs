@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use super::catalogue::{example, examples, family, names, operator, Operator};
 use super::expression::{arguments, commas, depth, Arguments};
-use super::family::{Family, Made};
+use super::family::Made;
+use super::options::{options, Options};
 use super::text::FILES;
 use super::{Routing, Topology, TopologyError};
 use crate::units::nearest;
@@ -16,17 +17,21 @@ const MOST_NESTED: usize = 32;
 pub fn names_a_file(text: &str) -> bool {
     let text = text.trim();
     let ending = text.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    text.contains('/') || ending.is_some_and(|ending| FILES.contains(&ending.as_str()))
+    let first = text.split_once(',').map_or(text, |(first, _)| first);
+    first.contains('/') || ending.is_some_and(|ending| FILES.contains(&ending.as_str()))
 }
 
 impl Topology {
-    /// Reads a spec, with a routing if wanted, as in `torus:4x4,routing=single-path`:
+    /// Reads a spec, with a routing and rates if wanted, as in `torus:4x4,routing=single-path,bandwidth=200Mbit/s`:
     ///
     /// * a family such as `ring:8`, `torus:4x4x2`, `hammingmesh:2x2:4x4`, `fattree:4x8:2` or `circulant:16:3,4`
     ///   ([`families`](super::families) are all);
     /// * a graph that has a name: `petersen`, `octahedron` and more ([`named_graphs`](super::named_graphs));
     /// * what an operator makes of these, such as `line(petersen)`, `product(ring:4, complete:3)` or
     ///   `without(torus:4x4, 0-1, 5>6)` ([`operators`](super::operators)).
+    ///
+    /// `latency=20us` and `memory=10GB/s` (of hosts) are further rates, and `0-1=50Mbit/s` or `0>1=50Mbit/s` those of a
+    /// cable or link. Ranks may stand in another order, as in `torus:2x2@2,0,1,3` ([`Topology::placed`]); this comes last.
     pub fn parse(spec: &str) -> Result<Topology, TopologyError> {
         let (topology, routing) = parts(spec)?;
         topology.with_routing(routing)
@@ -49,12 +54,13 @@ pub(super) fn parts(spec: &str) -> Result<(Topology, Routing), TopologyError> {
     if graph(spec)?.is_some() {
         return Err(TopologyError::NeedsLinks(spec.to_owned()));
     }
-    let text = spec.trim().to_ascii_lowercase();
-    if depth(&text) > MOST_NESTED {
+    let text = spec.trim();
+    if depth(text) > MOST_NESTED {
         return Err(unfit(spec, "so many operators within each other are too many; write 32 at most"));
     }
-    let (wiring, routing) = options(spec, &text)?;
-    Ok((wiring_of(spec, wiring)?, routing.unwrap_or_default()))
+    let (wiring, options) = options(spec, text)?;
+    let placed = options.placed(wiring_of(spec, &wiring.to_ascii_lowercase())?)?;
+    Ok((options.rated(placed)?, options.routing()))
 }
 
 /// What the part of `spec` without its routing says.
@@ -78,28 +84,18 @@ fn wiring_of(spec: &str, text: &str) -> Result<Topology, TopologyError> {
 /// An operand: a spec without routing, which the whole has at its end.
 fn operand(text: &str) -> Result<Topology, TopologyError> {
     match options(text, text)? {
-        (wiring, None) => wiring_of(text, wiring),
-        _ => Err(unfit(text, "routing is that of the whole; write it at the end")),
+        (_, options) if options.are_of_the_whole() => {
+            Err(unfit(text, "routing and rates are those of the whole; write them at the end"))
+        }
+        (wiring, options) => options.placed(wiring_of(text, wiring)?),
     }
 }
 
-/// The name of a graph and its routing, of a spec such as `graph:name`.
-pub(super) fn graph(spec: &str) -> Result<Option<(String, Routing)>, TopologyError> {
+/// The name of a graph and what follows it, of a spec such as `graph:name`.
+pub(super) fn graph(spec: &str) -> Result<Option<(String, Options)>, TopologyError> {
     let Some(rest) = spec.trim().strip_prefix("graph:") else { return Ok(None) };
-    let (name, routing) = options(spec, rest)?;
-    Ok(Some((name.to_owned(), routing.unwrap_or_default())))
-}
-
-/// What comes before the comma that is not one of a list, and the routing that comes after it.
-fn options<'a>(spec: &str, text: &'a str) -> Result<(&'a str, Option<Routing>), TopologyError> {
-    let is_list = text.split_once(':').and_then(|(name, _)| family(name)).is_some_and(Family::has_list);
-    let goes_on =
-        |at: &usize| is_list && text[at + 1..].trim_start().starts_with(|c: char| c.is_ascii_digit());
-    let Some(at) = commas(text).into_iter().find(|at| !goes_on(at)) else { return Ok((text, None)) };
-    let malformed =
-        || TopologyError::Malformed { spec: spec.to_owned(), example: "torus:4x4,routing=single-path" };
-    let routing = text[at + 1..].trim().strip_prefix("routing=").ok_or_else(malformed)?;
-    Ok((text[..at].trim_end(), Some(routing.parse()?)))
+    let (name, options) = options(spec, rest)?;
+    Ok(Some((name.to_owned(), options)))
 }
 
 /// `None` where what stands in the parentheses has not the form that the operator has.

@@ -63,13 +63,18 @@ impl TryFrom<Stored> for Topology {
 
     fn try_from(stored: Stored) -> Result<Self, Self::Error> {
         let Stored { spec, ranks, nodes, dimensions, bandwidth, latency, links, routes } = stored;
-        if let Some((name, routing)) = parse::graph(&spec)? {
+        if let Some((name, options)) = parse::graph(&spec)? {
             let (Some(ranks), Some(links)) = (ranks, links) else {
                 return Err(TopologyError::NeedsLinks(spec));
             };
             let graph = Topology::from_links(&name, ranks, nodes.unwrap_or(ranks), links)?;
+            // The links are between ranks, and the graph's own between positions.
+            let graph = match &options.positions {
+                Some(positions) => graph.under(positions)?,
+                None => graph,
+            };
             let graph = graph.with_dimensions(&dimensions)?.with_links(bandwidth, latency)?;
-            return routed(graph, routing, routes);
+            return routed(options.rated(graph)?, options.routing(), routes);
         }
         if ranks.is_some() || nodes.is_some() || !dimensions.is_empty() {
             return Err(TopologyError::NoGraph(spec));
@@ -80,8 +85,7 @@ impl TryFrom<Stored> for Topology {
             if ends(&topology.links) != ends(&links) {
                 return Err(TopologyError::Wiring(spec));
             }
-            links.iter().try_for_each(Link::check)?;
-            topology.links = links;
+            topology = topology.map_links(|id, link| *link = links[id])?;
         }
         routed(topology.with_links(bandwidth, latency)?, routing, routes)
     }

@@ -7,6 +7,8 @@ mod graphs;
 mod induced;
 mod listed;
 mod operators;
+mod options;
+mod placement;
 mod policies;
 mod tables;
 
@@ -159,8 +161,8 @@ fn what_is_wrong_is_said_with_what_is_right() {
     );
     check("ring:8,routing=singlepath", "unknown routing \"singlepath\"; did you mean single-path? Otherwise write minimal or dimension-ordered or single-path");
     check(
-        "ring:8,latency=1",
-        "malformed topology \"ring:8,latency=1\"; write for example torus:4x4,routing=single-path",
+        "ring:8,single-path",
+        "malformed topology \"ring:8,single-path\"; write for example torus:4x4,routing=single-path",
     );
     let files = format!("names a file, which has to be read first; write {} here", &unknown[6..]);
     for file in ["nets/mine", "mine.graphml", "./a.JSON"] {

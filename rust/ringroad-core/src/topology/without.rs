@@ -28,6 +28,13 @@ impl Cut {
     }
 }
 
+impl Cut {
+    /// Whether the link is one of these.
+    pub fn has(&self, link: &Link) -> bool {
+        self.ends().any(|pair| pair == (link.source, link.target))
+    }
+}
+
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}{}", self.from, if self.both { '-' } else { '>' }, self.to)
@@ -57,21 +64,15 @@ impl Topology {
             Some(inner) => format!("without({inner}, {written})"),
             None => format!("without({wiring}, {written})"),
         };
-        let ends = |link: &Link| (link.source, link.target);
-        let present: BTreeSet<(NodeId, NodeId)> = {
-            let gone: BTreeSet<_> = cuts.iter().flat_map(|cut| cut.ends()).collect();
-            self.links.iter().map(ends).filter(|pair| gone.contains(pair)).collect()
-        };
-        let missing = |cut: &&Cut| !cut.ends().any(|pair| present.contains(&pair));
-        if let Some(Cut { from, to, both }) = cuts.iter().find(missing) {
-            let (joins, advice) = match both {
-                true => (format!("no link joins {from} and {to}"), "name two nodes that a cable joins"),
-                false => (format!("no link leads from {from} to {to}"), "name a link's source and target"),
-            };
-            return Err(TopologyError::Graph { spec, what: format!("{joins}; {advice}") });
+        self.check_cuts(&spec, cuts)?;
+        let moved = |cut: &Cut| Cut { from: self.position(cut.from), to: self.position(cut.to), ..*cut };
+        if let Some(placed) = self.on_base(|base| base.without(&cuts.iter().map(moved).collect::<Vec<Cut>>()))
+        {
+            return placed;
         }
-        let failed: Vec<LinkId> =
-            (0..self.links.len()).filter(|id| present.contains(&ends(&self.links[*id]))).collect();
+        let gone: BTreeSet<(NodeId, NodeId)> = cuts.iter().flat_map(|cut| cut.ends()).collect();
+        let is_gone = |link: &Link| gone.contains(&(link.source, link.target));
+        let failed: Vec<LinkId> = (0..self.links.len()).filter(|id| is_gone(&self.links[*id])).collect();
         let (left, numbers) = self.without_link_ids(&failed);
         let kind = match self.kind {
             Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
@@ -79,6 +80,22 @@ impl Topology {
         };
         let (dimensions, hosts) = (self.dimensions.clone(), self.hosts.clone());
         Topology { kind, dimensions, hosts, ..left }.if_connected()
+    }
+
+    /// Checks that there are links between all these ends. `spec` is what errors name.
+    pub(super) fn check_cuts(&self, spec: &str, cuts: &[Cut]) -> Result<(), TopologyError> {
+        let present: BTreeSet<(NodeId, NodeId)> = {
+            let wanted: BTreeSet<_> = cuts.iter().flat_map(|cut| cut.ends()).collect();
+            let ends = |link: &Link| (link.source, link.target);
+            self.links.iter().map(ends).filter(|pair| wanted.contains(pair)).collect()
+        };
+        let missing = |cut: &&Cut| !cut.ends().any(|pair| present.contains(&pair));
+        let Some(Cut { from, to, both }) = cuts.iter().find(missing) else { return Ok(()) };
+        let (joins, advice) = match both {
+            true => (format!("no link joins {from} and {to}"), "name two nodes that a cable joins"),
+            false => (format!("no link leads from {from} to {to}"), "name a link's source and target"),
+        };
+        Err(TopologyError::Graph { spec: spec.to_owned(), what: format!("{joins}; {advice}") })
     }
 
     /// On a grid, the link that each port of each rank has now, rank by rank.

@@ -173,9 +173,18 @@ impl Communicator {
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
         communicator.first_barrier(meeting, deadline)?;
         communicator.record_into(config)?;
-        if rank == 0 && communicator.choices.origin != Origin::Given && explored.insight.hosts > 1 {
+        let is_asked_for = config.topology == Network::Off && config.debug < Debug::Info;
+        if rank == 0
+            && communicator.choices.origin != Origin::Given
+            && explored.insight.hosts > 1
+            && !is_asked_for
+        {
             let sentence = explored.insight.sentence(&communicator.choices.topology);
             say_once(&sentence);
+        }
+        if rank == 0 && communicator.choices.origin == Origin::Given {
+            let wrong = explored.insight.differences(&communicator.choices.topology);
+            wrong.into_iter().for_each(|text| warn_once(&text, &text));
         }
         if config.debug >= Debug::Info {
             communicator.introduce(&around.obstacles)?;
@@ -349,8 +358,14 @@ fn explore(
         return Ok(Explored::default());
     }
     let hosts = network::hosts(cards).into_iter().max().unwrap_or(0) + 1;
-    let wanted = options.topology.is_none() && config.topology == Network::Auto;
-    let budget = (rank == 0).then(|| wanted.then_some(config.discovery_budget.as_secs_f64()));
+    let is_named = options.topology.is_some() || config.topology.given().is_some();
+    let budget = match &config.topology {
+        _ if is_named => config.discovery_budget.min(CHECK),
+        Network::Off => Duration::ZERO,
+        _ => config.discovery_budget,
+    };
+    let is_wanted = !budget.is_zero() || config.topology == Network::Auto && !is_named;
+    let budget = (rank == 0).then(|| is_wanted.then_some(budget.as_secs_f64()));
     let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
     let text = meeting.share(EXPLORE, text.as_deref(), 64)?;
     let budget: Option<f64> =
@@ -360,8 +375,12 @@ fn explore(
         let insight = Insight { stated, hosts, ..Insight::default() };
         return Ok(Explored { insight, ..Explored::default() });
     };
-    let memory = config.network_cache.clone();
-    let limits = Limits { budget, ports: config.port_range, memory, rounds: None };
+    // To check a network that is named, a look at each link is enough, which is not worth remembering.
+    let (memory, rounds) = match is_named {
+        true => (None, 1),
+        false => (config.network_cache.clone(), usize::MAX),
+    };
+    let limits = Limits { budget, ports: config.port_range, memory, rounds, probes: None };
     let gathered = network::gather(meeting, cards, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
     let insight = if rank == 0 { gathered.insight() } else { Insight::default() };
@@ -370,6 +389,8 @@ fn explore(
     Ok(Explored { insight, interface, slowest: gathered.slowest() })
 }
 
+/// How long it may take to check a network that the user names.
+const CHECK: Duration = Duration::from_millis(400);
 /// The kind under which rank 0 says whether, and for how long, the network is explored.
 const EXPLORE: &str = "explore";
 

@@ -31,7 +31,7 @@ impl Communicator {
         let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
         let mut calls = Calls { communicator: self, patience };
         let ports = self.means.as_ref().and_then(|means| means.config.port_range);
-        let limits = Limits { budget, ports, ..Limits::default() };
+        let limits = Limits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
         let evidence = network::gather(&mut calls, &self.cards, self.rank, &limits)?.evidence;
         let found = (self.rank == 0).then(|| network::found(&evidence));
         let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));

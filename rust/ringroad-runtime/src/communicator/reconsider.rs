@@ -134,7 +134,8 @@ impl Communicator {
         let first = &self.choices;
         let base = Base { topology: &first.topology, bandwidth: first.model.bandwidth, leaders: &leaders };
         let ports = self.means()?.config.port_range;
-        let limits = Limits { budget: BUDGET, ports, memory: None, rounds: Some(base.probes()) };
+        let limits =
+            Limits { budget: BUDGET, ports, memory: None, rounds: usize::MAX, probes: Some(base.probes()) };
         let mut calls = Calls { communicator: self, patience };
         let evidence = match network::gather(&mut calls, &self.cards, self.rank, &limits) {
             Ok(gathered) => Ok(gathered.evidence),

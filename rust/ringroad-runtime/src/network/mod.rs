@@ -21,8 +21,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, experiments, trace_targets, Evidence, Flow, Found, HostFacts, How, Latency, Round, Trace,
-    Wiring,
+    assemble, differences, experiments, trace_targets, Effort, Evidence, Flow, Found, HostFacts, How,
+    Latency, Round, Trace, Wiring,
 };
 use ringroad_core::topology::Link;
 use ringroad_core::{Rank, Topology};
@@ -109,7 +109,7 @@ impl Insight {
         let known = match (&self.found, &self.failure) {
             (Some(found), _) => {
                 let measured = found.links.iter().filter(|link| link.how == How::Measured);
-                let rates = measured.map(|link| link.bandwidth);
+                let rates = measured.map(|link| link.bytes_per_second);
                 format!("the ranks have found that their {hosts} hosts form {topology}{}", rates_text(rates))
             }
             (None, failure) => {
@@ -126,6 +126,18 @@ impl Insight {
             "{known}{}; `ringroad discover` shows more, and RINGROAD_TOPOLOGY names another",
             notes.collect::<String>()
         )
+    }
+
+    /// A warning if the ranks have found another network than the user names.
+    pub fn differences(&self, named: &Topology) -> Option<String> {
+        let differences = differences(named, self.found.as_ref()?);
+        (!differences.is_empty()).then(|| {
+            format!(
+                "the ranks stand on another network than {named}: {}; `ringroad discover` shows all of it, and \
+                 RINGROAD_TOPOLOGY=auto uses it",
+                differences.join("; ")
+            )
+        })
     }
 
     /// What is to be said of it.
@@ -165,8 +177,10 @@ pub(crate) struct Limits {
     pub ports: Option<(u16, u16)>,
     /// The directory of what was measured earlier; `None` to measure anew. Only rank 0's is used.
     pub memory: Option<PathBuf>,
+    /// The most rounds of flows. Only rank 0's is used.
+    pub rounds: usize,
     /// The rounds of flows between hosts; `None` for those that tell the most of an unknown network. The same on all ranks.
-    pub rounds: Option<Vec<Vec<(usize, usize)>>>,
+    pub probes: Option<Vec<Vec<(usize, usize)>>>,
 }
 
 /// Finds out what there is to know. Collective.
@@ -186,7 +200,7 @@ pub(crate) fn gather(
     let facts: Vec<Facts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
     check_each(FACTS, &leaders, &facts, Facts::check)?;
     let mine =
-        station.as_ref().map(|station| station.look(&facts, limits.rounds.as_deref().unwrap_or_default()));
+        station.as_ref().map(|station| station.look(&facts, limits.probes.as_deref().unwrap_or_default()));
     let most = 64 + facts.len() * PAIR_BYTES;
     let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
     check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;
@@ -205,11 +219,12 @@ pub(crate) fn gather(
     };
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders };
+    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
     if rank == 0 {
         let spaces: Vec<String> = leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect();
         let memory = limits.memory.as_ref().map(|directory| Memory::of(directory, &spaces, &evidence));
-        let mut plan = Plan::new(&evidence, memory.as_ref(), limits, start);
-        let (rounds, recalled) = flows.run(exchange, Some(&mut plan))?;
+        let mut plan = Plan::new(&evidence, &wiring, memory.as_ref(), limits, start);
+        let (rounds, recalled) = flows.run(exchange, Some(&mut plan), &wiring)?;
         evidence.rounds = rounds;
         if let Some(recalled) = recalled {
             (evidence.rounds, evidence.latencies) = (recalled.rounds, recalled.latencies);
@@ -218,7 +233,7 @@ pub(crate) fn gather(
             let _ = memory.store(&evidence);
         }
     } else {
-        let (rounds, recalled) = flows.run(exchange, None)?;
+        let (rounds, recalled) = flows.run(exchange, None, &wiring)?;
         evidence.rounds = recalled.map_or(rounds, |recalled| recalled.rounds);
     }
     Ok(Gathered { evidence, main, stated })
@@ -229,6 +244,8 @@ struct Plan {
     /// What is remembered of this network, and the flows by which it is checked.
     recalled: Option<(Evidence, Vec<Flow>)>,
     rounds: Vec<Vec<(usize, usize)>>,
+    /// The most rounds.
+    most: usize,
     /// How many rounds have been asked for, without those of the check.
     asked: usize,
     checked: bool,
@@ -252,15 +269,22 @@ struct Recalled {
 }
 
 impl Plan {
-    fn new(evidence: &Evidence, memory: Option<&Memory>, limits: &Limits, start: Instant) -> Plan {
+    fn new(
+        evidence: &Evidence,
+        wiring: &Wiring,
+        memory: Option<&Memory>,
+        limits: &Limits,
+        start: Instant,
+    ) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
             let sample = remembered::sample(&then);
             (then, sample)
         });
-        let best = || experiments(&Wiring::of(&evidence.hosts, &evidence.traces));
-        let rounds = limits.rounds.clone().unwrap_or_else(best);
-        Plan { recalled, rounds, asked: 0, checked: false, deadline: start + limits.budget }
+        let best = || experiments(wiring, Effort::default());
+        let rounds = limits.probes.clone().unwrap_or_else(best);
+        let (most, deadline) = (limits.rounds, start + limits.budget);
+        Plan { recalled, rounds, most, asked: 0, checked: false, deadline }
     }
 
     /// The next step, given what was measured so far.
@@ -287,7 +311,7 @@ impl Plan {
         let share = (left / remaining).saturating_sub(OVERHEAD);
         let needed = number < self.rounds.len() && !left.is_zero();
         let again = number < TRIES * self.rounds.len() && share >= SHORTEST;
-        if !needed && !again {
+        if number == self.most || !needed && !again {
             return Next::End(None);
         }
         self.asked += 1;
@@ -503,7 +527,8 @@ fn main_addresses(facts: &[Facts], views: &[Vec<View>]) -> Vec<Option<IpAddr>> {
 struct Between {
     /// Of rank 0: what comes next.
     next: Option<Next>,
-    /// The flows that this rank's host received in the round before: sender, bytes per second, and spread.
+    /// The flows that this rank's host received in the round before: sender, and bytes per second on average and in the
+    /// fastest part.
     received: Vec<(usize, f64, f64)>,
 }
 
@@ -528,8 +553,9 @@ impl Between {
             }
             Some(Next::End(None)) | None => true,
         };
-        let received =
-            |&(from, rate, spread): &(usize, f64, f64)| from < hosts && number(rate) && number(spread);
+        let received = |&(from, average, fastest): &(usize, f64, f64)| {
+            from < hosts && number(average) && number(fastest)
+        };
         next && self.received.iter().all(received)
     }
 }
@@ -548,13 +574,14 @@ impl Flows<'_> {
         &self,
         exchange: &mut dyn Exchange,
         mut plan: Option<&mut Plan>,
+        wiring: &Wiring,
     ) -> Result<(Vec<Round>, Option<Recalled>)> {
         let (mut measured, mut between) = (Vec::new(), Between::default());
         for number in 0.. {
             between.next = plan.as_mut().map(|plan| plan.next(&measured));
             let mut all = self.tell(exchange, number, &between)?;
             if number > 0 {
-                measured.push(self.round(&all));
+                measured.push(self.round(&all, wiring));
             }
             let (flows, seconds) = match all[0].next.take() {
                 Some(Next::Measure { flows, seconds }) => (flows, seconds),
@@ -569,12 +596,13 @@ impl Flows<'_> {
     /// Sends this host's flows, and returns what came of those to it.
     fn measure(&self, number: u32, flows: &[(usize, usize)], duration: Duration) -> Vec<(usize, f64, f64)> {
         let Some(station) = self.station else { return Vec::new() };
+        let start = Instant::now();
         rates::send(self.connect(station, number, flows), duration);
         let until = Instant::now() + GRACE;
         let Some(receiving) = &station.receiving else { return Vec::new() };
         let take = |from: usize| {
-            let one = receiving.take(number, from as u32, until)?;
-            Some((from, one.bytes_per_second, one.spread))
+            let one = receiving.take((number, from as u32), start, duration, until)?;
+            Some((from, one.average, one.fastest))
         };
         flows.iter().filter(|(_, to)| *to == station.own).filter_map(|(from, _)| take(*from)).collect()
     }
@@ -608,18 +636,39 @@ impl Flows<'_> {
         all.iter().enumerate().map(read).collect()
     }
 
-    fn round(&self, all: &[Between]) -> Round {
+    fn round(&self, all: &[Between], wiring: &Wiring) -> Round {
         let received = |(to, rank): (usize, &Rank)| {
-            let flow = move |&(from, bytes_per_second, spread): &(usize, f64, f64)| Flow {
-                from,
-                to,
-                bytes_per_second,
-                spread,
-            };
-            all[*rank].received.iter().map(flow)
+            all[*rank].received.iter().map(move |&(from, average, fastest)| (from, to, average, fastest))
         };
-        Round { flows: self.leaders.iter().enumerate().flat_map(received).collect() }
+        let flows: Vec<_> = self.leaders.iter().enumerate().flat_map(received).collect();
+        let pairs: Vec<(usize, usize)> = flows.iter().map(|&(from, to, ..)| (from, to)).collect();
+        let flow = |(&(from, to, average, fastest), shares): (&(usize, usize, f64, f64), bool)| Flow {
+            from,
+            to,
+            bytes_per_second: if shares { average } else { fastest },
+            spread: if fastest > 0.0 { (1.0 - average / fastest).max(0.0) } else { 0.0 },
+        };
+        Round { flows: flows.iter().zip(shared(&pairs, wiring)).map(flow).collect() }
     }
+}
+
+/// For each of these flows whether it shares a link with another one. Where the links are not known, flows share one if they
+/// have a host in common at the same end.
+fn shared(flows: &[(usize, usize)], wiring: &Wiring) -> Vec<bool> {
+    let known: HashMap<(usize, usize), &[usize]> =
+        wiring.paths.iter().map(|path| ((path.from, path.to), &path.edges[..])).collect();
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    let mut ends: HashMap<(bool, usize), usize> = HashMap::new();
+    for (from, to) in flows {
+        let edges = known.get(&(*from, *to)).copied().unwrap_or_default();
+        edges.iter().for_each(|edge| *counts.entry(*edge).or_default() += 1);
+        [(true, *from), (false, *to)].into_iter().for_each(|end| *ends.entry(end).or_default() += 1);
+    }
+    let shares = |(from, to): &(usize, usize)| match known.get(&(*from, *to)) {
+        Some(edges) if !wiring.is_opaque() => edges.iter().any(|edge| counts[edge] > 1),
+        _ => ends[&(true, *from)] > 1 || ends[&(false, *to)] > 1,
+    };
+    flows.iter().map(shares).collect()
 }
 
 /// Binds a socket at any free port, or at the first free one of `ports`.

@@ -1,7 +1,7 @@
 //! How many bytes per second flows between hosts carry that run at the same time.
 //!
-//! A flow is a tcp connection over which a host sends as much as it can for a moment. What counts is the fastest third of
-//! that time, but for its beginning: buffers on the way let a burst through at first, and tcp, whose acknowledgements wait
+//! A flow is a tcp connection over which a host sends as much as it can for a moment. The beginning does not count, and where
+//! a flow has its links for itself, the fastest third does: buffers on the way let a burst through at first, and tcp, whose acknowledgements wait
 //! in the queues of flows the other way, takes a while to fill the link. The receiver asks the kernel how much has come at
 //! a time, because a thread that has to wait for its core reads late.
 
@@ -45,12 +45,17 @@ const DOUBTFUL: Duration = Duration::from_micros(100);
 /// A measured flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
-    pub bytes_per_second: f64,
-    /// How far the average was below, relative to it.
-    pub spread: f64,
+    /// Bytes per second on average. Averages of flows that share a link add up to what the link carries.
+    pub average: f64,
+    /// Bytes per second of the fastest part. A flow that shares no link is as fast as its link then, however late the
+    /// threads at its ends were at other times.
+    pub fastest: f64,
 }
 
-type Results = Arc<(Mutex<HashMap<(u32, u32), Option<Measured>>>, Condvar)>;
+/// How many bytes had arrived at some times.
+type Points = Vec<(Instant, f64)>;
+/// Those of flows that have ended, by the numbers of the round and of the sender.
+type Results = Arc<(Mutex<HashMap<(u32, u32), Points>>, Condvar)>;
 
 /// Receives flows until it is dropped.
 pub(super) struct Receiving {
@@ -90,13 +95,20 @@ impl Receiving {
         }
     }
 
-    /// What was measured of the flow from this host in this round, once it has ended; `None` if it has not come by then.
-    pub fn take(&self, round: u32, from: u32, until: Instant) -> Option<Measured> {
+    /// What was measured of the flow from this host in this round, which began at `start` and took so long, once it has
+    /// ended; `None` if it has not come by `until`.
+    pub fn take(
+        &self,
+        flow: (u32, u32),
+        start: Instant,
+        duration: Duration,
+        until: Instant,
+    ) -> Option<Measured> {
         let (results, changed) = &*self.results;
         let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(measured) = results.remove(&(round, from)) {
-                return measured;
+            if let Some(points) = results.remove(&flow) {
+                return evaluate(&points, start, duration);
             }
             let left = until.checked_duration_since(Instant::now())?;
             results = changed.wait_timeout(results, left).unwrap_or_else(PoisonError::into_inner).0;
@@ -119,9 +131,9 @@ fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Res
             Ok((stream, _)) if readers.len() < MOST_READERS => {
                 let results = results.clone();
                 let read = move || {
-                    if let Some((flow, measured)) = receive(stream, token) {
+                    if let Some((flow, points)) = receive(stream, token) {
                         let (all, changed) = &*results;
-                        all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, measured);
+                        all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, points);
                         changed.notify_all();
                     }
                 };
@@ -135,7 +147,7 @@ fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Res
 }
 
 /// Reads a connection to its end. Returns which flow it was; `None` for a stranger's.
-fn receive(mut stream: TcpStream, token: Token) -> Option<((u32, u32), Option<Measured>)> {
+fn receive(mut stream: TcpStream, token: Token) -> Option<((u32, u32), Points)> {
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut hello = [0; HELLO];
@@ -148,36 +160,44 @@ fn receive(mut stream: TcpStream, token: Token) -> Option<((u32, u32), Option<Me
     // The flow begins when all hosts are ready.
     stream.set_read_timeout(Some(4 * PATIENCE)).ok()?;
     let (mut chunk, mut points, mut total) = (vec![0; CHUNK], Vec::new(), 0u64);
-    let mut start = None;
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
-        let start = *start.get_or_insert_with(Instant::now);
         total += length as u64;
         // What has arrived by now may have waited for this thread.
-        let before = start.elapsed();
+        let now = Instant::now();
         let arrived = account::received(&stream).map_or(total, |arrived| arrived.max(total));
-        if start.elapsed() - before < DOUBTFUL {
-            points.push((before.as_secs_f64(), arrived as f64));
+        if now.elapsed() < DOUBTFUL {
+            points.push((now, arrived as f64));
         }
         if total >= 2 * MOST_BYTES as u64 {
             break;
         }
     }
-    Some((flow, evaluate(&points)))
+    Some((flow, points))
 }
 
-/// The rate of a flow of which so many bytes had come after so many seconds.
-fn evaluate(points: &[(f64, f64)]) -> Option<Measured> {
-    let end = points.last()?.0;
-    let at = |part: f64| points[points.partition_point(|point| point.0 < part * end).min(points.len() - 1)];
-    let slope = |from: f64, to: f64| {
-        let ((start, before), (end, after)) = (at(from), at(to));
-        (end > start).then(|| (after - before) / (end - start))
+/// The rates of a flow in a round that began at `start` and took so long. The average is that of the same part of the round
+/// for all flows, unless the flow has ended before.
+fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Option<Measured> {
+    let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
+    let points: Vec<(f64, f64)> = points.iter().map(|(at, bytes)| (since(*at), *bytes)).collect();
+    let (first, last) = (points.first()?.0, points.last()?.0);
+    // By how many bytes had come at a time: between two points as many as on the line between them.
+    let bytes = |time: f64| {
+        let next = points.partition_point(|point| point.0 < time).clamp(1, points.len() - 1);
+        let ((earlier, before), (later, after)) = (points[next - 1], points[next]);
+        let part = if later > earlier { ((time - earlier) / (later - earlier)).clamp(0.0, 1.0) } else { 1.0 };
+        before + part * (after - before)
     };
+    let slope = |from: f64, to: f64| (to > from).then(|| (bytes(to) - bytes(from)) / (to - from));
+    let whole = duration.as_secs_f64();
+    let (begin, end) = if last < END * whole { (first, last) } else { (0.0, whole) };
+    let at = |part: f64| begin + part * (end - begin);
+    if points.len() < 2 {
+        return None;
+    }
     let start = |number: usize| BEGIN + (END - PART - BEGIN) * number as f64 / (PARTS - 1) as f64;
-    let parts = (0..PARTS).filter_map(|number| slope(start(number), start(number) + PART));
-    let bytes_per_second = parts.reduce(f64::max)?;
-    let spread = slope(BEGIN, END).map_or(0.0, |average| (1.0 - average / bytes_per_second).max(0.0));
-    Some(Measured { bytes_per_second, spread })
+    let parts = (0..PARTS).filter_map(|number| slope(at(start(number)), at(start(number) + PART)));
+    Some(Measured { average: slope(at(BEGIN), at(END))?, fastest: parts.reduce(f64::max)? })
 }
 
 /// Makes the connection of a flow to a host whose answers take so many seconds.
@@ -229,12 +249,18 @@ mod tests {
     #[test]
     fn a_rate_is_that_of_the_steady_part() {
         // A burst of 500 bytes, then 100 bytes per second.
-        let points: Vec<(f64, f64)> =
-            (0..=1000).map(|t| (f64::from(t) / 100.0, 500.0 + f64::from(t))).collect();
-        let measured = evaluate(&points).unwrap();
-        assert!((measured.bytes_per_second - 100.0).abs() < 1.0 && measured.spread < 0.05, "{measured:?}");
-        assert_eq!(evaluate(&[]), None);
-        assert_eq!(evaluate(&[(0.0, 5.0)]), None);
+        let start = Instant::now();
+        let second = |number: f64| start + Duration::from_secs_f64(number);
+        let points: Points =
+            (0..=1000).map(|t| (second(f64::from(t) / 100.0), 500.0 + f64::from(t))).collect();
+        // Also if the flow ends before the round.
+        for duration in [10, 20] {
+            let measured = evaluate(&points, start, Duration::from_secs(duration)).unwrap();
+            assert!((measured.fastest - 100.0).abs() < 1.0, "{measured:?}");
+            assert!((measured.average - 100.0).abs() < 1.0, "{measured:?}");
+        }
+        assert_eq!(evaluate(&[], start, Duration::ZERO), None);
+        assert_eq!(evaluate(&[(start, 5.0)], start, Duration::ZERO), None);
     }
 
     #[test]
@@ -243,9 +269,11 @@ mod tests {
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), receiving.ports[0].unwrap());
         let strange = connect(to, 0.0, &[4; 16], 0, 5).unwrap();
         let own = connect(to, 0.0, &[3; 16], 0, 5).unwrap();
-        send(vec![own, strange], Duration::from_millis(50));
-        let measured = receiving.take(0, 5, Instant::now() + Duration::from_secs(20)).expect("it has come");
-        assert!(measured.bytes_per_second > 0.0);
-        assert_eq!(receiving.take(1, 5, Instant::now()), None);
+        let (start, duration) = (Instant::now(), Duration::from_millis(50));
+        send(vec![own, strange], duration);
+        let until = start + Duration::from_secs(20);
+        let measured = receiving.take((0, 5), start, duration, until).expect("it has come");
+        assert!(measured.fastest > 0.0);
+        assert_eq!(receiving.take((1, 5), start, duration, start), None);
     }
 }

@@ -16,8 +16,9 @@ use super::datagram::{wait, Datagrams, HOPS};
 
 /// How often each host is asked. The least time of all answers is the latency.
 const ROUNDS: usize = 8;
-/// How many of these rounds wait for lost datagrams.
+/// The first rounds wait for lost datagrams: three of them, and more while some host has not answered at all.
 const PATIENT_ROUNDS: usize = 3;
+const MOST_PATIENT_ROUNDS: usize = 10;
 const PATIENT: Duration = Duration::from_millis(40);
 const BRIEF: Duration = Duration::from_millis(8);
 /// How often the thread that answers looks whether it shall end.
@@ -122,9 +123,13 @@ pub(super) fn ask(targets: &[Option<Target>], first: usize) -> Vec<Vec<Seen>> {
         silent: Vec::new(),
         sent: Vec::new(),
     };
-    for round in 0..ROUNDS {
-        let patience = if round < PATIENT_ROUNDS { PATIENT } else { BRIEF };
-        asking.round(round, first, Instant::now() + patience);
+    let mut patient = 0;
+    while patient < PATIENT_ROUNDS || patient < MOST_PATIENT_ROUNDS && asking.misses_any() {
+        asking.round(true, first, Instant::now() + PATIENT);
+        patient += 1;
+    }
+    for _ in patient..ROUNDS {
+        asking.round(false, first, Instant::now() + BRIEF);
     }
     asking.seen
 }
@@ -141,16 +146,21 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
+    /// Whether a host has not answered by any of its addresses.
+    fn misses_any(&self) -> bool {
+        self.targets.iter().zip(&self.seen).any(|(target, seen)| target.is_some() && seen.is_empty())
+    }
+
     /// Asks every target once. While some addresses have not answered, these are asked, too. Ends soon after every target
     /// has answered by one of its addresses: others may lead nowhere.
-    fn round(&mut self, round: usize, first: usize, deadline: Instant) {
+    fn round(&mut self, is_patient: bool, first: usize, deadline: Instant) {
         self.silent = vec![false; self.targets.len()];
         // Beginning with another one on each host, so that not all ask the same host at the same time.
         for index in (0..self.targets.len()).map(|step| (first + step) % self.targets.len()) {
             let Some(target) = &self.targets[index] else { continue };
             for (place, address) in target.addresses.iter().enumerate() {
                 let answered = self.seen[index].iter().any(|seen| seen.address == place);
-                if answered || round < PATIENT_ROUNDS {
+                if answered || is_patient {
                     self.silent[index] |= self.put(index, place, *address);
                 }
             }

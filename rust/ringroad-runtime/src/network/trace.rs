@@ -15,7 +15,7 @@ const FIRST_PORT: u16 = 33434;
 /// The longest route that is traced.
 const LONGEST: u8 = 48;
 /// How often a hop is asked for, and how long answers may take.
-const TRIES: usize = 3;
+const TRIES: usize = 5;
 const PATIENCE: Duration = Duration::from_millis(40);
 
 /// The addresses of the hops to each of these hosts, which are so many hops away; `None` for a hop that does not answer. The

@@ -22,6 +22,7 @@ pub use channels::Channels;
 pub use fault::RouteFault;
 use stored::StoredTable;
 
+use super::placement::Placement;
 use super::{Routes, Routing, Topology, TopologyError};
 use crate::digest::Fnv;
 use crate::units::{LinkId, NodeId, Rank, Seconds};
@@ -171,12 +172,29 @@ impl RoutingTable {
     }
 }
 
+impl RoutingTable {
+    /// The table for ranks at these positions.
+    pub(super) fn placed(&self, positions: &[Rank]) -> RoutingTable {
+        let mut channels = Vec::with_capacity(self.channels.len());
+        let table = RoutingTable::new(self.ranks, |source, target, path| {
+            let range = self.range(positions[source], positions[target]);
+            path.extend(&self.links[range.clone()]);
+            channels.extend(self.channels.get(range).unwrap_or_default());
+            Ok::<(), TopologyError>(())
+        });
+        RoutingTable { channels, ..table.expect("it has as many hops as before") }
+    }
+}
+
 impl Topology {
     /// The same wiring with the table's paths between ranks. Paths that start or end at a switch remain shortest paths.
     /// An error where the table does not fit.
     pub fn with_routes(self, table: impl Into<Arc<RoutingTable>>) -> Result<Topology, TopologyError> {
         let table = table.into();
         fault::check(&table, &self)?;
+        if let Some(Placement { base, positions, ranks }) = self.placement.as_deref() {
+            return base.clone().with_routes(table.placed(ranks))?.placed(positions);
+        }
         Ok(Topology { routing: Routing::Table, table: Some(table), ..self })
     }
 

@@ -20,7 +20,11 @@ fn parts_of_networks() {
     check("ring:6", &[1, 0], "mesh:2", 2, 2);
     check("ring:4", &[3], "switch:1", 2, 2);
     check("ring:4", &[0, 1, 2, 3], "ring:4", 4, 8);
-    check("ring:4", &[0, 1, 3, 2], "graph:ring-4-4-of-4", 4, 8);
+    check("ring:4", &[0, 1, 3, 2], "ring:4@0,1,3,2", 4, 8);
+    check("ring:4@0,1,3,2", &[0, 1, 3, 2], "ring:4", 4, 8);
+    check("torus:4x4", &[6, 4, 5, 7], "ring:4@2,0,1,3", 4, 8);
+    check("hosts:3x4", &[8, 4, 9, 5], "hosts:2x2@2,0,3,1", 7, 12);
+    check("torus:4x4@15,14,13,12,11,10,9,8,7,6,5,4,3,2,1,0", &[8, 9, 10, 11], "ring:4", 4, 8);
     check("switch:8", &[7, 1, 3], "switch:3", 4, 6);
     check("hosts:3x4", &[4, 5, 8, 9], "hosts:2x2", 7, 12);
     check("hosts:3x4", &[0, 4, 5], "hosts:1,2", 6, 10);

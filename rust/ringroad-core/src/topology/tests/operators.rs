@@ -229,7 +229,7 @@ fn operators_say_what_is_wrong() {
     check("petersen(ring:4)", &example("petersen(ring:4)", "petersen"));
     check(
         "line(ring:4,routing=single-path)",
-        "topology \"ring:4,routing=single-path\" cannot be built: routing is that of the whole; write it at the end; write \
+        "topology \"ring:4,routing=single-path\" cannot be built: routing and rates are those of the whole; write them at the end; write \
          for example ring:8",
     );
     let unknown = Topology::parse("lines(ring:4)").unwrap_err().to_string();

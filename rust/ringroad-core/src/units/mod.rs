@@ -1,7 +1,11 @@
 //! Type aliases for indices and quantities, and names that were meant. Quantities are in bytes and seconds, never in
-//! multiples of them.
+//! multiples of them; what users write may have other units.
+
+mod read;
 
 use strsim::levenshtein;
+
+pub use read::{bandwidth, seconds, NotAQuantity};
 
 /// A process of the job: `0..ranks`.
 pub type Rank = usize;

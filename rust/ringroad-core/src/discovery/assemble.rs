@@ -1,0 +1,129 @@
+//! From evidence to a topology.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::DiscoveryError;
+use super::evidence::Evidence;
+use super::network::{Network, Traced};
+use super::opaque;
+use super::racks::are_separate;
+use super::ranks::Placed;
+use super::rates::Rate;
+use super::recognise::{recognise, Recognised};
+use super::routes::{routed, Ways};
+use super::wiring::Wiring;
+use crate::topology::{Link, Topology};
+use crate::units::{NodeId, Rank};
+
+/// A network as it was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The network, with rates and routes.
+    pub topology: Topology,
+    /// The spec of the network of the catalogue that it is, such as `torus:3x3`.
+    pub recognised: Option<String>,
+    /// The position of each rank on that network.
+    pub positions: Option<Vec<Rank>>,
+    /// What is known of each link of the topology.
+    pub links: Vec<LinkFacts>,
+    /// What is not certain or not as it should be, in plain sentences.
+    pub notes: Vec<String>,
+}
+
+/// What is known of a link.
+pub type LinkFacts = Rate;
+
+/// Makes a topology of what was seen and measured.
+pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
+    check(evidence)?;
+    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
+    let mut notes = wiring.notes.clone();
+    let mut network = Network::routed(&wiring, evidence);
+    let is_meshed = wiring.is_opaque() && are_separate(evidence);
+    if !network.is_connected() || (wiring.is_opaque() && !is_meshed) {
+        if !wiring.is_opaque() {
+            notes.push("traces do not join all hosts, so rates alone tell what the network is".to_owned());
+        }
+        network = opaque::network(evidence, &mut notes);
+    }
+    network.complete(evidence);
+    let placed = Placed::new(&network, evidence)?;
+    let (recognised, is_early) = recognise(&placed.graph);
+    if is_early {
+        notes.push("the search for a network of the catalogue with this wiring was ended early".to_owned());
+    }
+    let positions = recognised.as_ref().map(|network| network.place[..evidence.host_of.len()].to_vec());
+    let spec = recognised.as_ref().map(|network| network.base.spec());
+    let (topology, links, numbers) = known(&placed, recognised)?;
+    let topology = match network.traced_ways() {
+        Traced::None => topology,
+        Traced::Some(known, pairs) => {
+            notes.push(format!("the ways of {known} of {pairs} pairs of hosts are known: all shortest ways are taken to be used alike"));
+            topology
+        }
+        Traced::All => with_ways(topology, &placed, &network, &evidence.host_of, &numbers, &mut notes),
+    };
+    Ok(Found { topology, recognised: spec, positions, links, notes })
+}
+
+/// The network of the catalogue with the graph's rates, and its ranks where they are, or else the graph; with what is known
+/// of each link, and the number of each of the graph's nodes.
+fn known(
+    placed: &Placed,
+    recognised: Option<Recognised>,
+) -> Result<(Topology, Vec<LinkFacts>, Vec<NodeId>), DiscoveryError> {
+    let graph = &placed.graph;
+    let same: Vec<NodeId> = (0..graph.nodes()).collect();
+    let Some(Recognised { base, place }) = recognised else {
+        return Ok((graph.clone(), placed.rates.clone(), same));
+    };
+    let ends = |link: &Link| (place[link.source], place[link.target]);
+    let of_graph: BTreeMap<(NodeId, NodeId), usize> =
+        graph.links().iter().enumerate().map(|(id, link)| (ends(link), id)).collect();
+    let mut parallel: BTreeMap<(NodeId, NodeId), usize> = BTreeMap::new();
+    base.links().iter().for_each(|link| *parallel.entry((link.source, link.target)).or_insert(0) += 1);
+    let facts = |link: &Link| {
+        let ends = (link.source, link.target);
+        let (id, share) = (of_graph[&ends], parallel[&ends] as f64);
+        let rate = placed.rates[id];
+        let rate = Rate { bytes_per_second: rate.bytes_per_second / share, ..rate };
+        (Link { capacity: graph.links()[id].capacity / share, ..graph.links()[id] }, rate)
+    };
+    let (links, rates): (Vec<Link>, Vec<Rate>) = base.links().iter().map(facts).unzip();
+    let (positions, others) = place.split_at(graph.ranks());
+    let topology = base.map_links(|id, link| *link = links[id])?.placed(positions)?;
+    let numbers = same[..graph.ranks()].iter().chain(others).copied().collect();
+    Ok((topology, rates, numbers))
+}
+
+/// The topology with the ways that were traced, if they are known for all pairs of ranks.
+fn with_ways(
+    topology: Topology,
+    placed: &Placed,
+    network: &Network,
+    host_of: &[usize],
+    numbers: &[NodeId],
+    notes: &mut Vec<String>,
+) -> Topology {
+    let Some(Ways(mut ways)) = placed.ways(network, host_of) else { return topology };
+    ways.iter_mut().flatten().for_each(|node| *node = numbers[*node]);
+    routed(topology, &Ways(ways)).unwrap_or_else(|(topology, why)| {
+        notes.push(format!(
+            "all shortest ways are taken to be used alike, since the traced ones make no table: {why}"
+        ));
+        topology
+    })
+}
+
+fn check(evidence: &Evidence) -> Result<(), DiscoveryError> {
+    let hosts = evidence.hosts.len();
+    if evidence.host_of.is_empty() {
+        return Err(DiscoveryError::NoRanks);
+    }
+    match evidence.host_of.iter().enumerate().find(|(_, host)| **host >= hosts) {
+        Some((rank, host)) => Err(DiscoveryError::NoHost { rank, host: *host, hosts }),
+        None => Ok(()),
+    }
+}

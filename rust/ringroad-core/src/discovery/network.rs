@@ -1,0 +1,155 @@
+//! The network between hosts, with what its links carry, before ranks are put onto it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::evidence::Evidence;
+use super::latency::latencies;
+use super::rates::{capacities, How, Rate};
+use super::rounding::{median, round};
+use super::wiring::Wiring;
+use crate::topology::{DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
+use crate::units::Seconds;
+
+/// Hosts, then switches, and what joins them.
+#[derive(Debug, Clone)]
+pub(super) struct Network {
+    pub hosts: usize,
+    pub nodes: usize,
+    pub cables: Vec<Cable>,
+    /// The cables on the way from one host to another, where it is known.
+    pub ways: BTreeMap<(usize, usize), Vec<usize>>,
+}
+
+/// A link between two nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cable {
+    pub from: usize,
+    pub to: usize,
+    pub rate: Rate,
+    pub seconds: Seconds,
+}
+
+/// Of how many pairs the ways are known, and how many there are.
+pub(super) enum Traced {
+    None,
+    Some(usize, usize),
+    All,
+}
+
+impl Cable {
+    /// A link of which this rate is known, if any.
+    pub fn new(from: usize, to: usize, rate: Option<Rate>) -> Cable {
+        let nothing = Rate { bytes_per_second: 0.0, spread: 0.0, how: How::Assumed };
+        Cable { from, to, rate: rate.unwrap_or(nothing), seconds: DEFAULT_LATENCY }
+    }
+
+    /// How many of its ends are hosts.
+    fn kind(&self, hosts: usize) -> usize {
+        usize::from(self.from < hosts) + usize::from(self.to < hosts)
+    }
+}
+
+impl Network {
+    /// The network that traces show.
+    pub fn routed(wiring: &Wiring, evidence: &Evidence) -> Network {
+        let rates = capacities(wiring, &evidence.rounds);
+        let edges = wiring.edges.iter().zip(rates);
+        let cables = edges.map(|(edge, rate)| Cable::new(edge.from, edge.to, rate)).collect();
+        let ways = wiring.paths.iter().map(|path| ((path.from, path.to), path.edges.clone())).collect();
+        Network { hosts: wiring.hosts, nodes: wiring.nodes(), cables, ways }
+    }
+
+    /// Whether every host reaches every other one.
+    pub fn is_connected(&self) -> bool {
+        let reaches_all = |turn: bool| {
+            let mut next = vec![Vec::new(); self.nodes];
+            for cable in &self.cables {
+                let (from, to) = if turn { (cable.to, cable.from) } else { (cable.from, cable.to) };
+                next[from].push(to);
+            }
+            let mut reached = vec![false; self.nodes];
+            let mut open = vec![0];
+            while let Some(node) = open.pop() {
+                if !std::mem::replace(&mut reached[node], true) {
+                    open.extend(&next[node]);
+                }
+            }
+            reached[..self.hosts].iter().all(|reached| *reached)
+        };
+        reaches_all(false) && reaches_all(true)
+    }
+
+    /// Of how many pairs of hosts the ways are known.
+    pub fn traced_ways(&self) -> Traced {
+        let pairs = self.hosts * (self.hosts - 1);
+        match self.ways.len() {
+            0 => Traced::None,
+            known if known < pairs => Traced::Some(known, pairs),
+            _ => Traced::All,
+        }
+    }
+
+    /// Assumes rates where there are none, gives equal links equal rates, and adds latencies.
+    pub fn complete(&mut self, evidence: &Evidence) {
+        for kind in 0..3 {
+            let rate =
+                |cable: &Cable| (cable.rate.how != How::Assumed).then_some(cable.rate.bytes_per_second);
+            let of_kind = |cable: &&Cable| cable.kind(self.hosts) == kind;
+            let like = median(self.cables.iter().filter(of_kind).filter_map(rate));
+            let like =
+                like.or_else(|| median(self.cables.iter().filter_map(rate))).unwrap_or(DEFAULT_BANDWIDTH);
+            let members: Vec<usize> =
+                (0..self.cables.len()).filter(|at| of_kind(&&self.cables[*at])).collect();
+            for at in &members {
+                let rate = &mut self.cables[*at].rate;
+                if rate.how == How::Assumed {
+                    rate.bytes_per_second = like;
+                }
+            }
+            let mut rates: Vec<f64> =
+                members.iter().map(|at| self.cables[*at].rate.bytes_per_second).collect();
+            let spread = median(members.iter().map(|at| self.cables[*at].rate.spread)).unwrap_or(0.0);
+            round(&mut rates, spread);
+            for (at, rate) in members.iter().zip(rates) {
+                self.cables[*at].rate.bytes_per_second = rate;
+            }
+        }
+        let plausible = evidence.latencies.iter().filter(|latency| latency.is_plausible(self.hosts));
+        let samples =
+            plausible.filter_map(|latency| Some((self.way(latency.from, latency.to)?, latency.seconds)));
+        if let Some(latencies) = latencies(self.cables.len(), &samples.collect::<Vec<_>>()) {
+            for (cable, seconds) in self.cables.iter_mut().zip(latencies) {
+                cable.seconds = seconds;
+            }
+        }
+    }
+
+    /// The way from one host to another: the known one, or a shortest.
+    fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
+        if let Some(way) = self.ways.get(&(from, to)) {
+            return Some(way.clone());
+        }
+        let mut out = vec![Vec::new(); self.nodes];
+        self.cables.iter().enumerate().for_each(|(number, cable)| out[cable.from].push(number));
+        let mut by = vec![None; self.nodes];
+        let mut open = VecDeque::from([from]);
+        while let Some(node) = open.pop_front() {
+            for number in &out[node] {
+                let next = self.cables[*number].to;
+                if next != from && by[next].is_none() {
+                    by[next] = Some(*number);
+                    open.push_back(next);
+                }
+            }
+        }
+        let mut way = Vec::new();
+        let mut at = to;
+        while at != from {
+            let number: usize = by[at]?;
+            way.push(number);
+            at = self.cables[number].from;
+        }
+        way.reverse();
+        Some(way)
+    }
+}

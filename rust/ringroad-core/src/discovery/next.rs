@@ -1,0 +1,67 @@
+//! What to measure once more after the first rounds.
+
+use std::collections::BTreeMap;
+
+use super::evidence::Evidence;
+use super::experiments::{direct, experiments, Effort};
+use super::matchings::{alone, Flows};
+use super::racks::{are_separate, Racks};
+use super::rates::flows;
+use super::wiring::Wiring;
+
+/// How much more than together with others a link carries alone where a card is shared.
+const SHARED: f64 = 1.15;
+
+/// The rounds to run after those in the evidence, in this order; none if it suffices.
+pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
+    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
+    let room = (2 * effort.rounds).saturating_sub(evidence.rounds.len());
+    let mut rounds = match wiring.is_opaque() && !are_separate(evidence) {
+        true => racks(&wiring, evidence, effort),
+        false => rest_alone(&wiring, evidence),
+    };
+    rounds.truncate(room);
+    rounds
+}
+
+/// Two rounds that test what racks there seem to be, until two have changed nothing.
+fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
+    let racks = Racks::of(evidence);
+    let count = evidence.rounds.len();
+    if !racks.is_shared {
+        return Vec::new();
+    }
+    if count >= experiments(wiring, effort).len() + 2 {
+        let mut before = evidence.clone();
+        before.rounds.truncate(count - 2);
+        if Racks::of(&before).racks == racks.racks {
+            return Vec::new();
+        }
+    }
+    racks.tests(count)
+}
+
+/// Where links carry more alone than all together, those that have not been measured alone.
+fn rest_alone(wiring: &Wiring, evidence: &Evidence) -> Vec<Flows> {
+    let rounds: Vec<_> = evidence.rounds.iter().map(|round| flows(round, wiring.hosts)).collect();
+    let crowd = |flows: &BTreeMap<(usize, usize), (f64, f64)>| {
+        let mut sends = vec![0; wiring.hosts];
+        flows.keys().for_each(|(from, _)| sends[*from] += 1);
+        sends.into_iter().max().unwrap_or(0)
+    };
+    let (mut best_alone, mut best_together) = (BTreeMap::new(), BTreeMap::new());
+    for flows in &rounds {
+        let best = if crowd(flows) > 1 { &mut best_together } else { &mut best_alone };
+        for (pair, (rate, _)) in flows {
+            let kept = best.entry(*pair).or_insert(*rate);
+            *kept = rate.max(*kept);
+        }
+    }
+    let more = |(pair, alone): (&(usize, usize), &f64)| {
+        best_together.get(pair).is_some_and(|rate| *alone > SHARED * rate)
+    };
+    if !best_alone.iter().any(more) {
+        return Vec::new();
+    }
+    alone(wiring.hosts, &direct(wiring), &best_alone.into_keys().collect())
+}

@@ -1,0 +1,42 @@
+//! Networks of which traces tell nothing: switches without addresses, clouds. What rates tell is a tree of switches.
+
+use std::collections::BTreeMap;
+
+use super::evidence::Evidence;
+use super::network::{Cable, Network};
+use super::racks::Racks;
+use super::rates::{How, Loads, Rate};
+
+/// The network between the hosts, from rates alone.
+pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
+    let hosts = evidence.hosts.len();
+    let Racks { racks, cables: loads, uplinks, is_shared } = Racks::of(evidence);
+    let several: Vec<usize> = (0..racks.len()).filter(|rack| racks[*rack].len() > 1).collect();
+    let has_racks = is_shared && racks.len() > 1 && !several.is_empty();
+    if is_shared && !has_racks {
+        notes.push(
+            "flows slow each other down, but hosts form no racks: one switch stands for the network"
+                .to_owned(),
+        );
+    }
+    let top = hosts + if has_racks { several.len() } else { 0 };
+    let mut above = vec![top; hosts];
+    let mut cables = Vec::new();
+    for (place, rack) in several.iter().enumerate().filter(|_| has_racks) {
+        let switch = hosts + place;
+        racks[*rack].iter().for_each(|host| above[*host] = switch);
+        let how = |is_slow: bool| if is_slow { How::Measured } else { How::Derived };
+        let [(out, slow_out), (into, slow_in)] = &uplinks[*rack];
+        cables.push(Cable::new(switch, top, rate(out, how(*slow_out))));
+        cables.push(Cable::new(top, switch, rate(into, how(*slow_in))));
+    }
+    for (host, [up, down]) in loads.iter().enumerate() {
+        cables.push(Cable::new(host, above[host], rate(up, How::Measured)));
+        cables.push(Cable::new(above[host], host, rate(down, How::Measured)));
+    }
+    Network { hosts, nodes: top + 1, cables, ways: BTreeMap::new() }
+}
+
+fn rate(loads: &Loads, how: How) -> Option<Rate> {
+    loads.capacity().map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })
+}

@@ -1,0 +1,156 @@
+//! Hosts, routers and the links between them, as traces show them.
+
+mod aliases;
+mod gaps;
+mod numbering;
+mod walk;
+
+use core::net::IpAddr;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{HostFacts, Trace};
+use aliases::Aliases;
+use numbering::Numbering;
+use walk::{walks, Walk, Walks};
+
+/// What is known of who is wired to whom. Nodes are the hosts, then the routers.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wiring {
+    /// How many hosts there are.
+    pub hosts: usize,
+    /// The addresses by which each router has answered; none where it never does.
+    pub routers: Vec<Vec<IpAddr>>,
+    /// The directed edges, by their ends.
+    pub edges: Vec<Edge>,
+    /// The ways between hosts that are known, by their ends.
+    pub paths: Vec<Path>,
+    /// Whether every host lies one hop from every other one, or nothing is known at all.
+    opaque: bool,
+    /// What is odd or missing, in plain sentences.
+    pub notes: Vec<String>,
+}
+
+/// A direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Edge {
+    /// The node at which it starts.
+    pub from: usize,
+    /// The node at which it ends.
+    pub to: usize,
+    /// Whether a trace went this way; otherwise one went the other way.
+    pub seen: bool,
+}
+
+/// The way from one host to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// The first host.
+    pub from: usize,
+    /// The last host.
+    pub to: usize,
+    /// The edges on the way, as indices into [`Wiring::edges`].
+    pub edges: Vec<usize>,
+}
+
+impl Wiring {
+    /// The wiring that these traces show.
+    pub fn of(hosts: &[HostFacts], traces: &[Trace]) -> Wiring {
+        let Walks { mut walks, shared, loops } = walks(hosts, traces);
+        let unclear = gaps::fill(&mut walks);
+        let aliases = Aliases::of(hosts, &walks);
+        let numbering = Numbering::of(hosts.len(), &walks, &aliases);
+        let mut wiring =
+            Wiring { hosts: hosts.len(), routers: numbering.routers.clone(), ..Wiring::default() };
+        let crossed = wiring.draw(&walks, &numbering);
+        let single = |path: &Path| path.edges.len() == 1;
+        wiring.opaque = wiring.paths.is_empty() || (hosts.len() > 2 && wiring.paths.iter().all(single));
+        let mut note = |count: usize, what: &str| {
+            if count > 0 {
+                wiring.notes.push(format!("{count} {what}"));
+            }
+        };
+        note(shared.len(), "addresses are those of several hosts and say nothing of the way");
+        note(loops + crossed, "traces came to a node twice and count only up to there");
+        note(unclear, "ways have gaps that several nodes could fill, and are not known");
+        note(
+            aliases.refused(),
+            "routers may be other routers by another address, and count as routers of their own",
+        );
+        let silent = wiring.routers.iter().filter(|addresses| addresses.is_empty()).count();
+        note(silent, "routers do not answer, and are where something must be");
+        let dark: BTreeSet<usize> = walks.iter().filter(|walk| !walk.reached).map(|walk| walk.to).collect();
+        note(
+            dark.len(),
+            "hosts were not reached by all traces; a firewall may drop the probes or the answers",
+        );
+        let assumed = wiring.edges.iter().filter(|edge| !edge.seen).count();
+        note(assumed, "directions of links are assumed, since nobody's trace shows whether they exist");
+        wiring
+    }
+
+    /// Draws edges and paths, and returns how many walks visit a node twice.
+    fn draw(&mut self, walks: &[Walk], numbering: &Numbering) -> usize {
+        let mut crossed = 0;
+        let mut ways: Vec<(&Walk, Vec<usize>)> = Vec::new();
+        for walk in walks {
+            let mut way = numbering.way(walk);
+            let again = (1..way.len()).find(|at| way[..*at].contains(&way[*at]));
+            crossed += usize::from(again.is_some());
+            way.truncate(again.unwrap_or(way.len()));
+            ways.push((walk, way));
+        }
+        let ends = |(walk, way): &(&Walk, Vec<usize>)| way.last() == Some(&walk.to);
+        let seen: BTreeSet<(usize, usize)> =
+            ways.iter().flat_map(|(_, way)| way.windows(2).map(|pair| (pair[0], pair[1]))).collect();
+        let known: BTreeSet<(usize, usize)> =
+            ways.iter().filter(|way| ends(way)).map(|(walk, _)| (walk.from, walk.to)).collect();
+        let complete = known.len() == self.hosts * self.hosts.saturating_sub(1);
+        // What nobody's trace contradicts is a link in both directions.
+        let assumed = |&(from, to): &(usize, usize)| {
+            let open = if from.max(to) < self.hosts { !known.contains(&(from, to)) } else { !complete };
+            open && !seen.contains(&(from, to))
+        };
+        let back = seen.iter().map(|(from, to)| (*to, *from)).filter(assumed);
+        let all = seen.iter().map(|pair| (*pair, true)).chain(back.map(|pair| (pair, false)));
+        self.edges = all.map(|((from, to), seen)| Edge { from, to, seen }).collect();
+        self.edges.sort_unstable();
+        for (walk, way) in &ways {
+            let reverse = || {
+                ways.iter().find(|(other, way)| {
+                    (other.to, other.from) == (walk.from, walk.to) && way.last() == Some(&other.to)
+                })
+            };
+            let way = match way.last() == Some(&walk.to) {
+                true => Some(way.clone()),
+                false => reverse().map(|(_, way)| way.iter().rev().copied().collect()),
+            };
+            let edges = way.and_then(|way| way.windows(2).map(|pair| self.edge(pair[0], pair[1])).collect());
+            self.paths.extend(edges.map(|edges| Path { from: walk.from, to: walk.to, edges }));
+        }
+        self.paths.sort_unstable_by_key(|path| (path.from, path.to));
+        crossed
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.hosts + self.routers.len()
+    }
+
+    /// Whether the traces tell nothing of the network: every host is one hop from every other one, or no way is known.
+    pub fn is_opaque(&self) -> bool {
+        self.opaque
+    }
+
+    /// The number of the edge between two nodes.
+    pub fn edge(&self, from: usize, to: usize) -> Option<usize> {
+        self.edges.binary_search_by_key(&(from, to), |edge| (edge.from, edge.to)).ok()
+    }
+
+    /// The edges on the way from one host to another, where it is known.
+    pub fn path(&self, from: usize, to: usize) -> Option<&[usize]> {
+        let place = self.paths.binary_search_by_key(&(from, to), |path| (path.from, path.to)).ok()?;
+        Some(&self.paths[place].edges)
+    }
+}

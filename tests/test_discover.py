@@ -1,0 +1,105 @@
+"""What ranks find out about a network that nobody names to them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import ringroad
+from helpers import needs_testbed
+from ringroad.discovery import DiscoveredLink, Discovery, lines
+
+RATE = 100e6 / 8
+
+
+@pytest.fixture
+def permitted():
+    needs_testbed()
+
+
+def cables(found, first=0):
+    """The links between nodes from `first` on."""
+    return {(link.source, link.target) for link in found.links if min(link.source, link.target) >= first}
+
+
+def of_topology(spec, order):
+    """The links of a network on which rank r is at the place order[r]."""
+    rank = {place: rank for rank, place in enumerate(order)}
+    return {(rank[a], rank[b]) for a, b, *_ in ringroad.Topology(spec).links}
+
+
+def looked(comm):
+    found = ringroad.discover(comm, budget=0.5)
+    total = comm.allreduce(np.arange(9.0) + comm.rank)
+    return found, comm.topology.ranks, total.tolist()
+
+
+@pytest.mark.parametrize(("spec", "order"), [("torus:3x2", [3, 0, 5, 1, 4, 2]), ("ring:5", [0, 1, 2, 3, 4])])
+def test_the_graph_is_found_in_whatever_order_its_ranks_are_placed(permitted, spec, order):
+    with ringroad.testbed(spec, rate="100Mbit", tell="nothing", order=order) as bed:
+        everybody = bed.run(looked)
+    found, ranks, total = everybody[0]
+    assert all(other == found for other, _, _ in everybody), "all ranks have the same result"
+    assert ranks == len(order) and total == [sum(range(ranks)) + ranks * place for place in range(9)]
+    assert cables(found) == of_topology(spec, order) and found.topology.ranks == ranks
+    # Each route is one that the emulated network takes: a shortest path.
+    assert found.topology.diameter == ringroad.Topology(spec).diameter
+    # The machine may be too busy to fill its cables, but it cannot fill them more.
+    assert all(0 < link.bandwidth < 1.1 * RATE for link in found.links)
+    assert {link.how for link in found.links} == {"measured"} and found.notes == []
+
+
+def test_hosts_behind_a_switch_without_an_address(permitted):
+    with ringroad.testbed("switch:3", rate="100Mbit", tell="nothing", bridges=True, hosts=[1, 2, 1]) as bed:
+        found, ranks, total = bed.run(looked)[0]
+    assert ranks == 4 and total == [6 + 4.0 * place for place in range(9)]
+    assert found.topology.hosts == [0, 1, 1, 2]
+
+
+def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
+    file, saved = tmp_path / "found.json", tmp_path / "network.json"
+    command = [sys.executable, "-m", "ringroad"]
+    testbed = [*command, "testbed", "ring:4", "--rate", "100Mbit", "--tell", "nothing", "--"]
+    discover = [*command, "discover", "--budget", "300ms", "--json", str(file), "--save", str(saved)]
+    ended = subprocess.run([*testbed, *discover], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "Mbit/s" in ended.stdout and "measured" in ended.stdout
+    written = json.loads(file.read_text())
+    assert written["ranks"] == 4 and {"topology", "positions", "how"} < set(written)
+    assert {(a, b) for a, b, _, _ in written["links"]} == of_topology("ring:4", range(4))
+    assert all(rate > 0 and seconds > 0 for _, _, rate, seconds in written["links"])
+    assert ringroad.Topology(str(saved)).ranks == 4
+
+
+def test_a_wrong_name_is_a_warning(permitted, capfd):
+    with ringroad.testbed("ring:4", rate="100Mbit", tell="nothing", env={"RINGROAD_TOPOLOGY": "complete:4"}) as bed:
+        assert bed.run(lambda comm: comm.allreduce(1).item()) == [4] * 4
+    told = capfd.readouterr().err
+    assert "another network than complete:4" in told and "no link leads from rank 0 to rank 2" in told
+
+
+def test_ranks_of_one_host_have_nothing_to_find(tmp_path):
+    with ringroad.local(2) as cluster:
+        first, second = cluster.run(lambda comm: ringroad.discover(comm, budget=0))
+    assert first == second and first.topology.ranks == 2 and first.topology.hosts == [0, 0]
+
+
+def test_a_discovery_is_written_in_words():
+    topology = ringroad.Topology("ring:3")
+    ring = [DiscoveredLink(a, b, RATE, 2e-5, "measured", 0.01) for a, b, *_ in topology.links]
+    found = Discovery(topology, "ring:3", [1, 0, 2], ring, ["a note"], {})
+    assert repr(found) == "<Discovery ring:3, 6 links of 100 Mbit/s>"
+    assert lines(found) == [
+        "ring:3 of 3 ranks",
+        "ranks are at the positions 1,0,2",
+        "the median latency of a link is 20 us",
+        "a note",
+    ]
+    assert found.to_dict()["links"][0] == [*topology.links[0][:2], RATE, 2e-5]
+
+
+def test_budgets_are_checked():
+    with ringroad.local(1) as cluster:
+        with pytest.raises(ringroad.WorkerError, match="budget"):
+            cluster.run(lambda comm: ringroad.discover(comm, budget=-1.0))
