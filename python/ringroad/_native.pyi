@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
 from ringroad._costs import Candidate, Cost, Explanation
+from ringroad.changes import NetworkView
 from ringroad.tracing import Trace
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -2014,6 +2015,8 @@ class Communicator:
     @property
     def topology(self) -> str:
         """The spec of the network, such as "torus:4x4", as rank 0 was told or has detected it."""
+    @property
+    def network(self) -> NetworkView: ...
     @property
     def has_switches(self) -> bool:
         """Whether switches or hosts' memories join the ranks. If not, ranks pass on messages that go farther

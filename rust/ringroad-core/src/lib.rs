@@ -15,11 +15,13 @@
 
 pub mod agreement;
 pub mod algorithms;
+pub mod changes;
 pub mod collective;
 pub mod cost;
 mod digest;
 pub mod discovery;
 pub mod executor;
+pub mod halt;
 pub mod interchange;
 pub mod plan;
 pub mod schedule;

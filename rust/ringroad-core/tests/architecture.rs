@@ -13,6 +13,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("units", 0),
     ("digest", 0),
     ("agreement", 1),
+    ("halt", 1),
     ("topology", 1),
     ("collective", 1),
     ("trace", 1),
@@ -26,6 +27,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("simulate", 8),
     ("selection", 8),
     ("interchange", 9),
+    ("changes", 3),
 ];
 
 /// The modules of the standard library that reach outside the program.

@@ -12,6 +12,7 @@ use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
 use crate::detached::Detached;
 use crate::errors::{raise, schedule_error};
+use crate::regroup::interruptible;
 use crate::schedule::PySchedule;
 use crate::work::{duration, wait_until, PyWork};
 
@@ -107,6 +108,10 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         request.key.algorithm = how.algorithm.map(|by| by.member(py)).transpose()?;
         request.timeout = duration(how.timeout)?;
+        if self.0.must_heed() && request.key.operation.collective().is_some() {
+            let timeout = request.timeout;
+            interruptible(py, |go_on| self.0.heed(timeout, go_on))?;
+        }
         if how.async_op {
             let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
             return Ok(Py::new(py, PyWork { work: Detached::new(work), result })?.into_any());

@@ -235,6 +235,15 @@ impl PyCommunicator {
         py.detach(|| self.0.choices()).topology.nodes() > self.0.size()
     }
 
+    /// The network as the ranks see it now, a `ringroad.changes.NetworkView`: its topology, where that comes
+    /// from, and what has changed since the communicator was made.
+    #[getter]
+    fn network<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let view = py.detach(|| self.0.network());
+        let text = serde_json::to_string(&view).expect("numbers and text can be written");
+        py.import("ringroad.changes")?.getattr("NetworkView")?.call_method1("_read", (text,))
+    }
+
     /// What carries the bytes, in words: shared memory, or for example `ucx 1.22.0 (cma, posix, tcp;
     /// devices eth0)`.
     #[getter]

@@ -116,7 +116,7 @@ pub(crate) fn read(text: &[u8], ranks: usize, per_host: usize) -> std::result::R
 const CHOICES: &str = "choices";
 
 /// More bytes than the choices for this many ranks take: a topology may have a route for every pair.
-fn most(ranks: usize) -> usize {
+pub(crate) fn most(ranks: usize) -> usize {
     (64 << 20) + 1024 * ranks * ranks
 }
 
@@ -178,29 +178,12 @@ pub(crate) fn choose(
         None if per_host == 1 && size > cores && are_emulated(cards) => emulated(cores),
         None => NETWORK,
     };
-    let algorithms = match &options.algorithm {
-        Some(text) => {
-            Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
-        }
-        None => config.algorithms.clone(),
-    };
-    let beside = config.schedules.as_deref().map_or(Ok(Vec::new()), given::read_all)?;
-    let read = |path: &str| given::read(path.as_ref()).map_err(|error| error.to_string());
-    let algorithms = algorithms.with_files(read).and_then(|algorithms| algorithms.beside(beside));
-    let algorithms = algorithms.map_err(Error::Schedule)?;
     // If costs are set, the choice must follow from them, not from measurements.
     let measured = profile.as_ref().filter(|_| !config.has_cost_model());
+    let measured = measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone());
     let model = config.cost_model(prior);
-    let is_slow = is_slow(slowest(&topology, model.bandwidth));
-    let wishes = Wishes {
-        anywhere: topology.is_one_switch() && insight.hosts > 1 && (origin != Origin::Given || is_slow),
-        algorithms,
-        size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
-        rules: rules(config, size / per_host, size)?,
-        measured: measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone()),
-        synthesis_budget: Some(config.synthesis_budget),
-        schedule_cache: config.schedule_cache.clone(),
-    };
+    let anywhere = suits_any(&topology, &model, origin, insight.hosts);
+    let wishes = Wishes { measured, anywhere, ..wishes(config, options, size, per_host)? };
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
     // If ranks share cores, they wait for each other anyway, and all of their memory has to fit into the caches.
@@ -211,6 +194,52 @@ pub(crate) fn choose(
     (choices.origin, choices.notes) = (origin, insight.notes());
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)
+}
+
+/// Makes the choices anew after the network has changed from what it was when `first` was made.
+pub(crate) fn choose_again(
+    first: &Choices,
+    topology: Topology,
+    config: &Config,
+    options: &Options,
+    hosts: usize,
+) -> Result<Choices> {
+    let (model, per_host) = (first.model, first.place.per_host);
+    let anywhere = suits_any(&topology, &model, first.origin, hosts);
+    let wishes = Wishes { anywhere, ..wishes(config, options, topology.ranks(), per_host)? };
+    let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
+    let lowering = Lowering { segment, ..first.lowering.clone() };
+    let place = Place { topology: topology.clone(), ..first.place.clone() };
+    let choices = Choices::make(topology, model, lowering, place, &wishes)?;
+    read_back(Choices { origin: first.origin, notes: first.notes.clone(), ..choices })
+}
+
+/// Whether only algorithms are to be used that suit any network.
+fn suits_any(topology: &Topology, model: &CostModel, origin: Origin, hosts: usize) -> bool {
+    let is_slow = is_slow(slowest(topology, model.bandwidth));
+    topology.is_one_switch() && hosts > 1 && (origin != Origin::Given || is_slow)
+}
+
+/// What the user wants, for so many ranks.
+fn wishes(config: &Config, options: &Options, size: usize, per_host: usize) -> Result<Wishes> {
+    let algorithms = match &options.algorithm {
+        Some(text) => {
+            Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
+        }
+        None => config.algorithms.clone(),
+    };
+    let beside = config.schedules.as_deref().map_or(Ok(Vec::new()), given::read_all)?;
+    let read = |path: &str| given::read(path.as_ref()).map_err(|error| error.to_string());
+    let algorithms = algorithms.with_files(read).and_then(|algorithms| algorithms.beside(beside));
+    Ok(Wishes {
+        anywhere: false,
+        algorithms: algorithms.map_err(Error::Schedule)?,
+        size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
+        rules: rules(config, size / per_host, size)?,
+        measured: Vec::new(),
+        synthesis_budget: Some(config.synthesis_budget),
+        schedule_cache: config.schedule_cache.clone(),
+    })
 }
 
 /// Bytes per second of the slowest link. `bandwidth`: that of all links, if it is set.

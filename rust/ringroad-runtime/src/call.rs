@@ -11,6 +11,7 @@ use ringroad_core::{Collective, Plan, Rank};
 use crate::dtype::{DType, ReduceOp};
 use crate::error::{Error, Result};
 use crate::transport::Tag;
+use crate::watch::Prediction;
 
 /// User tags of messages between two ranks are below this.
 pub const TAGS: u32 = 1 << 28;
@@ -370,6 +371,10 @@ pub struct Prepared {
     pub(crate) plan: Arc<Plan>,
     /// The bytes of input and output.
     pub(crate) lengths: [usize; 2],
+    /// What it is expected to take, if that is known and watched.
+    pub(crate) prediction: Option<Prediction>,
+    /// How often the network had changed when it was prepared.
+    pub(crate) epoch: u64,
     digest: u32,
 }
 
@@ -377,7 +382,7 @@ impl Prepared {
     pub(crate) fn new(key: CallKey, member: Member, plan: Plan, lengths: [usize; 2]) -> Prepared {
         let algorithm: Arc<str> = member.name().into();
         let digest = key.digest(&algorithm);
-        Prepared { key, algorithm, plan: Arc::new(plan), lengths, digest }
+        Prepared { key, algorithm, plan: Arc::new(plan), lengths, prediction: None, epoch: 0, digest }
     }
 
     /// The value of [`Tag::check`] for call number `number`: its generation and the digest.

@@ -120,6 +120,25 @@ pub struct Choices {
     tables: Vec<Choice>,
     /// The schedules that were made for the graph and that the tables use.
     made: Vec<Made>,
+    /// What the algorithms of the tables are predicted to take.
+    costs: Vec<Line>,
+}
+
+/// What an algorithm is predicted to take, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Line {
+    collective: Collective,
+    algorithm: Member,
+    fixed: f64,
+    per_byte: f64,
+}
+
+/// What is decided for several collectives.
+#[derive(Default)]
+struct Decided {
+    tables: Vec<Choice>,
+    made: Vec<Made>,
+    costs: Vec<Line>,
 }
 
 /// A schedule that was made for the graph. All ranks must have the same one.
@@ -178,13 +197,25 @@ impl Choices {
         place: Place,
         wishes: &Wishes,
     ) -> Result<Choices> {
-        let (tables, made) = choose(&topology, &model, &Collective::ALL, wishes)?;
+        let Decided { tables, made, costs } = choose(&topology, &model, &Collective::ALL, wishes)?;
         let selections = tables.iter().flat_map(|choice| [&choice.floats, &choice.any]);
         let among: BTreeSet<Member> =
             selections.flat_map(|selection| selection.among.iter().copied()).collect();
         let given = among.into_iter().filter(|member| given::schedule(*member).is_some()).map(Sent).collect();
         let (origin, notes) = (Origin::Given, Vec::new());
-        Ok(Choices { given, topology, origin, notes, model, lowering, place, profile: None, tables, made })
+        Ok(Choices {
+            given,
+            topology,
+            origin,
+            notes,
+            model,
+            lowering,
+            place,
+            profile: None,
+            tables,
+            made,
+            costs,
+        })
     }
 
     /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are near each
@@ -221,6 +252,14 @@ impl Choices {
     pub(crate) fn digest(&self, collective: Collective, algorithm: Member) -> Option<&str> {
         let is = |made: &&Made| made.collective == collective && made.algorithm == algorithm;
         self.made.iter().find(is).map(|made| &*made.digest)
+    }
+
+    /// What a vector of `bytes` bytes is predicted to take by this algorithm, if that is known.
+    pub(crate) fn seconds(&self, collective: Collective, algorithm: Member, bytes: Bytes) -> Option<f64> {
+        let of_it = |line: &&Line| (line.collective, line.algorithm) == (collective.with_root(0), algorithm);
+        let line = self.costs.iter().find(of_it)?;
+        let seconds = line.fixed + line.per_byte * bytes as f64;
+        (seconds > 0.0 && seconds.is_finite()).then_some(seconds)
     }
 
     fn selection(&self, collective: Collective, any_order: bool) -> &Selection {
@@ -279,9 +318,8 @@ impl Profile {
 
     fn selection(&self, collective: Collective, any_order: bool) -> Result<Selection> {
         let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
-        let (mut choices, _) =
-            choose(&self.place.topology, &self.fit.model, &[collective.with_root(0)], &wishes)?;
-        let Choice { floats, any, .. } = choices.remove(0);
+        let mut decided = choose(&self.place.topology, &self.fit.model, &[collective.with_root(0)], &wishes)?;
+        let Choice { floats, any, .. } = decided.tables.remove(0);
         Ok(if any_order { any } else { floats })
     }
 }
@@ -292,10 +330,10 @@ fn choose(
     model: &CostModel,
     collectives: &[Collective],
     wishes: &Wishes,
-) -> Result<(Vec<Choice>, Vec<Made>)> {
+) -> Result<Decided> {
     let kept = Schedules::new(wishes.schedule_cache.clone());
     let mut judge = Judge::new(topology, &kept, wishes.synthesis_budget);
-    let (mut choices, mut contests) = (Vec::new(), Vec::new());
+    let (mut decided, mut contests) = (Decided::default(), Vec::new());
     for &collective in collectives {
         let mut wanted = allowed(topology, collective, &wishes.algorithms)?;
         if wishes.anywhere && wishes.algorithms.preferred(collective).is_empty() {
@@ -305,7 +343,7 @@ fn choose(
         match (&wanted[..], ordered) {
             ([only], false) if !only.is_made_for_graph(collective) => {
                 let selection = Selection::always(*only);
-                choices.push(Choice { collective, floats: selection.clone(), any: selection });
+                decided.tables.push(Choice { collective, floats: selection.clone(), any: selection });
             }
             _ => {
                 let needed = needed(collective, &wanted, ordered, wishes.terms());
@@ -314,7 +352,6 @@ fn choose(
         }
     }
     judge.settle(model, &mut contests)?;
-    let mut made = Vec::new();
     for contest in contests {
         let collective = contest.collective;
         let contenders: Vec<Contender<'_>> = contest.contenders().collect();
@@ -324,14 +361,19 @@ fn choose(
         }
         let ranges = choice.floats.table.ranges().iter().chain(choice.any.table.ranges());
         let chosen: BTreeSet<Member> = ranges.map(|range| range.algorithm).collect();
-        made.extend(chosen.into_iter().filter_map(|algorithm| {
+        let costs = contenders.iter().filter(|one| one.is_exact && chosen.contains(&one.member));
+        decided.costs.extend(costs.map(|one| {
+            let (algorithm, cost) = (one.member, &one.candidate.cost);
+            Line { collective, algorithm, fixed: model.fixed(cost), per_byte: model.per_byte(cost) }
+        }));
+        decided.made.extend(chosen.into_iter().filter_map(|algorithm| {
             let digest = contest.made(algorithm)?.clone();
             Some(Made { collective, algorithm, digest })
         }));
-        choices.push(choice);
+        decided.tables.push(choice);
     }
-    choices.sort_by_key(|choice| collectives.iter().position(|c| *c == choice.collective));
-    Ok((choices, made))
+    decided.tables.sort_by_key(|choice| collectives.iter().position(|c| *c == choice.collective));
+    Ok(decided)
 }
 
 fn unkept_rule(error: &algorithms::Unavailable) -> String {

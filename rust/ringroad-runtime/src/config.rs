@@ -209,6 +209,12 @@ settings! {
         help: "where to keep what ranks have measured of their network, for later jobs on the same hosts; none: nowhere; unset: ringroad/networks in the user's cache directory; only rank 0's value is used",
         read: path_or_none,
     }
+    "RINGROAD_ADAPT" => adapt: Adapt {
+        default: "on",
+        values: Adapt::VALUES,
+        help: "whether ranks on several hosts measure their network again, and choose again, when calls take longer or shorter than they used to; never with RINGROAD_TOPOLOGY=off or RINGROAD_PORTS; off on any rank: never",
+        read: Adapt::read,
+    }
     "RINGROAD_TIMEOUT" => timeout: Duration {
         default: "300",
         unit: "seconds",
@@ -367,6 +373,16 @@ choice! {
         /// Wherever the kernel permits it.
         On = "on",
         /// Never.
+        Off = "off",
+    }
+}
+
+choice! {
+    /// Whether ranks react when their network changes.
+    Adapt {
+        /// They do.
+        On = "on",
+        /// They do not.
         Off = "off",
     }
 }

@@ -34,6 +34,7 @@ mod neighbourhood;
 mod network;
 mod notice;
 mod options;
+mod pace;
 pub mod planner;
 pub mod profile;
 mod progress;
@@ -46,6 +47,7 @@ mod schedules;
 mod sync;
 pub mod transport;
 mod turns;
+mod watch;
 mod work;
 
 pub use buffer::Memory;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ringroad_core::algorithms::Member;
 use ringroad_core::plan::{LowerOptions, Near};
-use ringroad_core::{Bytes, Collective, Plan, Rank, Schedule};
+use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule};
 
 use crate::call::{CallKey, Operation, Prepared};
 pub use crate::choices::{candidates, explain, Choices, Explanation, Lowering, Wishes};
@@ -16,6 +16,7 @@ use crate::machine::{NEAR_BROADCAST_SEGMENT, NEAR_SEGMENT};
 use crate::request::Request;
 use crate::schedules::Schedules;
 use crate::transport::shared::PRIVATE;
+use crate::watch::Prediction;
 
 /// How many bytes the prepared calls may take, and also the schedules from which their plans are made. A training
 /// loop repeats a few hundred calls, mostly with plans of less than 100 KiB each.
@@ -28,6 +29,10 @@ pub(crate) struct Planner {
     /// The shortest vector in bytes for which near ranks copy out of private memory; `None` if they never do.
     copies: Option<usize>,
     choices: Arc<Choices>,
+    /// The choices of the beginning: messages between two ranks keep their ports, whatever changes.
+    first: Arc<Choices>,
+    /// How often the choices were replaced.
+    epoch: u64,
     kept: Schedules,
     schedules: Kept<(Member, Collective), Arc<Schedule>>,
     calls: Kept<CallKey, Arc<Prepared>>,
@@ -42,7 +47,26 @@ impl Planner {
         kept: Schedules,
     ) -> Planner {
         let (schedules, calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
-        Planner { rank, near, copies, choices, kept, schedules, calls }
+        Planner { rank, near, copies, first: choices.clone(), choices, epoch: 0, kept, schedules, calls }
+    }
+
+    /// Makes all later plans by other choices. Calls that were prepared earlier are prepared anew.
+    pub fn replace(&mut self, choices: Arc<Choices>) {
+        self.choices = choices;
+        self.epoch += 1;
+        (self.schedules, self.calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+    }
+
+    /// Whether this call was prepared by the choices of now.
+    #[inline]
+    pub fn is_current(&self, prepared: &Prepared) -> bool {
+        prepared.epoch == self.epoch
+    }
+
+    /// By each rank, the port by which it sends messages to this one.
+    pub fn inlets(&self) -> Vec<Port> {
+        let topology = &self.first.topology;
+        (0..topology.ranks()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
     }
 
     /// The call and this rank's plan, prepared now or kept from an earlier call with the same key. An error if the
@@ -63,9 +87,13 @@ impl Planner {
     }
 
     fn prepare_anew(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Prepared> {
-        let port = |from, to| self.choices.topology.port_to(from, to).unwrap_or(0);
+        let port = |from, to| self.first.topology.port_to(from, to).unwrap_or(0);
         let [input, output] = lengths;
-        let message = |plan| Ok(Prepared::new(key.clone(), Member::of_messages(), plan, lengths));
+        let epoch = self.epoch;
+        let message = |plan| {
+            let prepared = Prepared::new(key.clone(), Member::of_messages(), plan, lengths);
+            Ok(Prepared { epoch, ..prepared })
+        };
         match key.operation {
             Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
             Operation::Receive { peer, .. } => message(Plan::receive(peer, port(peer, self.rank), output)),
@@ -109,7 +137,11 @@ impl Planner {
             ..LowerOptions::default()
         };
         let plan = Plan::lower(&schedule, self.rank, key.counts(), key.dtype.size(), &options)?;
-        Ok(Prepared::new(key.clone(), member, plan, lengths))
+        let is_watched = matches!(key.operation, Operation::Collective(_)) && key.counts.is_none();
+        let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
+        let prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
+        let epoch = self.epoch;
+        Ok(Prepared { prediction, epoch, ..Prepared::new(key.clone(), member, plan, lengths) })
     }
 
     /// The verified schedule of `member`.

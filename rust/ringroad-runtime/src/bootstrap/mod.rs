@@ -32,7 +32,7 @@ pub use handle::Handle;
 pub use meeting::Meeting;
 pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
-pub(crate) use tcp::{Heard, Line, Question, Server, TcpStore, Unreachable};
+pub(crate) use tcp::{Heard, Line, Listener, Question, Server, TcpStore, Unreachable};
 pub use tcp::{JobPlace, JobStore};
 
 use crate::error::Error;

@@ -193,7 +193,7 @@ impl Round<'_> {
                 Ok((rank, Heard::Ended(_))) => {
                     self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
                 }
-                Ok((_, Heard::Alive | Heard::Stranger(_))) | Err(_) => {}
+                Ok((_, Heard::Alive | Heard::Told(..) | Heard::Stranger(_))) | Err(_) => {}
             }
         }
     }

@@ -9,7 +9,7 @@ use ringroad_core::{Collective, Rank};
 use ucx_sys::LoadOptions;
 
 use super::ways::{self, Surroundings};
-use super::{Called, Communicator, Family, Means, State};
+use super::{Adaptation, Called, Communicator, Family, Means, State};
 use crate::agreement::{agree, choose, send_buffer};
 use crate::awake;
 use crate::bootstrap::{refused, unreadable, BootstrapError, Card, Handle, Meeting, Store, StoreError};
@@ -24,6 +24,7 @@ use crate::machine::COPIED;
 use crate::neighbourhood::{Neighbourhood, Offered};
 use crate::network::{self, Insight, Limits};
 use crate::options::Options;
+use crate::pace::Pace;
 use crate::planner::{Choices, Planner};
 use crate::progress::Driver;
 use crate::request::Request;
@@ -162,6 +163,11 @@ impl Communicator {
         if communicator.size() > 1 {
             communicator.pauses = AtomicU64::new(awake::pauses());
         }
+        communicator.adaptation = Adaptation::of(&communicator, config);
+        if communicator.adaptation.is_some() {
+            let pace = communicator.pace.clone();
+            communicator.driver.get()?.with(|engine| engine.watch(pace));
+        }
         // All ranks have come, so the next communicator of this name meets elsewhere.
         meeting.close();
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
@@ -248,10 +254,12 @@ impl Communicator {
             cards,
             timeout,
             debug,
-            state: Mutex::new(State {
+            state: Arc::new(Mutex::new(State {
                 planner: Planner::new(rank, near, copies, choices.clone(), kept),
                 calls: 0,
-            }),
+            })),
+            pace: Arc::new(Pace::new()),
+            adaptation: None,
             pool,
             choices,
             driver: Own::new(Driver::new(engine, rank, crowd)),
@@ -372,7 +380,7 @@ fn explore(
         true => (None, 1),
         false => (config.network_cache.clone(), usize::MAX),
     };
-    let limits = Limits { budget, ports: config.port_range, memory, rounds };
+    let limits = Limits { budget, ports: config.port_range, memory, rounds, probes: None };
     let gathered = network::gather(meeting, cards, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
     let insight = if rank == 0 { gathered.insight() } else { Insight::default() };

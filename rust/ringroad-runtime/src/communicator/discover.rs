@@ -31,7 +31,7 @@ impl Communicator {
         let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
         let mut calls = Calls { communicator: self, patience };
         let ports = self.means.as_ref().and_then(|means| means.config.port_range);
-        let limits = Limits { budget, ports, memory: None, rounds: usize::MAX };
+        let limits = Limits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
         let evidence = network::gather(&mut calls, &self.cards, self.rank, &limits)?.evidence;
         let found = (self.rank == 0).then(|| network::found(&evidence));
         let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));
@@ -43,9 +43,9 @@ impl Communicator {
 }
 
 /// Ranks tell each other what they find by allgathers.
-struct Calls<'a> {
-    communicator: &'a Communicator,
-    patience: Patience<'a>,
+pub(super) struct Calls<'a> {
+    pub communicator: &'a Communicator,
+    pub patience: Patience<'a>,
 }
 
 impl Exchange for Calls<'_> {

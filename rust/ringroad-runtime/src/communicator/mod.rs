@@ -1,10 +1,12 @@
 //! A group of ranks that call collectives together.
 
+mod adapt;
 mod agree;
 mod arrays;
 mod connect;
 mod discover;
 mod patience;
+mod reconsider;
 mod regroup;
 mod split;
 mod ways;
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
+use self::adapt::Adaptation;
+pub use self::adapt::{NetworkChange, NetworkView, Reason};
 pub use self::arrays::Given;
 pub use self::discover::Discovered;
 pub use self::patience::GoOn;
@@ -32,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::fork::Own;
 use crate::lock::Mutex;
 use crate::options::Options;
+use crate::pace::Pace;
 use crate::planner::{Choices, Explanation, Planner, LEND};
 use crate::profile::Profile;
 use crate::progress::Driver;
@@ -52,9 +57,13 @@ pub struct Communicator {
     cards: Arc<Vec<Card>>,
     timeout: Duration,
     debug: Debug,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+    pace: Arc<Pace>,
+    /// Follows changes of the network, if some ranks are on other hosts.
+    adaptation: Option<Arc<Adaptation>>,
     /// Memory that near ranks can read.
     pool: Option<Arc<Pool>>,
+    /// What rank 0 has decided when the communicator was made.
     choices: Arc<Choices>,
     driver: Own<Arc<Driver>>,
     /// What it was made with; `None` if the ranks are threads of one process.
@@ -161,13 +170,13 @@ impl Communicator {
 
     /// What rank 0 has decided for all ranks.
     pub fn choices(&self) -> Choices {
-        (*self.choices).clone()
+        (*self.present()).clone()
     }
 
     /// The algorithm that a call with a vector of `bytes` bytes would run.
     pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
         let any_order = !collective.reduces() || op.order_independent(dtype);
-        self.choices.pick(collective, bytes, any_order).name()
+        self.present().pick(collective, bytes, any_order).name()
     }
 
     /// Why [`Communicator::algorithm_for`] returns what it does.
@@ -179,12 +188,12 @@ impl Communicator {
         dtype: DType,
     ) -> Result<Explanation> {
         let any_order = !collective.reduces() || op.order_independent(dtype);
-        self.choices.explain(collective, bytes, any_order)
+        self.present().explain(collective, bytes, any_order)
     }
 
     /// A profile of the place where this communicator runs, from times that were measured with it.
     pub fn calibrate(&self, measurements: Vec<Measurement>) -> Result<Profile> {
-        let Choices { topology, model, place, .. } = &*self.choices;
+        let Choices { topology, model, place, .. } = &*self.present();
         Profile::make(topology, place.clone(), model, measurements)
     }
 
@@ -247,18 +256,28 @@ impl Communicator {
         if request.prepared.is_none() {
             request.key.readable = self.readable(&request);
         }
+        let is_collective = operation.collective().is_some();
         let mut state = self.state.lock();
+        while is_collective && !self.pace.is_free(state.calls + 1) && !self.pace.admits(state.calls + 1) {
+            drop(state);
+            self.heed(request.timeout, &(Arc::new(|| Ok(())) as GoOn))?;
+            state = self.state.lock();
+        }
         let State { planner, calls } = &mut *state;
-        let prepared = match &request.prepared {
-            Some(prepared) if prepared.lengths == request.lengths() => prepared,
-            _ => planner.prepare(&request)?,
-        };
         let ports = match operation {
-            Operation::ReceiveAny { .. } => {
-                let topology = &self.choices.topology;
-                (0..self.size()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
-            }
+            Operation::ReceiveAny { .. } => planner.inlets(),
             _ => Vec::new(),
+        };
+        let prepared = match &request.prepared {
+            Some(prepared) if prepared.lengths == request.lengths() && planner.is_current(prepared) => {
+                prepared
+            }
+            stale => {
+                if stale.is_some() {
+                    request.key.readable = self.readable(&request);
+                }
+                planner.prepare(&request)?
+            }
         };
         if self.debug >= Debug::Trace {
             eprintln!("ringroad: {}: rank {}: {prepared}", self.name, self.rank);
@@ -342,6 +361,7 @@ impl Communicator {
     /// parent.
     pub fn close(&self) {
         if let Ok(driver) = self.driver.get() {
+            self.adaptation.iter().for_each(|adaptation| adaptation.stop());
             driver.close(CLOSE);
         }
     }

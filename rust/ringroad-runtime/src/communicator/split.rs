@@ -88,7 +88,7 @@ impl Communicator {
     /// The network, if it was given or found out rather than assumed.
     pub fn known_topology(&self) -> Option<Topology> {
         let is_known = self.choices.origin != Origin::Assumed;
-        is_known.then(|| self.choices.topology.clone())
+        is_known.then(|| self.present().topology.clone())
     }
 
     /// The values of all ranks, one rank's after the other's.

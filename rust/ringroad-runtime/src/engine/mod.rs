@@ -31,10 +31,12 @@ use crate::choices::Lowering;
 use crate::error::Error;
 use crate::liveness::Liveness;
 use crate::notice::{Notice, Reason};
+use crate::pace::Pace;
 use crate::transport::{
     Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
     CLOSED, LOOKED_AT,
 };
+use crate::watch::{Prediction, Sign, Watch};
 use crate::work::Completion;
 
 use self::buffers::Buffers;
@@ -114,8 +116,16 @@ pub(crate) struct Engine {
     patient: bool,
     /// Records a trace, if somebody wants one.
     recorder: Option<Box<Recorder>>,
+    /// Compares the times of calls with what was predicted, if some ranks are on other hosts.
+    watch: Option<Box<Watching>>,
     /// Calls that have ended since [`Engine::take_ended`] was last called.
     ended: Ended,
+}
+
+/// Who looks at the times of calls, and whom that concerns.
+struct Watching {
+    watch: Watch,
+    pace: Arc<Pace>,
 }
 
 /// Calls that have ended.
@@ -179,12 +189,28 @@ impl Engine {
             started: 0,
             patient: false,
             recorder: None,
+            watch: None,
             ended: Ended::default(),
         }
     }
 
     pub fn transport(&self) -> &dyn Transport {
         &*self.transport
+    }
+
+    /// Compares the times of all later calls with what was predicted.
+    pub fn watch(&mut self, pace: Arc<Pace>) {
+        self.watch = Some(Box::new(Watching { watch: Watch::new(), pace }));
+    }
+
+    /// Does something with what the times of calls have shown.
+    pub fn with_watch<T: Default>(&mut self, act: impl FnOnce(&mut Watch) -> T) -> T {
+        self.watch.as_mut().map(|watching| act(&mut watching.watch)).unwrap_or_default()
+    }
+
+    /// Whether a collective call is in flight.
+    pub fn has_collectives(&self) -> bool {
+        self.tasks.iter().flatten().any(|task| task.number > 0)
     }
 
     /// Whether a call is in flight.
@@ -329,6 +355,9 @@ impl Engine {
             }
         };
         self.started = self.started.max(task.number);
+        if self.watch.is_some() {
+            task.began = task.completion.prepared.prediction.map(|prediction| (prediction, Instant::now()));
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_call(slot, &task);
         }
@@ -675,6 +704,9 @@ impl Engine {
             // The transport may still be using the memory: let its requests be the last owners.
             return self.end(&task.completion, error);
         }
+        if let (Some(watching), Some((prediction, began))) = (&mut self.watch, task.began.take()) {
+            watching.note(prediction, began.elapsed());
+        }
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
         let Buffers { input, output, scratch, .. } = &mut task.buffers;
         (*input, *output) = (Region::nothing(), Region::nothing());
@@ -721,6 +753,15 @@ impl Engine {
                 let (number, found) = (task.number, telling::misfit(task.call(), peer, bytes));
                 self.mismatch(number, found);
             }
+        }
+    }
+}
+
+impl Watching {
+    fn note(&mut self, prediction: Prediction, took: Duration) {
+        let sign = self.watch.note(prediction, took);
+        if sign != Sign::Nothing {
+            self.pace.alarm(sign);
         }
     }
 }

@@ -11,6 +11,7 @@ use super::buffers::Buffers;
 use crate::buffer::Region;
 use crate::call::Prepared;
 use crate::transport::{Kind, Tag};
+use crate::watch::Prediction;
 use crate::work::Completion;
 
 /// A call to be run. Calls repeat, so a task that has ended well is reused for the next call that is prepared the
@@ -27,6 +28,8 @@ pub(crate) struct Task {
     pub timeout: Duration,
     /// `None` in the first moment of a short call, in which the clock is not read: most such calls end within it.
     pub deadline: Option<Instant>,
+    /// When it began, and what it is predicted to take, if it is watched.
+    pub(super) began: Option<(Prediction, Instant)>,
     /// The kind, sequence and check of all its messages.
     pub tag: Tag,
     /// The number of the collective call; 0 for messages between two ranks.
@@ -45,6 +48,7 @@ impl Task {
             factor: 1.0,
             timeout: Duration::ZERO,
             deadline: None,
+            began: None,
             tag: Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 },
             number: 0,
         })

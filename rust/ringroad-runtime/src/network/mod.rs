@@ -179,6 +179,8 @@ pub(crate) struct Limits {
     pub memory: Option<PathBuf>,
     /// The most rounds of flows. Only rank 0's is used.
     pub rounds: usize,
+    /// The rounds of flows between hosts; `None` for those that tell the most of an unknown network. The same on all ranks.
+    pub probes: Option<Vec<Vec<(usize, usize)>>>,
 }
 
 /// Finds out what there is to know. Collective.
@@ -197,7 +199,8 @@ pub(crate) fn gather(
     let mine = station.as_ref().map(|station| &station.facts);
     let facts: Vec<Facts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
     check_each(FACTS, &leaders, &facts, Facts::check)?;
-    let mine = station.as_ref().map(|station| station.look(&facts));
+    let mine =
+        station.as_ref().map(|station| station.look(&facts, limits.probes.as_deref().unwrap_or_default()));
     let most = 64 + facts.len() * PAIR_BYTES;
     let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
     check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;
@@ -220,7 +223,7 @@ pub(crate) fn gather(
     if rank == 0 {
         let spaces: Vec<String> = leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect();
         let memory = limits.memory.as_ref().map(|directory| Memory::of(directory, &spaces, &evidence));
-        let mut plan = Plan::new(&evidence, &wiring, memory.as_ref(), limits.rounds, start + limits.budget);
+        let mut plan = Plan::new(&evidence, &wiring, memory.as_ref(), limits, start);
         let (rounds, recalled) = flows.run(exchange, Some(&mut plan), &wiring)?;
         evidence.rounds = rounds;
         if let Some(recalled) = recalled {
@@ -270,15 +273,17 @@ impl Plan {
         evidence: &Evidence,
         wiring: &Wiring,
         memory: Option<&Memory>,
-        most: usize,
-        deadline: Instant,
+        limits: &Limits,
+        start: Instant,
     ) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
             let sample = remembered::sample(&then);
             (then, sample)
         });
-        let rounds = experiments(wiring, Effort::default());
+        let best = || experiments(wiring, Effort::default());
+        let rounds = limits.probes.clone().unwrap_or_else(best);
+        let (most, deadline) = (limits.rounds, start + limits.budget);
         Plan { recalled, rounds, most, asked: 0, checked: false, deadline }
     }
 
@@ -353,7 +358,7 @@ fn rates_text(rates: impl Iterator<Item = f64> + Clone) -> String {
 }
 
 /// The first rank of each host.
-fn leaders(host_of: &[usize]) -> Vec<Rank> {
+pub(crate) fn leaders(host_of: &[usize]) -> Vec<Rank> {
     let mut leaders = Vec::new();
     for (rank, host) in host_of.iter().enumerate() {
         if *host == leaders.len() {
@@ -445,9 +450,13 @@ impl Station {
         Station { own, facts, receiving, _answering: answering }
     }
 
-    /// Asks the other hosts, and traces the routes to them.
-    fn look(&self, facts: &[Facts]) -> Vec<View> {
-        let wanted = trace_targets(self.own, facts.len());
+    /// Asks the other hosts, and traces the routes to them; also to those to which there will be flows.
+    fn look(&self, facts: &[Facts], rounds: &[Vec<(usize, usize)>]) -> Vec<View> {
+        let mut wanted = trace_targets(self.own, facts.len());
+        let flows = rounds.iter().flatten().filter(|(from, _)| *from == self.own);
+        wanted.extend(flows.map(|(_, to)| *to).filter(|to| *to < facts.len()));
+        wanted.sort_unstable();
+        wanted.dedup();
         let mut targets: Vec<Option<Target>> = vec![None; facts.len()];
         wanted.iter().for_each(|host| targets[*host] = Some(facts[*host].target()));
         let seen = reach::ask(&targets, self.own + 1);

@@ -146,6 +146,11 @@ impl TcpStore {
         };
         serde_json::from_slice(&answer.unwrap_or_default()).map_err(|_| unsound())
     }
+
+    /// Tells the communicator of a group something. `None` if the process has no such communicator any more.
+    pub fn tell(&self, group: &str, text: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.ask(&Message::new(Kind::Tell, group, text), Duration::ZERO)
+    }
 }
 
 /// Without the secret.

@@ -25,6 +25,8 @@ pub enum Question {
     Set { key: String, value: Vec<u8> },
     /// Rank `from` of a group asks this in the agreement of this number.
     Agree { group: String, number: u64, from: Rank, request: Request },
+    /// The communicator of this group is told this.
+    Tell { group: String, text: Vec<u8> },
 }
 
 /// What was heard of a process.
@@ -34,6 +36,8 @@ pub enum Heard {
     Alive,
     /// Its answer to this request.
     Reply(Request, Reply),
+    /// What its communicator answers to this text; `None` if it has none any more.
+    Told(Vec<u8>, Option<Vec<u8>>),
     /// Another process listens at its address, or it has another secret. It is tried again.
     Stranger(Unreachable),
     /// It has ended. Nothing follows.
@@ -123,6 +127,9 @@ fn attempt(
         Question::Agree { group, number, from, request } => {
             let reply = reached.agree(group, *number, *from, request, until());
             reply.map(|reply| Heard::Reply(request.clone(), reply))
+        }
+        Question::Tell { group, text } => {
+            reached.tell(group, text).map(|answer| Heard::Told(text.clone(), answer))
         }
     };
     let answer = answer.map_err(|_| None)?;

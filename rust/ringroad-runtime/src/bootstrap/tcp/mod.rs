@@ -11,7 +11,7 @@ mod wire;
 pub use client::{TcpStore, Unreachable};
 pub use job::{JobPlace, JobStore};
 pub use line::{Heard, Line, Question};
-pub use server::{Reach, Server};
+pub use server::{Listener, Reach, Server};
 
 #[cfg(all(test, not(miri)))]
 mod tests {
@@ -158,6 +158,27 @@ mod tests {
         // Not a question: the server closes the connection, and the next request makes a new one.
         assert!(store.ask(&Message::new(Kind::Agree, "group", b"nonsense"), Duration::ZERO).is_err());
         assert_eq!(ask(9, &Request::Learn), Reply::Absent);
+    }
+
+    /// What other ranks say reaches the communicator of their group as long as it exists.
+    #[test]
+    fn communicators_of_other_processes_are_told() {
+        struct Echo;
+        impl Listener for Echo {
+            fn hear(&self, text: &[u8]) -> Option<Vec<u8>> {
+                (!text.is_empty()).then(|| text.iter().rev().copied().collect())
+            }
+        }
+        let (server, handle) = own();
+        let store = TcpStore::connect(&handle, None, soon()).unwrap();
+        let listener: std::sync::Arc<dyn Listener> = std::sync::Arc::new(Echo);
+        assert_eq!(store.tell("group", b"abc"), Ok(None), "nobody listens");
+        server.listen_for("group", std::sync::Arc::downgrade(&listener));
+        assert_eq!(store.tell("group", b"abc"), Ok(Some(b"cba".to_vec())));
+        assert_eq!(store.tell("group", b""), Ok(None), "that makes no sense");
+        assert_eq!(store.tell("another", b"abc"), Ok(None));
+        drop(listener);
+        assert_eq!(store.tell("group", b"abc"), Ok(None), "it is gone");
     }
 
     /// A line answers each question once, and says when the process has ended.

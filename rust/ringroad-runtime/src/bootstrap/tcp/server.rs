@@ -1,9 +1,9 @@
 //! The store of a process. Other processes reach it over TCP, whether or not any other store still runs.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,12 @@ pub enum Reach {
     All,
 }
 
+/// Hears what other ranks say to a communicator.
+pub trait Listener: Send + Sync {
+    /// The answer; `None` if it makes no sense.
+    fn hear(&self, text: &[u8]) -> Option<Vec<u8>>;
+}
+
 /// A secret, and the server for those who know it.
 type Served = (Option<String>, Arc<Server>);
 
@@ -51,6 +57,8 @@ struct Shared {
     key: Key,
     values: MemoryStore,
     rounds: Rounds,
+    /// By their groups.
+    listeners: Mutex<HashMap<String, Weak<dyn Listener>>>,
     /// Connections without a handshake so far, the oldest first.
     unknown: Mutex<VecDeque<Arc<TcpStream>>>,
 }
@@ -82,6 +90,7 @@ impl Server {
             key: Key::new(&token, secret),
             values: MemoryStore::new(),
             rounds: Rounds::new(),
+            listeners: Mutex::default(),
             unknown: Mutex::default(),
         });
         Server { token, doors: Mutex::default(), outdated: Mutex::default(), shared }
@@ -140,6 +149,13 @@ impl Server {
         if outdated.len() > OUTDATED {
             outdated.pop_front().iter().for_each(|prefix| self.values().remove(prefix));
         }
+    }
+
+    /// What other ranks say to this group is for this listener from now on, as long as it exists.
+    pub fn listen_for(&self, group: &str, listener: Weak<dyn Listener>) {
+        let mut listeners = self.shared.listeners.lock();
+        listeners.retain(|_, known| known.strong_count() > 0);
+        listeners.insert(group.to_owned(), listener);
     }
 
     /// The agreements of this process.
@@ -212,6 +228,10 @@ impl Shared {
                 let (number, from, request) = serde_json::from_slice(asked).map_err(|_| unsound())?;
                 let reply = self.rounds.answer(&key, number, from, &request, milliseconds(within));
                 Ok(Some(serde_json::to_vec(&reply).expect("JSON can express numbers")))
+            }
+            Kind::Tell => {
+                let listener = self.listeners.lock().get(&key).and_then(Weak::upgrade);
+                Ok(listener.and_then(|listener| listener.hear(&value)))
             }
             Kind::Value | Kind::Nothing => Err(unsound()),
         }

@@ -31,6 +31,8 @@ pub enum Kind {
     Wait,
     /// A rank asks in an agreement of the group that the key names.
     Agree,
+    /// Something for the communicator of the group that the key names.
+    Tell,
     /// The answer is this value.
     Value,
     /// There is no value.
@@ -40,7 +42,7 @@ pub enum Kind {
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
         use Kind::*;
-        [Set, Get, Wait, Agree, Value, Nothing].into_iter().find(|kind| *kind as u8 == byte)
+        [Set, Get, Wait, Agree, Tell, Value, Nothing].into_iter().find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -1,0 +1,258 @@
+//! Notices that calls take longer, or shorter, than they used to.
+//!
+//! Every call has a prediction. The ratio of its time to that is mostly not 1, because no model is exact, but it stays about
+//! the same for calls of one kind and size. A late rank makes single calls slow; so only calls in a row count, and the least
+//! of their ratios. The first calls say what is usual, and later ones move that slowly.
+//!
+//! All times come from the caller, who reads the clock.
+
+use std::time::Duration;
+
+use ringroad_core::Collective;
+
+/// How much more or less of its prediction a call takes than usual before it counts as slow or fast.
+const SLOW: f32 = 1.5;
+const FAST: f32 = 0.67;
+/// How many such calls in a row are a suspicion, and how long they take together if they are slow. Fewer are enough if they
+/// take longer.
+const CALLS: u32 = 5;
+const LONG: Duration = Duration::from_millis(250);
+const FEW: u32 = 3;
+const LONGER: Duration = Duration::from_millis(700);
+/// How many calls say what is usual, after the first, which often waits for connections.
+const LEARNED: u32 = 5;
+const SKIPPED: u32 = 1;
+/// The part by which a usual call moves what is usual.
+const PACE: f32 = 1.0 / 32.0;
+/// How many times its prediction a call takes before something must be wrong with the prediction, and how much longer.
+const WRONG: f32 = 10.0;
+const NOTICEABLE: Duration = Duration::from_millis(5);
+/// Sizes of calls are told apart by powers of two.
+const SIZES: usize = 64;
+
+/// What a call is predicted to take, and with which others it is compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Prediction {
+    pub seconds: f32,
+    class: u16,
+}
+
+impl Prediction {
+    pub fn new(collective: Collective, bytes: usize, seconds: f64) -> Prediction {
+        let kind = Collective::ALL.iter().position(|known| *known == collective.with_root(0)).unwrap_or(0);
+        let size = (usize::BITS - bytes.leading_zeros()) as usize;
+        Prediction { seconds: seconds as f32, class: (kind * SIZES + size.min(SIZES - 1)) as u16 }
+    }
+}
+
+/// Why the network should be looked at again.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Suspicion {
+    /// How many times as long as usual calls take, at least.
+    pub ratio: f32,
+    /// What the latest of them has taken, and what was predicted, in seconds.
+    pub took: f32,
+    pub predicted: f32,
+}
+
+/// What a call shows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Sign {
+    Nothing,
+    /// Calls take longer or shorter than they used to.
+    Changed(Suspicion),
+    /// They take many times as long as predicted, from the first on.
+    Unpredicted(Suspicion),
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Class {
+    calls: u32,
+    /// The usual ratio; 0 while it is not known.
+    usual: f32,
+    streak: Streak,
+    /// How many calls in a row took many times their prediction.
+    unpredicted: u32,
+}
+
+/// Calls in a row that are all slow, or all fast.
+#[derive(Debug, Clone, Copy, Default)]
+struct Streak {
+    is_slow: bool,
+    calls: u32,
+    /// The ratio nearest to the usual one.
+    nearest: f32,
+    seconds: f32,
+}
+
+/// How many of the latest calls are compared between ranks, to find one that comes late.
+const LATEST: usize = 8;
+
+/// The calls of one communicator.
+pub(crate) struct Watch {
+    classes: Vec<Class>,
+    /// What the latest calls have taken.
+    latest: [f32; LATEST],
+    calls: usize,
+}
+
+impl Watch {
+    pub fn new() -> Watch {
+        Watch {
+            classes: vec![Class::default(); Collective::ALL.len() * SIZES],
+            latest: [0.0; LATEST],
+            calls: 0,
+        }
+    }
+
+    /// Takes note of a call.
+    #[inline]
+    pub fn note(&mut self, prediction: Prediction, took: Duration) -> Sign {
+        let Prediction { seconds: predicted, class } = prediction;
+        let took = took.as_secs_f32();
+        self.latest[self.calls % LATEST] = took;
+        self.calls = self.calls.wrapping_add(1);
+        self.classes[usize::from(class)].note(took, predicted)
+    }
+
+    /// How long this rank was in the latest calls, in seconds. Who comes late waits less than others.
+    pub fn latest(&self) -> f32 {
+        self.latest.iter().sum()
+    }
+
+    /// What is seen now is usual from now on: there is nothing behind it.
+    pub fn get_used(&mut self) {
+        for class in self.classes.iter_mut().filter(|class| class.usual > 0.0) {
+            if class.streak.calls > 0 {
+                class.usual = class.streak.nearest;
+            }
+            class.streak = Streak::default();
+        }
+    }
+
+    /// Begins to look anew, with what is usual as it was.
+    pub fn restart(&mut self) {
+        self.classes.iter_mut().for_each(|class| (class.streak, class.unpredicted) = Default::default());
+    }
+}
+
+impl Class {
+    fn note(&mut self, took: f32, predicted: f32) -> Sign {
+        let ratio = took / predicted;
+        self.calls = self.calls.saturating_add(1);
+        let wrong = ratio >= WRONG && took - predicted >= NOTICEABLE.as_secs_f32();
+        self.unpredicted = if wrong { self.unpredicted + 1 } else { 0 };
+        let sign = self.compare(ratio, took, predicted);
+        match sign {
+            Sign::Nothing if self.unpredicted == CALLS => {
+                Sign::Unpredicted(Suspicion { ratio, took, predicted })
+            }
+            sign => sign,
+        }
+    }
+
+    fn compare(&mut self, ratio: f32, took: f32, predicted: f32) -> Sign {
+        if self.calls <= SKIPPED + LEARNED {
+            if self.calls > SKIPPED {
+                self.usual = if self.usual == 0.0 { ratio } else { self.usual.min(ratio) };
+            }
+            return Sign::Nothing;
+        }
+        let relative = ratio / self.usual;
+        if (FAST..SLOW).contains(&relative) {
+            self.usual += (ratio - self.usual) * PACE;
+            self.streak.calls = 0;
+            return Sign::Nothing;
+        }
+        let is_slow = relative >= SLOW;
+        let streak = &mut self.streak;
+        if streak.calls == 0 || streak.is_slow != is_slow {
+            *streak = Streak { is_slow, calls: 0, nearest: ratio, seconds: 0.0 };
+        }
+        streak.calls += 1;
+        streak.seconds += took;
+        streak.nearest = if is_slow { streak.nearest.min(ratio) } else { streak.nearest.max(ratio) };
+        let many = streak.calls >= CALLS && (!is_slow || streak.seconds >= LONG.as_secs_f32());
+        let long = streak.calls >= FEW && streak.seconds >= LONGER.as_secs_f32();
+        if !many && !long {
+            return Sign::Nothing;
+        }
+        let ratio = streak.nearest / self.usual;
+        // The next calls say again whether it lasts.
+        (streak.calls, streak.seconds) = (1, took);
+        Sign::Changed(Suspicion { ratio, took, predicted })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds calls that were predicted to take 10 ms; returns which of them was the first to be a sign.
+    fn feed(watch: &mut Watch, milliseconds: impl IntoIterator<Item = f64>) -> Option<usize> {
+        let prediction = Prediction::new(Collective::Allreduce, 1 << 20, 0.01);
+        let mut note = |took: f64| watch.note(prediction, Duration::from_secs_f64(took / 1e3));
+        milliseconds.into_iter().position(|took| note(took) != Sign::Nothing)
+    }
+
+    fn usual(number: usize) -> f64 {
+        13.0 + (number * 7 % 5) as f64
+    }
+
+    #[test]
+    fn calls_that_stay_slow_are_noticed_soon() {
+        let mut watch = Watch::new();
+        assert_eq!(feed(&mut watch, (0..100).map(usual)), None);
+        assert_eq!(feed(&mut watch, std::iter::repeat_n(52.0, 100)), Some(4));
+    }
+
+    /// Every second call waits for a late rank: there is nothing wrong with the network.
+    #[test]
+    fn late_ranks_are_not_slow_links() {
+        let mut watch = Watch::new();
+        let late = |number: usize| if number % 2 == 0 { usual(number) } else { 200.0 };
+        assert_eq!(feed(&mut watch, (0..1000).map(late)), None);
+    }
+
+    #[test]
+    fn a_recovery_is_noticed_too() {
+        let mut watch = Watch::new();
+        assert_eq!(feed(&mut watch, (0..50).map(usual)), None);
+        assert!(feed(&mut watch, std::iter::repeat_n(40.0, 20)).is_some());
+        watch.get_used();
+        assert_eq!(feed(&mut watch, std::iter::repeat_n(41.0, 50)), None, "it is used to that");
+        assert_eq!(feed(&mut watch, (0..50).map(usual)), Some(4));
+    }
+
+    /// Short calls must be slow for a while: other work on the machine may hold up many of them.
+    #[test]
+    fn short_calls_have_to_add_up() {
+        let prediction = Prediction::new(Collective::Allreduce, 8, 1e-4);
+        let mut watch = Watch::new();
+        let mut note = |took: f64| watch.note(prediction, Duration::from_secs_f64(took));
+        (0..100).for_each(|_| assert_eq!(note(1.2e-4), Sign::Nothing));
+        let found = (0..10_000).position(|_| note(3e-4) != Sign::Nothing).unwrap();
+        assert!((800..900).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn wrong_predictions_are_told_once() {
+        let prediction = Prediction::new(Collective::Allreduce, 1 << 20, 0.001);
+        let mut watch = Watch::new();
+        let signs: Vec<Sign> = (0..50).map(|_| watch.note(prediction, Duration::from_millis(80))).collect();
+        let told: Vec<_> = signs.iter().filter(|sign| **sign != Sign::Nothing).collect();
+        assert!(matches!(told[..], [Sign::Unpredicted(Suspicion { took, .. })] if *took > 0.07), "{told:?}");
+    }
+
+    #[test]
+    fn sizes_and_collectives_are_apart() {
+        let class = |collective, bytes| Prediction::new(collective, bytes, 1.0).class;
+        let root = Collective::Broadcast { root: 3 };
+        assert_eq!(class(root, 1000), class(root.with_root(0), 1023));
+        assert_ne!(class(root, 1000), class(root, 2000));
+        assert_ne!(class(root, 1000), class(Collective::Allgather, 1000));
+        assert!(
+            usize::from(class(*Collective::ALL.last().unwrap(), usize::MAX)) < Watch::new().classes.len()
+        );
+    }
+}
