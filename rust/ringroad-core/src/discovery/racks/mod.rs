@@ -99,22 +99,61 @@ impl Racks {
         Racks { racks, cables, uplinks, is_shared }
     }
 
-    /// Two rounds that test the racks: one whose flows stay inside, and one whose flows leave.
+    /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and hosts that are alone are
+    /// paired with some that may be in their rack; in the other all leave.
     pub fn tests(&self, seed: usize) -> Vec<Flows> {
         let mut draw = Draw::new(seed as u64);
         let mut shuffled = |hosts: &[usize]| -> Vec<usize> {
             draw.permutation(hosts.len()).into_iter().map(|place| hosts[place]).collect()
         };
-        let racks: Vec<Vec<usize>> = self.racks.iter().map(|hosts| shuffled(hosts)).collect();
-        let inside = racks.iter().flat_map(|hosts| pairs(hosts)).collect();
-        let order = shuffled(&(0..racks.len()).collect::<Vec<usize>>());
-        let row: Vec<usize> = order.iter().flat_map(|rack| racks[*rack].iter().copied()).collect();
-        let largest = racks.iter().map(Vec::len).max().unwrap_or(0);
-        let rack_of = |host: &usize| racks.iter().position(|hosts| hosts.contains(host));
-        let leaving = (0..row.len()).map(|at| (row[at], row[(at + largest) % row.len()]));
-        let leaving = leaving.filter(|(from, to)| rack_of(from) != rack_of(to)).collect();
-        [inside, leaving].into_iter().filter(|flows: &Flows| !flows.is_empty()).collect()
+        let mut racks: Vec<Vec<usize>> = self.racks.iter().map(|hosts| shuffled(hosts)).collect();
+        racks = shuffled(&(0..racks.len()).collect::<Vec<usize>>())
+            .into_iter()
+            .map(|at| racks[at].clone())
+            .collect();
+        let leaving = leaving(&racks);
+        let (alone, mut rest): (Vec<_>, Vec<_>) = racks.into_iter().partition(|hosts| hosts.len() == 1);
+        let mut mixed = Flows::new();
+        let mut unpaired = Vec::new();
+        for (at, host) in alone.into_iter().flatten().enumerate() {
+            let count = rest.len().max(1);
+            let other =
+                rest.get_mut((seed / 2 + at) % count).filter(|hosts| hosts.len() > 1).and_then(Vec::pop);
+            other.map_or_else(|| unpaired.push(host), |other| mixed.extend([(host, other), (other, host)]));
+        }
+        for hosts in &mut rest {
+            hosts.sort_by_key(|host| !self.is_doubtful(*host));
+            let outside = hosts.split_off(hosts.len() / 4 * 2);
+            mixed.extend(pairs(hosts));
+            *hosts = outside;
+        }
+        rest.extend(unpaired.into_iter().map(|host| vec![host]));
+        mixed.extend(self::leaving(&rest));
+        [mixed, leaving].into_iter().filter(|flows: &Flows| !flows.is_empty()).collect()
     }
+
+    /// Whether a host seems slower than others, perhaps because no flow of it has had the way to itself.
+    fn is_doubtful(&self, host: usize) -> bool {
+        let usual = median(self.cables.iter().map(|[out, _]| out.highest()));
+        usual.is_some_and(|usual| self.cables[host].iter().any(|loads| loads.highest() < SLOW * usual))
+    }
+
+    /// Whether some hosts are in no rack though others are.
+    pub fn has_open(&self) -> bool {
+        let alone = self.racks.iter().filter(|hosts| hosts.len() == 1).count();
+        alone > 0 && alone < self.racks.len()
+    }
+}
+
+/// A flow from every host, and to every host, that leaves its rack; none for those that have no partner.
+fn leaving(racks: &[Vec<usize>]) -> Flows {
+    let all = racks.iter().enumerate();
+    let mut order: Vec<(usize, usize)> =
+        all.flat_map(|(rack, hosts)| hosts.iter().map(move |host| (rack, *host))).collect();
+    order.sort_by_key(|(rack, _)| (std::cmp::Reverse(racks[*rack].len()), *rack));
+    let largest = racks.iter().map(Vec::len).max().unwrap_or(0);
+    let flows = order.iter().enumerate().map(|(at, from)| (*from, order[(at + largest) % order.len()]));
+    flows.filter(|(from, to)| from.0 != to.0).map(|(from, to)| (from.1, to.1)).collect()
 }
 
 /// What each group has sent to others and received from others in every round.

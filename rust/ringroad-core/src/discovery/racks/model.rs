@@ -4,7 +4,7 @@
 //! full. An uplink is taken to carry the most that has crossed it. Hosts move between racks while that brings the rates
 //! nearer to those that were measured.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Rates;
 
@@ -35,6 +35,13 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
         .for_each(|(rack, members)| members.iter().for_each(|host| rack_of[*host] = rack));
     let model = Model { rounds, limits };
     let mut errors = model.errors(&rack_of);
+    // Takes the racks if they explain more.
+    let try_racks = |racks: &mut Vec<usize>, next: Vec<usize>, errors: &mut Vec<f64>| {
+        let new = model.errors(&next);
+        if new.iter().sum::<f64>() < errors.iter().sum::<f64>() - GAIN {
+            (*racks, *errors) = (next, new);
+        }
+    };
     for _ in 0..SWEEPS {
         let before: f64 = errors.iter().sum();
         for host in 0..hosts {
@@ -42,16 +49,18 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
             if !is_alone && errors[host] < OFF {
                 continue;
             }
-            // A rack number that nobody has is a rack of one's own.
+            // A number that nobody has is a rack of one's own.
             let free = (0..hosts).find(|rack| !rack_of.contains(rack));
-            let taken: std::collections::BTreeSet<usize> = rack_of.iter().copied().chain(free).collect();
-            for rack in taken {
-                let old = std::mem::replace(&mut rack_of[host], rack);
-                let next = model.errors(&rack_of);
-                match next.iter().sum::<f64>() < errors.iter().sum::<f64>() - GAIN {
-                    true => errors = next,
-                    false => rack_of[host] = old,
-                }
+            for rack in numbers(&rack_of).into_iter().chain(free) {
+                let mut next = rack_of.clone();
+                next[host] = rack;
+                try_racks(&mut rack_of, next, &mut errors);
+            }
+        }
+        for one in numbers(&rack_of) {
+            for other in numbers(&rack_of).into_iter().filter(|other| *other > one) {
+                let next = rack_of.iter().map(|rack| if *rack == other { one } else { *rack }).collect();
+                try_racks(&mut rack_of, next, &mut errors);
             }
         }
         if errors.iter().sum::<f64>() >= before - GAIN {
@@ -61,6 +70,11 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     rack_of.iter().enumerate().for_each(|(host, rack)| found.entry(*rack).or_default().push(host));
     *racks = found.into_values().collect();
+}
+
+/// The numbers of racks, each once.
+fn numbers(rack_of: &[usize]) -> BTreeSet<usize> {
+    rack_of.iter().copied().collect()
 }
 
 struct Model<'a> {

@@ -79,7 +79,7 @@ impl Wiring {
         );
         note(unclear, "ways have gaps that several nodes could fill, and are not known");
         note(
-            aliases.refused(),
+            aliases.unsure.len(),
             "routers may be other routers by another address, and count as routers of their own",
         );
         let silent = wiring.routers.iter().filter(|addresses| addresses.is_empty()).count();
