@@ -43,7 +43,7 @@ def same_on_all(results):
 def test_a_slow_cable_is_noticed_and_its_recovery_too():
     with ringroad.testbed("ring:4", rate="100Mbit", timeout=120) as bed:
         calls, spec, origin, watched, before = same_on_all(bed.run(call_until, 1000, 30))
-        assert (calls, spec, origin, watched) == (30, "ring:4", "given", True)
+        assert (calls, spec.split(",")[0], origin, watched) == (30, "ring:4", "given", True)
         bed.slow(0, 1, factor=5)
         *_, spec, _, _, links = same_on_all(bed.run(call_until, len(before) + 1, 600))
         slowed = {(source, target): now / then for source, target, then, now in links[-1]}

@@ -696,21 +696,18 @@ impl Flows<'_> {
     }
 }
 
-/// For each of these flows whether it shares a link with another one. Where the links are not known, flows share one if they
-/// have a host in common at the same end.
+/// For each of these flows whether it may share a link with another one. Where the links are not known, all may.
 fn shared(flows: &[(usize, usize)], wiring: &Wiring) -> Vec<bool> {
     let known: HashMap<(usize, usize), &[usize]> =
         wiring.paths.iter().map(|path| ((path.from, path.to), &path.edges[..])).collect();
     let mut counts: HashMap<usize, usize> = HashMap::new();
-    let mut ends: HashMap<(bool, usize), usize> = HashMap::new();
     for (from, to) in flows {
         let edges = known.get(&(*from, *to)).copied().unwrap_or_default();
         edges.iter().for_each(|edge| *counts.entry(*edge).or_default() += 1);
-        [(true, *from), (false, *to)].into_iter().for_each(|end| *ends.entry(end).or_default() += 1);
     }
     let shares = |(from, to): &(usize, usize)| match known.get(&(*from, *to)) {
         Some(edges) if !wiring.is_opaque() => edges.iter().any(|edge| counts[edge] > 1),
-        _ => ends[&(true, *from)] > 1 || ends[&(false, *to)] > 1,
+        _ => flows.len() > 1,
     };
     flows.iter().map(shares).collect()
 }

@@ -113,6 +113,12 @@ fn hosts(shape: &Shape, specs: &mut Vec<String>) {
     if hosts > 0 && n.is_multiple_of(hosts) {
         specs.push(format!("hosts:{hosts}x{}", n / hosts));
     }
+    // The ranks that hang on each memory.
+    let on = |node: usize| shape.into[node].iter().filter(|from| **from < n).count();
+    let sizes: Vec<usize> = (n..shape.nodes()).map(on).filter(|size| *size > 0).collect();
+    if sizes.len() == hosts && sizes.iter().any(|size| *size != sizes[0]) {
+        specs.push(format!("hosts:{}", list(&sizes)));
+    }
 }
 
 /// Graphs with switches.
