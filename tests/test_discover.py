@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import needs_testbed
-from ringroad.discovery import DiscoveredLink, Discovery, lines
+from ringroad.discovery import DiscoveredLink, Discovery
 
 RATE = 100e6 / 8
 
@@ -90,7 +90,7 @@ def test_a_discovery_is_written_in_words():
     ring = [DiscoveredLink(a, b, RATE, 2e-5, "measured", 0.01) for a, b, *_ in topology.links]
     found = Discovery(topology, "ring:3", [1, 0, 2], ring, ["a note"], {})
     assert repr(found) == "<Discovery ring:3, 6 links of 100 Mbit/s>"
-    assert lines(found) == [
+    assert found.lines() == [
         "ring:3 of 3 ranks",
         "ranks are at the positions 1,0,2",
         "the median latency of a link is 20 us",
@@ -100,6 +100,5 @@ def test_a_discovery_is_written_in_words():
 
 
 def test_budgets_are_checked():
-    with ringroad.local(1) as cluster:
-        with pytest.raises(ringroad.WorkerError, match="budget"):
-            cluster.run(lambda comm: ringroad.discover(comm, budget=-1.0))
+    with ringroad.local(1) as cluster, pytest.raises(ringroad.WorkerError, match="budget"):
+        cluster.run(lambda comm: ringroad.discover(comm, budget=-1.0))
