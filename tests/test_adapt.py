@@ -17,8 +17,8 @@ def permitted():
 
 
 def call_until(comm, changes, most):
-    """Calls until the network has changed so often, or so many times. All ranks call equally often, since all see a change
-    before the same call. Returns whether all sums were right, a digest of all results, and the network."""
+    """Calls until the network has changed so often, or so many times. All ranks call equally often, since all see a
+    change before the same call. Returns whether all sums were right, a digest of all results, and the network."""
     array = (np.arange(COUNT) % 1000 + comm.rank).astype(np.float32)
     expected = comm.size * (np.arange(COUNT) % 1000) + comm.size * (comm.size - 1) / 2
     digest, right, calls = hashlib.sha256(), True, 0

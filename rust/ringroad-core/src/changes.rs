@@ -52,6 +52,9 @@ pub struct Base<'a> {
     pub leaders: &'a [Rank],
 }
 
+/// The links of a flow's way, with the part of it on each, and its rate.
+type Crossing = (Vec<(LinkId, f64)>, f64);
+
 impl Base<'_> {
     fn rate(&self, link: LinkId) -> f64 {
         let link = &self.topology.links()[link];
@@ -171,7 +174,7 @@ impl<'a> Measuring<'a> {
     }
 
     /// For each round, the flows with the links of their ways, and their rates.
-    fn ways(&self, rounds: &[Round]) -> Vec<Vec<(Vec<(LinkId, f64)>, f64)>> {
+    fn ways(&self, rounds: &[Round]) -> Vec<Vec<Crossing>> {
         let mut routes = Routes::new(self.left);
         let mut way = |flow: &crate::discovery::Flow| {
             let (from, to) = (*self.base.leaders.get(flow.from)?, *self.base.leaders.get(flow.to)?);
@@ -210,7 +213,7 @@ impl<'a> Measuring<'a> {
                 (link.source, link.target, mean.exp())
             }));
         }
-        factors.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        factors.sort_by_key(|(source, target, _)| (*source, *target));
         factors.dedup_by_key(|(source, target, _)| (*source, *target));
         factors
     }
@@ -326,7 +329,7 @@ mod tests {
         let rates = measuring.ways(&rounds).into_iter().map(|ways| fair(&measuring.rates, &ways));
         let noisy = |(number, (flow, rate)): (usize, (&Flow, f64))| Flow {
             bytes_per_second: rate * (0.95 + 0.01 * (number * 7 % 10) as f64),
-            ..flow.clone()
+            ..*flow
         };
         rounds
             .iter()

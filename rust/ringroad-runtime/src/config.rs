@@ -672,7 +672,7 @@ pub enum Network {
     /// Nothing is known, and nothing is sent to find out.
     Off,
     /// This one.
-    Given(Topology),
+    Given(Box<Topology>),
 }
 
 impl Network {
@@ -688,7 +688,7 @@ impl Network {
         match text {
             "auto" => Ok(Network::Auto),
             "off" => Ok(Network::Off),
-            _ => read_topology(text).map(Network::Given),
+            _ => read_topology(text).map(Box::new).map(Network::Given),
         }
     }
 }
@@ -696,7 +696,7 @@ impl Network {
 /// Without a topology, ranks find out.
 impl From<Option<Topology>> for Network {
     fn from(given: Option<Topology>) -> Network {
-        given.map_or(Network::Auto, Network::Given)
+        given.map_or(Network::Auto, |topology| Network::Given(Box::new(topology)))
     }
 }
 

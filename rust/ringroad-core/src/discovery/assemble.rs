@@ -111,7 +111,7 @@ fn with_ways(
 ) -> Topology {
     let Some(Ways(mut ways)) = placed.ways(network, host_of) else { return topology };
     ways.iter_mut().flatten().for_each(|node| *node = numbers[*node]);
-    routed(topology, &Ways(ways)).unwrap_or_else(|(topology, why)| {
+    routed(&topology, &Ways(ways)).unwrap_or_else(|why| {
         notes.push(format!(
             "all shortest ways are taken to be used alike, since the traced ones make no table: {why}"
         ));

@@ -78,7 +78,7 @@ pub(super) fn sample(then: &Evidence) -> Vec<Flow> {
         let apart =
             |other: &Flow| ![other.from, other.to].iter().any(|host| [flow.from, flow.to].contains(host));
         if chosen.iter().all(apart) {
-            chosen.push(flow.clone());
+            chosen.push(*flow);
         }
     }
     chosen
