@@ -51,12 +51,21 @@ pub struct Manners {
     pub liars: Vec<(usize, usize)>,
     /// Whether routers answer by the address of the interface towards the asker.
     pub aliases: bool,
+    /// What a host sends and receives at most.
+    pub card: f64,
     /// Whether nothing between hosts answers or counts as a hop.
     pub opaque: bool,
 }
 
-pub const GOOD: Manners =
-    Manners { loss: 0.0, noise: 0.01, silent: Vec::new(), liars: Vec::new(), aliases: true, opaque: false };
+pub const GOOD: Manners = Manners {
+    loss: 0.0,
+    noise: 0.01,
+    silent: Vec::new(),
+    liars: Vec::new(),
+    aliases: true,
+    card: f64::INFINITY,
+    opaque: false,
+};
 
 /// Hosts, then switches.
 pub struct Lab {
@@ -156,11 +165,18 @@ impl Lab {
 
     /// What each flow gets if all run at once: all rates rise together until a link is full, whose flows then stay.
     pub fn round(&mut self, flows: &Flows) -> Round {
-        let paths: Vec<Vec<(usize, usize)>> = flows
-            .iter()
-            .map(|pair| self.ways[pair].windows(2).map(|hop| (hop[0], hop[1])).collect())
-            .collect();
+        // The cards of both hosts are links, too.
+        let (out, into) = (usize::MAX, usize::MAX - 1);
+        let path = |pair: &(usize, usize)| {
+            let hops = self.ways[pair].windows(2).map(|hop| (hop[0], hop[1]));
+            hops.chain([(pair.0, out), (into, pair.1)]).collect()
+        };
+        let paths: Vec<Vec<(usize, usize)>> = flows.iter().map(path).collect();
         let mut left = self.links.clone();
+        left.extend(
+            (0..self.hosts)
+                .flat_map(|host| [((host, out), self.manners.card), ((into, host), self.manners.card)]),
+        );
         let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
         while rates.contains(&None) {
             let mut open: BTreeMap<(usize, usize), usize> = BTreeMap::new();

@@ -1,5 +1,6 @@
 //! Networks are found as they are, from what their hosts can see.
 
+mod hosts;
 mod lab;
 mod odd;
 mod racks;

@@ -20,6 +20,8 @@ use super::rounding::median;
 
 /// A flow below this part of what its hosts can do is slow.
 const SLOW: f64 = 0.88;
+/// If no more flows than this are slow, they are by accident.
+const RARE: f64 = 0.02;
 /// With so many times the rate of one flow, flows to several hosts have cables of their own.
 const SEPARATE: f64 = 1.5;
 
@@ -31,7 +33,7 @@ pub(super) struct Racks {
     pub cables: Vec<[Loads; 2]>,
     /// What has left each rack and entered it, and whether it was slow.
     pub uplinks: Vec<[(Loads, bool); 2]>,
-    /// Whether any flow was slow.
+    /// Whether flows were slow, and not by accident.
     pub is_shared: bool,
 }
 
@@ -74,7 +76,8 @@ impl Racks {
                 is_slow.insert(*pair, *part < SLOW);
             }
         }
-        let is_shared = is_slow.iter().flat_map(BTreeMap::values).any(|slow| *slow);
+        let all = || is_slow.iter().flat_map(BTreeMap::values);
+        let is_shared = all().filter(|slow| **slow).count() as f64 > RARE * all().count() as f64;
         let mut racks = merged(hosts, &pairs);
         if is_shared {
             model::improve(&mut racks, &rounds, &limits);
@@ -138,10 +141,10 @@ impl Racks {
         usual.is_some_and(|usual| self.cables[host].iter().any(|loads| loads.highest() < SLOW * usual))
     }
 
-    /// Whether some hosts are in no rack though others are.
+    /// Whether some hosts are in no rack though others are, or all are in one, which explains nothing.
     pub fn has_open(&self) -> bool {
         let alone = self.racks.iter().filter(|hosts| hosts.len() == 1).count();
-        alone > 0 && alone < self.racks.len()
+        (alone > 0 && alone < self.racks.len()) || self.racks.len() == 1
     }
 }
 

@@ -36,9 +36,9 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
     let model = Model { rounds, limits };
     let mut errors = model.errors(&rack_of);
     // Takes the racks if they explain more.
-    let try_racks = |racks: &mut Vec<usize>, next: Vec<usize>, errors: &mut Vec<f64>| {
+    let try_racks = |racks: &mut Vec<usize>, next: Vec<usize>, errors: &mut Vec<f64>, gain: f64| {
         let new = model.errors(&next);
-        if new.iter().sum::<f64>() < errors.iter().sum::<f64>() - GAIN {
+        if new.iter().sum::<f64>() < errors.iter().sum::<f64>() - gain {
             (*racks, *errors) = (next, new);
         }
     };
@@ -54,13 +54,17 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
             for rack in numbers(&rack_of).into_iter().chain(free) {
                 let mut next = rack_of.clone();
                 next[host] = rack;
-                try_racks(&mut rack_of, next, &mut errors);
+                try_racks(&mut rack_of, next, &mut errors, GAIN);
             }
         }
+        // Fewer racks are the better explanation, if they are as good a one.
         for one in numbers(&rack_of) {
             for other in numbers(&rack_of).into_iter().filter(|other| *other > one) {
+                let size = |wanted| rack_of.iter().filter(|rack| **rack == wanted).count();
+                let is_free = size(one).min(size(other)) > 1 && numbers(&rack_of).len() > 2;
+                let gain = if is_free { -1e-9 } else { GAIN };
                 let next = rack_of.iter().map(|rack| if *rack == other { one } else { *rack }).collect();
-                try_racks(&mut rack_of, next, &mut errors);
+                try_racks(&mut rack_of, next, &mut errors, gain);
             }
         }
         if errors.iter().sum::<f64>() >= before - GAIN {
