@@ -272,7 +272,8 @@ impl Changes {
         }
         let (ranks, nodes) = (changed.ranks(), changed.nodes());
         let graph = Topology::from_links("changed", ranks, nodes, changed.links().to_vec())?;
-        graph.with_dimensions(base.dimensions())
+        // Ranks that are placed on a grid are not in its order.
+        graph.with_dimensions(if base.positions().is_none() { base.dimensions() } else { &[] })
     }
 
     /// How this state differs from another one.
