@@ -41,7 +41,7 @@ def same_on_all(results):
 
 
 def test_a_slow_cable_is_noticed_and_its_recovery_too():
-    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120) as bed:
+    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
         calls, spec, origin, watched, before = same_on_all(bed.run(call_until, 1000, 30))
         assert (calls, spec.split(",")[0], origin, watched) == (30, "ring:4", "given", True)
         bed.slow(0, 1, factor=5)
@@ -56,7 +56,7 @@ def test_a_slow_cable_is_noticed_and_its_recovery_too():
 
 
 def test_a_cable_that_is_routed_around_is_another_network():
-    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120) as bed:
+    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
         *_, before = same_on_all(bed.run(call_until, 1000, 30))
         bed.cut(2, 3)
         bed.reroute()

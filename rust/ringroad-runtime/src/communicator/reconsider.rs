@@ -163,7 +163,8 @@ impl Communicator {
             Ok((decision, choices)) if agreed => self.adopt(adaptation, number, decision, choices)?,
             other => {
                 driver.with(|engine| engine.with_watch(Watch::restart));
-                let why = other.err().unwrap_or_else(|| "a rank cannot use what rank 0 has chosen".to_owned());
+                let why =
+                    other.err().unwrap_or_else(|| "a rank cannot use what rank 0 has chosen".to_owned());
                 self.say(&format!("before call {number}: nothing changes, because {why}"));
             }
         }
