@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::rounding::median;
 use super::{Found, How};
-use crate::topology::DEFAULT_BANDWIDTH;
+use crate::topology::{Topology, DEFAULT_BANDWIDTH};
 use crate::units::{NodeId, Rank};
-use crate::Topology;
 
 /// A link is slow if it carries less than this part of what its name and the other links suggest.
 const SLOW: f64 = 0.3;
