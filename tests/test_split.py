@@ -55,7 +55,7 @@ def test_topologies():
         return dup.topology, reverse.topology, row.topology, wrong[0]
 
     results = in_threads(6, work, topology="torus:2x3", timeout=60)
-    assert {result[:3] for result in results} == {("torus:2x3", "torus:2x3", "mesh:3")}
+    assert {result[:3] for result in results} == {("torus:2x3", "torus:2x3@5,4,3,2,1,0", "mesh:3")}
     assert [result[3] for result in results] == ["TopologyError"] * 3 + ["nothing"] * 3
 
 

@@ -258,6 +258,8 @@ struct Plan {
     most: usize,
     /// Whether the result of the last round is still to come: with the next exchange.
     is_waiting: bool,
+    /// Whether no round has been asked for, though there is a budget for some.
+    is_owed: bool,
     checked: bool,
     deadline: Instant,
 }
@@ -301,6 +303,7 @@ impl Plan {
             tries: 1,
             most: limits.rounds,
             is_waiting: false,
+            is_owed: !limits.budget.is_zero(),
             checked: false,
             deadline: start + limits.budget,
         }
@@ -324,7 +327,9 @@ impl Plan {
             }
         }
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if self.most == 0 || left.is_zero() || self.rounds.is_empty() {
+        // However late it is, links are looked at once.
+        let over = left.is_zero() && !std::mem::take(&mut self.is_owed);
+        if self.most == 0 || over || self.rounds.is_empty() {
             return Next::End(None);
         }
         if self.ahead.is_empty() {
@@ -336,7 +341,7 @@ impl Plan {
         let share = (left / (self.ahead.len() + RESERVE) as u32).saturating_sub(OVERHEAD);
         match self.ahead.pop_front() {
             Some(flows) if self.tries == 1 || share >= SHORTEST => {
-                self.is_waiting = true;
+                (self.is_waiting, self.is_owed) = (true, false);
                 self.most -= 1;
                 Next::Measure { flows, seconds: share.clamp(SHORTEST, LONGEST).as_secs_f64() }
             }

@@ -65,7 +65,7 @@ impl Wiring {
             Wiring { hosts: hosts.len(), routers: numbering.routers.clone(), ..Wiring::default() };
         let (crossed, contradicted) = wiring.draw(&walks, &numbering);
         let single = |path: &Path| path.edges.len() == 1;
-        wiring.opaque = wiring.paths.is_empty() || (hosts.len() > 2 && wiring.paths.iter().all(single));
+        wiring.opaque = wiring.paths.is_empty() || (hosts.len() > 1 && wiring.paths.iter().all(single));
         let mut note = |count: usize, what: &str| {
             if count > 0 {
                 wiring.notes.push(format!("{count} {what}"));
