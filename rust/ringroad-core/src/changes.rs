@@ -4,18 +4,20 @@
 //! way is slow: one that no flow proves to be as fast as it was. What is as fast as before, within what measurements are
 //! worth, is left as it was, so that a network that recovers is again the one that it was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::discovery::{Round, Trace};
-use crate::topology::{Routes, Topology, TopologyError};
+use crate::topology::{Link, Routes, Topology, TopologyError};
 use crate::units::{LinkId, NodeId, Rank};
 
 /// A link that carries between so much and so much of what it did counts as unchanged.
 const UNCHANGED: std::ops::Range<f64> = 0.75..1.35;
 /// A link that carried so much of what it can is as fast as it was.
 const PROVEN: f64 = 0.8;
+/// A flow of which one try was so much slower than another is not steady.
+const STEADY: f64 = 0.7;
 /// Factors that differ by less are made the same, so that what is alike stays alike.
 const ALIKE: f64 = 1.15;
 
@@ -89,11 +91,13 @@ impl Base<'_> {
         distances.into_iter().map(round).collect()
     }
 
-    /// What has changed, given what was known before, the routes of now, and how fast flows are.
+    /// What has changed, given what was known before, the routes of now, and how fast flows are: the rounds of
+    /// [`Base::probes`], once or several times.
     pub fn observe(&self, before: &Changes, traces: &[Trace], rounds: &[Round]) -> Changes {
         let gone = self.gone(before, traces);
         let Ok(left) = without(self.topology, &gone) else { return before.clone() };
-        Changes { factors: Measuring::new(self, &left).factors(rounds), gone }
+        let factors = Measuring::new(self, &left).factors(before, &Tried::of(rounds, self.probes().len()));
+        Changes { factors, gone }
     }
 
     /// Of two hosts that a cable joins, one traces a way to the other. If that has one hop, the cable is there.
@@ -119,10 +123,41 @@ impl Base<'_> {
 
 fn without(topology: &Topology, gone: &[(NodeId, NodeId)]) -> Result<Topology, TopologyError> {
     let joined = |pair: &&(NodeId, NodeId)| {
-        let ends = |link: &crate::topology::Link| (link.source, link.target);
+        let ends = |link: &Link| (link.source, link.target);
         topology.links().iter().any(|link| ends(link) == **pair || ends(link) == (pair.1, pair.0))
     };
     topology.without_links(&gone.iter().filter(joined).copied().collect::<Vec<_>>())
+}
+
+/// A flow that was tried several times.
+#[derive(Debug, Clone, Copy)]
+struct Tried {
+    from: usize,
+    to: usize,
+    /// The most bytes per second.
+    fastest: f64,
+    /// Whether it was tried more than once, and about as fast each time. A host that has no time to send or to receive
+    /// makes flows slow, too, but not twice in the same way.
+    is_steady: bool,
+}
+
+impl Tried {
+    /// The flows of each of so many rounds, which follow each other again and again.
+    fn of(rounds: &[Round], count: usize) -> Vec<Vec<Tried>> {
+        let tries = |first: usize| {
+            let mut rates: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+            for flow in rounds.iter().skip(first).step_by(count.max(1)).flat_map(|round| &round.flows) {
+                rates.entry((flow.from, flow.to)).or_default().push(flow.bytes_per_second);
+            }
+            let tried = |((from, to), rates): ((usize, usize), Vec<f64>)| {
+                let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+                let fastest = rates.iter().copied().fold(0.0, f64::max);
+                Tried { from, to, fastest, is_steady: rates.len() > 1 && least >= STEADY * fastest }
+            };
+            rates.into_iter().map(tried).collect()
+        };
+        (0..count).map(tries).collect()
+    }
 }
 
 /// Flows over the links that are left.
@@ -137,29 +172,31 @@ struct Measuring<'a> {
 
 impl<'a> Measuring<'a> {
     fn new(base: &'a Base<'a>, left: &'a Topology) -> Measuring<'a> {
-        let rate = |link: &crate::topology::Link| {
+        let rate = |link: &Link| {
             base.bandwidth.map_or(link.bytes_per_second(), |bandwidth| bandwidth * link.capacity)
         };
         let rates = left.links().iter().map(rate).collect();
         Measuring { base, left, rates, seen: vec![0.0; left.links().len()] }
     }
 
-    fn factors(mut self, rounds: &[Round]) -> Vec<(NodeId, NodeId, f64)> {
+    fn factors(mut self, before: &Changes, rounds: &[Vec<Tried>]) -> Vec<(NodeId, NodeId, f64)> {
         let ways = self.ways(rounds);
         for flows in &ways {
             let mut carried = vec![0.0; self.seen.len()];
-            for (way, rate) in flows {
-                way.iter().for_each(|(link, share)| carried[*link] += rate * share);
+            for (way, flow) in flows {
+                way.iter().for_each(|(link, share)| carried[*link] += flow.fastest * share);
             }
             self.seen.iter_mut().zip(carried).for_each(|(seen, carried)| *seen = carried.max(*seen));
         }
-        let mut blamed: BTreeSet<LinkId> = BTreeSet::new();
+        let (mut blamed, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
         for flows in &ways {
             let expected = fair(&self.rates, flows);
-            for ((way, rate), expected) in flows.iter().zip(expected) {
-                if !(UNCHANGED.start..).contains(&(rate / expected)) {
-                    blamed.extend(self.suspects(way));
-                } else if rate / expected >= UNCHANGED.end {
+            for ((way, flow), expected) in flows.iter().zip(expected) {
+                let ratio = flow.fastest / expected;
+                if ratio < UNCHANGED.start {
+                    let into = if flow.is_steady { &mut blamed } else { &mut doubtful };
+                    into.extend(self.suspects(way));
+                } else if ratio >= UNCHANGED.end {
                     let full = |link: &LinkId| self.seen[*link] >= UNCHANGED.end * self.rates[*link];
                     blamed.extend(way.iter().map(|(link, _)| *link).filter(full));
                 }
@@ -167,19 +204,27 @@ impl<'a> Measuring<'a> {
         }
         let measured = |link: LinkId| (link, self.seen[link] / self.rates[link]);
         let outside = |(_, factor): &(LinkId, f64)| *factor > 0.0 && !UNCHANGED.contains(factor);
-        self.rounded(blamed.into_iter().map(measured).filter(outside).collect())
+        let known = doubtful.difference(&blamed).filter_map(|link| {
+            let Link { source, target, .. } = self.left.links()[*link];
+            before.factors.iter().find(|(a, b, _)| (*a, *b) == (source, target)).copied()
+        });
+        let known: Vec<_> = known.collect();
+        let mut factors = self.rounded(blamed.into_iter().map(measured).filter(outside).collect());
+        factors.extend(known);
+        factors.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        factors.dedup_by_key(|(source, target, _)| (*source, *target));
+        factors
     }
 
-    /// For each round, the flows with the links of their ways, and their rates.
-    fn ways(&self, rounds: &[Round]) -> Vec<Vec<(Vec<(LinkId, f64)>, f64)>> {
+    /// For each round, the flows with the links of their ways.
+    fn ways(&self, rounds: &[Vec<Tried>]) -> Vec<Vec<(Vec<(LinkId, f64)>, Tried)>> {
         let mut routes = Routes::new(self.left);
-        let mut way = |flow: &crate::discovery::Flow| {
+        let mut way = |flow: &Tried| {
             let (from, to) = (*self.base.leaders.get(flow.from)?, *self.base.leaders.get(flow.to)?);
             let route = routes.route(from, to).ok()?;
-            let is_measured = flow.bytes_per_second > 0.0 && !route.shares.is_empty();
-            is_measured.then(|| (route.shares.clone(), flow.bytes_per_second))
+            (flow.fastest > 0.0 && !route.shares.is_empty()).then(|| (route.shares.clone(), *flow))
         };
-        rounds.iter().map(|round| round.flows.iter().filter_map(&mut way).collect()).collect()
+        rounds.iter().map(|round| round.iter().filter_map(&mut way).collect()).collect()
     }
 
     /// The links on a slow flow's way that may be the reason: those that no flow shows to be fast, or else the least fast.
@@ -195,7 +240,7 @@ impl<'a> Measuring<'a> {
 
     fn is_cable(&self, link: LinkId) -> bool {
         let link = &self.left.links()[link];
-        let same = |other: &crate::topology::Link| (other.source, other.target) == (link.source, link.target);
+        let same = |other: &Link| (other.source, other.target) == (link.source, link.target);
         self.base.topology.links().iter().position(same).is_some_and(|id| self.base.is_cable(id))
     }
 
@@ -210,14 +255,12 @@ impl<'a> Measuring<'a> {
                 (link.source, link.target, mean.exp())
             }));
         }
-        factors.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-        factors.dedup_by_key(|(source, target, _)| (*source, *target));
         factors
     }
 }
 
 /// The rates of flows that share links fairly.
-fn fair(rates: &[f64], flows: &[(Vec<(LinkId, f64)>, f64)]) -> Vec<f64> {
+fn fair(rates: &[f64], flows: &[(Vec<(LinkId, f64)>, Tried)]) -> Vec<f64> {
     let (mut left, mut found) = (rates.to_vec(), vec![f64::NAN; flows.len()]);
     loop {
         let mut weight = vec![0.0; rates.len()];
@@ -269,7 +312,8 @@ impl Changes {
         }
         let (ranks, nodes) = (changed.ranks(), changed.nodes());
         let graph = Topology::from_links("changed", ranks, nodes, changed.links().to_vec())?;
-        graph.with_dimensions(base.dimensions())
+        // Ranks that are placed on a grid are not in its order.
+        graph.with_dimensions(if base.positions().is_none() { base.dimensions() } else { &[] })
     }
 
     /// How this state differs from another one.
@@ -314,26 +358,30 @@ mod tests {
         Topology::parse(spec).unwrap().with_links(Some(RATE), Some(1e-4)).unwrap()
     }
 
-    /// The rounds of probes on the network as it is, with some noise.
-    fn measured(base: &Base<'_>, now: &Changes) -> Vec<Round> {
+    /// The rounds of probes on the network as it is, with some noise, several times.
+    fn measured(base: &Base<'_>, now: &Changes, tries: usize) -> Vec<Round> {
         let topology = now.apply(base.topology).unwrap();
         let of = Base { topology: &topology, ..*base };
         let measuring = Measuring::new(&of, &topology);
         let flow =
-            |(from, to): &(usize, usize)| Flow { from: *from, to: *to, bytes_per_second: 1.0, spread: 0.0 };
-        let rounds: Vec<Round> =
-            base.probes().iter().map(|flows| Round { flows: flows.iter().map(flow).collect() }).collect();
-        let rates = measuring.ways(&rounds).into_iter().map(|ways| fair(&measuring.rates, &ways));
-        let noisy = |(number, (flow, rate)): (usize, (&Flow, f64))| Flow {
-            bytes_per_second: rate * (0.95 + 0.01 * (number * 7 % 10) as f64),
-            ..flow.clone()
+            |(from, to): &(usize, usize)| Tried { from: *from, to: *to, fastest: 1.0, is_steady: true };
+        let rounds: Vec<Vec<Tried>> =
+            base.probes().iter().map(|flows| flows.iter().map(flow).collect()).collect();
+        let ways = measuring.ways(&rounds);
+        let round = |seed: usize, flows: &[(Vec<(LinkId, f64)>, Tried)]| {
+            let noise = |number: usize| 0.95 + 0.01 * ((number + seed) * 7 % 10) as f64;
+            let rates = fair(&measuring.rates, flows).into_iter().enumerate();
+            let flow = |(number, (rate, (_, flow))): (usize, (f64, &(_, Tried)))| Flow {
+                from: flow.from,
+                to: flow.to,
+                bytes_per_second: rate * noise(number),
+                spread: 0.0,
+            };
+            Round { flows: rates.map(|(number, rate)| (number, (rate, &flows[number]))).map(flow).collect() }
         };
-        rounds
-            .iter()
-            .zip(rates)
-            .map(|(round, rates)| Round {
-                flows: round.flows.iter().zip(rates).enumerate().map(noisy).collect(),
-            })
+        (0..tries)
+            .flat_map(|seed| ways.iter().map(move |flows| (seed, flows)))
+            .map(|(seed, flows)| round(seed, flows))
             .collect()
     }
 
@@ -356,7 +404,7 @@ mod tests {
             let base = Base { topology: &topology, bandwidth: None, leaders: &leaders };
             let factors = slow.iter().map(|(a, b)| (*a, *b, 0.25)).collect();
             let now = Changes { gone: vec![], factors };
-            let found = base.observe(&Changes::default(), &[], &measured(&base, &now));
+            let found = base.observe(&Changes::default(), &[], &measured(&base, &now, 2));
             let ends = |changes: &Changes| -> BTreeSet<(NodeId, NodeId)> {
                 changes.factors.iter().map(|(a, b, _)| (*a, *b)).collect()
             };
@@ -366,9 +414,23 @@ mod tests {
                 "{found:?}"
             );
             assert_eq!(found.since(&Changes::default(), &base).len(), slow.len());
-            let again = base.observe(&found, &[], &measured(&base, &Changes::default()));
+            let again = base.observe(&found, &[], &measured(&base, &Changes::default(), 2));
             assert!(again.is_empty(), "{spec}: {again:?}");
         }
+    }
+
+    /// Hosts without time to send or receive make flows slow, but not twice in the same way.
+    #[test]
+    fn flows_that_vary_prove_nothing() {
+        let topology = base("ring:4");
+        let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
+        let slow = Changes { gone: vec![], factors: vec![(0, 1, 0.25)] };
+        let once = measured(&base, &slow, 1);
+        assert!(base.observe(&Changes::default(), &[], &once).is_empty(), "once is not enough");
+        let slower = Changes { gone: vec![], factors: vec![(0, 1, 0.1)] };
+        let twice = [once, measured(&base, &slower, 1)].concat();
+        assert!(base.observe(&Changes::default(), &[], &twice).is_empty());
+        assert_eq!(base.observe(&slow, &[], &twice), slow, "what was known stays");
     }
 
     #[test]
@@ -391,7 +453,7 @@ mod tests {
         let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
         let factors = topology.links().iter().map(|link| (link.source, link.target, 0.001)).collect();
         let found =
-            base.observe(&Changes::default(), &[], &measured(&base, &Changes { gone: vec![], factors }));
+            base.observe(&Changes::default(), &[], &measured(&base, &Changes { gone: vec![], factors }, 2));
         let present = found.apply(&topology).unwrap();
         let rates: BTreeSet<u64> =
             present.links().iter().map(|link| link.bytes_per_second() as u64).collect();

@@ -210,8 +210,9 @@ pub(crate) fn choose_again(
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
     let lowering = Lowering { segment, ..first.lowering.clone() };
     let place = Place { topology: topology.clone(), ..first.place.clone() };
-    let choices = Choices::make(topology, model, lowering, place, &wishes)?;
-    read_back(Choices { origin: first.origin, notes: first.notes.clone(), ..choices })
+    let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
+    (choices.origin, choices.notes) = (first.origin, first.notes.clone());
+    read_back(choices)
 }
 
 /// Whether only algorithms are to be used that suit any network.

@@ -91,8 +91,9 @@ impl Planner {
         let [input, output] = lengths;
         let epoch = self.epoch;
         let message = |plan| {
-            let prepared = Prepared::new(key.clone(), Member::of_messages(), plan, lengths);
-            Ok(Prepared { epoch, ..prepared })
+            let mut prepared = Prepared::new(key.clone(), Member::of_messages(), plan, lengths);
+            prepared.epoch = epoch;
+            Ok(prepared)
         };
         match key.operation {
             Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
@@ -140,8 +141,9 @@ impl Planner {
         let is_watched = matches!(key.operation, Operation::Collective(_)) && key.counts.is_none();
         let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
         let prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
-        let epoch = self.epoch;
-        Ok(Prepared { prediction, epoch, ..Prepared::new(key.clone(), member, plan, lengths) })
+        let mut prepared = Prepared::new(key.clone(), member, plan, lengths);
+        (prepared.prediction, prepared.epoch) = (prediction, self.epoch);
+        Ok(prepared)
     }
 
     /// The verified schedule of `member`.

@@ -94,6 +94,8 @@ pub(crate) struct Watch {
     /// What the latest calls have taken.
     latest: [f32; LATEST],
     calls: usize,
+    /// Whether calls are of no interest now.
+    is_resting: bool,
 }
 
 impl Watch {
@@ -102,6 +104,7 @@ impl Watch {
             classes: vec![Class::default(); Collective::ALL.len() * SIZES],
             latest: [0.0; LATEST],
             calls: 0,
+            is_resting: false,
         }
     }
 
@@ -109,6 +112,9 @@ impl Watch {
     #[inline]
     pub fn note(&mut self, prediction: Prediction, took: Duration) -> Sign {
         let Prediction { seconds: predicted, class } = prediction;
+        if self.is_resting {
+            return Sign::Nothing;
+        }
         let took = took.as_secs_f32();
         self.latest[self.calls % LATEST] = took;
         self.calls = self.calls.wrapping_add(1);
@@ -120,8 +126,14 @@ impl Watch {
         self.latest.iter().sum()
     }
 
+    /// The next calls say nothing: they are those by which ranks look at their network.
+    pub fn rest(&mut self) {
+        self.is_resting = true;
+    }
+
     /// What is seen now is usual from now on: there is nothing behind it.
     pub fn get_used(&mut self) {
+        self.is_resting = false;
         for class in self.classes.iter_mut().filter(|class| class.usual > 0.0) {
             if class.streak.calls > 0 {
                 class.usual = class.streak.nearest;
@@ -132,6 +144,7 @@ impl Watch {
 
     /// Begins to look anew, with what is usual as it was.
     pub fn restart(&mut self) {
+        self.is_resting = false;
         self.classes.iter_mut().for_each(|class| (class.streak, class.unpredicted) = Default::default());
     }
 }

@@ -26,7 +26,7 @@ use crate::request::Request;
 use crate::watch::Watch;
 
 /// How long the ranks measure.
-const BUDGET: Duration = Duration::from_millis(400);
+const BUDGET: Duration = Duration::from_millis(500);
 /// How often a rank drives its calls in flight while it waits.
 const LOOK: Duration = Duration::from_millis(1);
 /// How long a rank waits for rank 0 before it looks whether that still exists.
@@ -127,7 +127,9 @@ impl Communicator {
             patience.next(|| "earlier calls have not ended".to_owned())?;
             self.pace.wait(LOOK);
         }
-        let latest = self.driver.get()?.with(|engine| engine.with_watch(|watch| watch.latest()));
+        let driver = self.driver.get()?;
+        let latest = driver.with(|engine| engine.with_watch(|watch| watch.latest()));
+        driver.with(|engine| engine.with_watch(Watch::rest));
         let latest = self.tell_all(&[(1e6 * f64::from(latest)) as i64], patience)?;
         let hosts = network::hosts(&self.cards);
         let leaders = network::leaders(&hosts);
@@ -159,8 +161,12 @@ impl Communicator {
         let agreed = all.chunks(2).all(|one| one == [1, digest]);
         match decision {
             Ok((decision, choices)) if agreed => self.adopt(adaptation, number, decision, choices)?,
-            Ok(_) => self.say("a rank cannot use what rank 0 has chosen, so that nothing changes"),
-            Err(error) => self.say(&format!("rank {} cannot use what rank 0 has chosen: {error}", self.rank)),
+            other => {
+                driver.with(|engine| engine.with_watch(Watch::restart));
+                let why =
+                    other.err().unwrap_or_else(|| "a rank cannot use what rank 0 has chosen".to_owned());
+                self.say(&format!("before call {number}: nothing changes, because {why}"));
+            }
         }
         if self.rank == 0 {
             let latest = adaptation.present.lock().history.last().map(|change| change.call);

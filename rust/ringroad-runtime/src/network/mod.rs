@@ -282,7 +282,11 @@ impl Plan {
             (then, sample)
         });
         let best = || experiments(wiring, Effort::default());
-        let rounds = limits.probes.clone().unwrap_or_else(best);
+        // What single flows say is worth something only if they say it again.
+        let again = |probes: &Vec<Vec<(usize, usize)>>| {
+            probes.iter().cycle().take(TRIES * probes.len()).cloned().collect()
+        };
+        let rounds = limits.probes.as_ref().map_or_else(best, again);
         let (most, deadline) = (limits.rounds, start + limits.budget);
         Plan { recalled, rounds, most, asked: 0, checked: false, deadline }
     }
