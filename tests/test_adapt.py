@@ -17,8 +17,8 @@ def permitted():
 
 
 def call_until(comm, changes, most):
-    """Calls until the network has changed so often, or so many times. All ranks call equally often, since all see a change
-    before the same call. Returns whether all sums were right, a digest of all results, and the network."""
+    """Calls until the network has changed so often, or so many times. All ranks call equally often, since all see a
+    change before the same call. Returns whether all sums were right, a digest of all results, and the network."""
     array = (np.arange(COUNT) % 1000 + comm.rank).astype(np.float32)
     expected = comm.size * (np.arange(COUNT) % 1000) + comm.size * (comm.size - 1) / 2
     digest, right, calls = hashlib.sha256(), True, 0
@@ -41,9 +41,9 @@ def same_on_all(results):
 
 
 def test_a_slow_cable_is_noticed_and_its_recovery_too():
-    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120) as bed:
+    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
         calls, spec, origin, watched, before = same_on_all(bed.run(call_until, 1000, 30))
-        assert (calls, spec, origin, watched) == (30, "ring:4", "given", True)
+        assert (calls, spec.split(",")[0], origin, watched) == (30, "ring:4", "given", True)
         bed.slow(0, 1, factor=5)
         *_, spec, _, _, links = same_on_all(bed.run(call_until, len(before) + 1, 600))
         slowed = {(source, target): now / then for source, target, then, now in links[-1]}
@@ -56,7 +56,7 @@ def test_a_slow_cable_is_noticed_and_its_recovery_too():
 
 
 def test_a_cable_that_is_routed_around_is_another_network():
-    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120) as bed:
+    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
         *_, before = same_on_all(bed.run(call_until, 1000, 30))
         bed.cut(2, 3)
         bed.reroute()

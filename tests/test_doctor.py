@@ -577,6 +577,18 @@ def test_ranks_of_a_host_that_do_not_share_memory():
     assert list(job.near(together, {0: two_hosts})) == []
 
 
+def test_how_hosts_are_connected():
+    apart, together = roster(card(0), card(1, host="b")), roster(card(0), card(1))
+    spec = "switch:2, links of 10 Gbit/s"
+    assumed, found = job.Part(network=spec, origin="assumed"), job.Part(network=spec, origin="found")
+    (unknown,) = job.network(apart, {0: assumed, 1: assumed})
+    check(unknown, "note", f"not known; assumed is {spec}", "UDP")
+    (known,) = job.network(apart, {0: found})
+    check(known, "ok", f"{spec}, as the ranks have found")
+    assert list(job.network(together, {0: assumed})) == []
+    assert list(job.network(apart, {0: job.Part(error="connection refused")})) == []
+
+
 def pair(a, b, latency=1e-6, bandwidth=4e9, over="shared memory"):
     return {"ranks": [a, b], "over": over, "latency": latency, "bandwidth": bandwidth}
 

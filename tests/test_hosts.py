@@ -11,7 +11,8 @@ from helpers import launch, needs_testbed
 from ringroad import Topology
 from ringroad._ucx import _ucx_wheel
 from ringroad.emulation import namespaces
-from ringroad.emulation.network import DEVICE, EmulatedNetwork
+from ringroad.emulation.fabric import DEVICE
+from ringroad.emulation.network import EmulatedNetwork
 from test_api_init import free_port
 
 long = pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 6 seconds: make check-all")

@@ -272,6 +272,20 @@ def test_what_bridges_cannot_join_is_refused(links, text):
         ringroad.testbed(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
 
 
+def test_all_packets_find_a_route_while_routes_change():
+    """The other ones would be looked for on the device that has a host's address, and connections would break."""
+    with EmulatedNetwork(ringroad.Topology("ring:4"), 25e6) as network:
+        network.load(0, 2, 1e7)
+        network.load(2, 0, 1e7)
+        while not all(network.carried(1, host) + network.carried(3, host) for host in (0, 2)):
+            pass
+        for _ in range(3):
+            network.cut(0, 1)
+            network.reroute()
+            network._fabric.follow(network.wiring)
+        assert [host.read("ip", "neighbour", "show", "dev", "host") for host in network._hosts] == [""] * 4
+
+
 # ------------------------------------------------------------------------------------------------ delay
 
 

@@ -96,7 +96,8 @@ def adapt(arguments: argparse.Namespace) -> None:
                     "changes": changes,
                 }
             )
-    print(json.dumps({"network": arguments.network, "bytes": arguments.bytes, "usual_ms": 1e3 * usual, "rows": rows}, indent=1))
+    record = {"network": arguments.network, "bytes": arguments.bytes, "usual_ms": 1e3 * usual, "rows": rows}
+    print(json.dumps(record, indent=1))
 
 
 def randomly(arguments: argparse.Namespace) -> None:

@@ -410,7 +410,7 @@ class Topology:
     def _kinds() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str]]]:
         """Returns what `ringroad topology` lists: families, operators and routings, each with what it is."""
     def _operands(self) -> tuple[str, list[str], list[str]] | None:
-        """Returns the operator of the spec, its operands' specs, and the parameters after them; None without
+        """Returns the operator of the spec of `base`, its operands' specs, and the parameters after them; None without
         one.
         """
     @property
@@ -435,7 +435,8 @@ class Topology:
     @property
     def per_host(self) -> int:
         """The number of ranks that share the memory of a host; 1 if each has a host of its own, or if hosts
-        have different numbers of ranks."""
+        have different numbers of ranks.
+        """
     @property
     def hosts(self) -> list[int]:
         """The host of each rank."""
@@ -2016,7 +2017,10 @@ class Communicator:
     def topology(self) -> str:
         """The spec of the network, such as "torus:4x4", as rank 0 was told or has detected it."""
     @property
-    def network(self) -> NetworkView: ...
+    def network(self) -> NetworkView:
+        """The network as the ranks see it now, a `ringroad.changes.NetworkView`: its topology, where that comes
+        from, and what has changed since the communicator was made.
+        """
     @property
     def has_switches(self) -> bool:
         """Whether switches or hosts' memories join the ranks. If not, ranks pass on messages that go farther
@@ -3368,8 +3372,10 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[None] | None: ...
+    def _discover(self, budget: float, timeout: float | None) -> str:
+        """What `ringroad.discover` returns, as JSON."""
     def _part(self, ranks: Sequence[int]) -> Topology | None:
-        """The part on which these ranks stand of the network that was given. None if none was given, or if it
+        """The part on which these ranks stand of the network that was given or found out. None if none was, or if it
         cannot be made; then the first of the ranks says so on stderr.
         """
     def _run_raw(

@@ -86,7 +86,17 @@ class Discovery:
         """
         from ringroad import viz
 
-        return viz.topology(self.topology)
+        return viz.link_rates(self.topology)
+
+    def lines(self) -> list[str]:
+        """Returns what was found, in sentences."""
+        named = [f"{self.recognised or 'a graph'} of {self.topology.ranks} ranks"]
+        if self.positions is not None and self.positions != sorted(self.positions):
+            named.append(f"ranks are at the positions {','.join(map(str, self.positions))}")
+        latencies = sorted(link.latency for link in self.links)
+        if latencies:
+            named.append(f"the median latency of a link is {seconds_text(latencies[len(latencies) // 2])}")
+        return named + self.notes
 
     def __repr__(self) -> str:
         rates = sorted({bandwidth_text(link.bandwidth) for link in self.links})
@@ -143,14 +153,3 @@ def _read(discovered: dict[str, Any]) -> Discovery:
         notes=found["notes"],
         evidence=discovered["evidence"],
     )
-
-
-def lines(found: Discovery) -> list[str]:
-    """What was found, in words, for a terminal."""
-    cables = [f"{found.recognised or 'a graph'} of {found.topology.ranks} ranks"]
-    if found.positions is not None and found.positions != sorted(found.positions):
-        cables.append(f"ranks are at the positions {','.join(map(str, found.positions))}")
-    latencies = sorted(link.latency for link in found.links)
-    if latencies:
-        cables.append(f"the median latency of a link is {seconds_text(latencies[len(latencies) // 2])}")
-    return cables + found.notes

@@ -28,7 +28,9 @@ from ringroad._doctor import Finding, perform_all, remaining
 from ringroad._doctor.checks import Place, longest, machine_checks
 from ringroad._doctor.messages import measure, one_line, over, speed_text
 from ringroad._native import Communicator, Config, FileStore, RingroadError, StoreError, TcpStore
+from ringroad._text import bandwidth_text
 from ringroad._ucx import _ucx_wheel
+from ringroad.changes import NetworkView
 
 ALL_PAIRS = 64
 """Up to so many ranks all pairs are measured; of more ranks only neighbours."""
@@ -239,6 +241,9 @@ class Part:
     pairs: list[dict[str, Any]] = field(default_factory=list)
     planned: int = 0
     tried: int = 0
+    network: str = ""
+    """The network, and behind it where it comes from."""
+    origin: str = ""
 
 
 def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
@@ -258,9 +263,20 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
             ucx_wheel=_ucx_wheel(),
         ) as comm:
             planned, tried = _measure_pairs(comm, present, deadline, pairs)
-            return Part("", comm.transport, comm.hosts, pairs, planned, tried)
+            view = comm.network
+            return Part("", comm.transport, comm.hosts, pairs, planned, tried, _network_text(view), view.origin)
     except (RingroadError, ValueError) as error:
         return Part(error=one_line(error), pairs=pairs)
+
+
+def _network_text(view: NetworkView) -> str:
+    """The network and the range of its links' rates, without the links of memories."""
+    spec, hosts = view.topology.spec, view.topology.hosts
+    shared = {rank for rank, host in enumerate(hosts) if hosts.count(host) > 1}
+    links = view.topology._links()
+    rates = [link[2] * link[3] for link in links if not shared & {link[0], link[1]}]
+    texts = list(dict.fromkeys(bandwidth_text(rate) for rate in (min(rates), max(rates)))) if rates else []
+    return f"{spec}, links of {' to '.join(texts)}" if texts else spec
 
 
 def pairs_of(size: int) -> list[tuple[int, int]]:
@@ -327,7 +343,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     parts = {one: Part(**found) for one, found in _collect(board, key, present, remaining(end, 1)).items()}
     findings = [*perform_all(checks), *_others(board, roster, parts, longest(checks))]
     findings += [came(roster, timeout), *same_versions(roster), *same_settings(roster)]
-    findings += [*connected(roster, parts), *near(roster, parts), *paired(parts)]
+    findings += [*connected(roster, parts), *network(roster, parts), *near(roster, parts), *paired(parts)]
     pairs = sorted((pair for one in parts.values() for pair in one.pairs), key=lambda pair: pair["ranks"])
     return Report(findings, [asdict(card) for _, card in sorted(roster.cards.items())], pairs)
 
@@ -434,6 +450,22 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
     if not silent and not errors:
         kinds = Counter(part.transport for part in parts.values())
         yield Finding("communicator", "ok", "; ".join(kinds))
+
+
+def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+    """How the hosts are connected, and whether that is known."""
+    part = next((part for part in parts.values() if part.network), None)
+    if part is None or len(roster.hosts) < 2 or roster.missing:
+        return
+    if part.origin == "assumed":
+        remedy = (
+            "See that UDP and TCP between the hosts are not blocked; or name the network in RINGROAD_TOPOLOGY, such as "
+            "ring:8,bandwidth=10Gbit/s"
+        )
+        yield Finding("network", "note", f"not known; assumed is {part.network}", remedy)
+    else:
+        how = "as it is named" if part.origin == "given" else "as the ranks have found"
+        yield Finding("network", "ok", f"{part.network}, {how}")
 
 
 def near(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:

@@ -51,7 +51,7 @@ def discover(
 
 
 def _print(found: discovery.Discovery) -> None:
-    for line in discovery.lines(found):
+    for line in found.lines():
         print_wrapped(line)
     shown = found.links[:_MOST_LINKS]
     if shown:

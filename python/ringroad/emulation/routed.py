@@ -10,7 +10,7 @@ from ringroad.emulation.wiring import Cable, Wiring
 
 _NOBODY = "02:77:ff:ff:ff:ff"  # the address of no card: packets to it are lost silently
 _FORWARD = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.rp_filter": "0", **QUIET}
-_TABLE = 100  # the first table of routes, and the first rule
+_TABLES = (1_000, 16_000)  # the first table of routes, and the first rule: of the present routes, and of the next
 _MOST_CABLES = 254  # of a node, all of whose ends have addresses with the same first three numbers
 
 
@@ -20,6 +20,8 @@ class Routed(Fabric):
     def __init__(self, wiring: Wiring, hosts: Sequence[Host], bandwidth: float, mtu: int) -> None:
         super().__init__(wiring, hosts, bandwidth, mtu)
         self._followed: Wiring | None = None
+        self._tables = list(_TABLES)
+        self._rules: list[list[tuple[str, int]]] = []
         self._ends: dict[tuple[int, int], str] = {}
         cables = Counter[int]()
         for cable in wiring.cables:
@@ -71,35 +73,39 @@ class Routed(Fabric):
             self.hosts[near].ip([f"neighbour replace {self._ends[far, near]} {to}"])
 
     def follow(self, wiring: Wiring) -> None:
+        """No packet ever finds no route: a node follows its new routes before it forgets the old ones."""
         if self._followed is wiring:
             return
-        tables = range(_TABLE, _TABLE + 1 + len(wiring.names))
-        for node, host in enumerate(self.hosts):
-            if self._followed is not None:
-                priorities = [int(line.split(":")[0]) for line in host.read("ip", "rule").splitlines()]
-                old = [priority for priority in priorities if priority in tables]
-                host.ip([f"rule delete priority {number}" for number in old])
-                host.ip([f"route flush table {number}" for number in sorted(set(old))])
-            host.ip(self._routes(node, wiring))
         self._followed = wiring
+        self._tables.reverse()
+        routes = [self._routes(node, wiring, self._tables[0]) for node in range(len(self.hosts))]
+        for host, (lines, rules) in zip(self.hosts, routes, strict=True):
+            host.ip([*lines, *(f"rule add {rule}" for rule, _ in rules)])
+        for host, old in zip(self.hosts, self._rules, strict=False):
+            host.ip([f"rule delete {rule}" for rule, _ in old])
+            host.ip([f"route flush table {table}" for table in sorted({table for _, table in old})])
+        self._rules = [rules for _, rules in routes]
 
-    def _routes(self, node: int, wiring: Wiring) -> list[str]:
-        """The commands that make a node's routes."""
+    def _routes(self, node: int, wiring: Wiring, first: int) -> tuple[list[str], list[tuple[str, int]]]:
+        """The commands that make a node's routes in tables that nobody uses yet, numbered from `first`; and the rules
+        that make packets take them, each with its table."""
         # A table of routes has the priority of its rule as its number. Packets from one host may take another route
         # than packets from others: each such host has a table, which comes before the table for all.
-        general = _TABLE + len(wiring.names)
+        general = first + len(wiring.names)
         routes = [(host, following, general) for (at, host), following in wiring.next_node.items() if at == node]
         for (at, source, host), following in wiring.exceptions.items():
             if at == node:
-                routes.append((host, following, _TABLE + source))
+                routes.append((host, following, first + source))
         lines = []
         for host, following, table in routes:
             by = f"via {self._ends[following, node]} dev {self.device(node, following)} onlink src {address(node)}"
             lines += [f"route add {place} {by} table {table}" for place in _places(host)]
-        for table in sorted({table for _, _, table in routes} - {general}):
-            lines += [f"rule add from {place} lookup {table} priority {table}" for place in _places(table - _TABLE)]
-        lines.append(f"rule add lookup {general} priority {general}")
-        return lines
+        rules = [
+            (f"from {place} lookup {table} priority {table}", table)
+            for table in sorted({table for _, _, table in routes} - {general})
+            for place in _places(table - first)
+        ]
+        return lines, [*rules, (f"lookup {general} priority {general}", general)]
 
 
 def _end(node: int, number: int) -> str:

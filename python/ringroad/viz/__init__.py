@@ -4,6 +4,7 @@ links."""
 from ringroad.viz.alltoall import alltoall_loads
 from ringroad.viz.comparison import Best, best_algorithms, curves, heatmap
 from ringroad.viz.links import animate, link_loads
+from ringroad.viz.rates import link_rates
 from ringroad.viz.timeline import timeline
 from ringroad.viz.training import iterations
 
@@ -16,5 +17,6 @@ __all__ = [
     "heatmap",
     "iterations",
     "link_loads",
+    "link_rates",
     "timeline",
 ]

@@ -54,6 +54,9 @@ pub struct Base<'a> {
     pub leaders: &'a [Rank],
 }
 
+/// The links of a flow's way, with the part of it on each, and the flow.
+type Crossing = (Vec<(LinkId, f64)>, Tried);
+
 impl Base<'_> {
     fn rate(&self, link: LinkId) -> f64 {
         let link = &self.topology.links()[link];
@@ -211,13 +214,13 @@ impl<'a> Measuring<'a> {
         let known: Vec<_> = known.collect();
         let mut factors = self.rounded(blamed.into_iter().map(measured).filter(outside).collect());
         factors.extend(known);
-        factors.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        factors.sort_by_key(|(source, target, _)| (*source, *target));
         factors.dedup_by_key(|(source, target, _)| (*source, *target));
         factors
     }
 
     /// For each round, the flows with the links of their ways.
-    fn ways(&self, rounds: &[Vec<Tried>]) -> Vec<Vec<(Vec<(LinkId, f64)>, Tried)>> {
+    fn ways(&self, rounds: &[Vec<Tried>]) -> Vec<Vec<Crossing>> {
         let mut routes = Routes::new(self.left);
         let mut way = |flow: &Tried| {
             let (from, to) = (*self.base.leaders.get(flow.from)?, *self.base.leaders.get(flow.to)?);
@@ -260,7 +263,7 @@ impl<'a> Measuring<'a> {
 }
 
 /// The rates of flows that share links fairly.
-fn fair(rates: &[f64], flows: &[(Vec<(LinkId, f64)>, Tried)]) -> Vec<f64> {
+fn fair(rates: &[f64], flows: &[Crossing]) -> Vec<f64> {
     let (mut left, mut found) = (rates.to_vec(), vec![f64::NAN; flows.len()]);
     loop {
         let mut weight = vec![0.0; rates.len()];
@@ -368,7 +371,7 @@ mod tests {
         let rounds: Vec<Vec<Tried>> =
             base.probes().iter().map(|flows| flows.iter().map(flow).collect()).collect();
         let ways = measuring.ways(&rounds);
-        let round = |seed: usize, flows: &[(Vec<(LinkId, f64)>, Tried)]| {
+        let round = |seed: usize, flows: &[Crossing]| {
             let noise = |number: usize| 0.95 + 0.01 * ((number + seed) * 7 % 10) as f64;
             let rates = fair(&measuring.rates, flows).into_iter().enumerate();
             let flow = |(number, (rate, (_, flow))): (usize, (f64, &(_, Tried)))| Flow {

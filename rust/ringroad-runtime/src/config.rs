@@ -156,7 +156,7 @@ settings! {
     "RINGROAD_DETERMINISTIC" => size_invariant: bool {
         default: unset,
         values: Order::VALUES,
-        help: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks and in all runs; only rank 0's value is used",
+        help: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks, and in all runs if the network is named or within one host; only rank 0's value is used",
         read: |text| Order::read(text).map(|order| order == Order::SizeInvariant),
     }
     "RINGROAD_TUNER_FILE" => tuner_file: Option<PathBuf> {
@@ -210,9 +210,9 @@ settings! {
         read: path_or_none,
     }
     "RINGROAD_ADAPT" => adapt: Adapt {
-        default: "on",
+        default: "auto",
         values: Adapt::VALUES,
-        help: "whether ranks on several hosts measure their network again, and choose again, when calls take longer or shorter than they used to; never with RINGROAD_TOPOLOGY=off or RINGROAD_PORTS; off on any rank: never",
+        help: "whether ranks on several hosts measure their network again, and choose again, when calls take longer or shorter than they used to; auto: if they have found out by themselves what it is, as sums then may differ in the last bits from one run to another; never with RINGROAD_TOPOLOGY=off or RINGROAD_PORTS; off on any rank: never",
         read: Adapt::read,
     }
     "RINGROAD_TIMEOUT" => timeout: Duration {
@@ -380,9 +380,11 @@ choice! {
 choice! {
     /// Whether ranks react when their network changes.
     Adapt {
-        /// They do.
+        /// Where the ranks have found it out by themselves.
+        Auto = "auto",
+        /// Wherever several hosts are.
         On = "on",
-        /// They do not.
+        /// Never.
         Off = "off",
     }
 }
@@ -672,7 +674,7 @@ pub enum Network {
     /// Nothing is known, and nothing is sent to find out.
     Off,
     /// This one.
-    Given(Topology),
+    Given(Box<Topology>),
 }
 
 impl Network {
@@ -688,7 +690,7 @@ impl Network {
         match text {
             "auto" => Ok(Network::Auto),
             "off" => Ok(Network::Off),
-            _ => read_topology(text).map(Network::Given),
+            _ => read_topology(text).map(Box::new).map(Network::Given),
         }
     }
 }
@@ -696,7 +698,7 @@ impl Network {
 /// Without a topology, ranks find out.
 impl From<Option<Topology>> for Network {
     fn from(given: Option<Topology>) -> Network {
-        given.map_or(Network::Auto, Network::Given)
+        given.map_or(Network::Auto, |topology| Network::Given(Box::new(topology)))
     }
 }
 

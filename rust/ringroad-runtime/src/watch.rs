@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn late_ranks_are_not_slow_links() {
         let mut watch = Watch::new();
-        let late = |number: usize| if number % 2 == 0 { usual(number) } else { 200.0 };
+        let late = |number: usize| if number.is_multiple_of(2) { usual(number) } else { 200.0 };
         assert_eq!(feed(&mut watch, (0..1000).map(late)), None);
     }
 

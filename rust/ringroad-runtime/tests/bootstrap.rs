@@ -14,7 +14,7 @@ use ringroad_runtime::bootstrap::{
     BootstrapError, Card, FileStore, Meeting, MemoryStore, PrefixStore, Store, StoreError,
 };
 use ringroad_runtime::config::{
-    Algorithms, Cma, Config, Debug, Origin, ProfileSource, StoreSource, SETTINGS,
+    Adapt, Algorithms, Cma, Config, Debug, Network, Origin, ProfileSource, StoreSource, SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
 
@@ -707,6 +707,9 @@ fn values_are_read() {
         ("RINGROAD_SYNTHESIS_BUDGET", "0.5"),
         ("RINGROAD_SCHEDULE_CACHE", "/var/cache/schedules"),
         ("RINGROAD_SCHEDULES", "/etc/schedules"),
+        ("RINGROAD_DISCOVERY_BUDGET", "0.25"),
+        ("RINGROAD_NETWORK_CACHE", "/var/cache/networks"),
+        ("RINGROAD_ADAPT", "Off"),
         ("UCX_TLS", "tcp"),
         ("PATH", "/bin"),
     ])
@@ -734,6 +737,11 @@ fn values_are_read() {
     assert_eq!(config.synthesis_budget, Duration::from_millis(500));
     assert_eq!(config.schedule_cache.as_deref(), Some(Path::new("/var/cache/schedules")));
     assert_eq!(config.schedules.as_deref(), Some(Path::new("/etc/schedules")));
+    assert_eq!(config.discovery_budget, Duration::from_millis(250));
+    assert_eq!(config.network_cache.as_deref(), Some(Path::new("/var/cache/networks")));
+    assert_eq!(config.adapt, Adapt::Off);
+    assert_eq!(read(&[("RINGROAD_TOPOLOGY", "off")]).unwrap().topology, Network::Off);
+    assert_eq!(read(&[("RINGROAD_TOPOLOGY", "auto")]).unwrap().topology, Network::Auto);
     assert!(config.warnings.is_empty());
     // RINGROAD_PORTS cannot be combined with RINGROAD_NET_DEVICES.
     let unset: Vec<_> =

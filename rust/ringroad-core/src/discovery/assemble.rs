@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::cards;
 use super::error::DiscoveryError;
 use super::evidence::Evidence;
 use super::network::{Network, Traced};
@@ -43,24 +44,35 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
     let mut network = Network::routed(&wiring, evidence);
     let is_meshed = wiring.is_opaque() && are_separate(evidence);
     if !network.is_connected() || (wiring.is_opaque() && !is_meshed) {
-        if !wiring.is_opaque() {
+        if wiring.is_opaque() {
+            notes.clear();
+        } else {
             notes.push("traces do not join all hosts, so rates alone tell what the network is".to_owned());
         }
         network = opaque::network(evidence, &mut notes);
     }
     network.complete(evidence);
     let placed = Placed::new(&network, evidence)?;
-    let (recognised, is_early) = recognise(&placed.graph);
+    let (recognised, is_early) = recognise(&placed.graph, placed.has_memories);
     if is_early {
         notes.push("the search for a network of the catalogue with this wiring was ended early".to_owned());
     }
     let positions = recognised.as_ref().map(|network| network.place[..evidence.host_of.len()].to_vec());
-    let spec = recognised.as_ref().map(|network| network.base.spec());
-    let (topology, links, numbers) = known(&placed, recognised)?;
+    let mut spec = recognised.as_ref().map(|network| network.base.spec());
+    let (mut topology, mut links, mut numbers) = known(&placed, recognised)?;
+    // Cards are those of the ranks in order.
+    let in_order = positions.as_ref().is_none_or(|positions| positions.is_sorted());
+    let ratio = cards::ratio(evidence, &network, &mut notes);
+    if let Some(ratio) = ratio.filter(|_| !placed.has_memories && in_order) {
+        (topology, links) = cards::behind(&topology, &links, ratio)?;
+        numbers.iter_mut().for_each(|node| *node += topology.ranks());
+        spec = spec.map(|spec| format!("bottleneck({spec}, {ratio})"));
+    }
     let topology = match network.traced_ways() {
         Traced::None => topology,
         Traced::Some(known, pairs) => {
-            notes.push(format!("the ways of {known} of {pairs} pairs of hosts are known: all shortest ways are taken to be used alike"));
+            let what = "all shortest ways are taken to be used alike";
+            notes.push(format!("the ways of {known} of {pairs} pairs of hosts are known: {what}"));
             topology
         }
         Traced::All => with_ways(topology, &placed, &network, &evidence.host_of, &numbers, &mut notes),
@@ -108,8 +120,14 @@ fn with_ways(
     notes: &mut Vec<String>,
 ) -> Topology {
     let Some(Ways(mut ways)) = placed.ways(network, host_of) else { return topology };
-    ways.iter_mut().flatten().for_each(|node| *node = numbers[*node]);
-    routed(topology, &Ways(ways)).unwrap_or_else(|(topology, why)| {
+    for (pair, way) in ways.iter_mut().enumerate().filter(|(_, way)| !way.is_empty()) {
+        way.iter_mut().for_each(|node| *node = numbers[*node]);
+        // Behind cards the ways of the graph lead from card to card.
+        way.insert(0, pair / host_of.len());
+        way.push(pair % host_of.len());
+        way.dedup();
+    }
+    routed(&topology, &Ways(ways)).unwrap_or_else(|why| {
         notes.push(format!(
             "all shortest ways are taken to be used alike, since the traced ones make no table: {why}"
         ));

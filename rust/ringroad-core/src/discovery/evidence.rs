@@ -75,11 +75,15 @@ pub struct Latency {
     pub seconds: Seconds,
 }
 
+/// The rates in bytes per second and the times in seconds that can be true.
+const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e15;
+const TIMES: std::ops::RangeInclusive<f64> = 1e-12..=1e6;
+
 impl Flow {
     /// Whether the flow is one between two of so many hosts, and has a rate.
     pub(super) fn is_plausible(&self, hosts: usize) -> bool {
-        let rate = self.bytes_per_second;
-        self.from < hosts && self.to < hosts && self.from != self.to && rate > 0.0 && rate.is_finite()
+        let fits = self.from < hosts && self.to < hosts && self.from != self.to;
+        fits && RATES.contains(&self.bytes_per_second)
     }
 }
 
@@ -87,6 +91,6 @@ impl Latency {
     /// As [`Flow::is_plausible`].
     pub(super) fn is_plausible(&self, hosts: usize) -> bool {
         let fits = self.from < hosts && self.to < hosts && self.from != self.to;
-        fits && self.seconds > 0.0 && self.seconds.is_finite()
+        fits && TIMES.contains(&self.seconds)
     }
 }

@@ -4,7 +4,7 @@
 //! in which every host sends to at most one host and receives from at most one: a flow cannot be faster than the cables
 //! of its two hosts, so a link that many flows cross fills up where it can.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,7 @@ pub fn experiments(wiring: &Wiring, effort: Effort) -> Vec<Flows> {
         rounds.push(direct.clone());
         rounds.extend(alone(wiring.hosts, &direct, &BTreeSet::new()).into_iter().take(1));
     }
+    rounds.extend(local(wiring));
     let done: BTreeSet<usize> = direct.iter().filter_map(|(from, to)| wiring.edge(*from, *to)).collect();
     rounds.extend(covering(wiring, &done, effort.rounds.saturating_sub(rounds.len())));
     rounds.retain(|round| !round.is_empty());
@@ -74,6 +75,30 @@ fn opaque(hosts: usize, effort: Effort) -> Vec<Flows> {
     }
     rounds.truncate(effort.rounds);
     rounds
+}
+
+/// Hosts behind the same router to each other, in two ways: nothing but their own cables holds them back.
+fn local(wiring: &Wiring) -> Vec<Flows> {
+    let mut behind: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for path in &wiring.paths {
+        if let [first, _] = path.edges[..] {
+            behind.entry(wiring.edges[first].to).or_default().extend([path.from, path.to]);
+        }
+    }
+    // Each host in one group only, and none behind another host.
+    let mut taken = BTreeSet::new();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (_, hosts) in behind.range(wiring.hosts..) {
+        let hosts: Vec<usize> = hosts.iter().copied().filter(|host| taken.insert(*host)).collect();
+        groups.extend((hosts.len() > 1).then_some(hosts));
+    }
+    let turn = |by: usize| -> Flows {
+        let wide = groups.iter().filter(|hosts| hosts.len() > by);
+        let pairs = wide
+            .flat_map(|hosts| (0..hosts.len()).map(move |at| (hosts[at], hosts[(at + by) % hosts.len()])));
+        pairs.filter(|(from, to)| wiring.path(*from, *to).is_some()).collect()
+    };
+    [1, 2].map(turn).into()
 }
 
 /// Matchings that together bring as many flows as possible over every edge that is not `done`; the most useful first.

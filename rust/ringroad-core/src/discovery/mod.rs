@@ -8,6 +8,7 @@
 //! Nothing here sends anything: the runtime gathers the evidence.
 
 mod assemble;
+mod cards;
 mod compare;
 mod draw;
 mod error;

@@ -24,19 +24,21 @@ pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
     rounds
 }
 
-/// Two rounds that test what racks there seem to be, until two have changed nothing.
+/// Two rounds that test what racks there seem to be, until four have changed nothing.
 fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
     let racks = Racks::of(evidence);
     let count = evidence.rounds.len();
     if !racks.is_shared {
         return Vec::new();
     }
-    if count >= experiments(wiring, effort).len() + 2 {
+    let first = experiments(wiring, effort).len();
+    let is_steady = |tests: usize| {
         let mut before = evidence.clone();
-        before.rounds.truncate(count - 2);
-        if Racks::of(&before).racks == racks.racks {
-            return Vec::new();
-        }
+        before.rounds.truncate(count - tests);
+        Racks::of(&before).racks == racks.racks
+    };
+    if count >= first + 4 && !racks.has_open() && is_steady(2) && is_steady(4) {
+        return Vec::new();
     }
     racks.tests(count)
 }

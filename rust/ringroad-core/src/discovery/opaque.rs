@@ -7,18 +7,35 @@ use super::network::{Cable, Network};
 use super::racks::Racks;
 use super::rates::{How, Loads, Rate};
 
+/// A rack whose hosts can send out this part of what they can send is limited by nothing: noise alone made it a rack.
+const LIMITED: f64 = 0.85;
+
 /// The network between the hosts, from rates alone.
 pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
     let hosts = evidence.hosts.len();
     let Racks { racks, cables: loads, uplinks, is_shared } = Racks::of(evidence);
     let several: Vec<usize> = (0..racks.len()).filter(|rack| racks[*rack].len() > 1).collect();
-    let has_racks = is_shared && racks.len() > 1 && !several.is_empty();
-    if is_shared && !has_racks {
+    // What all hosts, and those of a rack, can send and receive.
+    let can = |hosts: &mut dyn Iterator<Item = usize>, way: usize| -> f64 {
+        hosts.filter_map(|host| loads[host][way].capacity()).map(|(rate, _)| rate).sum()
+    };
+    let all = [0, 1].map(|way| can(&mut (0..hosts), way));
+    let is_limited = |rack: &usize| {
+        (0..2).any(|way| {
+            let own = [0, 1].map(|way| can(&mut racks[*rack].iter().copied(), way));
+            let most = own[way].min(all[1 - way] - own[1 - way]);
+            uplinks[*rack][way].0.capacity().is_some_and(|(rate, _)| rate < LIMITED * most)
+        })
+    };
+    let limited: Vec<usize> = several.iter().copied().filter(is_limited).collect();
+    let has_racks = is_shared && racks.len() > 1 && !limited.is_empty();
+    if is_shared && several.is_empty() {
         notes.push(
             "flows slow each other down, but hosts form no racks: one switch stands for the network"
                 .to_owned(),
         );
     }
+    let several = limited;
     let top = hosts + if has_racks { several.len() } else { 0 };
     let mut above = vec![top; hosts];
     let mut cables = Vec::new();

@@ -18,6 +18,8 @@ pub(super) struct Placed {
     pub node_of: Vec<usize>,
     /// What is known of each link of the graph.
     pub rates: Vec<Rate>,
+    /// Whether the hosts have memories.
+    pub has_memories: bool,
 }
 
 impl Placed {
@@ -63,7 +65,7 @@ impl Placed {
         links.sort_by_key(|(link, _)| (link.source, link.target));
         let (links, rates) = links.into_iter().unzip();
         let graph = Topology::from_links(NAME, ranks, next, links)?;
-        Ok(Placed { graph, node_of, rates })
+        Ok(Placed { graph, node_of, rates, has_memories })
     }
 }
 

@@ -9,9 +9,9 @@ use crate::units::{LinkId, NodeId, Rank};
 /// rank to itself.
 pub(super) struct Ways(pub Vec<Vec<NodeId>>);
 
-/// The topology with these routes. Where they are those of a routing, it has this; otherwise a table. The error is the
-/// topology as it was, and why.
-pub(super) fn routed(topology: Topology, ways: &Ways) -> Result<Topology, (Topology, String)> {
+/// The topology with these routes. Where they are those of a routing, it has this; otherwise a table. The error says why
+/// it can have none.
+pub(super) fn routed(topology: &Topology, ways: &Ways) -> Result<Topology, String> {
     for routing in Routing::ALL {
         if let Ok(same) = topology.clone().with_routing(routing) {
             if takes(&same, ways) {
@@ -22,7 +22,7 @@ pub(super) fn routed(topology: Topology, ways: &Ways) -> Result<Topology, (Topol
     let mut link_of: BTreeMap<(NodeId, NodeId), LinkId> = BTreeMap::new();
     for (id, link) in topology.links().iter().enumerate() {
         if link_of.insert((link.source, link.target), id).is_some() {
-            return Err((topology, "it has parallel links".to_owned()));
+            return Err("it has parallel links".to_owned());
         }
     }
     let ranks = topology.ranks();
@@ -33,10 +33,7 @@ pub(super) fn routed(topology: Topology, ways: &Ways) -> Result<Topology, (Topol
         path.extend(links.flatten());
         Ok::<(), TopologyError>(())
     });
-    match table.and_then(|table| topology.clone().with_routes(table)) {
-        Ok(routed) => Ok(routed),
-        Err(error) => Err((topology, error.to_string())),
-    }
+    table.and_then(|table| topology.clone().with_routes(table)).map_err(|error| error.to_string())
 }
 
 /// Whether the topology's own routes are these.

@@ -4,14 +4,15 @@
 //! torus:2x2,routing=single-path,bandwidth=200Mbit/s,latency=20us,0-1=50Mbit/s,2>3=10Mbit/s@2,0,1,3
 //! ```
 //!
-//! Bandwidth and latency are those of all links (see [`Topology::with_links`]), `memory` the bandwidth of hosts' memories,
-//! `0-1` the cable between two nodes and `2>3` the link from one to another; in these, too, ranks have their own numbers,
-//! not those of their positions. Rates are properties of links, not of the spec that a topology is written as.
+//! Bandwidth and latency are those of all links (see [`Topology::with_links`]), but slower cables do not slow down hosts'
+//! memories, whose bandwidth is `memory`. `0-1` is the cable between two nodes and `2>3` the link from one to another; in
+//! these, too, ranks have their own numbers, not those of their positions. Rates are properties of links, not of the spec
+//! that a topology is written as.
 
 use super::expression::{commas, cut};
 use super::family::{Family, Made};
 use super::without::Cut;
-use super::{catalogue, text, Routing, Topology, TopologyError};
+use super::{catalogue, text, Link, Routing, Topology, TopologyError};
 use crate::units::{bandwidth, seconds, NotAQuantity, Rank, Seconds};
 
 /// What a spec says after the wiring.
@@ -103,10 +104,11 @@ impl Options {
 
     /// The network with the rates.
     pub fn rated(&self, topology: Topology) -> Made {
+        let before = topology.links().first().map(Link::bytes_per_second);
         let mut topology = topology.with_links(self.bandwidth, self.latency)?;
-        if let (Some(memory), Some(link)) = (self.memory, topology.links().first()) {
-            let capacity = memory / link.bandwidth;
-            topology = topology.with_hosts(Some(capacity), None)?;
+        if let (Some(before), Some(&Link { bandwidth, capacity, .. })) = (before, topology.links().first()) {
+            let kept = (before / bandwidth).max(capacity);
+            topology = topology.with_hosts(Some(self.memory.map_or(kept, |rate| rate / bandwidth)), None)?;
         }
         for (cut, rate) in &self.links {
             topology.check_cuts(&topology.wiring(), std::slice::from_ref(cut))?;

@@ -35,6 +35,9 @@ impl Dice {
     }
 }
 
+/// From so many ranks on, only the ways that are traced are worked out.
+const MANY: usize = 100;
+
 /// How the network behaves.
 #[derive(Debug, Clone)]
 pub struct Manners {
@@ -48,12 +51,21 @@ pub struct Manners {
     pub liars: Vec<(usize, usize)>,
     /// Whether routers answer by the address of the interface towards the asker.
     pub aliases: bool,
+    /// What a host sends and receives at most.
+    pub card: f64,
     /// Whether nothing between hosts answers or counts as a hop.
     pub opaque: bool,
 }
 
-pub const GOOD: Manners =
-    Manners { loss: 0.0, noise: 0.01, silent: Vec::new(), liars: Vec::new(), aliases: true, opaque: false };
+pub const GOOD: Manners = Manners {
+    loss: 0.0,
+    noise: 0.01,
+    silent: Vec::new(),
+    liars: Vec::new(),
+    aliases: true,
+    card: f64::INFINITY,
+    opaque: false,
+};
 
 /// Hosts, then switches.
 pub struct Lab {
@@ -153,11 +165,18 @@ impl Lab {
 
     /// What each flow gets if all run at once: all rates rise together until a link is full, whose flows then stay.
     pub fn round(&mut self, flows: &Flows) -> Round {
-        let paths: Vec<Vec<(usize, usize)>> = flows
-            .iter()
-            .map(|pair| self.ways[pair].windows(2).map(|hop| (hop[0], hop[1])).collect())
-            .collect();
+        // The cards of both hosts are links, too.
+        let (out, into) = (usize::MAX, usize::MAX - 1);
+        let path = |pair: &(usize, usize)| {
+            let hops = self.ways[pair].windows(2).map(|hop| (hop[0], hop[1]));
+            hops.chain([(pair.0, out), (into, pair.1)]).collect()
+        };
+        let paths: Vec<Vec<(usize, usize)>> = flows.iter().map(path).collect();
         let mut left = self.links.clone();
+        left.extend(
+            (0..self.hosts)
+                .flat_map(|host| [((host, out), self.manners.card), ((into, host), self.manners.card)]),
+        );
         let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
         while rates.contains(&None) {
             let mut open: BTreeMap<(usize, usize), usize> = BTreeMap::new();
@@ -190,7 +209,7 @@ impl Lab {
         let wiring = Wiring::of(&hosts, &traces);
         let effort = Effort::default();
         let rounds = experiments(&wiring, effort);
-        assert!(rounds.len() <= effort.rounds && !rounds.is_empty());
+        assert!(rounds.len() <= effort.rounds && rounds.is_empty() == (self.hosts < 2));
         let rounds = rounds.iter().map(|flows| self.round(flows)).collect();
         let mut evidence =
             Evidence { hosts, host_of: self.host_of.clone(), traces, rounds, latencies: Vec::new() };
@@ -220,8 +239,12 @@ fn ways(topology: &Topology, node: &impl Fn(usize) -> usize) -> Option<BTreeMap<
     let mut routes = Routes::new(topology);
     let mut ways = BTreeMap::new();
     let ranks = topology.ranks();
+    // Of many ranks only the ways that are traced are worked out.
+    let traced = |rank: usize| if ranks < MANY { None } else { Some(trace_targets(node(rank), ranks)) };
+    let traced: Vec<Option<Vec<usize>>> = (0..ranks).map(traced).collect();
     for (from, to) in (0..ranks * ranks).map(|pair| (pair % ranks, pair / ranks)) {
-        if node(from) == node(to) {
+        let is_traced = traced[from].as_ref().is_none_or(|traced| traced.binary_search(&node(to)).is_ok());
+        if node(from) == node(to) || !is_traced {
             continue;
         }
         let route = routes.route(from, to).unwrap();

@@ -1,5 +1,12 @@
 //! Hosts that do not answer, lie, or contradict each other.
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use proptest::prelude::*;
+use ringroad_core::discovery::{
+    assemble, experiments, next_experiments, Effort, Evidence, Flow, HostFacts, Latency, Round, Trace, Wiring,
+};
+
 use crate::lab::{Lab, Manners, GOOD};
 use crate::{in_order, network};
 
@@ -42,5 +49,65 @@ fn liars_make_a_worse_network() {
         let found = Lab::new(&truth, &in_order(truth.ranks()), manners).discover();
         assert_eq!(found.topology.ranks(), truth.ranks());
         assert!(!found.notes.is_empty() || spec == "switch:5", "{spec}: {:?}", found.topology.spec());
+    }
+}
+
+fn numbers() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        Just(0.0),
+        Just(f64::NAN),
+        Just(f64::INFINITY),
+        Just(-1.0),
+        1e3f64..1e9,
+        Just(1e300),
+        Just(1e-300)
+    ]
+}
+
+/// Whatever hosts may report, true or not.
+fn anything() -> impl Strategy<Value = Evidence> {
+    (1usize..8).prop_flat_map(|hosts| {
+        let address = || (0u8..12).prop_map(|last| IpAddr::from(Ipv4Addr::new(10, 0, 0, last)));
+        let facts = prop::collection::vec(address(), 0..3)
+            .prop_map(|addresses| HostFacts { name: "host".to_owned(), addresses });
+        let end = || 0..hosts + 1;
+        let hop = prop::option::weighted(0.8, address());
+        let trace = (end(), end(), prop::collection::vec(hop, 0..6), any::<bool>())
+            .prop_map(|(from, to, hops, reached)| Trace { from, to, hops, reached });
+        let flow = (end(), end(), numbers(), numbers())
+            .prop_map(|(from, to, bytes_per_second, spread)| Flow { from, to, bytes_per_second, spread });
+        let round = prop::collection::vec(flow, 0..10).prop_map(|flows| Round { flows });
+        let latency = (end(), end(), numbers()).prop_map(|(from, to, seconds)| Latency { from, to, seconds });
+        let lists = (
+            prop::collection::vec(facts, hosts),
+            prop::collection::vec(0..hosts, 1..12),
+            prop::collection::vec(trace, 0..40),
+            prop::collection::vec(round, 0..6),
+            prop::collection::vec(latency, 0..10),
+        );
+        lists.prop_map(|(hosts, host_of, traces, rounds, latencies)| Evidence {
+            hosts,
+            host_of,
+            traces,
+            rounds,
+            latencies,
+        })
+    })
+}
+
+proptest! {
+    /// Whatever is reported makes a network of all ranks or an error, and rounds between its hosts.
+    #[test]
+    fn anything_makes_a_network(evidence in anything()) {
+        let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
+        let effort = Effort::default();
+        let hosts = evidence.hosts.len();
+        let rounds = experiments(&wiring, effort).into_iter().chain(next_experiments(&evidence, effort));
+        for (from, to) in rounds.flatten() {
+            prop_assert!(from < hosts && to < hosts && from != to);
+        }
+        let found = assemble(&evidence).unwrap();
+        prop_assert_eq!(found.topology.ranks(), evidence.host_of.len());
+        prop_assert_eq!(found.links.len(), found.topology.links().len());
     }
 }

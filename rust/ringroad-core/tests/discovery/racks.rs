@@ -29,9 +29,15 @@ fn tree(sizes: &[usize], uplinks: &[f64]) -> Topology {
 /// Checks that the racks are found, with their uplinks, when hosts are in this order.
 fn check(sizes: &[usize], uplinks: &[f64], order: &[usize]) -> Result<(), String> {
     let mut lab = Lab::new(&tree(sizes, uplinks), order, opaque());
-    let found = lab.discover();
+    let evidence = lab.evidence();
+    let found = ringroad_core::discovery::assemble(&evidence).unwrap();
     let wrong = |what: String| {
-        Err(format!("{sizes:?} with {uplinks:?}: {what}; {} {:?}", found.topology, found.notes))
+        Err(format!(
+            "{sizes:?} with {uplinks:?}: {} rounds {what}; {} {:?}",
+            evidence.rounds.len(),
+            found.topology,
+            found.notes
+        ))
     };
     let ranks = order.len();
     let above = |node: usize| found.topology.links().iter().find(|link| link.source == node).unwrap().target;

@@ -120,7 +120,12 @@ impl Adaptation {
     pub fn of(communicator: &Communicator, config: &Config) -> Option<Arc<Adaptation>> {
         let cards = communicator.cards();
         let several = network::hosts(cards).into_iter().any(|host| host > 0);
-        let wanted = config.adapt == Adapt::On && config.topology != Network::Off && config.ports.is_none();
+        let wanted = match config.adapt {
+            Adapt::Auto => communicator.choices.origin == Origin::Found,
+            Adapt::On => true,
+            Adapt::Off => false,
+        };
+        let wanted = wanted && config.topology != Network::Off && config.ports.is_none();
         if !several || !wanted {
             return None;
         }

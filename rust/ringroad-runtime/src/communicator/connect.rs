@@ -375,9 +375,9 @@ fn explore(
         let insight = Insight { stated, hosts, ..Insight::default() };
         return Ok(Explored { insight, ..Explored::default() });
     };
-    // To check a network that is named, a look at each link is enough, which is not worth remembering.
+    // To check a network that is named, two looks at each link are enough, which are not worth remembering.
     let (memory, rounds) = match is_named {
-        true => (None, 1),
+        true => (None, 2),
         false => (config.network_cache.clone(), usize::MAX),
     };
     let limits = Limits { budget, ports: config.port_range, memory, rounds, probes: None };

@@ -310,7 +310,7 @@ fn late(microseconds: &[i64]) -> Option<Rank> {
 fn sentence(change: &NetworkChange) -> String {
     let rate = |rate: f64| 8e-6 * rate;
     let link = |link: &Difference| match *link {
-        Difference { source, target, before, now } if now == 0.0 => {
+        Difference { source, target, before, now: 0.0 } => {
             format!("{source}>{target} is gone, which carried {:.1} Mbit/s", rate(before))
         }
         Difference { source, target, before, now } => {

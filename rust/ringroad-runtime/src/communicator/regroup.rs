@@ -57,7 +57,7 @@ impl Communicator {
         // The topology of the settings may describe the job as it was started.
         let mut config = config.clone();
         if let (Network::Given(topology), None) = (&config.topology, &options.topology) {
-            config.topology = fitting(Some(topology.clone()), handles.len(), rank == 0).into();
+            config.topology = fitting(Some((**topology).clone()), handles.len(), rank == 0).into();
         }
         let config = &config;
         if let Some(twice) = (1..handles.len()).find(|&i| handles[..i].contains(&handles[i])) {

@@ -172,7 +172,7 @@ enum Beside {
 ///
 /// `data` must be the content of the message with this header, as the kernel wrote it.
 unsafe fn message(header: &libc::cmsghdr, data: *const u8) -> Option<Beside> {
-    let length = (header.cmsg_len as usize).checked_sub(data as usize - (&raw const *header) as usize)?;
+    let length = header.cmsg_len.checked_sub(data as usize - (&raw const *header) as usize)?;
     // SAFETY: the caller's promise; the length is what the header says.
     let content = unsafe { std::slice::from_raw_parts(data, length) };
     match (header.cmsg_level, header.cmsg_type) {

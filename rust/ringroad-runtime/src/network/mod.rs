@@ -14,15 +14,15 @@ mod reach;
 mod remembered;
 mod trace;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, differences, experiments, trace_targets, Effort, Evidence, Flow, Found, HostFacts, How,
-    Latency, Round, Trace, Wiring,
+    assemble, differences, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Found,
+    HostFacts, How, Latency, Round, Trace, Wiring,
 };
 use ringroad_core::topology::Link;
 use ringroad_core::{Rank, Topology};
@@ -40,7 +40,9 @@ use crate::routes::interfaces;
 const MOST_ADDRESSES: usize = 16;
 /// How long flows of one round run, and how much longer a receiver waits for their end.
 const SHORTEST: Duration = Duration::from_millis(60);
-const LONGEST: Duration = Duration::from_millis(300);
+const LONGEST: Duration = Duration::from_millis(250);
+/// Time is kept for so many rounds that only the first ones show to be needed.
+const RESERVE: usize = 2;
 const GRACE: Duration = Duration::from_millis(400);
 /// What a round takes besides.
 const OVERHEAD: Duration = Duration::from_millis(40);
@@ -243,11 +245,19 @@ pub(crate) fn gather(
 struct Plan {
     /// What is remembered of this network, and the flows by which it is checked.
     recalled: Option<(Evidence, Vec<Flow>)>,
+    /// What is known besides rates.
+    evidence: Evidence,
+    /// The first rounds, which are repeated while there is time.
     rounds: Vec<Vec<(usize, usize)>>,
-    /// The most rounds.
+    /// Whether what they show decides what else is measured.
+    goes_on: bool,
+    /// The rounds that come next.
+    ahead: VecDeque<Vec<(usize, usize)>>,
+    tries: usize,
+    /// The most rounds that may still be asked for.
     most: usize,
-    /// How many rounds have been asked for, without those of the check.
-    asked: usize,
+    /// Whether the result of the last round is still to come: with the next exchange.
+    is_waiting: bool,
     checked: bool,
     deadline: Instant,
 }
@@ -281,14 +291,24 @@ impl Plan {
             let sample = remembered::sample(&then);
             (then, sample)
         });
-        let best = || experiments(wiring, Effort::default());
-        // What single flows say is worth something only if they say it again.
-        let again = |probes: &Vec<Vec<(usize, usize)>>| {
+        // What single flows say of a link is worth something only if they say it again.
+        let again = |probes: &Vec<Vec<(usize, usize)>>| -> Vec<Vec<(usize, usize)>> {
             probes.iter().cycle().take(TRIES * probes.len()).cloned().collect()
         };
+        let best = || experiments(wiring, Effort::default());
         let rounds = limits.probes.as_ref().map_or_else(best, again);
-        let (most, deadline) = (limits.rounds, start + limits.budget);
-        Plan { recalled, rounds, most, asked: 0, checked: false, deadline }
+        Plan {
+            recalled,
+            evidence: evidence.clone(),
+            ahead: rounds.iter().cloned().collect(),
+            rounds,
+            goes_on: limits.probes.is_none() && limits.rounds == usize::MAX,
+            tries: 1,
+            most: limits.rounds,
+            is_waiting: false,
+            checked: false,
+            deadline: start + limits.budget,
+        }
     }
 
     /// The next step, given what was measured so far.
@@ -300,28 +320,53 @@ impl Plan {
                 self.recalled = Some((then, sample));
                 return Next::Measure { flows, seconds: SHORTEST.as_secs_f64() };
             }
-            // An unmeasured round, as what the check found comes with the next exchange.
             if measured.is_empty() {
                 self.recalled = Some((then, sample));
-                return Next::Measure { flows: Vec::new(), seconds: 0.0 };
+                return Next::WAIT;
             }
             if remembered::still_holds(&sample, &measured[0].flows) {
                 return Next::End(Some(Recalled { rounds: then.rounds, latencies: then.latencies }));
             }
         }
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let number = self.asked;
-        let remaining = self.rounds.len().saturating_sub(number).max(1) as u32;
-        let share = (left / remaining).saturating_sub(OVERHEAD);
-        let needed = number < self.rounds.len() && !left.is_zero();
-        let again = number < TRIES * self.rounds.len() && share >= SHORTEST;
-        if number == self.most || !needed && !again {
+        if self.most == 0 || left.is_zero() || self.rounds.is_empty() {
             return Next::End(None);
         }
-        self.asked += 1;
-        let flows = self.rounds[number % self.rounds.len()].clone();
-        Next::Measure { flows, seconds: share.clamp(SHORTEST, LONGEST).as_secs_f64() }
+        if self.ahead.is_empty() {
+            if self.goes_on && std::mem::take(&mut self.is_waiting) {
+                return Next::WAIT;
+            }
+            self.look_ahead(measured);
+        }
+        let share = (left / (self.ahead.len() + RESERVE) as u32).saturating_sub(OVERHEAD);
+        match self.ahead.pop_front() {
+            Some(flows) if self.tries == 1 || share >= SHORTEST => {
+                self.is_waiting = true;
+                self.most -= 1;
+                Next::Measure { flows, seconds: share.clamp(SHORTEST, LONGEST).as_secs_f64() }
+            }
+            _ => Next::End(None),
+        }
     }
+
+    /// Plans what was not needed to be known before, or else the first rounds again.
+    fn look_ahead(&mut self, measured: &[Round]) {
+        if self.goes_on {
+            let rounds = measured.iter().filter(|round| !round.flows.is_empty()).cloned().collect();
+            let so_far = Evidence { rounds, ..self.evidence.clone() };
+            self.ahead = next_experiments(&so_far, Effort::default()).into();
+        }
+        if self.ahead.is_empty() && self.tries < TRIES {
+            self.tries += 1;
+            self.goes_on = false;
+            self.ahead = self.rounds.iter().cloned().collect();
+        }
+    }
+}
+
+impl Next {
+    /// Nothing is measured, as what was comes with the next exchange.
+    const WAIT: Next = Next::Measure { flows: Vec::new(), seconds: 0.0 };
 }
 
 impl Gathered {
@@ -656,21 +701,18 @@ impl Flows<'_> {
     }
 }
 
-/// For each of these flows whether it shares a link with another one. Where the links are not known, flows share one if they
-/// have a host in common at the same end.
+/// For each of these flows whether it may share a link with another one. Where the links are not known, all may.
 fn shared(flows: &[(usize, usize)], wiring: &Wiring) -> Vec<bool> {
     let known: HashMap<(usize, usize), &[usize]> =
         wiring.paths.iter().map(|path| ((path.from, path.to), &path.edges[..])).collect();
     let mut counts: HashMap<usize, usize> = HashMap::new();
-    let mut ends: HashMap<(bool, usize), usize> = HashMap::new();
     for (from, to) in flows {
         let edges = known.get(&(*from, *to)).copied().unwrap_or_default();
         edges.iter().for_each(|edge| *counts.entry(*edge).or_default() += 1);
-        [(true, *from), (false, *to)].into_iter().for_each(|end| *ends.entry(end).or_default() += 1);
     }
     let shares = |(from, to): &(usize, usize)| match known.get(&(*from, *to)) {
         Some(edges) if !wiring.is_opaque() => edges.iter().any(|edge| counts[edge] > 1),
-        _ => ends[&(true, *from)] > 1 || ends[&(false, *to)] > 1,
+        _ => flows.len() > 1,
     };
     flows.iter().map(shares).collect()
 }

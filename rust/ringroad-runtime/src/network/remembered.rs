@@ -17,6 +17,8 @@ use crate::random::token;
 
 /// How much slower or faster a flow may be now.
 const TOLERANCE: f64 = 0.15;
+/// Hosts that start again, and containers, leave files behind that nobody reads again.
+const MOST_FILES: usize = 64;
 
 #[derive(Serialize, Deserialize)]
 struct Remembered {
@@ -60,8 +62,21 @@ impl Memory {
         fs::create_dir_all(directory)?;
         let partial = directory.join(format!("{:016x}.partial", token()));
         fs::write(&partial, serde_json::to_vec(&remembered).expect("numbers and text can be written"))?;
-        fs::rename(&partial, &self.file)
+        fs::rename(&partial, &self.file)?;
+        make_room(directory)
     }
+}
+
+/// Removes the oldest files beyond [`MOST_FILES`].
+fn make_room(directory: &Path) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        files.push((entry.metadata()?.modified()?, entry.path()));
+    }
+    files.sort();
+    let surplus = files.len().saturating_sub(MOST_FILES);
+    files[..surplus].iter().try_for_each(|(_, file)| fs::remove_file(file))
 }
 
 /// Whether two traces of a route agree, where both say something.
@@ -78,7 +93,7 @@ pub(super) fn sample(then: &Evidence) -> Vec<Flow> {
         let apart =
             |other: &Flow| ![other.from, other.to].iter().any(|host| [flow.from, flow.to].contains(host));
         if chosen.iter().all(apart) {
-            chosen.push(flow.clone());
+            chosen.push(*flow);
         }
     }
     chosen
@@ -91,4 +106,52 @@ pub(super) fn still_holds(then: &[Flow], now: &[Flow]) -> bool {
         same.is_some_and(|now| (now.bytes_per_second / then.bytes_per_second - 1.0).abs() < TOLERANCE)
     };
     !then.is_empty() && then.iter().all(as_fast)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use ringroad_core::discovery::{HostFacts, Round};
+
+    use super::*;
+
+    fn evidence(rate: f64) -> Evidence {
+        let host = |number: u8| HostFacts { name: String::new(), addresses: vec![[10, 0, 0, number].into()] };
+        let hop = |number: u8| Some([10, 0, 0, number].into());
+        let flow = |from, to| Flow { from, to, bytes_per_second: rate, spread: 0.0 };
+        Evidence {
+            hosts: vec![host(1), host(2)],
+            host_of: vec![0, 1],
+            traces: vec![
+                Trace { from: 0, to: 1, hops: vec![hop(2)], reached: true },
+                Trace { from: 1, to: 0, hops: vec![hop(1)], reached: true },
+            ],
+            rounds: vec![Round { flows: vec![flow(0, 1), flow(1, 0)] }],
+            latencies: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_measured_is_recalled_on_the_same_hosts() {
+        let directory = std::env::temp_dir().join(format!("ringroad-networks-{:016x}", token()));
+        let spaces = ["a".to_owned(), "b".to_owned()];
+        let now = Evidence { rounds: Vec::new(), ..evidence(1.0) };
+        let memory = Memory::of(&directory, &spaces, &now);
+        assert!(memory.recall(&now).is_none());
+        memory.store(&evidence(100.0)).unwrap();
+        let then = memory.recall(&now).expect("it was stored");
+        let sample = sample(&then);
+        assert_eq!(sample.len(), 1, "flows that share no host");
+        assert!(still_holds(&sample, &evidence(95.0).rounds[0].flows));
+        assert!(!still_holds(&sample, &evidence(50.0).rounds[0].flows));
+        assert!(!still_holds(&sample, &[]));
+        // Other namespaces, and another route.
+        assert!(Memory::of(&directory, &["a".to_owned(), "c".to_owned()], &now).recall(&now).is_none());
+        let mut elsewhere = now.clone();
+        elsewhere.traces[0].hops.push(None);
+        assert!(memory.recall(&elsewhere).is_none());
+        (0..MOST_FILES).for_each(|number| fs::write(directory.join(number.to_string()), "").unwrap());
+        memory.store(&evidence(100.0)).unwrap();
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), MOST_FILES);
+        fs::remove_dir_all(directory).unwrap();
+    }
 }

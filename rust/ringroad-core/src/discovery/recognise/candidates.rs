@@ -9,14 +9,15 @@ const LARGEST_NAMED: usize = 728;
 /// The most ranks of circulants that are looked for under other numbers, by their offsets besides 1.
 const LARGEST_CIRCULANT: [usize; 3] = [256, 128, 40];
 
-/// Specs of networks that may be this graph, the preferred first.
-pub(super) fn specs(shape: &Shape) -> Vec<String> {
+/// Specs of networks that may be this graph, whose hosts may have memories; the preferred first.
+pub(super) fn specs(shape: &Shape, has_memories: bool) -> Vec<String> {
     let mut specs = Vec::new();
     match (shape.nodes() == shape.ranks, shape.is_undirected(), shape.degree()) {
         (true, true, Some(degree)) => regular(shape, degree, &mut specs),
         (true, true, None) => uneven(shape, &mut specs),
         (true, false, Some(degree)) => directed(shape, degree, &mut specs),
         (true, false, None) => {}
+        (false, ..) if has_memories => hosts(shape, &mut specs),
         (false, ..) => switched(shape, &mut specs),
     }
     specs
@@ -44,14 +45,14 @@ fn regular(shape: &Shape, degree: usize, specs: &mut Vec<String>) {
     let of_hyperx = |sizes: &[usize]| sizes.iter().map(|size| size - 1).sum::<usize>();
     specs.extend(with("hyperx", &|sizes| sizes.len() > 1 && of_hyperx(sizes) == degree));
     specs.extend(with("torus", &|sizes| sizes.len() > 1 && has_two(sizes) && of_torus(sizes) == degree));
-    specs.extend(with("twisted-torus", &|sizes| match *sizes {
-        [a, b] => degree == 4 && (a == 2 * b || b == 2 * a),
-        _ => false,
-    }));
     specs.extend(named(n));
     if n == 2 * degree {
         specs.push(format!("complete-bipartite:{degree}"));
     }
+    specs.extend(with("twisted-torus", &|sizes| match *sizes {
+        [a, b] => degree == 4 && (a == 2 * b || b == 2 * a),
+        _ => false,
+    }));
     if n == 1 << degree && degree > 2 {
         specs.push(format!("twisted-hypercube:{degree}"));
     }
@@ -105,6 +106,21 @@ fn directed(shape: &Shape, degree: usize, specs: &mut Vec<String>) {
     }
 }
 
+/// Graphs with a memory for every host, and a switch.
+fn hosts(shape: &Shape, specs: &mut Vec<String>) {
+    let (n, others) = (shape.ranks, shape.nodes() - shape.ranks);
+    let hosts = others.saturating_sub(1);
+    if hosts > 0 && n.is_multiple_of(hosts) {
+        specs.push(format!("hosts:{hosts}x{}", n / hosts));
+    }
+    // The ranks that hang on each memory.
+    let on = |node: usize| shape.into[node].iter().filter(|from| **from < n).count();
+    let sizes: Vec<usize> = (n..shape.nodes()).map(on).filter(|size| *size > 0).collect();
+    if sizes.len() == hosts && sizes.iter().any(|size| *size != sizes[0]) {
+        specs.push(format!("hosts:{}", list(&sizes)));
+    }
+}
+
 /// Graphs with switches.
 fn switched(shape: &Shape, specs: &mut Vec<String>) {
     let (n, others) = (shape.ranks, shape.nodes() - shape.ranks);
@@ -112,9 +128,6 @@ fn switched(shape: &Shape, specs: &mut Vec<String>) {
         specs.push(format!("switch:{n}"));
     }
     let divisors = || (1..=n).filter(|size| n % size == 0);
-    specs.extend(
-        divisors().filter(|hosts| hosts + 1 == others).map(|hosts| format!("hosts:{hosts}x{}", n / hosts)),
-    );
     let switches = |sizes: &[usize]| -> usize {
         (0..sizes.len()).map(|top| sizes[..top].iter().product::<usize>()).sum()
     };

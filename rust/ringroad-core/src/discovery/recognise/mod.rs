@@ -1,11 +1,14 @@
 //! Which network of the catalogue a graph is, and which of its positions each rank has.
 
 mod candidates;
+mod damaged;
 mod factors;
 mod isomorphism;
 mod shape;
 
+use damaged::damaged;
 use isomorphism::{find, Budget};
+pub(super) use shape::Recognised;
 use shape::Shape;
 
 use crate::topology::Topology;
@@ -13,20 +16,13 @@ use crate::topology::Topology;
 /// For how many steps graphs are compared, and how many more for each node: a few dozen milliseconds for 64 ranks.
 const STEPS: [usize; 2] = [500_000, 8_000];
 
-/// A network of the catalogue.
-pub(super) struct Recognised {
-    pub base: Topology,
-    /// The node of the base that each node of the graph is.
-    pub place: Vec<usize>,
-}
-
 /// The network of the catalogue that has this wiring, and whether the search for it ended early. If ranks have the right
 /// numbers on one network, this is taken; otherwise the first that is the same but for the numbers. A ring is always one.
-pub(super) fn recognise(graph: &Topology) -> (Option<Recognised>, bool) {
+pub(super) fn recognise(graph: &Topology, has_memories: bool) -> (Option<Recognised>, bool) {
     let shape = Shape::of(graph);
     let mut budget = Budget(STEPS[0] + STEPS[1] * shape.nodes());
     let mut bases = Vec::new();
-    for spec in candidates::specs(&shape) {
+    for spec in candidates::specs(&shape, has_memories) {
         let Ok(base) = Topology::parse(&spec) else { continue };
         let candidate = Shape::of(&base);
         let similar = candidate.nodes() == shape.nodes() && candidate.edges() == shape.edges();
@@ -50,5 +46,7 @@ pub(super) fn recognise(graph: &Topology) -> (Option<Recognised>, bool) {
             return (Some(Recognised { base, place }), false);
         }
     }
-    (None, budget.is_spent())
+    let found = damaged(&shape);
+    let is_early = found.is_none() && budget.is_spent();
+    (found, is_early)
 }

@@ -14,6 +14,13 @@ pub(super) struct Shape {
     pub into: Vec<Vec<usize>>,
 }
 
+/// A network of the catalogue.
+pub(in crate::discovery) struct Recognised {
+    pub base: Topology,
+    /// The node of the base that each node of the graph is.
+    pub place: Vec<usize>,
+}
+
 impl Shape {
     pub fn of(topology: &Topology) -> Shape {
         let mut out = vec![Vec::new(); topology.nodes()];

@@ -21,8 +21,10 @@ pub(super) struct Aliases {
     behind: BTreeSet<(usize, usize)>,
     /// The stops that have addresses.
     answering: Vec<usize>,
-    /// Pairs that looked like one router's, but cannot be.
+    /// Pairs that looked like one node, but cannot be.
     refused: BTreeSet<(usize, usize)>,
+    /// Nodes that may be others by another address.
+    pub unsure: BTreeSet<usize>,
 }
 
 impl Aliases {
@@ -35,7 +37,7 @@ impl Aliases {
         let answers = |(stop, number): (&Stop, &usize)| matches!(stop, Stop::Router(_)).then_some(*number);
         let answering = numbers.iter().filter_map(answers).collect();
         let (parent, behind, refused) = ((0..numbers.len()).collect(), BTreeSet::new(), BTreeSet::new());
-        let mut aliases = Aliases { numbers, parent, behind, answering, refused };
+        let mut aliases = Aliases { numbers, parent, behind, answering, refused, unsure: BTreeSet::new() };
         for pair in walks.iter().flat_map(|walk| walk.stops.windows(2)) {
             if let [Some(one), Some(other)] = pair {
                 let pair = (aliases.numbers[one], aliases.numbers[other]);
@@ -57,12 +59,6 @@ impl Aliases {
         self.numbers.iter().map(|(stop, number)| (*stop, self.root(*number)))
     }
 
-    /// How many nodes looked like another one, but cannot be.
-    pub fn refused(&self) -> usize {
-        let pairs = self.refused.iter().map(|(one, other)| (self.root(*one), self.root(*other)));
-        pairs.filter(|(one, other)| one != other).map(|(one, _)| one).collect::<BTreeSet<usize>>().len()
-    }
-
     fn root(&self, mut number: usize) -> usize {
         while self.parent[number] != number {
             number = self.parent[number];
@@ -72,11 +68,12 @@ impl Aliases {
 
     /// The routers next to a host with one way out are one, seen from its two sides.
     fn join_gateways(&mut self, hosts: &[HostFacts], walks: &[Walk]) {
-        for (host, facts) in hosts.iter().enumerate() {
-            let out = walks.iter().filter(|walk| walk.from == host && walk.stops.len() > 1);
-            let first: BTreeSet<Stop> = out.filter_map(|walk| walk.stops[1]).collect();
-            let back = walks.iter().filter(|walk| walk.to == host && walk.reached && walk.stops.len() > 1);
-            let last: BTreeSet<Stop> = back.filter_map(|walk| walk.stops[walk.stops.len() - 2]).collect();
+        let mut ends = vec![[BTreeSet::new(), BTreeSet::new()]; hosts.len()];
+        for walk in walks.iter().filter(|walk| walk.stops.len() > 1) {
+            ends[walk.from][0].extend(walk.stops[1]);
+            ends[walk.to][1].extend(walk.stops[walk.stops.len() - 2].filter(|_| walk.reached));
+        }
+        for (facts, [first, last]) in hosts.iter().zip(ends) {
             let all: Vec<Stop> = first.iter().chain(&last).copied().collect();
             let is_single = facts.addresses.len() == 1 || first.len() == 1;
             if is_single && all.iter().all(|stop| !matches!(stop, Stop::Host(_))) {
@@ -112,6 +109,19 @@ impl Aliases {
                 })
             }) {}
         }
+        let mut unsure = BTreeSet::new();
+        for (there, back) in &mirrored {
+            let pairs = there.iter().zip(back).filter(|(one, other)| self.may_be_one(**one, **other));
+            pairs.for_each(|(one, other)| unsure.extend([self.node(*one), self.node(*other)]));
+        }
+        self.unsure = unsure;
+    }
+
+    /// Whether two stops could be one node, though nothing says that they are.
+    fn may_be_one(&self, one: Stop, other: Stop) -> bool {
+        let is_host = [one, other].iter().any(|stop| matches!(stop, Stop::Host(_)));
+        let (one, other) = (self.node(one), self.node(other));
+        !is_host && one != other && !self.are_apart(one, other)
     }
 
     /// Makes two stops one node, unless they are hosts or cannot be one. Returns whether they have become one.

@@ -6,7 +6,7 @@ mod numbering;
 mod walk;
 
 use core::net::IpAddr;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ impl Wiring {
         let numbering = Numbering::of(hosts.len(), &walks, &aliases);
         let mut wiring =
             Wiring { hosts: hosts.len(), routers: numbering.routers.clone(), ..Wiring::default() };
-        let crossed = wiring.draw(&walks, &numbering);
+        let (crossed, contradicted) = wiring.draw(&walks, &numbering);
         let single = |path: &Path| path.edges.len() == 1;
         wiring.opaque = wiring.paths.is_empty() || (hosts.len() > 2 && wiring.paths.iter().all(single));
         let mut note = |count: usize, what: &str| {
@@ -73,9 +73,13 @@ impl Wiring {
         };
         note(shared.len(), "addresses are those of several hosts and say nothing of the way");
         note(loops + crossed, "traces came to a node twice and count only up to there");
+        note(
+            contradicted,
+            "traces show links that the hosts at their ends do not take; hosts may answer for others",
+        );
         note(unclear, "ways have gaps that several nodes could fill, and are not known");
         note(
-            aliases.refused(),
+            aliases.unsure.len(),
             "routers may be other routers by another address, and count as routers of their own",
         );
         let silent = wiring.routers.iter().filter(|addresses| addresses.is_empty()).count();
@@ -90,47 +94,47 @@ impl Wiring {
         wiring
     }
 
-    /// Draws edges and paths, and returns how many walks visit a node twice.
-    fn draw(&mut self, walks: &[Walk], numbering: &Numbering) -> usize {
-        let mut crossed = 0;
-        let mut ways: Vec<(&Walk, Vec<usize>)> = Vec::new();
-        for walk in walks {
-            let mut way = numbering.way(walk);
-            let again = (1..way.len()).find(|at| way[..*at].contains(&way[*at]));
-            crossed += usize::from(again.is_some());
-            way.truncate(again.unwrap_or(way.len()));
-            ways.push((walk, way));
-        }
-        let ends = |(walk, way): &(&Walk, Vec<usize>)| way.last() == Some(&walk.to);
+    /// Draws edges and paths, and returns how many walks visit a node twice, and how many contradict others.
+    fn draw(&mut self, walks: &[Walk], numbering: &Numbering) -> (usize, usize) {
+        let mut ways: BTreeMap<(usize, usize), Vec<usize>> =
+            walks.iter().map(|walk| ((walk.from, walk.to), numbering.way(walk))).collect();
+        let mut cut = |is_cut: &dyn Fn(&[usize], usize) -> bool| {
+            let mut count = 0;
+            for way in ways.values_mut() {
+                let end = (1..way.len()).find(|at| is_cut(way, *at));
+                count += usize::from(end.is_some());
+                way.truncate(end.unwrap_or(way.len()));
+            }
+            let known = ways.iter().filter(|((_, to), way)| way.last() == Some(to));
+            (count, known.map(|(pair, way)| (*pair, way.len() - 1)).collect::<BTreeMap<_, _>>())
+        };
+        let (crossed, hops) = cut(&|way, at| way[..at].contains(&way[at]));
+        // A host that has a link to another one takes it there.
+        let (contradicted, known) =
+            cut(&|way, at| hops.get(&(way[at - 1], way[at])).is_some_and(|hops| *hops > 1));
         let seen: BTreeSet<(usize, usize)> =
-            ways.iter().flat_map(|(_, way)| way.windows(2).map(|pair| (pair[0], pair[1]))).collect();
-        let known: BTreeSet<(usize, usize)> =
-            ways.iter().filter(|way| ends(way)).map(|(walk, _)| (walk.from, walk.to)).collect();
+            ways.values().flat_map(|way| way.windows(2).map(|pair| (pair[0], pair[1]))).collect();
         let complete = known.len() == self.hosts * self.hosts.saturating_sub(1);
         // What nobody's trace contradicts is a link in both directions.
         let assumed = |&(from, to): &(usize, usize)| {
-            let open = if from.max(to) < self.hosts { !known.contains(&(from, to)) } else { !complete };
+            let open = if from.max(to) < self.hosts { !known.contains_key(&(from, to)) } else { !complete };
             open && !seen.contains(&(from, to))
         };
         let back = seen.iter().map(|(from, to)| (*to, *from)).filter(assumed);
         let all = seen.iter().map(|pair| (*pair, true)).chain(back.map(|pair| (pair, false)));
         self.edges = all.map(|((from, to), seen)| Edge { from, to, seen }).collect();
         self.edges.sort_unstable();
-        for (walk, way) in &ways {
-            let reverse = || {
-                ways.iter().find(|(other, way)| {
-                    (other.to, other.from) == (walk.from, walk.to) && way.last() == Some(&other.to)
-                })
+        for &(from, to) in ways.keys() {
+            // A way that is not known is that back, if there is one.
+            let way = match (known.contains_key(&(from, to)), known.contains_key(&(to, from))) {
+                (true, _) => ways[&(from, to)].clone(),
+                (false, true) => ways[&(to, from)].iter().rev().copied().collect(),
+                (false, false) => continue,
             };
-            let way = match way.last() == Some(&walk.to) {
-                true => Some(way.clone()),
-                false => reverse().map(|(_, way)| way.iter().rev().copied().collect()),
-            };
-            let edges = way.and_then(|way| way.windows(2).map(|pair| self.edge(pair[0], pair[1])).collect());
-            self.paths.extend(edges.map(|edges| Path { from: walk.from, to: walk.to, edges }));
+            let edges: Option<_> = way.windows(2).map(|pair| self.edge(pair[0], pair[1])).collect();
+            self.paths.extend(edges.map(|edges| Path { from, to, edges }));
         }
-        self.paths.sort_unstable_by_key(|path| (path.from, path.to));
-        crossed
+        (crossed, contradicted)
     }
 
     /// How many nodes there are.

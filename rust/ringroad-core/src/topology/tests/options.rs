@@ -52,6 +52,10 @@ fn single_links_have_rates() {
     let hosts = topology("hosts:1,2,bandwidth=100Mbit/s,memory=10GB/s,1-4=5GB/s");
     let expected = [10e9, 10e9, 5e9, 5e9, 10e9, 10e9, 12.5e6, 12.5e6, 12.5e6, 12.5e6];
     assert_eq!(hosts.links().iter().map(Link::bytes_per_second).collect::<Vec<f64>>(), expected);
+    // Memory is as fast as before, or twice as fast as the cables.
+    let memory = |spec: &str| topology(spec).links()[0].bytes_per_second();
+    assert_eq!(memory("hosts:2x2,bandwidth=100Mbit/s"), memory("hosts:2x2"));
+    assert_eq!(memory("hosts:2x2,bandwidth=400Gbit/s"), 100e9);
     // Ends of links are ranks, not positions.
     let placed = topology("ring:4,0-3=8Mbit@0,2,1,3");
     assert_eq!(placed.to_string(), "ring:4@0,2,1,3");

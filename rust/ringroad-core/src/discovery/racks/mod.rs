@@ -5,7 +5,12 @@
 //! slower than it, its hosts are probably in one. Racks are merged from such pairs, and what they are taken to be is
 //! tested by flows that all stay inside, and by flows that all leave.
 
+mod merge;
+mod model;
+
 use std::collections::BTreeMap;
+
+use merge::{merged, Counts};
 
 use super::draw::Draw;
 use super::evidence::Evidence;
@@ -15,8 +20,8 @@ use super::rounding::median;
 
 /// A flow below this part of what its hosts can do is slow.
 const SLOW: f64 = 0.88;
-/// Of the pairs of hosts of a rack, so many may have been slow by accident.
-const ACCIDENTS: f64 = 0.05;
+/// If no more flows than this are slow, they are by accident.
+const RARE: f64 = 0.02;
 /// With so many times the rate of one flow, flows to several hosts have cables of their own.
 const SEPARATE: f64 = 1.5;
 
@@ -28,7 +33,7 @@ pub(super) struct Racks {
     pub cables: Vec<[Loads; 2]>,
     /// What has left each rack and entered it, and whether it was slow.
     pub uplinks: Vec<[(Loads, bool); 2]>,
-    /// Whether any flow was slow.
+    /// Whether flows were slow, and not by accident.
     pub is_shared: bool,
 }
 
@@ -56,19 +61,28 @@ impl Racks {
                 .collect()
         };
         let relative: Vec<_> = rounds.iter().map(relative).collect();
-        let mut pairs: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
+        let mut pairs: BTreeMap<(usize, usize), Counts> = BTreeMap::new();
         let mut is_slow = vec![BTreeMap::new(); rounds.len()];
         for (flows, is_slow) in relative.iter().zip(&mut is_slow) {
             let slow = median(flows.iter().filter(|flow| flow.2 < SLOW).map(|flow| flow.1));
             for (pair, rate, part) in flows {
                 let counts = pairs.entry((pair.0.min(pair.1), pair.0.max(pair.1))).or_default();
-                counts[1] += usize::from(*part < SLOW);
-                counts[0] += usize::from(*part > FULL && slow.is_some_and(|slow| *rate > 1.1 * slow));
+                match (*part < SLOW, *part > FULL, slow) {
+                    (true, ..) => counts.slow += 1,
+                    (_, true, None) => counts.idle += 1,
+                    (_, true, Some(slow)) if *rate > 1.1 * slow => counts.fast += 1,
+                    _ => {}
+                }
                 is_slow.insert(*pair, *part < SLOW);
             }
         }
-        let is_shared = is_slow.iter().flat_map(BTreeMap::values).any(|slow| *slow);
-        let racks = merged(hosts, &pairs);
+        let all = || is_slow.iter().flat_map(BTreeMap::values);
+        let is_shared = all().filter(|slow| **slow).count() as f64 > RARE * all().count() as f64;
+        let mut racks = merged(hosts, &pairs);
+        if is_shared {
+            model::improve(&mut racks, &rounds, &limits);
+        }
+        racks.sort();
         let mut rack_of = vec![0; hosts];
         racks
             .iter()
@@ -88,22 +102,61 @@ impl Racks {
         Racks { racks, cables, uplinks, is_shared }
     }
 
-    /// Two rounds that test the racks: one whose flows stay inside, and one whose flows leave.
+    /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and hosts that are alone are
+    /// paired with some that may be in their rack; in the other all leave.
     pub fn tests(&self, seed: usize) -> Vec<Flows> {
         let mut draw = Draw::new(seed as u64);
         let mut shuffled = |hosts: &[usize]| -> Vec<usize> {
             draw.permutation(hosts.len()).into_iter().map(|place| hosts[place]).collect()
         };
-        let racks: Vec<Vec<usize>> = self.racks.iter().map(|hosts| shuffled(hosts)).collect();
-        let inside = racks.iter().flat_map(|hosts| pairs(hosts)).collect();
-        let order = shuffled(&(0..racks.len()).collect::<Vec<usize>>());
-        let row: Vec<usize> = order.iter().flat_map(|rack| racks[*rack].iter().copied()).collect();
-        let largest = racks.iter().map(Vec::len).max().unwrap_or(0);
-        let rack_of = |host: &usize| racks.iter().position(|hosts| hosts.contains(host));
-        let leaving = (0..row.len()).map(|at| (row[at], row[(at + largest) % row.len()]));
-        let leaving = leaving.filter(|(from, to)| rack_of(from) != rack_of(to)).collect();
-        [inside, leaving].into_iter().filter(|flows: &Flows| !flows.is_empty()).collect()
+        let mut racks: Vec<Vec<usize>> = self.racks.iter().map(|hosts| shuffled(hosts)).collect();
+        racks = shuffled(&(0..racks.len()).collect::<Vec<usize>>())
+            .into_iter()
+            .map(|at| racks[at].clone())
+            .collect();
+        let leaving = leaving(&racks);
+        let (alone, mut rest): (Vec<_>, Vec<_>) = racks.into_iter().partition(|hosts| hosts.len() == 1);
+        let mut mixed = Flows::new();
+        let mut unpaired = Vec::new();
+        for (at, host) in alone.into_iter().flatten().enumerate() {
+            let count = rest.len().max(1);
+            let other =
+                rest.get_mut((seed / 2 + at) % count).filter(|hosts| hosts.len() > 1).and_then(Vec::pop);
+            other.map_or_else(|| unpaired.push(host), |other| mixed.extend([(host, other), (other, host)]));
+        }
+        for hosts in &mut rest {
+            hosts.sort_by_key(|host| !self.is_doubtful(*host));
+            let outside = hosts.split_off(hosts.len() / 4 * 2);
+            mixed.extend(pairs(hosts));
+            *hosts = outside;
+        }
+        rest.extend(unpaired.into_iter().map(|host| vec![host]));
+        mixed.extend(self::leaving(&rest));
+        [mixed, leaving].into_iter().filter(|flows: &Flows| !flows.is_empty()).collect()
     }
+
+    /// Whether a host seems slower than others, perhaps because no flow of it has had the way to itself.
+    fn is_doubtful(&self, host: usize) -> bool {
+        let usual = median(self.cables.iter().map(|[out, _]| out.highest()));
+        usual.is_some_and(|usual| self.cables[host].iter().any(|loads| loads.highest() < SLOW * usual))
+    }
+
+    /// Whether some hosts are in no rack though others are, or all are in one, which explains nothing.
+    pub fn has_open(&self) -> bool {
+        let alone = self.racks.iter().filter(|hosts| hosts.len() == 1).count();
+        (alone > 0 && alone < self.racks.len()) || self.racks.len() == 1
+    }
+}
+
+/// A flow from every host, and to every host, that leaves its rack; none for those that have no partner.
+fn leaving(racks: &[Vec<usize>]) -> Flows {
+    let all = racks.iter().enumerate();
+    let mut order: Vec<(usize, usize)> =
+        all.flat_map(|(rack, hosts)| hosts.iter().map(move |host| (rack, *host))).collect();
+    order.sort_by_key(|(rack, _)| (std::cmp::Reverse(racks[*rack].len()), *rack));
+    let largest = racks.iter().map(Vec::len).max().unwrap_or(0);
+    let flows = order.iter().enumerate().map(|(at, from)| (*from, order[(at + largest) % order.len()]));
+    flows.filter(|(from, to)| from.0 != to.0).map(|(from, to)| (from.1, to.1)).collect()
 }
 
 /// What each group has sent to others and received from others in every round.
@@ -127,47 +180,6 @@ fn loads(
         }
     }
     loads
-}
-
-/// Merges the two racks whose pairs were fast most often, as long as there are such; `pairs` says how often each pair of
-/// hosts was fast and how often it was slow.
-fn merged(hosts: usize, pairs: &BTreeMap<(usize, usize), [usize; 2]>) -> Vec<Vec<usize>> {
-    let mut racks: Vec<Vec<usize>> = (0..hosts).map(|host| vec![host]).collect();
-    // The same counts between racks, which are merged as racks are.
-    let mut counts = vec![vec![[0usize; 2]; hosts]; hosts];
-    for ((one, other), [fast, slow]) in pairs {
-        (counts[*one][*other], counts[*other][*one]) = ([*fast, *slow], [*fast, *slow]);
-    }
-    loop {
-        let mut best: Option<(f64, usize, usize, usize)> = None;
-        for one in 0..racks.len() {
-            for other in one + 1..racks.len() {
-                let [fast, slow] = counts[one][other];
-                let part = fast as f64 / (fast + slow).max(1) as f64;
-                let fits = fast > 0 && part >= 1.0 - ACCIDENTS;
-                if fits && best.is_none_or(|(score, count, ..)| (part, fast) > (score, count)) {
-                    best = Some((part, fast, one, other));
-                }
-            }
-        }
-        let Some((_, _, one, other)) = best else { break };
-        let moved = std::mem::take(&mut racks[other]);
-        racks[one].extend(moved);
-        for third in 0..racks.len() {
-            let more = counts[other][third];
-            for (one, other) in [(one, third), (third, one)] {
-                let count = &mut counts[one][other];
-                *count = [count[0] + more[0], count[1] + more[1]];
-            }
-        }
-        for third in 0..racks.len() {
-            (counts[other][third], counts[third][other]) = ([0; 2], [0; 2]);
-        }
-    }
-    racks.retain(|hosts| !hosts.is_empty());
-    racks.iter_mut().for_each(|hosts| hosts.sort_unstable());
-    racks.sort();
-    racks
 }
 
 /// Whether hosts have a cable to each of several others: together flows to them are faster than one alone.
