@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import ringroad
 
+WATCHED = {"RINGROAD_ADAPT": "on"}
 Timed = list[tuple[float, float]]
 """When each call has ended, in seconds since the machine started, and how long it took."""
 
@@ -64,7 +65,7 @@ def adapt(arguments: argparse.Namespace) -> None:
             return median(took for _, took in checked(bed.run(calls, count, 4.0, 8))[1][3:])
 
     whole, slow = told(topology), told(changed(topology, {0, 1}, factor))
-    with ringroad.testbed(topology, rate=arguments.rate, timeout=120, tell=arguments.tell) as bed:
+    with ringroad.testbed(topology, rate=arguments.rate, timeout=120, tell=arguments.tell, env=WATCHED) as bed:
         usual = median(took for _, took in checked(bed.run(calls, count, 4.0, 12))[1][3:])
         rows = []
         for name, event, best in (
@@ -105,7 +106,7 @@ def randomly(arguments: argparse.Namespace) -> None:
     draw = random.Random(arguments.seed)
     topology = ringroad.Topology(arguments.network)
     cables = sorted({tuple(sorted((source, target))) for source, target, *_ in topology._links()})
-    with ringroad.testbed(topology, rate=arguments.rate, timeout=60, tell=arguments.tell) as bed:
+    with ringroad.testbed(topology, rate=arguments.rate, timeout=60, tell=arguments.tell, env=WATCHED) as bed:
         done = 0
         while done < arguments.events:
             for index in range(min(10, arguments.events - done)):

@@ -13,11 +13,11 @@ use crate::topology::{Link, Routes, Topology, TopologyError};
 use crate::units::{LinkId, NodeId, Rank};
 
 /// A link that carries between so much and so much of what it did counts as unchanged.
-const UNCHANGED: std::ops::Range<f64> = 0.75..1.35;
+const UNCHANGED: std::ops::Range<f64> = 0.67..1.5;
 /// A link that carried so much of what it can is as fast as it was.
 const PROVEN: f64 = 0.8;
 /// A flow of which one try was so much slower than another is not steady.
-const STEADY: f64 = 0.7;
+const STEADY: f64 = 0.8;
 /// Factors that differ by less are made the same, so that what is alike stays alike.
 const ALIKE: f64 = 1.15;
 
@@ -28,6 +28,15 @@ pub struct Changes {
     pub gone: Vec<(NodeId, NodeId)>,
     /// From which node to which: how many times as much as at first all links between them carry.
     pub factors: Vec<(NodeId, NodeId, f64)>,
+}
+
+/// What was seen of a network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// How it differs from what it was at first.
+    pub changes: Changes,
+    /// Whether flows were slow, but not in the same way each time, so that more may have changed.
+    pub is_doubtful: bool,
 }
 
 /// A link between two nodes that differs between two states of a network.
@@ -96,11 +105,14 @@ impl Base<'_> {
 
     /// What has changed, given what was known before, the routes of now, and how fast flows are: the rounds of
     /// [`Base::probes`], once or several times.
-    pub fn observe(&self, before: &Changes, traces: &[Trace], rounds: &[Round]) -> Changes {
+    pub fn observe(&self, before: &Changes, traces: &[Trace], rounds: &[Round]) -> Observation {
         let gone = self.gone(before, traces);
-        let Ok(left) = without(self.topology, &gone) else { return before.clone() };
-        let factors = Measuring::new(self, &left).factors(before, &Tried::of(rounds, self.probes().len()));
-        Changes { factors, gone }
+        let Ok(left) = without(self.topology, &gone) else {
+            return Observation { changes: before.clone(), is_doubtful: false };
+        };
+        let rounds = Tried::of(rounds, self.probes().len());
+        let (factors, is_doubtful) = Measuring::new(self, &left).factors(before, &rounds);
+        Observation { changes: Changes { factors, gone }, is_doubtful }
     }
 
     /// Of two hosts that a cable joins, one traces a way to the other. If that has one hop, the cable is there.
@@ -182,7 +194,7 @@ impl<'a> Measuring<'a> {
         Measuring { base, left, rates, seen: vec![0.0; left.links().len()] }
     }
 
-    fn factors(mut self, before: &Changes, rounds: &[Vec<Tried>]) -> Vec<(NodeId, NodeId, f64)> {
+    fn factors(mut self, before: &Changes, rounds: &[Vec<Tried>]) -> (Vec<(NodeId, NodeId, f64)>, bool) {
         let ways = self.ways(rounds);
         for flows in &ways {
             let mut carried = vec![0.0; self.seen.len()];
@@ -205,18 +217,20 @@ impl<'a> Measuring<'a> {
                 }
             }
         }
+        // Cables mostly become slow in both directions.
+        let ends = |link: LinkId| (self.left.links()[link].source, self.left.links()[link].target);
+        let reversed: BTreeSet<_> = blamed.iter().map(|link| ends(*link)).map(|(a, b)| (b, a)).collect();
+        blamed.extend(doubtful.iter().copied().filter(|link| reversed.contains(&ends(*link))));
         let measured = |link: LinkId| (link, self.seen[link] / self.rates[link]);
         let outside = |(_, factor): &(LinkId, f64)| *factor > 0.0 && !UNCHANGED.contains(factor);
-        let known = doubtful.difference(&blamed).filter_map(|link| {
-            let Link { source, target, .. } = self.left.links()[*link];
-            before.factors.iter().find(|(a, b, _)| (*a, *b) == (source, target)).copied()
-        });
-        let known: Vec<_> = known.collect();
+        let doubtful: Vec<(NodeId, NodeId)> = doubtful.difference(&blamed).map(|link| ends(*link)).collect();
+        let known = before.factors.iter().filter(|(a, b, _)| doubtful.contains(&(*a, *b))).copied();
+        let known: Vec<(NodeId, NodeId, f64)> = known.collect();
         let mut factors = self.rounded(blamed.into_iter().map(measured).filter(outside).collect());
         factors.extend(known);
         factors.sort_by_key(|(source, target, _)| (*source, *target));
         factors.dedup_by_key(|(source, target, _)| (*source, *target));
-        factors
+        (factors, !doubtful.is_empty())
     }
 
     /// For each round, the flows with the links of their ways.
@@ -407,7 +421,7 @@ mod tests {
             let base = Base { topology: &topology, bandwidth: None, leaders: &leaders };
             let factors = slow.iter().map(|(a, b)| (*a, *b, 0.25)).collect();
             let now = Changes { gone: vec![], factors };
-            let found = base.observe(&Changes::default(), &[], &measured(&base, &now, 2));
+            let found = base.observe(&Changes::default(), &[], &measured(&base, &now, 2)).changes;
             let ends = |changes: &Changes| -> BTreeSet<(NodeId, NodeId)> {
                 changes.factors.iter().map(|(a, b, _)| (*a, *b)).collect()
             };
@@ -417,7 +431,7 @@ mod tests {
                 "{found:?}"
             );
             assert_eq!(found.since(&Changes::default(), &base).len(), slow.len());
-            let again = base.observe(&found, &[], &measured(&base, &Changes::default(), 2));
+            let again = base.observe(&found, &[], &measured(&base, &Changes::default(), 2)).changes;
             assert!(again.is_empty(), "{spec}: {again:?}");
         }
     }
@@ -429,11 +443,12 @@ mod tests {
         let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
         let slow = Changes { gone: vec![], factors: vec![(0, 1, 0.25)] };
         let once = measured(&base, &slow, 1);
-        assert!(base.observe(&Changes::default(), &[], &once).is_empty(), "once is not enough");
+        let seen = base.observe(&Changes::default(), &[], &once);
+        assert!(seen.changes.is_empty() && seen.is_doubtful, "once is not enough");
         let slower = Changes { gone: vec![], factors: vec![(0, 1, 0.1)] };
         let twice = [once, measured(&base, &slower, 1)].concat();
-        assert!(base.observe(&Changes::default(), &[], &twice).is_empty());
-        assert_eq!(base.observe(&slow, &[], &twice), slow, "what was known stays");
+        assert!(base.observe(&Changes::default(), &[], &twice).changes.is_empty());
+        assert_eq!(base.observe(&slow, &[], &twice).changes, slow, "what was known stays");
     }
 
     #[test]
@@ -442,12 +457,13 @@ mod tests {
         let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
         let trace =
             |from: usize, to: usize, hops: usize| Trace { from, to, hops: vec![None; hops], reached: true };
-        let gone = base.observe(&Changes::default(), &[trace(0, 1, 3), trace(1, 2, 1), trace(0, 2, 2)], &[]);
+        let gone =
+            base.observe(&Changes::default(), &[trace(0, 1, 3), trace(1, 2, 1), trace(0, 2, 2)], &[]).changes;
         assert_eq!(gone.gone, [(0, 1)]);
         assert_eq!(gone.apply(&topology).unwrap().links().len(), 6);
-        let unknown = base.observe(&gone, &[Trace { reached: false, ..trace(0, 1, 0) }], &[]);
+        let unknown = base.observe(&gone, &[Trace { reached: false, ..trace(0, 1, 0) }], &[]).changes;
         assert_eq!(unknown, gone, "silence says nothing");
-        assert!(base.observe(&gone, &[trace(1, 0, 1)], &[]).is_empty());
+        assert!(base.observe(&gone, &[trace(1, 0, 1)], &[]).changes.is_empty());
     }
 
     #[test]
@@ -455,8 +471,9 @@ mod tests {
         let topology = base("ring:4").with_links(Some(12.5e9), None).unwrap();
         let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
         let factors = topology.links().iter().map(|link| (link.source, link.target, 0.001)).collect();
-        let found =
-            base.observe(&Changes::default(), &[], &measured(&base, &Changes { gone: vec![], factors }, 2));
+        let found = base
+            .observe(&Changes::default(), &[], &measured(&base, &Changes { gone: vec![], factors }, 2))
+            .changes;
         let present = found.apply(&topology).unwrap();
         let rates: BTreeSet<u64> =
             present.links().iter().map(|link| link.bytes_per_second() as u64).collect();
