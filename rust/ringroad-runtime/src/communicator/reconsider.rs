@@ -173,6 +173,8 @@ impl Communicator {
         if self.rank == 0 {
             let latest = adaptation.present.lock().history.last().map(|change| change.call);
             adaptation.rest(latest == Some(number));
+            let due = adaptation.due();
+            driver.with(|engine| engine.look_at_network(due));
         }
         Ok(())
     }
