@@ -36,7 +36,7 @@ def calls(comm: Any, count: int, seconds: float, least: int) -> tuple[bool, Time
         times.append((now, now - start))
         right = right and bool((out == expected).all())
         go_on[0] = len(times) < least or now < end
-        comm.broadcast(go_on, root=0, out=go_on)
+        go_on = comm.broadcast(go_on, root=0)
     return right, times, [str(change) for change in comm.network.changes], comm.algorithm_for("allreduce", 4 * count)
 
 
@@ -68,9 +68,10 @@ def adapt(arguments: argparse.Namespace) -> None:
     with ringroad.testbed(topology, rate=arguments.rate, timeout=120, tell=arguments.tell, env=WATCHED) as bed:
         usual = median(took for _, took in checked(bed.run(calls, count, 4.0, 12))[1][3:])
         rows = []
-        for name, event, best in (
-            ("slow", lambda: bed.slow(0, 1, factor), slow),
-            ("mended", bed.restore, whole),
+        for name, event, best, seconds in (
+            ("slow", lambda: bed.slow(0, 1, factor), slow, arguments.seconds),
+            # Calls that avoid the cable do not show that it is mended: the ranks look at times.
+            ("mended", bed.restore, whole, 70.0),
         ):
             happened: list[float] = []
 
@@ -80,11 +81,11 @@ def adapt(arguments: argparse.Namespace) -> None:
 
             timer = threading.Timer(1.0, happen)
             timer.start()
-            _, times, changes, algorithm = checked(bed.run(calls, count, arguments.seconds, 1))
+            _, times, changes, algorithm = checked(bed.run(calls, count, seconds, 1))
             timer.join()
             # Workers run on this machine, and so by the same clock.
             late = [(end - happened[0], took) for end, took in times]
-            good = [end for end, took in late if end > 0.0 and took <= 1.25 * best]
+            good = [end for end, took in late if end - took > 0.0 and took <= 1.25 * best]
             steady = [took for end, took in late if end > 3.0]
             rows.append(
                 {
@@ -92,6 +93,7 @@ def adapt(arguments: argparse.Namespace) -> None:
                     "told_ms": 1e3 * best,
                     "within_1.25_after_s": good[0] if good else None,
                     "ms_after_3_s": 1e3 * median(steady) if steady else None,
+                    "ms_at_the_end": 1e3 * median(took for _, took in times[-9:]),
                     "ratio_after_3_s": median(steady) / best if steady else None,
                     "algorithm": algorithm,
                     "changes": changes,
