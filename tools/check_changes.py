@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import ringroad
 
+WATCHED = {"RINGROAD_ADAPT": "on"}
 Timed = list[tuple[float, float]]
 """When each call has ended, in seconds since the machine started, and how long it took."""
 
@@ -35,7 +36,7 @@ def calls(comm: Any, count: int, seconds: float, least: int) -> tuple[bool, Time
         times.append((now, now - start))
         right = right and bool((out == expected).all())
         go_on[0] = len(times) < least or now < end
-        comm.broadcast(go_on, root=0, out=go_on)
+        go_on = comm.broadcast(go_on, root=0)
     return right, times, [str(change) for change in comm.network.changes], comm.algorithm_for("allreduce", 4 * count)
 
 
@@ -64,12 +65,13 @@ def adapt(arguments: argparse.Namespace) -> None:
             return median(took for _, took in checked(bed.run(calls, count, 4.0, 8))[1][3:])
 
     whole, slow = told(topology), told(changed(topology, {0, 1}, factor))
-    with ringroad.testbed(topology, rate=arguments.rate, timeout=120, tell=arguments.tell) as bed:
+    with ringroad.testbed(topology, rate=arguments.rate, timeout=120, tell=arguments.tell, env=WATCHED) as bed:
         usual = median(took for _, took in checked(bed.run(calls, count, 4.0, 12))[1][3:])
         rows = []
-        for name, event, best in (
-            ("slow", lambda: bed.slow(0, 1, factor), slow),
-            ("mended", bed.restore, whole),
+        for name, event, best, seconds in (
+            ("slow", lambda: bed.slow(0, 1, factor), slow, arguments.seconds),
+            # Calls that avoid the cable do not show that it is mended: the ranks look at times.
+            ("mended", bed.restore, whole, 70.0),
         ):
             happened: list[float] = []
 
@@ -79,11 +81,11 @@ def adapt(arguments: argparse.Namespace) -> None:
 
             timer = threading.Timer(1.0, happen)
             timer.start()
-            _, times, changes, algorithm = checked(bed.run(calls, count, arguments.seconds, 1))
+            _, times, changes, algorithm = checked(bed.run(calls, count, seconds, 1))
             timer.join()
             # Workers run on this machine, and so by the same clock.
             late = [(end - happened[0], took) for end, took in times]
-            good = [end for end, took in late if end > 0.0 and took <= 1.25 * best]
+            good = [end for end, took in late if end - took > 0.0 and took <= 1.25 * best]
             steady = [took for end, took in late if end > 3.0]
             rows.append(
                 {
@@ -91,6 +93,7 @@ def adapt(arguments: argparse.Namespace) -> None:
                     "told_ms": 1e3 * best,
                     "within_1.25_after_s": good[0] if good else None,
                     "ms_after_3_s": 1e3 * median(steady) if steady else None,
+                    "ms_at_the_end": 1e3 * median(took for _, took in times[-9:]),
                     "ratio_after_3_s": median(steady) / best if steady else None,
                     "algorithm": algorithm,
                     "changes": changes,
@@ -105,7 +108,7 @@ def randomly(arguments: argparse.Namespace) -> None:
     draw = random.Random(arguments.seed)
     topology = ringroad.Topology(arguments.network)
     cables = sorted({tuple(sorted((source, target))) for source, target, *_ in topology._links()})
-    with ringroad.testbed(topology, rate=arguments.rate, timeout=60, tell=arguments.tell) as bed:
+    with ringroad.testbed(topology, rate=arguments.rate, timeout=60, tell=arguments.tell, env=WATCHED) as bed:
         done = 0
         while done < arguments.events:
             for index in range(min(10, arguments.events - done)):

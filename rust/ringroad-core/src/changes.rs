@@ -4,18 +4,20 @@
 //! way is slow: one that no flow proves to be as fast as it was. What is as fast as before, within what measurements are
 //! worth, is left as it was, so that a network that recovers is again the one that it was.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::discovery::{Round, Trace};
-use crate::topology::{Routes, Topology, TopologyError};
+use crate::topology::{Link, Routes, Topology, TopologyError};
 use crate::units::{LinkId, NodeId, Rank};
 
 /// A link that carries between so much and so much of what it did counts as unchanged.
-const UNCHANGED: std::ops::Range<f64> = 0.75..1.35;
+const UNCHANGED: std::ops::Range<f64> = 0.67..1.5;
 /// A link that carried so much of what it can is as fast as it was.
 const PROVEN: f64 = 0.8;
+/// A flow of which one try was so much slower than another is not steady.
+const STEADY: f64 = 0.8;
 /// Factors that differ by less are made the same, so that what is alike stays alike.
 const ALIKE: f64 = 1.15;
 
@@ -26,6 +28,15 @@ pub struct Changes {
     pub gone: Vec<(NodeId, NodeId)>,
     /// From which node to which: how many times as much as at first all links between them carry.
     pub factors: Vec<(NodeId, NodeId, f64)>,
+}
+
+/// What was seen of a network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observation {
+    /// How it differs from what it was at first.
+    pub changes: Changes,
+    /// Whether flows were slow, but not in the same way each time, so that more may have changed.
+    pub is_doubtful: bool,
 }
 
 /// A link between two nodes that differs between two states of a network.
@@ -52,8 +63,8 @@ pub struct Base<'a> {
     pub leaders: &'a [Rank],
 }
 
-/// The links of a flow's way, with the part of it on each, and its rate.
-type Crossing = (Vec<(LinkId, f64)>, f64);
+/// The links of a flow's way, with the part of it on each, and the flow.
+type Crossing = (Vec<(LinkId, f64)>, Tried);
 
 impl Base<'_> {
     fn rate(&self, link: LinkId) -> f64 {
@@ -92,11 +103,16 @@ impl Base<'_> {
         distances.into_iter().map(round).collect()
     }
 
-    /// What has changed, given what was known before, the routes of now, and how fast flows are.
-    pub fn observe(&self, before: &Changes, traces: &[Trace], rounds: &[Round]) -> Changes {
+    /// What has changed, given what was known before, the routes of now, and how fast flows are: the rounds of
+    /// [`Base::probes`], once or several times.
+    pub fn observe(&self, before: &Changes, traces: &[Trace], rounds: &[Round]) -> Observation {
         let gone = self.gone(before, traces);
-        let Ok(left) = without(self.topology, &gone) else { return before.clone() };
-        Changes { factors: Measuring::new(self, &left).factors(rounds), gone }
+        let Ok(left) = without(self.topology, &gone) else {
+            return Observation { changes: before.clone(), is_doubtful: false };
+        };
+        let rounds = Tried::of(rounds, self.probes().len());
+        let (factors, is_doubtful) = Measuring::new(self, &left).factors(before, &rounds);
+        Observation { changes: Changes { factors, gone }, is_doubtful }
     }
 
     /// Of two hosts that a cable joins, one traces a way to the other. If that has one hop, the cable is there.
@@ -122,10 +138,41 @@ impl Base<'_> {
 
 fn without(topology: &Topology, gone: &[(NodeId, NodeId)]) -> Result<Topology, TopologyError> {
     let joined = |pair: &&(NodeId, NodeId)| {
-        let ends = |link: &crate::topology::Link| (link.source, link.target);
+        let ends = |link: &Link| (link.source, link.target);
         topology.links().iter().any(|link| ends(link) == **pair || ends(link) == (pair.1, pair.0))
     };
     topology.without_links(&gone.iter().filter(joined).copied().collect::<Vec<_>>())
+}
+
+/// A flow that was tried several times.
+#[derive(Debug, Clone, Copy)]
+struct Tried {
+    from: usize,
+    to: usize,
+    /// The most bytes per second.
+    fastest: f64,
+    /// Whether it was tried more than once, and about as fast each time. A host that has no time to send or to receive
+    /// makes flows slow, too, but not twice in the same way.
+    is_steady: bool,
+}
+
+impl Tried {
+    /// The flows of each of so many rounds, which follow each other again and again.
+    fn of(rounds: &[Round], count: usize) -> Vec<Vec<Tried>> {
+        let tries = |first: usize| {
+            let mut rates: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+            for flow in rounds.iter().skip(first).step_by(count.max(1)).flat_map(|round| &round.flows) {
+                rates.entry((flow.from, flow.to)).or_default().push(flow.bytes_per_second);
+            }
+            let tried = |((from, to), rates): ((usize, usize), Vec<f64>)| {
+                let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+                let fastest = rates.iter().copied().fold(0.0, f64::max);
+                Tried { from, to, fastest, is_steady: rates.len() > 1 && least >= STEADY * fastest }
+            };
+            rates.into_iter().map(tried).collect()
+        };
+        (0..count).map(tries).collect()
+    }
 }
 
 /// Flows over the links that are left.
@@ -140,49 +187,61 @@ struct Measuring<'a> {
 
 impl<'a> Measuring<'a> {
     fn new(base: &'a Base<'a>, left: &'a Topology) -> Measuring<'a> {
-        let rate = |link: &crate::topology::Link| {
+        let rate = |link: &Link| {
             base.bandwidth.map_or(link.bytes_per_second(), |bandwidth| bandwidth * link.capacity)
         };
         let rates = left.links().iter().map(rate).collect();
         Measuring { base, left, rates, seen: vec![0.0; left.links().len()] }
     }
 
-    fn factors(mut self, rounds: &[Round]) -> Vec<(NodeId, NodeId, f64)> {
+    fn factors(mut self, before: &Changes, rounds: &[Vec<Tried>]) -> (Vec<(NodeId, NodeId, f64)>, bool) {
         let ways = self.ways(rounds);
         for flows in &ways {
             let mut carried = vec![0.0; self.seen.len()];
-            for (way, rate) in flows {
-                way.iter().for_each(|(link, share)| carried[*link] += rate * share);
+            for (way, flow) in flows {
+                way.iter().for_each(|(link, share)| carried[*link] += flow.fastest * share);
             }
             self.seen.iter_mut().zip(carried).for_each(|(seen, carried)| *seen = carried.max(*seen));
         }
-        let mut blamed: BTreeSet<LinkId> = BTreeSet::new();
+        let (mut blamed, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
         for flows in &ways {
             let expected = fair(&self.rates, flows);
-            for ((way, rate), expected) in flows.iter().zip(expected) {
-                if !(UNCHANGED.start..).contains(&(rate / expected)) {
-                    blamed.extend(self.suspects(way));
-                } else if rate / expected >= UNCHANGED.end {
+            for ((way, flow), expected) in flows.iter().zip(expected) {
+                let ratio = flow.fastest / expected;
+                if ratio < UNCHANGED.start {
+                    let into = if flow.is_steady { &mut blamed } else { &mut doubtful };
+                    into.extend(self.suspects(way));
+                } else if ratio >= UNCHANGED.end {
                     let full = |link: &LinkId| self.seen[*link] >= UNCHANGED.end * self.rates[*link];
                     blamed.extend(way.iter().map(|(link, _)| *link).filter(full));
                 }
             }
         }
+        // Cables mostly become slow in both directions.
+        let ends = |link: LinkId| (self.left.links()[link].source, self.left.links()[link].target);
+        let reversed: BTreeSet<_> = blamed.iter().map(|link| ends(*link)).map(|(a, b)| (b, a)).collect();
+        blamed.extend(doubtful.iter().copied().filter(|link| reversed.contains(&ends(*link))));
         let measured = |link: LinkId| (link, self.seen[link] / self.rates[link]);
         let outside = |(_, factor): &(LinkId, f64)| *factor > 0.0 && !UNCHANGED.contains(factor);
-        self.rounded(blamed.into_iter().map(measured).filter(outside).collect())
+        let doubtful: Vec<(NodeId, NodeId)> = doubtful.difference(&blamed).map(|link| ends(*link)).collect();
+        let known = before.factors.iter().filter(|(a, b, _)| doubtful.contains(&(*a, *b))).copied();
+        let known: Vec<(NodeId, NodeId, f64)> = known.collect();
+        let mut factors = self.rounded(blamed.into_iter().map(measured).filter(outside).collect());
+        factors.extend(known);
+        factors.sort_by_key(|(source, target, _)| (*source, *target));
+        factors.dedup_by_key(|(source, target, _)| (*source, *target));
+        (factors, !doubtful.is_empty())
     }
 
-    /// For each round, the flows with the links of their ways, and their rates.
-    fn ways(&self, rounds: &[Round]) -> Vec<Vec<Crossing>> {
+    /// For each round, the flows with the links of their ways.
+    fn ways(&self, rounds: &[Vec<Tried>]) -> Vec<Vec<Crossing>> {
         let mut routes = Routes::new(self.left);
-        let mut way = |flow: &crate::discovery::Flow| {
+        let mut way = |flow: &Tried| {
             let (from, to) = (*self.base.leaders.get(flow.from)?, *self.base.leaders.get(flow.to)?);
             let route = routes.route(from, to).ok()?;
-            let is_measured = flow.bytes_per_second > 0.0 && !route.shares.is_empty();
-            is_measured.then(|| (route.shares.clone(), flow.bytes_per_second))
+            (flow.fastest > 0.0 && !route.shares.is_empty()).then(|| (route.shares.clone(), *flow))
         };
-        rounds.iter().map(|round| round.flows.iter().filter_map(&mut way).collect()).collect()
+        rounds.iter().map(|round| round.iter().filter_map(&mut way).collect()).collect()
     }
 
     /// The links on a slow flow's way that may be the reason: those that no flow shows to be fast, or else the least fast.
@@ -198,7 +257,7 @@ impl<'a> Measuring<'a> {
 
     fn is_cable(&self, link: LinkId) -> bool {
         let link = &self.left.links()[link];
-        let same = |other: &crate::topology::Link| (other.source, other.target) == (link.source, link.target);
+        let same = |other: &Link| (other.source, other.target) == (link.source, link.target);
         self.base.topology.links().iter().position(same).is_some_and(|id| self.base.is_cable(id))
     }
 
@@ -213,14 +272,12 @@ impl<'a> Measuring<'a> {
                 (link.source, link.target, mean.exp())
             }));
         }
-        factors.sort_by_key(|(source, target, _)| (*source, *target));
-        factors.dedup_by_key(|(source, target, _)| (*source, *target));
         factors
     }
 }
 
 /// The rates of flows that share links fairly.
-fn fair(rates: &[f64], flows: &[(Vec<(LinkId, f64)>, f64)]) -> Vec<f64> {
+fn fair(rates: &[f64], flows: &[Crossing]) -> Vec<f64> {
     let (mut left, mut found) = (rates.to_vec(), vec![f64::NAN; flows.len()]);
     loop {
         let mut weight = vec![0.0; rates.len()];
@@ -318,26 +375,30 @@ mod tests {
         Topology::parse(spec).unwrap().with_links(Some(RATE), Some(1e-4)).unwrap()
     }
 
-    /// The rounds of probes on the network as it is, with some noise.
-    fn measured(base: &Base<'_>, now: &Changes) -> Vec<Round> {
+    /// The rounds of probes on the network as it is, with some noise, several times.
+    fn measured(base: &Base<'_>, now: &Changes, tries: usize) -> Vec<Round> {
         let topology = now.apply(base.topology).unwrap();
         let of = Base { topology: &topology, ..*base };
         let measuring = Measuring::new(&of, &topology);
         let flow =
-            |(from, to): &(usize, usize)| Flow { from: *from, to: *to, bytes_per_second: 1.0, spread: 0.0 };
-        let rounds: Vec<Round> =
-            base.probes().iter().map(|flows| Round { flows: flows.iter().map(flow).collect() }).collect();
-        let rates = measuring.ways(&rounds).into_iter().map(|ways| fair(&measuring.rates, &ways));
-        let noisy = |(number, (flow, rate)): (usize, (&Flow, f64))| Flow {
-            bytes_per_second: rate * (0.95 + 0.01 * (number * 7 % 10) as f64),
-            ..*flow
+            |(from, to): &(usize, usize)| Tried { from: *from, to: *to, fastest: 1.0, is_steady: true };
+        let rounds: Vec<Vec<Tried>> =
+            base.probes().iter().map(|flows| flows.iter().map(flow).collect()).collect();
+        let ways = measuring.ways(&rounds);
+        let round = |seed: usize, flows: &[Crossing]| {
+            let noise = |number: usize| 0.95 + 0.01 * ((number + seed) * 7 % 10) as f64;
+            let rates = fair(&measuring.rates, flows).into_iter().enumerate();
+            let flow = |(number, (rate, (_, flow))): (usize, (f64, &(_, Tried)))| Flow {
+                from: flow.from,
+                to: flow.to,
+                bytes_per_second: rate * noise(number),
+                spread: 0.0,
+            };
+            Round { flows: rates.map(|(number, rate)| (number, (rate, &flows[number]))).map(flow).collect() }
         };
-        rounds
-            .iter()
-            .zip(rates)
-            .map(|(round, rates)| Round {
-                flows: round.flows.iter().zip(rates).enumerate().map(noisy).collect(),
-            })
+        (0..tries)
+            .flat_map(|seed| ways.iter().map(move |flows| (seed, flows)))
+            .map(|(seed, flows)| round(seed, flows))
             .collect()
     }
 
@@ -360,7 +421,7 @@ mod tests {
             let base = Base { topology: &topology, bandwidth: None, leaders: &leaders };
             let factors = slow.iter().map(|(a, b)| (*a, *b, 0.25)).collect();
             let now = Changes { gone: vec![], factors };
-            let found = base.observe(&Changes::default(), &[], &measured(&base, &now));
+            let found = base.observe(&Changes::default(), &[], &measured(&base, &now, 2)).changes;
             let ends = |changes: &Changes| -> BTreeSet<(NodeId, NodeId)> {
                 changes.factors.iter().map(|(a, b, _)| (*a, *b)).collect()
             };
@@ -370,9 +431,24 @@ mod tests {
                 "{found:?}"
             );
             assert_eq!(found.since(&Changes::default(), &base).len(), slow.len());
-            let again = base.observe(&found, &[], &measured(&base, &Changes::default()));
+            let again = base.observe(&found, &[], &measured(&base, &Changes::default(), 2)).changes;
             assert!(again.is_empty(), "{spec}: {again:?}");
         }
+    }
+
+    /// Hosts without time to send or receive make flows slow, but not twice in the same way.
+    #[test]
+    fn flows_that_vary_prove_nothing() {
+        let topology = base("ring:4");
+        let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
+        let slow = Changes { gone: vec![], factors: vec![(0, 1, 0.25)] };
+        let once = measured(&base, &slow, 1);
+        let seen = base.observe(&Changes::default(), &[], &once);
+        assert!(seen.changes.is_empty() && seen.is_doubtful, "once is not enough");
+        let slower = Changes { gone: vec![], factors: vec![(0, 1, 0.1)] };
+        let twice = [once, measured(&base, &slower, 1)].concat();
+        assert!(base.observe(&Changes::default(), &[], &twice).changes.is_empty());
+        assert_eq!(base.observe(&slow, &[], &twice).changes, slow, "what was known stays");
     }
 
     #[test]
@@ -381,12 +457,13 @@ mod tests {
         let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
         let trace =
             |from: usize, to: usize, hops: usize| Trace { from, to, hops: vec![None; hops], reached: true };
-        let gone = base.observe(&Changes::default(), &[trace(0, 1, 3), trace(1, 2, 1), trace(0, 2, 2)], &[]);
+        let gone =
+            base.observe(&Changes::default(), &[trace(0, 1, 3), trace(1, 2, 1), trace(0, 2, 2)], &[]).changes;
         assert_eq!(gone.gone, [(0, 1)]);
         assert_eq!(gone.apply(&topology).unwrap().links().len(), 6);
-        let unknown = base.observe(&gone, &[Trace { reached: false, ..trace(0, 1, 0) }], &[]);
+        let unknown = base.observe(&gone, &[Trace { reached: false, ..trace(0, 1, 0) }], &[]).changes;
         assert_eq!(unknown, gone, "silence says nothing");
-        assert!(base.observe(&gone, &[trace(1, 0, 1)], &[]).is_empty());
+        assert!(base.observe(&gone, &[trace(1, 0, 1)], &[]).changes.is_empty());
     }
 
     #[test]
@@ -394,8 +471,9 @@ mod tests {
         let topology = base("ring:4").with_links(Some(12.5e9), None).unwrap();
         let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
         let factors = topology.links().iter().map(|link| (link.source, link.target, 0.001)).collect();
-        let found =
-            base.observe(&Changes::default(), &[], &measured(&base, &Changes { gone: vec![], factors }));
+        let found = base
+            .observe(&Changes::default(), &[], &measured(&base, &Changes { gone: vec![], factors }, 2))
+            .changes;
         let present = found.apply(&topology).unwrap();
         let rates: BTreeSet<u64> =
             present.links().iter().map(|link| link.bytes_per_second() as u64).collect();

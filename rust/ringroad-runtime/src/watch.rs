@@ -63,6 +63,8 @@ pub(crate) enum Sign {
     Changed(Suspicion),
     /// They take many times as long as predicted, from the first on.
     Unpredicted(Suspicion),
+    /// It is time to look whether what had become slow has recovered: calls that avoid it do not show that.
+    Due,
 }
 
 #[derive(Debug, Clone, Copy, Default)]

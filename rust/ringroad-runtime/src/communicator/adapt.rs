@@ -35,6 +35,9 @@ const SLICE: Duration = Duration::from_millis(50);
 /// How long nothing is suspected after the network has changed, and after it has not; the latter doubles each time.
 const REST: Duration = Duration::from_secs(3);
 const LONGEST_REST: Duration = Duration::from_secs(600);
+/// How soon rank 0 looks whether what had become slow has recovered; the time doubles each time.
+const AGAIN: Duration = Duration::from_secs(4);
+const LATEST_AGAIN: Duration = Duration::from_secs(64);
 
 /// Why ranks look at the network again: calls took `ratio` times as long as usual.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -89,6 +92,8 @@ struct Rounds {
     /// How long to rest after a look that finds nothing.
     rest: Duration,
     until: Option<Instant>,
+    /// When to look next whether something has recovered.
+    again: Duration,
 }
 
 /// What ranks say to each other.
@@ -136,7 +141,8 @@ impl Adaptation {
             changes: Changes::default(),
             history: Vec::new(),
         };
-        let rounds = Rounds { number: 0, is_busy: false, reason: None, rest: REST, until: None };
+        let rounds =
+            Rounds { number: 0, is_busy: false, reason: None, rest: REST, until: None, again: AGAIN };
         let made = Arc::new_cyclic(|own| Adaptation {
             rank: communicator.rank,
             name: communicator.name.clone(),
@@ -157,14 +163,18 @@ impl Adaptation {
 
     /// A call has shown something.
     pub fn look_into(&self, sign: Sign) {
-        let (Sign::Changed(suspicion) | Sign::Unpredicted(suspicion)) = sign else { return };
+        let (Sign::Changed(suspicion) | Sign::Unpredicted(suspicion)) = sign else {
+            return if self.rank == 0 && sign == Sign::Due {
+                self.convene(None)
+            };
+        };
         let Suspicion { ratio, took, predicted } = suspicion;
         if let (Sign::Unpredicted(_), 0) = (sign, self.rank) {
             self.warn(took, predicted);
         }
         let reason = Reason { rank: self.rank, ratio, took, predicted };
         match self.rank {
-            0 => self.convene(reason),
+            0 => self.convene(Some(reason)),
             _ => self.report(reason),
         }
     }
@@ -198,18 +208,18 @@ impl Adaptation {
         let _ = std::thread::Builder::new().name("ringroad-report".to_owned()).spawn(wait);
     }
 
-    /// On rank 0: lets all ranks halt, unless they have just done so.
-    fn convene(&self, reason: Reason) {
+    /// On rank 0: lets all ranks halt, unless they have just done so for another reason.
+    fn convene(&self, reason: Option<Reason>) {
         let mut rounds = self.rounds.lock();
-        let resting = rounds.until.is_some_and(|until| Instant::now() < until);
+        let resting = reason.is_some() && rounds.until.is_some_and(|until| Instant::now() < until);
         if rounds.is_busy || resting || self.stopped.load(Ordering::Relaxed) {
             return;
         }
         let Some(own) = self.own.upgrade() else { return };
-        (rounds.is_busy, rounds.reason) = (true, Some(reason));
+        (rounds.is_busy, rounds.reason) = (true, reason);
         rounds.number += 1;
         let number = rounds.number;
-        let margin = (SOON / reason.took.max(1e-6)) as u64;
+        let margin = reason.map_or(0, |reason| (SOON / reason.took.max(1e-6)) as u64);
         let thread = std::thread::Builder::new().name("ringroad-halt".to_owned());
         if thread.spawn(move || own.hold(Convener::begin(number, margin, own.handles.len()))).is_err() {
             rounds.is_busy = false;
@@ -271,9 +281,27 @@ impl Adaptation {
     /// Ends what followed from a suspicion.
     pub fn rest(&self, has_changed: bool) {
         let mut rounds = self.rounds.lock();
-        let now = if has_changed { REST } else { rounds.rest };
-        rounds.rest = if has_changed { REST } else { (2 * rounds.rest).min(LONGEST_REST) };
+        let mut now = REST;
+        match (has_changed, rounds.reason) {
+            (true, _) => (rounds.rest, rounds.again) = (REST, AGAIN),
+            (false, None) => {}
+            (false, Some(_)) => {
+                now = rounds.rest;
+                rounds.rest = (2 * rounds.rest).min(LONGEST_REST);
+            }
+        }
         (rounds.is_busy, rounds.until) = (false, Some(Instant::now() + now));
+    }
+
+    /// On rank 0: when to look at the network in any case, if it is not as it was at first.
+    pub fn due(&self) -> Option<Instant> {
+        if self.present.lock().changes.is_empty() {
+            return None;
+        }
+        let mut rounds = self.rounds.lock();
+        let due = Instant::now() + rounds.again;
+        rounds.again = (2 * rounds.again).min(LATEST_AGAIN);
+        Some(due)
     }
 
     /// On rank 0: why the ranks have halted.
@@ -307,7 +335,7 @@ impl Listener for Adaptation {
             Message::Here => Answer::Noted,
             Message::Suspect(reason) => {
                 let is_sound = self.rank == 0 && reason.took.is_finite() && reason.took > 0.0;
-                is_sound.then(|| self.convene(reason))?;
+                is_sound.then(|| self.convene(Some(reason)))?;
                 Answer::Noted
             }
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::changes::{Base, Changes, Difference};
+use ringroad_core::changes::{Base, Changes, Difference, Observation};
 use ringroad_core::discovery::Evidence;
 use ringroad_core::{Collective, Rank};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use crate::request::Request;
 use crate::watch::Watch;
 
 /// How long the ranks measure.
-const BUDGET: Duration = Duration::from_millis(400);
+const BUDGET: Duration = Duration::from_millis(500);
 /// How often a rank drives its calls in flight while it waits.
 const LOOK: Duration = Duration::from_millis(1);
 /// How long a rank waits for rank 0 before it looks whether that still exists.
@@ -46,11 +46,13 @@ struct Decision {
     choices: Option<Choices>,
     /// Why nothing changes, as far as can be told.
     note: String,
+    /// Whether that is not sure, so that the ranks look again.
+    is_doubtful: bool,
 }
 
 impl Decision {
     fn nothing(note: String) -> Decision {
-        Decision { changes: None, links: Vec::new(), reason: None, choices: None, note }
+        Decision { changes: None, links: Vec::new(), reason: None, choices: None, note, is_doubtful: false }
     }
 }
 
@@ -171,6 +173,8 @@ impl Communicator {
         if self.rank == 0 {
             let latest = adaptation.present.lock().history.last().map(|change| change.call);
             adaptation.rest(latest == Some(number));
+            let due = adaptation.due();
+            driver.with(|engine| engine.look_at_network(due));
         }
         Ok(())
     }
@@ -184,7 +188,12 @@ impl Communicator {
         latest: &[i64],
     ) -> Decision {
         let before = adaptation.present.lock().changes.clone();
-        let now = base.observe(&before, &evidence.traces, &evidence.rounds);
+        let Observation { changes: now, is_doubtful } =
+            base.observe(&before, &evidence.traces, &evidence.rounds);
+        if now.is_like(&before) && is_doubtful {
+            let note = "some links are slow, but not in the same way each time: hosts may be busy";
+            return Decision { is_doubtful, ..Decision::nothing(note.to_owned()) };
+        }
         if now.is_like(&before) {
             return Decision::nothing(match late(latest) {
                 Some(rank) => format!("the links are as before; rank {rank} comes late to calls"),
@@ -202,6 +211,7 @@ impl Communicator {
                 reason: adaptation.reason(),
                 choices,
                 note: String::new(),
+                is_doubtful,
             },
             Err(error) => Decision::nothing(format!("the network has changed, but {error}")),
         }
@@ -236,7 +246,8 @@ impl Communicator {
     ) -> Result<()> {
         let driver = self.driver.get()?;
         let Some(changes) = decision.changes else {
-            driver.with(|engine| engine.with_watch(Watch::get_used));
+            let go_on = if decision.is_doubtful { Watch::restart } else { Watch::get_used };
+            driver.with(|engine| engine.with_watch(go_on));
             self.say(&format!("before call {number}: {}", decision.note));
             return Ok(());
         };

@@ -126,6 +126,8 @@ pub(crate) struct Engine {
 struct Watching {
     watch: Watch,
     pace: Arc<Pace>,
+    /// When to look at the network in any case.
+    due: Option<Instant>,
 }
 
 /// Calls that have ended.
@@ -200,12 +202,17 @@ impl Engine {
 
     /// Compares the times of all later calls with what was predicted.
     pub fn watch(&mut self, pace: Arc<Pace>) {
-        self.watch = Some(Box::new(Watching { watch: Watch::new(), pace }));
+        self.watch = Some(Box::new(Watching { watch: Watch::new(), pace, due: None }));
     }
 
     /// Does something with what the times of calls have shown.
     pub fn with_watch<T: Default>(&mut self, act: impl FnOnce(&mut Watch) -> T) -> T {
         self.watch.as_mut().map(|watching| act(&mut watching.watch)).unwrap_or_default()
+    }
+
+    /// The first call that ends after this time lets somebody look at the network.
+    pub fn look_at_network(&mut self, due: Option<Instant>) {
+        self.watch.iter_mut().for_each(|watching| watching.due = due);
     }
 
     /// Whether a collective call is in flight.
@@ -705,7 +712,7 @@ impl Engine {
             return self.end(&task.completion, error);
         }
         if let (Some(watching), Some((prediction, began))) = (&mut self.watch, task.began.take()) {
-            watching.note(prediction, began.elapsed());
+            watching.note(prediction, began, Instant::now());
         }
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
         let Buffers { input, output, scratch, .. } = &mut task.buffers;
@@ -758,8 +765,11 @@ impl Engine {
 }
 
 impl Watching {
-    fn note(&mut self, prediction: Prediction, took: Duration) {
-        let sign = self.watch.note(prediction, took);
+    fn note(&mut self, prediction: Prediction, began: Instant, ended: Instant) {
+        let mut sign = self.watch.note(prediction, ended - began);
+        if self.due.is_some_and(|due| ended >= due) {
+            (self.due, sign) = (None, Sign::Due);
+        }
         if sign != Sign::Nothing {
             self.pace.alarm(sign);
         }
