@@ -9,9 +9,9 @@ import sys
 import pytest
 import ringroad
 from ringroad import cli
-from ringroad._text import bytes_text, parse_bytes, seconds_text
-from ringroad.bench.collectives import collective
-from ringroad.commands import tune
+from ringroad._support.text import bytes_text, parse_bytes, seconds_text
+from ringroad.cli import tune
+from ringroad.measure.bench.collectives import collective
 
 
 @pytest.fixture
@@ -332,8 +332,8 @@ def test_one_line_of_error(refuse, arguments, words):
 )
 def test_missing_files(refuse, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ringroad.commands.testbed.reenter", lambda: None)
-    monkeypatch.setattr("ringroad.commands.bench.reenter", lambda: None)
+    monkeypatch.setattr("ringroad.cli.testbed.reenter", lambda: None)
+    monkeypatch.setattr("ringroad.cli.bench.reenter", lambda: None)
     (missing,) = (word for word in command.split() if word.startswith("missing"))
     assert refuse(*command.split()) == f"ringroad: there is no file or directory {missing}\n"
 
@@ -380,8 +380,8 @@ def test_the_version_needs_nothing_else():
     """What is imported takes more time than all else. Help needs the modules of all commands."""
     loaded = shell(CALL.format(["--version"]) + "print(*sys.modules)").split()
     assert b"ringroad._native" in loaded
-    assert not {b"numpy", b"ringroad.formats", b"rich"} & {*loaded}
-    assert not [module for module in loaded if module.startswith(b"ringroad.commands")]
+    assert not {b"numpy", b"ringroad.lab.formats", b"rich"} & {*loaded}
+    assert not [module for module in loaded if module.startswith(b"ringroad.cli.")]
 
 
 def test_names_are_completed():

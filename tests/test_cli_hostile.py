@@ -9,13 +9,13 @@ from typing import get_args
 
 import pytest
 from ringroad import cli
-from ringroad.bench import conductor
-from ringroad.commands import bench, doctor, testbed, tune
+from ringroad.cli import bench, doctor, testbed, tune
+from ringroad.measure.bench import conductor
 from typer.main import get_command
 from typer.models import ArgumentInfo
 
 COMMANDS = {
-    name: signature(getattr(import_module(f"ringroad.commands.{name}"), name), eval_str=True).parameters
+    name: signature(getattr(import_module(f"ringroad.cli.{name}"), name), eval_str=True).parameters
     for name in cli.COMMANDS
 }
 """The parameters of each command."""

@@ -5,12 +5,13 @@ import re
 import pytest
 import ringroad
 from helpers import check_fits
-from ringroad import _machine, cli
-from ringroad._text import print_fields, print_table, progress, wrapped
-from ringroad.bench import table
-from ringroad.bench.collectives import IN, OUT
-from ringroad.commands import doctor, tune
-from ringroad.commands.doctor import Finding, Report
+from ringroad import cli
+from ringroad._support.text import print_fields, print_table, progress, wrapped
+from ringroad.cli import doctor, tune
+from ringroad.cli.doctor import Finding, Report
+from ringroad.measure import facts
+from ringroad.measure.bench import table
+from ringroad.measure.bench.collectives import IN, OUT
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,8 @@ from ringroad.commands.doctor import Finding, Report
     ],
 )
 def test_commands(capsys, monkeypatch, command):
-    report = _machine.describe()  # it measures, and finds something else each time
-    monkeypatch.setattr(_machine, "describe", lambda: report)
+    report = facts.describe()  # it measures, and finds something else each time
+    monkeypatch.setattr(facts, "describe", lambda: report)
 
     def run():
         with pytest.raises(SystemExit):

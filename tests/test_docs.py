@@ -129,7 +129,7 @@ def test_python_runs(page, tmp_path):
         program[block.line : end] = block.lines
         program[end] = "print('\\0', flush=True)"
     text = "\n".join(program)
-    needs = {"torch": "import torch", "networkx": "import networkx", "pandas": ".df()", "matplotlib": ".plot()"}
+    needs = {"torch": "import torch", "networkx": "import networkx", "pandas": ".df()", "matplotlib": "lab.viz"}
     for module, code in needs.items():
         if code in text:
             pytest.importorskip(module)
@@ -371,7 +371,7 @@ def test_the_page_of_errors_is_complete():
 
 
 def test_the_page_of_commands_is_complete():
-    files = {path.stem for path in (ROOT / "python/ringroad/commands").glob("*.py")} - {"__init__"}
+    files = {path.stem for path in (ROOT / "python/ringroad/cli").rglob("[!_]*.py")}
     assert set(sections("commands.md")) == {f"ringroad {name}" for name in files}
 
 
@@ -381,5 +381,9 @@ def test_the_reference_has_all_public_names():
     for name in ringroad.__all__:
         if name != "__version__" and name not in errors:
             assert re.search(rf"auto(class|function):: {name}$", shown, flags=re.MULTILINE), name
-    for module in ("ringroad.routes", "ringroad.synthesis", *(["ringroad.torch"] if find_spec("torch") else [])):
+    for module in (
+        "ringroad.lab.routes",
+        "ringroad.lab.synthesis",
+        *(["ringroad.torch"] if find_spec("torch") else []),
+    ):
         assert f"automodule:: {module}\n" in shown

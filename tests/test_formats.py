@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import ringroad
-from ringroad import formats
+from ringroad.lab import formats
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_wrong_formats(swing, tmp_path):
 def test_imported_schedules_are_simulated(swing):
     """The same schedule from a file takes the same time."""
     read = ringroad.Schedule.from_msccl(swing.to_msccl())
-    times = [ringroad.simulate(one, "torus:2x4", 1 << 20).seconds for one in (swing, read)]
+    times = [ringroad.lab.simulate(one, "torus:2x4", 1 << 20).seconds for one in (swing, read)]
     assert np.isclose(*times)
 
 

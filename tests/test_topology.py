@@ -529,7 +529,7 @@ DRAWN = [
 
 @pytest.mark.parametrize("spec", DRAWN)
 def test_every_rank_and_link_has_its_place_in_pictures(spec):
-    from ringroad.viz.layout import draw
+    from ringroad.lab.viz.layout import draw
 
     topology = ringroad.Topology(spec)
     drawing = draw(topology)

@@ -9,9 +9,9 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 import ringroad
-from ringroad import training
-from ringroad.reproduce import training as paper
-from ringroad.training import Layer, Line, Model, Network
+from ringroad.lab import training
+from ringroad.lab.reproduce import training as paper
+from ringroad.lab.training import Layer, Line, Model, Network
 
 BY_HAND = Model("hand", (Layer("a", 100, 1, 2), Layer("b", 0, 1, 1), Layer("c", 300, 1, 1), Layer("d", 50, 1, 1)))
 
@@ -303,7 +303,7 @@ def test_pictures(tmp_path, ask):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    from ringroad import viz
+    from ringroad.lab import viz
 
     figure = training.compare(BY_HAND, [network(1, 0.01), network(0, 0)], bucket="layer").plot()
     titles = [panel.get_title() for panel in figure.axes]
