@@ -10,7 +10,7 @@ from ringroad.lab import training
 
 net = torch.nn.Sequential(*(layer for _ in range(6) for layer in (torch.nn.Linear(512, 512), torch.nn.ReLU())))
 model = training.profile_layers(net, torch.randn(64, 512), loss=lambda out: out.square().mean(), name="perceptron")
-model.save("perceptron.toml")  # for `ringroad training perceptron.toml --topology ...`
+model.save("perceptron.toml")  # for `ringroad lab training perceptron.toml --topology ...`
 
 # The bucket size of torch's DistributedDataParallel, and a bucket for each layer.
 networks = ["ring:64", "torus:8x8", "hypercube:6"]

@@ -456,7 +456,7 @@ def test_pictures_compare_direct_sending_with_the_flow():
 def test_the_command(capsys, tmp_path):
     def run(*arguments):
         with pytest.raises(SystemExit) as end:
-            cli.main(["alltoall", *arguments])
+            cli.main(["lab", "alltoall", *arguments])
         assert end.value.code == 0
         return capsys.readouterr().out
 

@@ -52,7 +52,7 @@ def test_a_budget_allows_all_degrees_that_its_cables_suffice_for():
 
 
 def test_command(ask):
-    out = ask("find", "--ranks", "5", "--degree", "4", "--bandwidth", "80Gbit/s", "--bytes", "10000")
+    out = ask("lab", "find", "--ranks", "5", "--degree", "4", "--bandwidth", "80Gbit/s", "--bytes", "10000")
     assert (
         out
         == """\
@@ -67,11 +67,11 @@ allreduce of 10000 B over 5 ranks, 80 Gbit/s each, 10 us a step
 
 
 def test_dropped_loops_and_expanded_schedules_are_named(ask):
-    rows = ask("find", "--ranks", "13", "--degree", "2", "--bytes", "1KiB").splitlines()
+    rows = ask("lab", "find", "--ranks", "13", "--degree", "2", "--bytes", "1KiB").splitlines()
     assert rows[2].split()[-3:] == ["bfb", "generalized-kautz:2:13", "(-)"] and rows[2].startswith("*")
     assert "one link less" in rows[-1]
-    assert "one link less" not in ask("find", "--ranks", "9", "--degree", "2")
-    irregular, *others = json.loads(ask("find", "--ranks", "13", "--degree", "2", "--json"))["networks"]
+    assert "one link less" not in ask("lab", "find", "--ranks", "9", "--degree", "2")
+    irregular, *others = json.loads(ask("lab", "find", "--ranks", "13", "--degree", "2", "--json"))["networks"]
     assert not irregular["regular"] and all(network["regular"] for network in others)
     assert "expanded" in {network.algorithm for network in ringroad.lab.find(7, 10).networks}
 
@@ -79,7 +79,7 @@ def test_dropped_loops_and_expanded_schedules_are_named(ask):
 def test_command_as_json(ask, tmp_path):
     pytest.importorskip("matplotlib")
     file = tmp_path / "frontier.png"
-    report = json.loads(ask("find", "--budget", "16:32", "--undirected", "--plot", str(file), "--json"))
+    report = json.loads(ask("lab", "find", "--budget", "16:32", "--undirected", "--plot", str(file), "--json"))
     assert file.stat().st_size > 0
     assert sum(network["best"] for network in report["networks"]) == 1
     assert all(network["cables"] <= 32 and network["bidirectional"] for network in report["networks"])
@@ -99,7 +99,7 @@ def test_command_as_json(ask, tmp_path):
 )
 def test_what_makes_no_sense_is_refused(arguments, message, capsys):
     with pytest.raises(SystemExit) as end:
-        cli.main(["find", *arguments])
+        cli.main(["lab", "find", *arguments])
     out, err = capsys.readouterr()
     assert (end.value.code, out) == (2, "") and message in err
 

@@ -282,7 +282,7 @@ def test_what_counts(reports, capsys):
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ringroad", "reproduce", *arguments]
+    command = [sys.executable, "-m", "ringroad", "lab", "reproduce", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

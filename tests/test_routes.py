@@ -157,7 +157,7 @@ def test_a_search_can_be_followed_and_ended():
 def test_the_command(capsys, tmp_path):
     def run(*arguments, code=0):
         with pytest.raises(SystemExit) as end:
-            cli.main(["routes", *arguments])
+            cli.main(["lab", "routes", *arguments])
         assert end.value.code == code
         out, err = capsys.readouterr()
         return err if code else out

@@ -173,7 +173,7 @@ has what is asked most.
 def commands() -> str:
     """Every command with its options, from the help texts of the command line."""
     text = "# Commands\n\n`python -m ringroad` is the same as `ringroad`.\n"
-    for name, command in command_line().commands.items():
+    for name, command in all_commands().items():
         text += f"\n## ringroad {name}\n\n{inspect.cleandoc(command.help)}\n\n"
         rows = []
         for option in command.params:
@@ -188,6 +188,15 @@ def commands() -> str:
 def command_line() -> Any:
     """The command line as a group of commands with parameters (click)."""
     return typer.main.get_command(cli.app)
+
+
+def all_commands() -> dict[str, Any]:
+    """Every command by its name; those of groups follow the name of the group."""
+    found: dict[str, Any] = {}
+    for name, command in command_line().commands.items():
+        within = getattr(command, "commands", None)
+        found |= {name: command} if within is None else {f"{name} {inner}": one for inner, one in within.items()}
+    return found
 
 
 def speed() -> str:

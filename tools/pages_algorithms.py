@@ -9,7 +9,7 @@ from pathlib import Path
 import ringroad
 from pages_text import figure, literal, sentence, table, whole, with_links
 from ringroad._support.text import about_bytes, bytes_text, seconds_text, significant
-from ringroad.cli.algorithms import on_network
+from ringroad.cli._algorithms import on_network
 
 COSTED = ["ring:8", "ring:9", "torus:4x4", "hosts:2x4"]
 """The networks for which costs are shown. For an algorithm that runs on none of them: those below."""
@@ -72,8 +72,8 @@ def _index() -> str:
     text = f"""\
 # Algorithms
 
-Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad algorithms
---topology SPEC` shows the costs for your network, and `ringroad explain` [the choice and its reasons](../choosing.md).
+Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad explain
+--topology SPEC` shows the costs for your network, and with a collective [the choice and its reasons](../choosing.md).
 
 {entries}
 ## Which one wins where

@@ -11,29 +11,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-COMMANDS = (
-    "info",
-    "doctor",
-    "discover",
-    "algorithms",
-    "schedule",
-    "convert",
-    "cost",
-    "bench",
-    "reproduce",
-    "topology",
-    "simulate",
-    "explain",
-    "find",
-    "alltoall",
-    "routes",
-    "tune",
-    "trace",
-    "training",
-    "testbed",
-)
-"""The names of the commands, of their modules in `ringroad.cli`, and of the functions there."""
-_LAB = ("find", "alltoall", "routes", "training", "reproduce")
+PANELS = {
+    "This machine and its network": ("info", "doctor", "discover", "topology"),
+    "Algorithms": ("explain", "schedule", "simulate", "lab"),
+    "Real calls": ("bench", "tune", "trace", "testbed"),
+}
+"""The names of the commands, of their modules in `ringroad.cli`, and of the functions there, by their panels in the help.
+`lab` is a group."""
+LAB = ("find", "routes", "alltoall", "training", "reproduce")
+"""The same for the commands of `ringroad lab` and `ringroad.cli.lab`."""
 _PLAIN: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["--help", "-h"]},
@@ -41,40 +27,72 @@ _PLAIN: dict[str, Any] = {
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name. A command is imported when it is used, because most of them import NumPy and much else."""
+    """Commands by name. A command is imported when it is used, because most of them import NumPy and much else."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str, panels: Mapping[str, Sequence[str]]) -> None:
+        self._package = package
+        self._panels = {name: panel for panel, names in panels.items() for name in names}
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS:
-            raise KeyError(name)
+        panel = self._panels[name]
         if name not in self._made:
-            alone = typer.Typer(add_completion=False, rich_markup_mode=app.rich_markup_mode, **_PLAIN)
-            room = "cli.lab" if name in _LAB else "cli"
-            alone.command(name)(getattr(import_module(f"ringroad.{room}.{name}"), name))
-            self._made[name] = typer.main.get_command(alone)
+            self._made[name] = _group() if name == "lab" else self._command(name, panel)
+            self._made[name].rich_help_panel = panel
         return self._made[name]
 
+    def _command(self, name: str, panel: str) -> Any:
+        alone = typer.Typer(add_completion=False, rich_markup_mode=app.rich_markup_mode, **_PLAIN)
+        alone.command(name)(getattr(import_module(f"{self._package}.{name}"), name))
+        return typer.main.get_command(alone)
+
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter(self._panels)
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(self._panels)
 
 
 class _Group(TyperGroup):
+    """A group whose help shows its commands only, and fits one screen."""
+
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands()  # type: ignore[assignment]
+        self.commands = _Commands("ringroad.cli", PANELS)  # type: ignore[assignment]
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for parameter in self.get_params(ctx):
+            parameter.hidden = True  # type: ignore[attr-defined]
+        super().format_help(ctx, formatter)
+
+
+class _Laboratory(_Group):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = _Commands("ringroad.cli.lab", {"Commands": LAB})  # type: ignore[assignment]
+
+
+def _group() -> Any:
+    """`ringroad lab`."""
+    laboratory = typer.Typer(
+        name="lab",
+        cls=_Laboratory,
+        help="Find networks, routes, all-to-alls; predict training; papers.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=app.rich_markup_mode,
+        **_PLAIN,
+    )
+    laboratory.callback()(lambda: None)
+    return typer.main.get_group(laboratory)
 
 
 app = typer.Typer(
     cls=_Group,
-    help="Collective communication with the fastest algorithm for the network.",
+    help="Collectives with the fastest algorithm for the network. (--version)",
     no_args_is_help=True,
     **_PLAIN,
 )

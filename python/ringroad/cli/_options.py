@@ -140,12 +140,14 @@ def _algorithms() -> Iterable[str]:
 COLLECTIVE: dict[str, Any] = {"callback": _collective, "autocompletion": _completed(_collectives)}
 """Of options and arguments that name a collective, in any spelling: all_reduce, reduce-scatter."""
 
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="ALGORITHM", help="As `ringroad algorithms` lists them.", autocompletion=_completed(_algorithms)
-    ),
-]
+ALGORITHM: dict[str, Any] = {"metavar": "ALGORITHM", "autocompletion": _completed(_algorithms)}
+"""Of options and arguments that name an algorithm."""
+SPEC: dict[str, Any] = {
+    "metavar": "SPEC",
+    "help": "As `ringroad topology` lists them (torus:4x4x2), or a graph's file.",
+}
+"""Of options that name a network."""
+
 Collective = Annotated[str, typer.Option(help="The collective to perform.", **COLLECTIVE)]
 Root = Annotated[int, whole_option(help="The root, for collectives that have one.", most=LAST_RANK)]
 Size = Annotated[
@@ -157,12 +159,7 @@ Format = Annotated[
     typer.Option(metavar="FORMAT", help="json, msccl, mscclpp, goal or chakra; unset: as the name of the file ends."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-On = Annotated[
-    str,
-    typer.Option(
-        "--topology", metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."
-    ),
-]
+On = Annotated[str, typer.Option("--topology", **SPEC)]
 StepLatency = Annotated[float | None, time_option(help="The time to start a step: 500ns, 1e-6.")]
 HopLatency = Annotated[float | None, time_option(help="The time of a hop; unset: the topology's.")]
 Bandwidth = Annotated[

@@ -81,7 +81,7 @@ def bench(
     timeout: Annotated[float, time_option(help="Time limit of a call in seconds.", least=1.0)] = 120.0,
     json_file: Annotated[Path | None, file_option("--json", help="Also write JSON lines to this file.")] = None,
 ) -> None:
-    """Measure a collective on this machine beside other libraries, and verify the results."""
+    """Measure a collective beside other libraries, and verify results."""
     if testbed:
         reenter()
     network = Topology(testbed) if testbed else None

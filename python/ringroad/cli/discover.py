@@ -28,9 +28,9 @@ def discover(
         Path | None, typer.Option("--json", metavar="FILE", help="Write what was found as JSON; -: print it.")
     ] = None,
 ) -> None:
-    """Find out how the hosts of a job are connected: routes, links, rates and latencies. Every rank runs this.
+    """Find out how the hosts of a job are connected.
 
-    Start it as you start the job, such as `srun -n 8 ringroad discover` or `torchrun --no-python ... ringroad
+    It finds routes, links, rates and latencies. Every rank runs this. Start it as you start the job, such as `srun -n 8 ringroad discover` or `torchrun --no-python ... ringroad
     discover`. Rank 0 prints and writes.
     """
     with ringroad.init(settings={"RINGROAD_TOPOLOGY": "off"}) as comm:

@@ -36,7 +36,9 @@ def doctor(
     ] = 60,
     as_json: Json = False,
 ) -> None:
-    """Find out whether this machine, and the ranks of a job, can communicate well, with a remedy for every finding.
+    """Find what keeps ranks from communicating well, and its remedy.
+
+    It examines this machine and, in a job, its ranks together.
 
     In a job, start it in place of the program: for example
     torchrun --nproc-per-node 4 -m ringroad doctor

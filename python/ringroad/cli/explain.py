@@ -1,7 +1,8 @@
-"""`ringroad explain`: the choice of algorithm by size, and the reasons."""
+"""`ringroad explain`: what algorithms cost, which is chosen at which size, and why."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,23 +10,48 @@ import typer
 
 from ringroad import _explain
 from ringroad._costs import COLUMNS, NUMBERS, Candidate, Explanation
-from ringroad._native import CostModel, Profile, Topology
-from ringroad._support.text import bytes_text, parse_bytes, print_json, print_table, print_wrapped
-from ringroad.cli._options import COLLECTIVE, Bandwidth, HopLatency, Json, On, StepLatency, file_option
+from ringroad._native import CostModel, Profile, Schedule, Topology
+from ringroad._support.text import bytes_text, parse_bytes, print_fields, print_json, print_table, print_wrapped
+from ringroad.cli._algorithms import print_list
+from ringroad.cli._options import (
+    ALGORITHM,
+    COLLECTIVE,
+    SPEC,
+    Bandwidth,
+    HopLatency,
+    Json,
+    ReduceCost,
+    Root,
+    StepLatency,
+    file_option,
+)
 
 _DEFAULT_SIZES = ["8", "1KiB", "32KiB", "1MiB", "64MiB"]
+_DEFAULT_NETWORK = "ring:8"
+"""On which algorithms are listed."""
 _SHOWN_CANDIDATES = 5
 
 
 def explain(
-    collective: Annotated[str, typer.Argument(help="The collective, such as allreduce.", **COLLECTIVE)],
-    topology: On,
+    collective: Annotated[
+        str | None, typer.Argument(help="The collective, such as allreduce; unset: list the algorithms.", **COLLECTIVE)
+    ] = None,
+    topology: Annotated[str | None, typer.Option("--topology", **SPEC)] = None,
     sizes: Annotated[
         list[str] | None, typer.Option("--bytes", metavar="BYTES", help="Size of the vector; may be repeated.")
     ] = None,
+    algorithm: Annotated[
+        str | None, typer.Option("--algorithm", help="Explain the cost of this algorithm only.", **ALGORITHM)
+    ] = None,
+    listed: Annotated[
+        bool, typer.Option("--list", help="List the algorithms: what each needs and costs, and its source.")
+    ] = False,
+    root: Root = 0,
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
+    reduce_cost: ReduceCost = None,
+    overlapped: Annotated[bool, typer.Option("--overlapped", help="Reduce during transfers.")] = False,
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Use the costs that `ringroad tune` measured.")
     ] = None,
@@ -39,18 +65,39 @@ def explain(
     everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare all algorithms for a collective: the choice by size, the reasons, and what would change the choice."""
+    """Say which algorithm is chosen at which size, and why.
+
+    It compares all algorithms for a collective on a network, and says what would change the choice. With --algorithm it
+    shows the parts of one algorithm's cost. Without a collective, or with --list, it lists the algorithms.
+    """
+    if collective is None or listed:
+        return print_list(Topology(topology or _DEFAULT_NETWORK), collective, as_json)
+    if topology is None:
+        raise ValueError("explain: name the network with --topology, such as --topology torus:4x4")
     for file in [*(schedules or []), *([profile] if profile else [])]:
         file.stat()  # the same error for both, if it is missing
     network = Topology(topology)
     measured = None if profile is None else Profile.read(str(profile))
-    stated = (step_latency, hop_latency, bandwidth)
-    model = _model(measured, *stated)
+    terms = {
+        "step_latency": step_latency,
+        "hop_latency": hop_latency,
+        "bandwidth": bandwidth,
+        "reduce_cost": reduce_cost,
+        "overlapped": overlapped or None,
+    }
+    stated = {name: value for name, value in terms.items() if value is not None}
+    model = _model(measured, stated)
+    if algorithm is not None:
+        if schedules or csv or everything:
+            raise ValueError("explain: --schedule, --csv and --all compare algorithms; leave --algorithm out")
+        return _explain_one(Schedule.build(algorithm, network, collective, root), network, model, sizes, as_json)
+    if root:
+        raise ValueError("explain: --root goes with --algorithm; a comparison holds for every root")
     lengths = [parse_bytes(size) for size in sizes or _DEFAULT_SIZES]
     given = schedules or []
     candidates = dict(zip(lengths, model.compare(collective, network, lengths, schedules=given), strict=True))
     # Use the measured choice only for what was measured, on that network, and if no option states a cost.
-    here = measured if measured and _is_on(measured, network) and stated == (None, None, None) and not given else None
+    here = measured if measured and _is_on(measured, network) and not stated and not given else None
     reasons = {
         length: here.choice(collective, length) if here else model.choice(collective, network, length, schedules=given)
         for length in lengths
@@ -76,8 +123,7 @@ def explain(
                 for data, points in switches.items()
             },
         }
-        print_json(report)
-        return
+        return print_json(report)
     for length, row in candidates.items():
         _, *reason = _explain.text(reasons[length]).splitlines()
         print_wrapped(f"{collective} of {bytes_text(length)} on {network.spec}: {reasons[length].algorithm}")
@@ -95,6 +141,7 @@ def explain(
     for data, points in switches.items():
         print(f"chosen for {data}")
         print_table(["from", "algorithm"], [[bytes_text(start), name] for start, name in points], right=["from"])
+    return None
 
 
 def _is_on(profile: Profile, network: Topology) -> bool:
@@ -103,24 +150,27 @@ def _is_on(profile: Profile, network: Topology) -> bool:
     return bool(place["topology"] == json.loads(network.to_json()))
 
 
-def _model(
-    profile: Profile | None, step_latency: float | None, hop_latency: float | None, bandwidth: float | None
-) -> CostModel:
+def _model(profile: Profile | None, stated: dict[str, Any]) -> CostModel:
     """The model of the profile, or the default one; stated options replace its coefficients."""
     if profile is None:
-        return CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
-    measured = profile.model
-    return CostModel(
-        step_latency=measured.step_latency if step_latency is None else step_latency,
-        message_latency=measured.message_latency,
-        incast_latency=measured.incast_latency,
-        hop_latency=measured.hop_latency if hop_latency is None else hop_latency,
-        bandwidth=measured.bandwidth if bandwidth is None else bandwidth,
-        reduce_cost=measured.reduce_cost,
-        overlapped=measured.overlapped,
-        cores=measured.cores,
-        over_links=measured.over_links,
-    )
+        return CostModel(**stated)
+    return CostModel(**{**profile.model.__getnewargs_ex__()[1], **stated})
+
+
+def _explain_one(
+    schedule: Schedule, network: Topology, model: CostModel, sizes: Sequence[str] | None, as_json: bool
+) -> None:
+    """Prints the parts of one schedule's cost, for each size."""
+    costs = {length: model.cost(schedule, network, length) for length in map(parse_bytes, sizes or _DEFAULT_SIZES)}
+    name, collective = schedule.name, schedule.collective
+    if as_json:
+        found = [{"bytes": length} | asdict(cost) for length, cost in costs.items()]
+        return print_json({"algorithm": name, "collective": collective, "topology": network.spec, "sizes": found})
+    for number, (length, cost) in enumerate(costs.items()):
+        if number:
+            print()
+        print_fields(f"{name}: {collective} of {bytes_text(length)} on {network.spec}", cost.rows())
+    return None
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ringroad.lab._simulation import simulate as run
 
 
 def simulate(
-    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad algorithms` lists them, or a file.")],
+    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad explain` lists them, or a file.")],
     topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
     size: Size,
     collective: Collective = "allreduce",
@@ -74,7 +74,10 @@ def simulate(
     plot_links: Annotated[Path | None, picture_option(help="Draw the load of the links in each step")] = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate an algorithm: the timeline of every rank and link, also if some are slow, late or failed."""
+    """Simulate an algorithm on a network, also with failures.
+
+    It shows the timeline of every rank and link. Some may be slow, late or failed.
+    """
     if replan and not fail_link:
         raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")
     network = Topology(topology)

@@ -82,9 +82,9 @@ def testbed(
         ),
     ] = False,
 ) -> None:
-    """Run a command on every rank of an emulated network: a namespace for each host, a cable for each link.
+    """Run a command on every rank of an emulated network.
 
-    Ranks get the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR and so on) and those by which ringroad,
+    Each host is a namespace, and each link a cable. Ranks get the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR and so on) and those by which ringroad,
     gloo and Open MPI find the network. Of the latter, those that are already set stay, and with --tell nothing no
     others are set.
     """

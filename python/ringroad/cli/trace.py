@@ -20,7 +20,7 @@ def trace(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Merge the files that ranks wrote into RINGROAD_TRACE, and print the times of calls."""
+    """Merge the files of RINGROAD_TRACE, and print the times of calls."""
     traced = Trace.read(*_files(directory, communicator or ""))
     if output is not None:
         traced.save_chrome_trace(output)

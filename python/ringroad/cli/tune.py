@@ -56,7 +56,10 @@ def tune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no profile.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every algorithm between real ranks, fit the cost model, and store a profile for later communicators."""
+    """Measure every algorithm between real ranks, for later jobs.
+
+    It fits the cost model and stores a profile, which later communicators use.
+    """
     lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
     options = Options(_collectives(collectives), lengths, budget)
     in_job = ranks is None and _launched(os.environ)

@@ -1,4 +1,4 @@
-"""`ringroad alltoall`: how much every pair of ranks can send each other at once."""
+"""`ringroad lab alltoall`: how much every pair of ranks can send each other at once."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,9 +48,9 @@ def alltoall(
     plot: Annotated[Path | None, picture_option(help="Draw the links' loads, by direct sends and by the flow")] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the fastest all-to-all on a network and its paths, and prove that none is faster.
+    """Find the fastest all-to-all on a network, and prove it.
 
-    Ranks forward the messages of others over links between neighbours (maximum concurrent flow). Times do not include
+    It finds the paths, and a bound: no all-to-all is faster. Ranks forward the messages of others over links between neighbours (maximum concurrent flow). Times do not include
     latencies.
     """
     network = Topology(topology)

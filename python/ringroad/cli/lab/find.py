@@ -1,4 +1,4 @@
-"""`ringroad find`: the best networks to build."""
+"""`ringroad lab find`: the best networks to build."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,11 +48,13 @@ def find(
     plot: Annotated[Path | None, picture_option(help="Draw the frontier")] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the networks in which a collective takes the least time: few steps, equally busy links, or a compromise.
+    """Find the networks in which a collective takes the least time.
+
+    They have few steps, equally busy links, or a compromise.
 
     Times are those of the algorithm in the row: breadth-first broadcast (bfb), or the schedule of the smaller network
-    that this one is made of (expanded). Pass a network from the list to `ringroad topology`, `cost bfb --topology` or
-    `simulate bfb --topology`, with the bandwidth of a link.
+    that this one is made of (expanded). Pass a network from the list to `ringroad topology`, `explain allreduce
+    --algorithm bfb --topology` or `simulate bfb --topology`, with the bandwidth of a link.
     """
     findings = search(
         ranks,

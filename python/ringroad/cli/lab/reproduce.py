@@ -1,4 +1,4 @@
-"""`ringroad reproduce`: papers' evaluations, recomputed with the cost model."""
+"""`ringroad lab reproduce`: papers' evaluations, recomputed with the cost model."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ def reproduce(
     folder: Annotated[Path | None, folder_option("--plot", help="Draw every figure into this directory")] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute a paper's evaluation, and compare it with what the paper states."""
+    """Recompute a paper's evaluation, and compare it with the paper."""
     definition = introduction(paper)
     found: list[Report | TableReport] = []
     if not as_json:

@@ -1,4 +1,4 @@
-"""`ringroad routes`: one path for each pair of ranks, and the virtual channel of each hop."""
+"""`ringroad lab routes`: one path for each pair of ranks, and the virtual channel of each hop."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,9 +28,9 @@ def routes(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a deadlock-free routing table for a network that spreads an all-to-all evenly over the links.
+    """Make a routing table that loads links evenly, without deadlock.
 
-    Prints the load of the busiest link beside a lower bound of all routes.
+    It spreads an all-to-all over the links. Prints the load of the busiest link beside a lower bound of all routes.
     """
     made = _made(Topology(topology), method, channels, gap, budget)
     if save is not None:

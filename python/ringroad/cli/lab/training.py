@@ -1,4 +1,4 @@
-"""`ringroad training`: predicts an iteration of data-parallel training on several networks."""
+"""`ringroad lab training`: predicts an iteration of data-parallel training on several networks."""
 
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +47,10 @@ def training(
     plot: Annotated[Path | None, picture_option(help="Draw the timeline of computing and sending")] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict an iteration of data-parallel training, which overlaps computing gradients and reducing them."""
+    """Predict an iteration of data-parallel training.
+
+    It overlaps computing gradients and reducing them.
+    """
     if model is None:
         return _list(as_json)
     if not topology and not line:

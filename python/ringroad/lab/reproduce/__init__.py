@@ -1,4 +1,4 @@
-"""Published evaluations, recomputed with the cost model: `ringroad reproduce swing`.
+"""Published evaluations, recomputed with the cost model: `ringroad lab reproduce swing`.
 
 A TOML file for each paper holds its figures and statements; the modules here recompute them. The result of every figure
 is a table, the paper's statements beside our values, and a picture.

@@ -1,4 +1,4 @@
-"""The statements of Basu et al. (HPDC 2024) on all-to-alls: `ringroad reproduce basu`.
+"""The statements of Basu et al. (HPDC 2024) on all-to-alls: `ringroad lab reproduce basu`.
 
 basu.toml holds the paper's statements. The linear programs are those of `ringroad.lab.programs`, the flows those of
 `alltoall_flow`, and the single paths those of `ringroad.lab.routes`.

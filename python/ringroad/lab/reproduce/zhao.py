@@ -1,4 +1,4 @@
-"""The tables of Zhao et al., Efficient direct-connect topologies (arXiv 2202.03356): `ringroad reproduce zhao`.
+"""The tables of Zhao et al., Efficient direct-connect topologies (arXiv 2202.03356): `ringroad lab reproduce zhao`.
 
 zhao.toml holds the paper's tables. If a network of ours is better than the paper's, the tables show both.
 """

@@ -1,27 +1,20 @@
-"""`ringroad algorithms`: the list of algorithms."""
+"""The list of algorithms, which `ringroad explain` prints."""
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ringroad._native import Algorithm, Topology
 from ringroad._native import algorithms as catalogue
 from ringroad._support.text import print_json, print_table, print_wrapped
-from ringroad.cli._options import COLLECTIVE, Json
 
 
-def algorithms(
-    topology: Annotated[
-        str,
-        typer.Option("--topology", metavar="SPEC", help="The network for which steps, bytes and ports are counted."),
-    ] = "ring:8",
-    collective: Annotated[
-        str | None, typer.Option(help="Show only algorithms that perform this collective.", **COLLECTIVE)
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """List the algorithms, with the costs of each on a network."""
-    network = Topology(topology)
+def print_list(network: Topology, collective: str | None, as_json: bool) -> None:
+    """Prints the algorithms, with the costs of each on a network.
+
+    Args:
+        network: The network for which steps, bytes and ports are counted.
+        collective: Only algorithms that perform this collective. None: all.
+        as_json: Whether to print JSON.
+    """
     entries = on_network(network, collective)
     if as_json:
         return print_json(entries)
