@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from ringroad._native import Topology
+from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import parse_bytes, print_wrapped, progress, width
-from ringroad.cli._options import LAST_RANK, MOST_PROCESSES, bandwidth_option, file_option, time_option, whole_option
+from ringroad.cli._options import LAST_RANK, bandwidth_option, file_option, time_option, whole_option
 from ringroad.measure.bench import record, table, verdict
 from ringroad.measure.bench.collectives import COLLECTIVES, OPS, collective
 from ringroad.measure.bench.conductor import Conductor, Row

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import ringroad
 from ringroad._native import Communicator, Config, FileStore, RingroadError, StoreError, TcpStore
+from ringroad._native import TimeoutError as RingroadTimeout
 from ringroad._network import NetworkView
 from ringroad._support.text import bandwidth_text
 from ringroad._support.ucx import _ucx_wheel
@@ -128,7 +128,7 @@ def open_store(rank: int, size: int, timeout: float) -> tuple[Board, Any]:
     if where is not None:
         try:
             served = rendezvous._own_store(where, rank, timeout, None)
-        except ringroad.TimeoutError as error:
+        except RingroadTimeout as error:
             raise StoreError(str(error)) from error
         return _Tcp(served), served
     host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ringroad._native import Algorithm, Topology
+from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import parse_bytes
-from ringroad.cli._options import MOST_PROCESSES
 from ringroad.measure import tuning
 from ringroad.measure.bench.collectives import DTYPES, OPS, Collective, dtype_of
 from ringroad.measure.bench.data import Case
