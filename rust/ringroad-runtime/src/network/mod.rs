@@ -671,16 +671,24 @@ impl Flows<'_> {
                 Some(Next::End(recalled)) => return Ok((measured, recalled)),
                 None => return Err(refused(RATES, 0, "it does not say what comes next".to_owned()).into()),
             };
-            between.received = self.measure(number, &flows, Duration::from_secs_f64(seconds));
+            let rates = measured.iter().flat_map(|round: &Round| &round.flows);
+            let fastest = rates.map(|flow| flow.bytes_per_second).reduce(f64::max);
+            between.received = self.measure(number, &flows, fastest, Duration::from_secs_f64(seconds));
         }
         unreachable!("rank 0 ends the rounds")
     }
 
     /// Sends this host's flows, and returns what came of those to it.
-    fn measure(&self, number: u32, flows: &[(usize, usize)], duration: Duration) -> Vec<(usize, f64, f64)> {
+    fn measure(
+        &self,
+        number: u32,
+        flows: &[(usize, usize)],
+        fastest: Option<f64>,
+        duration: Duration,
+    ) -> Vec<(usize, f64, f64)> {
         let Some(station) = self.station else { return Vec::new() };
         let start = Instant::now();
-        rates::send(self.connect(station, number, flows), duration);
+        rates::send(self.connect(station, number, flows, fastest), duration);
         let until = Instant::now() + GRACE;
         let Some(receiving) = &station.receiving else { return Vec::new() };
         let take = |from: usize| {
@@ -690,7 +698,13 @@ impl Flows<'_> {
         flows.iter().filter(|(_, to)| *to == station.own).filter_map(|(from, _)| take(*from)).collect()
     }
 
-    fn connect(&self, station: &Station, number: u32, flows: &[(usize, usize)]) -> Vec<TcpStream> {
+    fn connect(
+        &self,
+        station: &Station,
+        number: u32,
+        flows: &[(usize, usize)],
+        fastest: Option<f64>,
+    ) -> Vec<TcpStream> {
         let connect = |&(_, to): &(usize, usize)| {
             let view = self.views[station.own].iter().find(|view| view.to == to)?;
             let facts = &self.facts[to];
@@ -698,7 +712,8 @@ impl Flows<'_> {
             let address = facts.addresses[seen.address];
             let to = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
-            rates::connect(to, seen.seconds, &facts.token, number, station.own as u32).ok()
+            let window = rates::window(seen.seconds, fastest);
+            rates::connect(to, window, &facts.token, number, station.own as u32).ok()
         };
         flows.iter().filter(|(from, _)| *from == station.own).filter_map(connect).collect()
     }
