@@ -8,7 +8,7 @@
 mod merge;
 mod model;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use merge::{merged, Counts};
 
@@ -87,7 +87,9 @@ impl Racks {
         let is_shared = all().filter(|slow| **slow).count() as f64 > RARE * all().count() as f64;
         let mut racks = merged(hosts, &pairs);
         if is_shared {
-            model::improve(&mut racks, &rounds, &limits);
+            // Where hosts have several flows, how these share their cables says more than where hosts stand.
+            let matched: Vec<Rates> = rounds.iter().filter(|rates| is_matching(rates)).cloned().collect();
+            model::improve(&mut racks, &matched, &limits);
         }
         racks.sort();
         let mut rack_of = vec![0; hosts];
@@ -155,6 +157,13 @@ impl Racks {
     }
 }
 
+/// Whether no host has two flows in one direction.
+fn is_matching(rates: &Rates) -> bool {
+    let senders: BTreeSet<usize> = rates.keys().map(|pair| pair.0).collect();
+    let receivers: BTreeSet<usize> = rates.keys().map(|pair| pair.1).collect();
+    senders.len() == rates.len() && receivers.len() == rates.len()
+}
+
 /// The rates of the fastest part of flows that have both of their hosts to themselves. Such a part fills no more than a
 /// cable, however little was left for the rest.
 fn best(rounds: &[Rates]) -> Vec<Rates> {
@@ -204,20 +213,32 @@ fn loads(
     loads
 }
 
-/// Whether hosts have a cable to each of several others: together flows to them are faster than one alone.
+/// Whether hosts have a cable to each of several others: together flows to them are faster than one alone, also than one of
+/// those hosts whose single flows shared nothing.
 pub(super) fn are_separate(evidence: &Evidence) -> bool {
     let hosts = evidence.hosts.len();
-    let mut best = vec![[0.0f64; 2]; hosts];
-    for round in &evidence.rounds {
+    let rounds: Vec<Rates> = evidence.rounds.iter().map(|round| flows(round, hosts)).collect();
+    let (mut alone, mut together) = (vec![0.0f64; hosts], vec![0.0f64; hosts]);
+    for rates in best(&rounds) {
         let mut sums = vec![(0.0, 0); hosts];
-        for ((from, _), (rate, _)) in flows(round, hosts) {
+        for ((from, _), (rate, _)) in rates {
             sums[from] = (sums[from].0 + rate, sums[from].1 + 1);
         }
-        for (best, (sum, count)) in best.iter_mut().zip(sums) {
-            let kind = usize::from(count > 1);
-            best[kind] = best[kind].max(sum);
+        for (host, (sum, count)) in sums.into_iter().enumerate() {
+            let kept = if count > 1 { &mut together[host] } else { &mut alone[host] };
+            *kept = sum.max(*kept);
         }
     }
-    let more = best.iter().filter(|[alone, all]| *alone > 0.0 && *all > 0.0).map(|[alone, all]| all / alone);
-    median(more).is_some_and(|more| more >= SEPARATE)
+    let (Some(all), Some(usual)) = (median(together.into_iter().filter(|sum| *sum > 0.0)), upper(alone))
+    else {
+        return false;
+    };
+    all >= SEPARATE * usual
+}
+
+/// What a quarter of these exceed, without those that are zero.
+fn upper(values: Vec<f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().filter(|value| *value > 0.0).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get((sorted.len() * 3).div_ceil(4).checked_sub(1)?).copied()
 }
