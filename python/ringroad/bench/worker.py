@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringroad import tuning
+from ringroad._oracle import Vector, dtype_of
 from ringroad.bench import prediction
-from ringroad.bench.collectives import Vector, dtype_of
 from ringroad.bench.data import Buffers, Case
 from ringroad.bench.peers import OURS, Call, Peer
 
