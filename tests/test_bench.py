@@ -292,7 +292,7 @@ def test_cargo_is_for_the_reference(monkeypatch):
 @pytest.mark.parametrize("dtype", oracle.DTYPES)
 @pytest.mark.parametrize("name", ["allreduce", "reduce_scatter", "scan", "exscan"])
 def test_repeated_calls_in_place(name, dtype):
-    """What is expected after some calls is what NumPy computes call by call, in every type; a changed element is found."""
+    """What is expected after some calls is what NumPy computes call by call; a changed element is found."""
     for op in oracle.ops(name, dtype):
         case = Case(COLLECTIVES[name], 4, 100, dtype, op, 0)
         ranks = [Buffers(case, rank, *np.empty((2, case.elements), oracle.dtype_of(dtype))) for rank in range(4)]
@@ -306,7 +306,8 @@ def test_repeated_calls_in_place(name, dtype):
                 if found is not None:
                     buffers.views(IN)[1][:] = found
         assert [buffers.wrong(IN, calls) for buffers in ranks] == [0] * 4, op
-        ranks[1].views(IN)[1][37] += oracle.dtype_of(dtype).type(1) if dtype != "bool" else ~ranks[1].views(IN)[1][37]
+        result = ranks[1].views(IN)[1]
+        result[37] = 0 if result[37] else 1
         assert ranks[1].wrong(IN, calls) == 1, op
 
 

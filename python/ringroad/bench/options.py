@@ -64,9 +64,8 @@ class Options:
             for name in self.algorithms:
                 Algorithm(name)
         if self.collective.reduces:
-            _among(
-                f"-o of {self.collective.name} -d {self.dtype}", [self.op], oracle.ops(self.collective.name, self.dtype)
-            )
+            name = self.collective.name
+            _among(f"{name} of {self.dtype}: -o", [self.op], oracle.ops(name, self.dtype))
         if not self.buffers:
             raise ValueError("bench: --buffers needs numpy or torch")
         if not self.ranks or min(self.ranks) < 1 or max(self.ranks) > MOST_PROCESSES:
