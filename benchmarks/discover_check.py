@@ -3,9 +3,9 @@
     python benchmarks/discover_check.py [--count 40] [--seed 1]
 
 A line for each: whether the graph, all routes and the racks are right; how far measured rates of hosts' links and of
-those between routers or racks are from the real ones at most; of how many links only a lower bound is known;
-and the seconds that discovery took. A sum that is wrong afterwards is an error, too. Ends with exit status 1 if there is
-any. Rates need a machine that is idle otherwise: it forwards the packets of all hosts.
+those between routers or racks are from the real ones at most; of how many links only a lower bound is known; and the
+seconds that discovery took. A sum that is wrong afterwards is an error, too. Ends with exit status 1 if there is any.
+Rates need a machine that is idle otherwise: it forwards the packets of all hosts.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 import ringroad
 from emulated_networks import Emulated, at_random, of_table
 from ringroad.discovery import Discovery
-from ringroad.emulation.wiring import Wiring
+from ringroad.testbed.wiring import Wiring
 
 
 def look(comm: ringroad.Communicator, budget: float) -> tuple[Discovery, float, bool]:
