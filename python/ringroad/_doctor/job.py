@@ -243,7 +243,7 @@ class Part:
     planned: int = 0
     tried: int = 0
     network: str = ""
-    """The network, and behind it where it comes from, how it differs from what the ranks have found, and what is right."""
+    """The network. Behind it where it comes from, how it differs from what the ranks have found, and what is right."""
     origin: str = ""
     differences: list[str] = field(default_factory=list)
     spec: str | None = None

@@ -192,8 +192,8 @@ pub(crate) fn choose(
     let lowering = Lowering { segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     (choices.origin, choices.notes) = (origin, insight.notes());
-    choices.mismatch =
-        given(config, options).zip(insight.found.as_ref()).and_then(|(given, found)| Mismatch::between(given, found));
+    let both = given(config, options).zip(insight.found.as_ref());
+    choices.mismatch = both.and_then(|(given, found)| Mismatch::between(given, found));
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)
 }

@@ -21,8 +21,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Found,
-    HostFacts, How, Latency, Round, Trace, Wiring,
+    assemble, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Found, HostFacts, How,
+    Latency, Round, Trace, Wiring,
 };
 use ringroad_core::topology::Link;
 use ringroad_core::{Rank, Topology};
