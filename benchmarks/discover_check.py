@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import ringroad
 from emulated_networks import Emulated, at_random, of_table
-from ringroad.discovery import Discovery
+from ringroad._discovery import Discovery
 from ringroad.testbed.wiring import Wiring
 
 
@@ -122,7 +122,7 @@ def compare_racks(true: Wiring, payload: float, found: Discovery) -> Compared:
 
 
 def check(network: Emulated, budget: float) -> Compared:
-    with ringroad.testbed(
+    with ringroad.testbed.emulate(
         network.topology,
         rate=f"{network.rate}Mbit",
         tell="nothing",

@@ -21,8 +21,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, differences, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Found,
-    HostFacts, How, Latency, Round, Trace, Wiring,
+    assemble, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Found, HostFacts, How,
+    Latency, Round, Trace, Wiring,
 };
 use ringroad_core::topology::Link;
 use ringroad_core::{Rank, Topology};
@@ -130,18 +130,6 @@ impl Insight {
             "{known}{}; `ringroad discover` shows more, and RINGROAD_TOPOLOGY names another",
             notes.collect::<String>()
         )
-    }
-
-    /// A warning if the ranks have found another network than the user names.
-    pub fn differences(&self, named: &Topology) -> Option<String> {
-        let differences = differences(named, self.found.as_ref()?);
-        (!differences.is_empty()).then(|| {
-            format!(
-                "the ranks stand on another network than {named}: {}; `ringroad discover` shows all of it, and \
-                 RINGROAD_TOPOLOGY=auto uses it",
-                differences.join("; ")
-            )
-        })
     }
 
     /// What is to be said of it.
