@@ -9,6 +9,7 @@
 mod account;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
+mod knock;
 mod rates;
 mod reach;
 mod remembered;
@@ -383,10 +384,20 @@ impl Gathered {
         flows.map(|flow| flow.bytes_per_second).reduce(f64::min)
     }
 
+    /// Whether nothing is known but the hosts.
+    fn is_empty(&self) -> bool {
+        let has_flows = self.evidence.rounds.iter().any(|round| !round.flows.is_empty());
+        !has_flows && !self.evidence.traces.iter().any(|trace| trace.reached)
+    }
+
     /// What rank 0 makes of it.
     pub fn insight(&self) -> Insight {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
+        if self.is_empty() {
+            let failure = Some("no host has answered another one".to_owned());
+            return Insight { found: None, stated, failure, hosts };
+        }
         match found(&self.evidence) {
             Ok(found) => Insight { found: Some(found), stated, failure: None, hosts },
             Err(error) => Insight { found: None, stated, failure: Some(error), hosts },
@@ -516,7 +527,12 @@ impl Station {
         wanted.dedup();
         let mut targets: Vec<Option<Target>> = vec![None; facts.len()];
         wanted.iter().for_each(|host| targets[*host] = Some(facts[*host].target()));
-        let seen = reach::ask(&self.questions, &targets, self.own + 1);
+        let mut seen = reach::ask(&self.questions, &targets, self.own + 1);
+        for (host, target) in targets.iter_mut().enumerate() {
+            *target = target.take().filter(|_| seen[host].is_empty());
+            target.iter_mut().for_each(|target| target.ports = facts[host].flows);
+        }
+        seen.iter_mut().zip(knock::knock(&targets)).for_each(|(seen, more)| seen.extend(more));
         let view = |to: usize| View { to, seen: seen[to].clone(), route: Hops::new() };
         trace(wanted.into_iter().map(view).collect(), facts, &PATIENCE)
     }
