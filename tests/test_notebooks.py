@@ -78,7 +78,7 @@ def test_notebook(path, tmp_path, monkeypatch):
             pytest.skip("run by make check-all")
         for module in re.findall(r"\b(highspy|matplotlib|networkx|pandas|torch)\b", stored.cells[0].source):
             pytest.importorskip(module)
-    if any("ringroad.testbed(" in cell.source for cell in code(stored)):
+    if any("testbed.emulate(" in cell.source for cell in code(stored)):
         needs_testbed()
     # The kernel inherits the environment: remove the variables of jobs, and use temporary caches.
     for name in ("RANK", "WORLD_SIZE", "RINGROAD_STORE"):
