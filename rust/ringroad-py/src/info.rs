@@ -194,6 +194,27 @@ pub fn read_file(
     })
 }
 
+/// Reads a number of bytes.
+///
+/// Args:
+///     text: The number, `8`, `64KiB`, `1.5MiB`, `2MB` or `4M`. KiB, MiB, GiB and TiB are powers of 1024, and KB,
+///         MB, GB and TB powers of 1000. Letters alone are powers of 1024.
+///
+/// Returns:
+///     The number, of 63 bits at most.
+///
+/// Raises:
+///     ValueError: The text is no number of bytes.
+///
+/// Example:
+///     >>> from ringroad._native import read_bytes
+///     >>> read_bytes("64KiB")
+///     65536
+#[pyfunction]
+pub fn read_bytes(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<u64> {
+    units::bytes(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 /// Reads a bandwidth.
 ///
 /// Args:

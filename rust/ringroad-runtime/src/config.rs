@@ -280,9 +280,12 @@ settings! {
     "RINGROAD_SEGMENT" => segment: Option<usize> {
         default: unset,
         unit: "bytes",
-        values: Values::Words("a whole number of bytes, 64 or more"),
+        values: Values::Words("a number of bytes, 64 or more, such as 65536, 64KiB or 100KB"),
         help: "large messages are sent in segments of at most this size, so that reducing and sending overlap; unset: as much as the slowest link carries in 4 ms, within 32 KiB to 512 KiB",
-        read: |text| text.parse().ok().filter(|bytes| *bytes >= 64).map(Some).ok_or_else(String::new),
+        read: |text| match units::bytes(text) {
+            Ok(bytes) if bytes >= 64 => Ok(Some(bytes as usize)),
+            _ => Err(String::new()),
+        },
     }
     "RINGROAD_DEBUG" => debug: Debug {
         default: "WARN",

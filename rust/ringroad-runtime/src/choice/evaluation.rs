@@ -53,7 +53,7 @@ pub(crate) struct Contest {
     schedules: Vec<Option<Arc<[Schedule]>>>,
     /// Digests of the schedules that were made for the graph.
     digests: Vec<Option<String>>,
-    /// The names of those whose costs are needed even if they do not win.
+    /// Those whose costs are needed even if they do not win.
     needed: BTreeSet<Member>,
 }
 
@@ -93,8 +93,8 @@ impl<'a> Judge<'a> {
         Judge { topology, bounds, formulas, routes, kept, start, budget }
     }
 
-    /// The candidates for `collective`, with bounds if those may save work. `needed`: the names of those whose costs
-    /// are needed in any case.
+    /// The candidates for `collective`, with bounds if those may save work. `needed`: those whose costs are
+    /// needed in any case.
     pub fn contest(
         &self,
         collective: Collective,

@@ -20,7 +20,7 @@ use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
 use self::adaptation::Adaptation;
-pub use self::adaptation::{NetworkChange, NetworkView, Reason};
+pub use self::adaptation::{NetworkChange, NetworkView, Reason, Straggle};
 pub use self::arrays::Given;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
