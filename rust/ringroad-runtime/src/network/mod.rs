@@ -9,11 +9,13 @@
 mod account;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
+mod history;
 mod knock;
+pub(crate) mod pace;
 mod rates;
 mod reach;
-mod remembered;
 mod trace;
+pub(crate) mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -29,14 +31,14 @@ use ringroad_core::topology::Link;
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
+use self::history::Memory;
 use self::rates::Receiving;
 use self::reach::{Answering, Questions, Seen, Target, Token};
-use self::remembered::Memory;
 use self::trace::{Hops, Routes, PATIENCE};
 use crate::bootstrap::{refused, unreadable, Card, Meeting};
 use crate::error::Result;
-use crate::random::token;
-use crate::routes::interfaces;
+use crate::os::random::token;
+use crate::os::routes::interfaces;
 
 /// The most addresses that a host publishes.
 const MOST_ADDRESSES: usize = 16;
@@ -289,7 +291,7 @@ impl Plan {
     ) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
-            let sample = remembered::sample(&then);
+            let sample = history::sample(&then);
             (then, sample)
         });
         // What single flows say of a link is worth something only if they say it again.
@@ -326,7 +328,7 @@ impl Plan {
                 self.recalled = Some((then, sample));
                 return Next::WAIT;
             }
-            if remembered::still_holds(&sample, &measured[0].flows) {
+            if history::still_holds(&sample, &measured[0].flows) {
                 return Next::End(Some(Recalled {
                     traces: then.traces,
                     rounds: then.rounds,
