@@ -51,7 +51,7 @@ def _whole_numbers(rank: int, count: int, dtype: np.dtype[Any], op: str) -> Vect
     at = np.arange(count)
     mixed = (31 * at + 17 * (at // 61) + 7 * rank) % 97
     if dtype.kind == "b":
-        return mixed % 2 == 0
+        return np.asarray(mixed % 2 == 0)
     if op == "product":
         return np.where(mixed % 3 == 0, -1, 1).astype(dtype)
     if op == "avg":
