@@ -1,7 +1,7 @@
 //! What rank 0 decides for all ranks when a communicator is made.
 
 use ringroad_core::cost::{read_rules, CostModel, Rule};
-use ringroad_core::discovery::with_found_rates;
+use ringroad_core::discovery::{with_found_rates, Mismatch};
 use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,8 @@ pub(crate) fn choose(
     let lowering = Lowering { segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     (choices.origin, choices.notes) = (origin, insight.notes());
+    let both = given(config, options).zip(insight.found.as_ref());
+    choices.mismatch = both.and_then(|(given, found)| Mismatch::between(given, found));
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)
 }
@@ -212,6 +214,7 @@ pub(crate) fn choose_again(
     let place = Place { topology: topology.clone(), ..first.place.clone() };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     (choices.origin, choices.notes) = (first.origin, first.notes.clone());
+    choices.mismatch = first.mismatch.clone();
     read_back(choices)
 }
 
@@ -252,8 +255,7 @@ fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
 /// How many bytes a tcp connection should accept before it has sent them. `measured`: the bytes per second of the slowest
 /// flow, if flows were measured. `None` if neither that nor the settings of the network say.
 pub(crate) fn send_buffer(config: &Config, options: &Options, measured: Option<f64>) -> Option<usize> {
-    let topology = options.topology.as_ref().or(config.topology.given());
-    let rate = topology.map(|topology| slowest(topology, config.bandwidth)).or(measured)?;
+    let rate = given(config, options).map(|topology| slowest(topology, config.bandwidth)).or(measured)?;
     is_slow(rate).then_some(SEND_BUFFER)
 }
 
@@ -269,6 +271,11 @@ fn segment(topology: &Topology, model: &CostModel) -> usize {
     1 << bytes.ilog2()
 }
 
+/// The network that the user names.
+fn given<'a>(config: &'a Config, options: &'a Options) -> Option<&'a Topology> {
+    options.topology.as_ref().or(config.topology.given())
+}
+
 /// The network, and where it comes from: what the user says, or else what was found out.
 fn topology(
     cards: &[Card],
@@ -278,8 +285,7 @@ fn topology(
     insight: &Insight,
 ) -> Result<(Topology, Origin)> {
     let size = cards.len();
-    let given = options.topology.as_ref().or(config.topology.given());
-    let (topology, origin) = match (given, &insight.found) {
+    let (topology, origin) = match (given(config, options), &insight.found) {
         (Some(given), Some(found)) if config.bandwidth.is_none() => {
             (with_found_rates(given, found).unwrap_or_else(|| given.clone()), Origin::Given)
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
+use ringroad_core::discovery::Mismatch;
 use ringroad_core::selection::{
     allowed, contestants, decide, is_ordered, needed, suited_to_any_network, Choice, Contender, Selection,
     SelectionError, Terms,
@@ -108,6 +109,8 @@ pub struct Choices {
     pub origin: Origin,
     /// What is to be said of how it was found out.
     pub notes: Vec<String>,
+    /// How the network that the user has named differs from the one that the ranks have found.
+    pub mismatch: Option<Mismatch>,
     /// The assumed costs of the network.
     pub model: CostModel,
     /// How plans are made.
@@ -208,6 +211,7 @@ impl Choices {
             topology,
             origin,
             notes,
+            mismatch: None,
             model,
             lowering,
             place,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from ringroad import _oracle as oracle
-from ringroad.bench.peers.tensors import array_of, tensor_of
+from ringroad.measure.bench.peers.tensors import array_of, tensor_of
 from ringroad.torch.tensors import OP_NAMES
 from ringroad.torch.work import Work
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ringroad_core::changes::{Changes, Difference};
+use ringroad_core::discovery::Mismatch;
 use ringroad_core::halt::{Answer, Convener, Question};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,17 @@ pub struct NetworkChange {
     pub reason: Option<Reason>,
 }
 
+/// Ranks that have come late to calls, while the links were as before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Straggle {
+    /// The number of the collective call before which all ranks have looked.
+    pub call: u64,
+    /// Who was late.
+    pub ranks: Vec<Rank>,
+    /// Why they have looked.
+    pub reason: Reason,
+}
+
 /// The network as the ranks see it.
 #[derive(Debug, Clone, Serialize)]
 pub struct NetworkView {
@@ -72,8 +84,12 @@ pub struct NetworkView {
     pub origin: Origin,
     /// Whether the ranks look after it.
     pub watched: bool,
+    /// How the network that the user has named differs from the one that the ranks have found.
+    pub mismatch: Option<Mismatch>,
     /// What has changed so far.
     pub changes: Vec<NetworkChange>,
+    /// Which ranks were the reason that calls took longer, not the network.
+    pub stragglers: Vec<Straggle>,
 }
 
 /// What is known now.
@@ -81,6 +97,7 @@ pub(super) struct Present {
     pub choices: Arc<Choices>,
     pub changes: Changes,
     pub history: Vec<NetworkChange>,
+    pub stragglers: Vec<Straggle>,
 }
 
 /// Rank 0's rounds of halting.
@@ -140,6 +157,7 @@ impl Adaptation {
             choices: communicator.choices.clone(),
             changes: Changes::default(),
             history: Vec::new(),
+            stragglers: Vec::new(),
         };
         let rounds =
             Rounds { number: 0, is_busy: false, reason: None, rest: REST, until: None, again: AGAIN };

@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::{Collective, Rank};
+use ringroad_core::discovery::Mismatch;
+use ringroad_core::{Collective, Rank, Topology};
 use ucx_sys::LoadOptions;
 
 use super::ways::{self, Surroundings};
@@ -182,9 +183,9 @@ impl Communicator {
             let sentence = explored.insight.sentence(&communicator.choices.topology);
             say_once(&sentence);
         }
-        if rank == 0 && communicator.choices.origin == Origin::Given {
-            let wrong = explored.insight.differences(&communicator.choices.topology);
-            wrong.into_iter().for_each(|text| warn_once(&text, &text));
+        if let Some(mismatch) = communicator.choices.mismatch.as_ref().filter(|_| rank == 0) {
+            let text = warning(&communicator.choices.topology, mismatch);
+            warn_once(&text, &text);
         }
         if config.debug >= Debug::Info {
             communicator.introduce(&around.obstacles)?;
@@ -387,6 +388,17 @@ fn explore(
     let named = |address| interfaces().into_iter().find(|one| one.address == address);
     let interface = own.and_then(named).map(|interface| interface.name);
     Ok(Explored { insight, interface, slowest: gathered.slowest() })
+}
+
+/// What to say if the ranks stand on another network than the user names.
+fn warning(named: &Topology, mismatch: &Mismatch) -> String {
+    let remedy = match &mismatch.spec {
+        Some(spec) => format!("RINGROAD_TOPOLOGY={spec} would be right"),
+        None => "RINGROAD_TOPOLOGY=auto uses it".to_owned(),
+    };
+    format!(
+        "the ranks stand on another network than {named}: {mismatch}; `ringroad discover` shows all of it, and {remedy}"
+    )
 }
 
 /// How long it may take to check a network that the user names.

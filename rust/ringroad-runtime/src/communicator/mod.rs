@@ -20,7 +20,7 @@ use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
 use self::adapt::Adaptation;
-pub use self::adapt::{NetworkChange, NetworkView, Reason};
+pub use self::adapt::{NetworkChange, NetworkView, Reason, Straggle};
 pub use self::arrays::Given;
 pub use self::discover::Discovered;
 pub use self::patience::GoOn;

@@ -9,7 +9,7 @@ use ringroad_core::{Collective, Rank};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::adapt::{Adaptation, NetworkChange, NetworkView, Present, Reason};
+use super::adapt::{Adaptation, NetworkChange, NetworkView, Present, Reason, Straggle};
 use super::discover::Calls;
 use super::patience::{GoOn, Patience, SLICE};
 use super::{Communicator, FOREVER};
@@ -46,13 +46,23 @@ struct Decision {
     choices: Option<Choices>,
     /// Why nothing changes, as far as can be told.
     note: String,
+    /// Who comes late to calls, if nothing else has changed.
+    late: Vec<Rank>,
     /// Whether that is not sure, so that the ranks look again.
     is_doubtful: bool,
 }
 
 impl Decision {
     fn nothing(note: String) -> Decision {
-        Decision { changes: None, links: Vec::new(), reason: None, choices: None, note, is_doubtful: false }
+        Decision {
+            changes: None,
+            links: Vec::new(),
+            reason: None,
+            choices: None,
+            note,
+            late: Vec::new(),
+            is_doubtful: false,
+        }
     }
 }
 
@@ -195,10 +205,12 @@ impl Communicator {
             return Decision { is_doubtful, ..Decision::nothing(note.to_owned()) };
         }
         if now.is_like(&before) {
-            return Decision::nothing(match late(latest) {
-                Some(rank) => format!("the links are as before; rank {rank} comes late to calls"),
-                None => "the links are as before".to_owned(),
-            });
+            let (late, reason) = (late(latest), adaptation.reason());
+            let note = match &*list(&late) {
+                "" => "the links are as before".to_owned(),
+                ranks => format!("the links are as before; late to calls: {ranks}"),
+            };
+            return Decision { late, reason, ..Decision::nothing(note) };
         }
         let choices = match now.is_empty() {
             true => Ok(None),
@@ -210,8 +222,8 @@ impl Communicator {
                 changes: Some(now),
                 reason: adaptation.reason(),
                 choices,
-                note: String::new(),
                 is_doubtful,
+                ..Decision::nothing(String::new())
             },
             Err(error) => Decision::nothing(format!("the network has changed, but {error}")),
         }
@@ -249,6 +261,10 @@ impl Communicator {
             let go_on = if decision.is_doubtful { Watch::restart } else { Watch::get_used };
             driver.with(|engine| engine.with_watch(go_on));
             self.say(&format!("before call {number}: {}", decision.note));
+            if let (Some(reason), false) = (decision.reason, decision.late.is_empty()) {
+                let straggle = Straggle { call: number, ranks: decision.late, reason };
+                adaptation.present.lock().stragglers.push(straggle);
+            }
             return Ok(());
         };
         self.state.lock().planner.replace(choices.clone());
@@ -284,12 +300,18 @@ impl Communicator {
     /// The network as the ranks see it now.
     pub fn network(&self) -> NetworkView {
         let choices = self.present();
-        let history = self.adaptation().map(|adaptation| adaptation.present.lock().history.clone());
+        let seen = |adaptation: &Adaptation| {
+            let present: &Present = &adaptation.present.lock();
+            (present.history.clone(), present.stragglers.clone())
+        };
+        let (changes, stragglers) = self.adaptation().map(seen).unwrap_or_default();
         NetworkView {
             topology: choices.topology.clone(),
             origin: choices.origin,
             watched: self.adaptation.is_some(),
-            changes: history.unwrap_or_default(),
+            mismatch: choices.mismatch.clone(),
+            changes,
+            stragglers,
         }
     }
 
@@ -308,13 +330,19 @@ impl Communicator {
     }
 }
 
-/// The rank that was in its latest calls for much less time than the others, since these waited for it.
-fn late(microseconds: &[i64]) -> Option<Rank> {
+/// The ranks that were in their latest calls for much less time than the others, since these waited for them. A slow host
+/// makes all of its ranks late.
+fn late(microseconds: &[i64]) -> Vec<Rank> {
     let mut sorted = microseconds.to_vec();
     sorted.sort_unstable();
-    let usual = *sorted.get(sorted.len() / 2)?;
-    let (rank, least) = microseconds.iter().enumerate().min_by_key(|(_, time)| **time)?;
-    ((*least as f64) < LATE * usual as f64).then_some(rank)
+    let usual = sorted.get(sorted.len() / 2).map_or(0.0, |usual| *usual as f64);
+    let is_late = |rank: &Rank| (microseconds[*rank] as f64) < LATE * usual;
+    (0..microseconds.len()).filter(is_late).collect()
+}
+
+/// For example `rank 1, rank 2`.
+fn list(ranks: &[Rank]) -> String {
+    ranks.iter().map(|rank| format!("rank {rank}")).collect::<Vec<_>>().join(", ")
 }
 
 /// For example `before call 120: 0>1 carries 25.0 instead of 100.0 Mbit/s; ...`.
@@ -346,8 +374,10 @@ mod tests {
 
     #[test]
     fn who_waits_least_comes_late() {
-        assert_eq!(late(&[900, 1000, 100, 950]), Some(2));
-        assert_eq!(late(&[900, 1000, 800, 950]), None);
-        assert_eq!(late(&[0, 0]), None);
+        assert_eq!(late(&[900, 1000, 100, 950]), [2]);
+        assert_eq!(late(&[900, 100, 1000, 110]), [1, 3], "they share a host");
+        for all in [&[900, 1000, 800, 950][..], &[0, 0], &[]] {
+            assert!(late(all).is_empty(), "{all:?}");
+        }
     }
 }

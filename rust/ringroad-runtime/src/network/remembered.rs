@@ -42,16 +42,21 @@ impl Memory {
         Memory { file: directory.join(format!("{place}.json")), place }
     }
 
-    /// What was measured then, if the routes are the same as now. An unreadable file is like none: it is written anew.
+    /// What was measured then, if the routes are the same as now; of hops that do not answer now, it says who answered
+    /// then. An unreadable file is like none: it is written anew.
     pub fn recall(&self, now: &Evidence) -> Option<Evidence> {
         let text = files::read_text(&self.file).ok()?;
         let remembered: Remembered = serde_json::from_str(&text).ok()?;
-        let then = remembered.evidence;
+        let mut then = remembered.evidence;
         let hosts = now.hosts.len();
         let known = |flow: &Flow| flow.from < hosts && flow.to < hosts && flow.bytes_per_second > 0.0;
         let sensible = then.rounds.iter().flat_map(|round| &round.flows).all(known)
             && then.latencies.iter().all(|one| one.from < hosts && one.to < hosts);
         let same = then.traces.len() == now.traces.len() && then.traces.iter().zip(&now.traces).all(alike);
+        for (then, now) in then.traces.iter_mut().zip(&now.traces) {
+            then.reached = now.reached;
+            then.hops.iter_mut().zip(&now.hops).for_each(|(hop, now)| *hop = now.or(*hop));
+        }
         (remembered.place == self.place && sensible && same).then_some(then)
     }
 
