@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,11 +89,7 @@ def ops(name: str, dtype: str) -> list[str]:
 
 def dtype_of(name: str) -> np.dtype[Any]:
     """NumPy's type of this name; bfloat16 is that of ml_dtypes."""
-    if name != "bfloat16":
-        return np.dtype(name)
-    import ml_dtypes
-
-    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
     return found
 
 
@@ -103,8 +100,6 @@ def is_inexact(dtype: np.dtype[Any]) -> bool:
 
 def finfo(dtype: np.dtype[Any]) -> Any:
     """The limits of a type that rounds."""
-    import ml_dtypes
-
     limits: Any = ml_dtypes.finfo
     return limits(dtype)
 
