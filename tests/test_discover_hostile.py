@@ -16,7 +16,7 @@ from helpers import needs_testbed
 
 SOCKET = {"x86_64": 41, "aarch64": 198}  # the number of the system call
 NO_ICMP = "echo 1000000 > /proc/sys/net/ipv4/icmp_ratelimit"  # 17 minutes between two complaints
-LIE = 'test "$(hostname)" != host1 || for a in 10.78.2.1 203.0.113.9; do ip address add $a/32 dev host; done'
+LIE = 'test "$(hostname)" != host1 || for a in 10.78.2.1 203.0.113.9; do ip address add $a/32 dev host-end; done'
 NO_DATAGRAMS = """
 test -e /sys/class/net/host || exit 0
 ip rule add priority 9 lookup local
