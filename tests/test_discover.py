@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import needs_testbed
-from ringroad._doctor import job
-from ringroad.discovery import DiscoveredLink, Discovery
+from ringroad._discovery import DiscoveredLink, Discovery
+from ringroad.doctor import job
 
 RATE = 100e6 / 8
 
@@ -38,7 +38,7 @@ def looked(comm):
 
 @pytest.mark.parametrize(("spec", "order"), [("mesh:3x2", [3, 0, 5, 1, 4, 2]), ("ring:5", [0, 1, 2, 3, 4])])
 def test_the_graph_is_found_in_whatever_order_its_ranks_are_placed(permitted, spec, order):
-    with ringroad.testbed(spec, rate="100Mbit", tell="nothing", order=order) as bed:
+    with ringroad.testbed.emulate(spec, rate="100Mbit", tell="nothing", order=order) as bed:
         everybody = bed.run(looked)
     found, ranks, total = everybody[0]
     assert all(other == found for other, _, _ in everybody), "all ranks have the same result"
@@ -52,7 +52,7 @@ def test_the_graph_is_found_in_whatever_order_its_ranks_are_placed(permitted, sp
 
 
 def test_hosts_behind_a_switch_without_an_address(permitted):
-    with ringroad.testbed("switch:3", rate="100Mbit", tell="nothing", bridges=True, hosts=[1, 2, 1]) as bed:
+    with ringroad.testbed.emulate("switch:3", rate="100Mbit", tell="nothing", bridges=True, hosts=[1, 2, 1]) as bed:
         found, ranks, total = bed.run(looked)[0]
     assert ranks == 4 and total == [6 + 4.0 * place for place in range(9)]
     assert found.topology.hosts == [0, 1, 1, 2]
@@ -87,12 +87,14 @@ def views(bed):
 
 
 def test_a_wrong_name_is_a_warning(permitted, capfd):
-    with ringroad.testbed("ring:4", rate="100Mbit", tell="nothing", env={"RINGROAD_TOPOLOGY": "complete:4"}) as bed:
+    with ringroad.testbed.emulate(
+        "ring:4", rate="100Mbit", tell="nothing", env={"RINGROAD_TOPOLOGY": "complete:4"}
+    ) as bed:
         assert bed.run(lambda comm: comm.allreduce(1).item()) == [4] * 4
         view = views(bed)
     told = capfd.readouterr().err
     assert "another network than complete:4" in told and "no link leads from rank 0 to rank 2" in told
-    assert "RINGROAD_TOPOLOGY=ring:4 would be right" in told
+    assert "RINGROAD_TOPOLOGY=ring:4" in told and "would be right" in told
     missing = {(link.source, link.target) for link in view.mismatch.links if link.found == 0}
     assert missing == {(0, 2), (2, 0), (1, 3), (3, 1)} and not view.mismatch.is_reordered
     verdict, found, remedy = doctor_says(view)
@@ -102,17 +104,20 @@ def test_a_wrong_name_is_a_warning(permitted, capfd):
 def test_a_wrong_order_and_a_slow_link_are_told(permitted):
     """The doctor says which setting is right."""
     env = {"RINGROAD_TOPOLOGY": "ring:4,bandwidth=50Mbit/s"}
-    with ringroad.testbed("ring:4", rate="50Mbit", tell="nothing", order=[0, 2, 1, 3], env=env) as bed:
+    with ringroad.testbed.emulate("ring:4", rate="50Mbit", tell="nothing", order=[0, 2, 1, 3], env=env) as bed:
         view = views(bed)
     assert view.mismatch.is_reordered and view.mismatch.spec.endswith("@0,2,1,3")
     ends = {frozenset(link[:2]) for link in ringroad.Topology(view.mismatch.spec).links}
     assert ends == {frozenset(pair) for pair in [(0, 2), (2, 1), (1, 3), (3, 0)]}
     _, found, remedy = doctor_says(view)
     assert "another order" in found and f"RINGROAD_TOPOLOGY={view.mismatch.spec}" in remedy
-    with ringroad.testbed("ring:4,0-1=15Gbit/s", rate="50Mbit", tell="nothing", env=env) as bed:
-        view = views(bed)
-    slow = {(link.source, link.target): link for link in view.mismatch.links}
-    # A busy machine may make further links slow.
+    for _ in range(8):
+        with ringroad.testbed.emulate("ring:4,0-1=15Gbit/s", rate="50Mbit", tell="nothing", env=env) as bed:
+            view = views(bed)
+        slow = {(link.source, link.target): link for link in view.mismatch.links} if view.mismatch else {}
+        # Where a busy machine fills few links, nobody believes in slow ones; and it may make further links slow.
+        if {(0, 1), (1, 0)} <= set(slow):
+            break
     assert {(0, 1), (1, 0)} <= set(slow) and not view.mismatch.is_reordered
     assert all(link.found < 0.3 * link.named for link in slow.values())
     _, found, remedy = doctor_says(view)

@@ -47,7 +47,7 @@ def test_all_notebooks_are_listed():
 def test_mistakes_are_found(tmp_path, monkeypatch, capfd):
     """The check finds a wrong argument in a function of a cell, also of a communicator."""
     pytest.importorskip("mypy")
-    cell = "import ringroad\n%time\ndef f(comm):\n    comm.shrnk()\n    ringroad.find(ranks=4, degre=2)"
+    cell = "import ringroad\n%time\ndef f(comm):\n    comm.shrnk()\n    ringroad.lab.find(ranks=4, degre=2)"
     (tmp_path / "notebooks").mkdir()
     nbformat.write(
         nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)]), tmp_path / "notebooks" / "a.ipynb"
@@ -79,7 +79,7 @@ def test_notebook(path, tmp_path, monkeypatch):
             pytest.skip("run by make check-all")
         for module in re.findall(r"\b(highspy|matplotlib|networkx|pandas|torch)\b", stored.cells[0].source):
             pytest.importorskip(module)
-    if any("ringroad.testbed(" in cell.source for cell in code(stored)):
+    if any("testbed.emulate(" in cell.source for cell in code(stored)):
         needs_testbed()
     # The kernel inherits the environment: remove the variables of jobs, and use temporary caches.
     for name in ("RANK", "WORLD_SIZE", "RINGROAD_STORE"):
