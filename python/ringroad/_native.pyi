@@ -2031,7 +2031,8 @@ class Communicator:
     @property
     def network(self) -> NetworkView:
         """The network as the ranks see it now, a `ringroad._network.NetworkView`: its topology, where that comes
-        from, and what has changed since the communicator was made.
+        from, how a name that was given differs from it, and what has changed since the communicator was
+        made.
         """
     @property
     def has_switches(self) -> bool:
