@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import ringroad
 from helpers import in_threads, launch, needs_testbed
-from ringroad import _machine
-from ringroad._doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
-from ringroad.commands import doctor as command
-from ringroad.emulation.fabric import DEVICE
-from ringroad.emulation.network import EmulatedNetwork
+from ringroad.cli import doctor as command
+from ringroad.doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
+from ringroad.measure import facts
+from ringroad.testbed.fabric import DEVICE
+from ringroad.testbed.network import EmulatedNetwork
 from test_api_init import LAUNCHERS, free_port
 
 GIB = 1 << 30
@@ -241,7 +241,7 @@ def limited(call: str, *limits: tuple[int, int, int]) -> Finding:
     code = f"""
 import json, resource
 from pathlib import Path
-from ringroad._doctor import machine
+from ringroad.doctor import machine
 for which, soft, hard in {limits!r}:
     resource.setrlimit(which, (soft, hard))
 print(json.dumps(machine.{call}.to_json()))
@@ -343,7 +343,7 @@ def test_addresses_of_this_machine():
     ],
 )
 def test_versions(name, version, verdict, words):
-    found = {one.name: one for one in software.versions(_machine.versions() | {name: version})}
+    found = {one.name: one for one in software.versions(facts.versions() | {name: version})}
     check(found[name], verdict, *words)
     assert ringroad.__version__ in found["ringroad"].found
 
@@ -468,8 +468,8 @@ def test_messages_between_two_processes():
 
 
 def test_messages_over_ucx():
-    if "error" in _machine.ucx():
-        pytest.skip(_machine.ucx()["error"])
+    if "error" in facts.ucx():
+        pytest.skip(facts.ucx()["error"])
     check(messages.over_ucx(60), "ok", "B/s, over ucx ")
 
 
@@ -483,8 +483,8 @@ def test_messages_that_do_not_arrive(bare):
 
 
 def test_shared_memory_that_is_not_used(bare):
-    if "error" in _machine.ucx():
-        pytest.skip(_machine.ucx()["error"])
+    if "error" in facts.ucx():
+        pytest.skip(facts.ucx()["error"])
     plain = messages._between_two
     bare.setattr(messages, "_between_two", lambda environ, timeout: plain({"RINGROAD_TRANSPORT": "ucx"}, timeout))
     check(messages.shared_memory(60), "warning", "not used, but ucx")
@@ -524,7 +524,7 @@ def card(rank, host="a", versions=None, settings=None):
 
 
 def roster(*cards, size=None):
-    return job.Roster("s", size or len(cards), {one.rank: one for one in cards})
+    return job.Roster(size or len(cards), {one.rank: one for one in cards})
 
 
 def test_ranks_that_came():
@@ -586,6 +586,13 @@ def test_how_hosts_are_connected():
     (known,) = job.network(apart, {0: found})
     check(known, "ok", f"{spec}, as the ranks have found")
     assert list(job.network(together, {0: assumed})) == []
+    wrong = job.Part(network=spec, origin="given", differences=[f"link {number}" for number in range(8)], spec="ring:2")
+    (named,) = job.network(apart, {0: wrong})
+    words = [f"named is {spec}, but link 0; link 1", "link 5; 2 more differences", "Set RINGROAD_TOPOLOGY=ring:2"]
+    check(named, "warning", *words)
+    assert "link 6" not in named.found
+    (nameless,) = job.network(apart, {0: job.Part(network=spec, origin="given", differences=["hosts"])})
+    check(nameless, "warning", "but hosts", "RINGROAD_TOPOLOGY=auto", "network.json")
     assert list(job.network(apart, {0: job.Part(error="connection refused")})) == []
 
 
@@ -624,11 +631,15 @@ def test_which_pairs_are_measured():
     assert len(many) == 65 and many[:2] == [(0, 1), (1, 2)] and many[-1] == (0, 64)
 
 
-def test_other_hosts_report_what_is_not_ok(tmp_path):
-    board = job._Directory(str(tmp_path))
+class Board(dict):
+    def look(self, kind, rank):
+        return self.get((kind, rank))
+
+
+def test_other_hosts_report_what_is_not_ok():
     findings = [Finding("memory", "ok", "enough"), Finding("/dev/shm", "note", "small", "--shm-size")]
-    board.set("machine-s-1", json.dumps([one.to_json() for one in findings]))
-    board.set("machine-s-3", json.dumps([findings[1].to_json()]))
+    told = {1: findings, 3: findings[1:]}
+    board = Board({("machine", rank): json.dumps([one.to_json() for one in those]) for rank, those in told.items()})
     together = roster(card(0), card(1, "b"), card(2, "c"), card(3, "d"), card(4, "e"))
     parts = dict.fromkeys(range(4), job.Part())  # nobody waits for rank 4, which has fallen silent
     silent, small = job._others(board, together, parts, 0.1)
@@ -785,7 +796,7 @@ def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
 import os, sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from helpers import is_running
-from ringroad._doctor import job
+from ringroad.doctor import job
 
 def communicate(roster, *_):
     while {hangs} and is_running(roster.cards[0].pid):
@@ -826,5 +837,5 @@ def test_alone_in_a_job(bare, ask):
     """`--alone` waits for nobody."""
     bare.setenv("RANK", "0")
     bare.setenv("WORLD_SIZE", "8")
-    bare.setattr("ringroad.commands.doctor.machine_checks", lambda place: [Check("x", lambda: FINE, "stuck")])
+    bare.setattr("ringroad.cli.doctor.machine_checks", lambda place: [Check("x", lambda: FINE, "stuck")])
     assert json.loads(ask("doctor", "--alone", "--json"))["findings"] == [FINE.to_json()]

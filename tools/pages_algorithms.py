@@ -8,8 +8,9 @@ from pathlib import Path
 
 import ringroad
 from pages_text import figure, literal, sentence, table, whole, with_links
-from ringroad._text import about_bytes, bytes_text, seconds_text, significant
-from ringroad.commands.algorithms import on_network
+from ringroad import _oracle as oracle
+from ringroad._support.text import about_bytes, bytes_text, seconds_text, significant
+from ringroad.cli._algorithms import on_network
 
 COSTED = ["ring:8", "ring:9", "torus:4x4", "hosts:2x4"]
 """The networks for which costs are shown. For an algorithm that runs on none of them: those below."""
@@ -35,8 +36,6 @@ CHOSEN = [
 """The networks for which the fastest algorithm is listed."""
 SIZES = [8 << (2 * power) for power in range(13)]
 """The sizes at which an algorithm that is nowhere the fastest is compared with those that are: 8 B to 128 MiB."""
-COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"]
-REDUCING = {"allreduce", "reduce_scatter", "reduce"}
 LEAST = 8
 """The least bytes that count: shorter vectors have less than one number."""
 LINES = 16
@@ -72,8 +71,8 @@ def _index() -> str:
     text = f"""\
 # Algorithms
 
-Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad algorithms
---topology SPEC` shows the costs for your network, and `ringroad explain` [the choice and its reasons](../choosing.md).
+Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad explain
+--topology SPEC` shows the costs for your network, and with a collective [the choice and its reasons](../choosing.md).
 
 {entries}
 ## Which one wins where
@@ -85,7 +84,7 @@ numbers, and [`ringroad tune`](../choosing.md#measure-ringroad-tune) measures in
 {figure("pictures/fastest.svg", "The fastest allreduce by network and size, and how much longer the next one takes.")}
 """
     listed: dict[str, list[str]] = {}
-    for collective in COLLECTIVES:
+    for collective in oracle.COLLECTIVES:
         listed.setdefault(_winners(collective), []).append(collective)
     text += "".join(f"\n### {', '.join(names)}\n\n{winners}" for winners, names in listed.items())
     return f"{text}\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
@@ -103,7 +102,7 @@ def _winners(collective: str) -> str:
 
 
 def _draw_fastest(file: Path) -> None:
-    from ringroad import viz
+    from ringroad.lab import viz
 
     found = viz.best_algorithms(CHOSEN, [64, 1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 26])
     # Families have shorter names than members; at their hyphens the names become lines that fit.
@@ -194,7 +193,7 @@ def _drawn(algorithm: ringroad.Algorithm) -> Case:
 def _drawing(algorithm: ringroad.Algorithm) -> Callable[[Path], None]:
     def draw(file: Path) -> None:
         case = _drawn(algorithm)
-        done = ringroad.simulate(case.schedule(), case.spec, LENGTH)
+        done = ringroad.lab.simulate(case.schedule(), case.spec, LENGTH)
         drawn = done.plot("links", columns=2 if done.steps in (2, 4) else 3)
         drawn.savefig(file, transparent=True)
 
@@ -266,7 +265,7 @@ class Span:
 def _fastest(collective: str, consistent: bool) -> dict[str, list[Span]]:
     """The fastest families by network; of consistent members only, as it is for floats, or of all, as it is for
     integers."""
-    if not consistent and collective not in REDUCING:
+    if not consistent and not oracle.COLLECTIVES[collective].reduces:
         return _fastest(collective, True)
     model = ringroad.CostModel()
     found = {}

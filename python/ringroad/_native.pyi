@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
 from ringroad._costs import Candidate, Cost, Explanation
-from ringroad.changes import NetworkView
-from ringroad.tracing import Trace
+from ringroad._network import NetworkView
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
 _Plain: TypeAlias = complex | np.generic | Sequence[Any]
@@ -266,7 +265,7 @@ class Topology:
             TopologyError: A number is negative, or a bandwidth is 0.
         """
     def with_routing(self, routing: str) -> Topology:
-        """Returns the same network with another routing. `ringroad.routes` makes tables of routes.
+        """Returns the same network with another routing. `ringroad.lab.routes` makes tables of routes.
 
         Args:
             routing: "minimal", "dimension-ordered" or "single-path".
@@ -635,7 +634,7 @@ class Algorithm:
 
 @final
 class AlltoallFlow:
-    """A flow that meets all demands of an all-to-all. `ringroad.synthesis.AlltoallFlow` shows it."""
+    """A flow that meets all demands of an all-to-all. `ringroad.lab.synthesis.AlltoallFlow` shows it."""
 
     @property
     def ranks(self) -> int:
@@ -696,7 +695,7 @@ def alltoall_flow(
     budget: float | None,
     progress: Callable[[int, float, float], object] | None,
 ) -> AlltoallFlow:
-    """Finds a flow for an all-to-all. `ringroad.synthesis.alltoall_flow` calls it, and says what the
+    """Finds a flow for an all-to-all. `ringroad.lab.synthesis.alltoall_flow` calls it, and says what the
     arguments mean.
 
     Args:
@@ -717,7 +716,7 @@ def alltoall_flow(
 
 @final
 class RoutingTable:
-    """One path for each pair of ranks of a network. `ringroad.routes.Routes` shows it."""
+    """One path for each pair of ranks of a network. `ringroad.lab.routes.Routes` shows it."""
 
     @property
     def topology(self) -> Topology:
@@ -749,7 +748,7 @@ class RoutingTable:
         """Returns the same paths on virtual channels on which messages cannot deadlock.
 
         Args:
-            way: "turns" or "lash"; `ringroad.routes.Routes.with_channels` explains them.
+            way: "turns" or "lash"; `ringroad.lab.routes.Routes.with_channels` explains them.
 
         Raises:
             ValueError: `way` is something else.
@@ -772,7 +771,7 @@ def balanced_routes(
     budget: float | None,
     progress: Callable[[int, float, float], object] | None,
 ) -> tuple[RoutingTable, float]:
-    """Finds one path for each pair such that links are loaded evenly. `ringroad.routes.balanced` calls it.
+    """Finds one path for each pair such that links are loaded evenly. `ringroad.lab.routes.balanced` calls it.
 
     Args:
         topology: The network.
@@ -825,7 +824,7 @@ def plain_routes(topology: Topology | str | int, method: Literal["shortest", "up
 
 @final
 class Found:
-    """A network that the topology finder knows. `ringroad.find` lists networks with their times."""
+    """A network that the topology finder knows. `ringroad.lab.find` lists networks with their times."""
 
     @property
     def spec(self) -> str:
@@ -884,6 +883,9 @@ def moore_steps(ranks: int, degree: int, bidirectional: bool) -> int | None:
     Returns:
         The steps; None if not all ranks can be reached.
     """
+
+def collectives() -> list[str]:
+    """Returns the names of all collectives."""
 
 def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
     """Lists the catalogue of algorithms.
@@ -1075,7 +1077,7 @@ class Schedule:
                 accepts.
         """
     def to_goal(self, bytes: int, model: CostModel | None = None) -> str:
-        """Returns a call as GOAL, the text that LogGOPSim reads. It has the messages that `ringroad.simulate`
+        """Returns a call as GOAL, the text that LogGOPSim reads. It has the messages that `ringroad.lab.simulate`
         simulates.
 
         Args:
@@ -1481,7 +1483,7 @@ class CostModel:
 
 @final
 class Outcome:
-    """What the native `simulate` returns. `ringroad.Simulation` shows the same. Times are in seconds,
+    """What the native `simulate` returns. `ringroad.lab.Simulation` shows the same. Times are in seconds,
     loads in bytes.
     """
 
@@ -1534,7 +1536,7 @@ def simulate(
     segment: int | None = None,
     details: bool = True,
 ) -> Outcome:
-    """Runs a schedule on a model of the network. `ringroad.simulate` calls it, and says what the arguments
+    """Runs a schedule on a model of the network. `ringroad.lab.simulate` calls it, and says what the arguments
     mean.
 
     Args:
@@ -1705,6 +1707,16 @@ class FileStore:
     """
 
     def __new__(cls, path: str | PathLike[str]) -> FileStore: ...
+
+@final
+class RollCall:
+    def __new__(
+        cls, store: Store | MemoryStore | FileStore | TcpStore, rank: int, size: int, timeout: float, word: str
+    ) -> RollCall: ...
+    @property
+    def words(self) -> list[str | None]: ...
+    def tell(self, kind: str, text: str) -> None: ...
+    def look(self, kind: str, rank: int) -> str | None: ...
 
 @final
 class TcpStore:
@@ -2018,8 +2030,9 @@ class Communicator:
         """The spec of the network, such as "torus:4x4", as rank 0 was told or has detected it."""
     @property
     def network(self) -> NetworkView:
-        """The network as the ranks see it now, a `ringroad.changes.NetworkView`: its topology, where that comes
-        from, and what has changed since the communicator was made.
+        """The network as the ranks see it now, a `ringroad._network.NetworkView`: its topology, where that comes
+        from, how a name that was given differs from it, and what has changed since the communicator was
+        made.
         """
     @property
     def has_switches(self) -> bool:
@@ -4084,27 +4097,6 @@ class Communicator:
             ...     cluster.run(lambda comm: comm.broadcast_coalesced([np.full(2, comm.rank), np.ones(1)], root=1))[0]
             [array([1, 1]), array([1.])]
         """
-    def trace(self) -> Trace:
-        """Records what all ranks do while a `with` block runs.
-
-        It is collective: all ranks enter and leave the block.
-
-        Returns:
-            A `ringroad.tracing.Trace`, which is empty until the block has ended.
-
-        Raises:
-            ValueError: The communicator is being traced already.
-            AbortedError: The communicator has failed. Entering and leaving the block also raise what a
-                barrier and an allgather raise.
-
-        Example:
-            >>> (alone,) = ringroad.Communicator.in_process(1)
-            >>> with alone.trace() as trace:
-            ...     total = alone.allreduce(np.ones(1000))
-            >>> [call.call for call in trace.calls if "allreduce" in call.call]
-            ['allreduce of 1000 float64, sum, by ring']
-            >>> trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
-        """
     def _start_trace(self) -> None:
         """Starts to record what this rank does. The other ranks are not told."""
     def _end_trace(self) -> str:
@@ -4258,6 +4250,25 @@ def reductions() -> dict[str, list[str]]:
 
 def machine() -> str:
     """Returns what is known of this machine, and the numbers that were measured on others, as JSON."""
+
+def read_bytes(text: str) -> int:
+    """Reads a number of bytes.
+
+    Args:
+        text: The number, `8`, `64KiB`, `1.5MiB`, `2MB` or `4M`. KiB, MiB, GiB and TiB are powers of 1024, and KB,
+            MB, GB and TB powers of 1000. Letters alone are powers of 1024.
+
+    Returns:
+        The number, of 63 bits at most.
+
+    Raises:
+        ValueError: The text is no number of bytes.
+
+    Example:
+        >>> from ringroad._native import read_bytes
+        >>> read_bytes("64KiB")
+        65536
+    """
 
 def read_bandwidth(text: str) -> float:
     """Reads a bandwidth.

@@ -13,8 +13,8 @@ use crate::schedule::PySchedule;
 use crate::topology::TopologyArgument;
 use crate::watch::watched;
 
-/// A flow that meets all demands of an all-to-all. `ringroad.synthesis.AlltoallFlow` shows it.
-#[pyclass(name = "AlltoallFlow", module = "ringroad.synthesis", frozen)]
+/// A flow that meets all demands of an all-to-all. `ringroad.lab.synthesis.AlltoallFlow` shows it.
+#[pyclass(name = "AlltoallFlow", module = "ringroad.lab.synthesis", frozen)]
 pub struct PyAlltoallFlow {
     network: Network,
     flow: Concurrent,
@@ -24,7 +24,7 @@ pub struct PyAlltoallFlow {
 /// fractions the busiest link and all steps together exceed the bound.
 type Relayed = (PySchedule, usize, usize, f64, f64);
 
-/// Finds a flow for an all-to-all. `ringroad.synthesis.alltoall_flow` calls it, and says what the
+/// Finds a flow for an all-to-all. `ringroad.lab.synthesis.alltoall_flow` calls it, and says what the
 /// arguments mean.
 ///
 /// Args:

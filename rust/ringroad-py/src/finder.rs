@@ -7,7 +7,7 @@ use ringroad_core::synthesis::Ratio;
 
 use crate::arguments::argument;
 
-/// A network that the topology finder knows. `ringroad.find` lists networks with their times.
+/// A network that the topology finder knows. `ringroad.lab.find` lists networks with their times.
 #[pyclass(name = "Found", module = "ringroad", frozen)]
 pub struct PyFound(Found);
 

@@ -14,8 +14,8 @@ use crate::errors::{raise, schedule_error};
 use crate::topology::{PyTopology, TopologyArgument};
 use crate::watch::watched;
 
-/// One path for each pair of ranks of a network. `ringroad.routes.Routes` shows it.
-#[pyclass(name = "RoutingTable", module = "ringroad.routes", frozen)]
+/// One path for each pair of ranks of a network. `ringroad.lab.routes.Routes` shows it.
+#[pyclass(name = "RoutingTable", module = "ringroad.lab.routes", frozen)]
 pub struct PyRoutingTable {
     topology: Topology,
     table: Arc<RoutingTable>,
@@ -40,7 +40,7 @@ fn no_routes(error: NoRoutes) -> PyErr {
     }
 }
 
-/// Finds one path for each pair such that links are loaded evenly. `ringroad.routes.balanced` calls it.
+/// Finds one path for each pair such that links are loaded evenly. `ringroad.lab.routes.balanced` calls it.
 ///
 /// Args:
 ///     topology: The network.
@@ -187,7 +187,7 @@ impl PyRoutingTable {
     /// Returns the same paths on virtual channels on which messages cannot deadlock.
     ///
     /// Args:
-    ///     way: "turns" or "lash"; `ringroad.routes.Routes.with_channels` explains them.
+    ///     way: "turns" or "lash"; `ringroad.lab.routes.Routes.with_channels` explains them.
     ///
     /// Raises:
     ///     ValueError: `way` is something else.

@@ -17,7 +17,7 @@ use crate::topology::PyTopology;
 /// Kind, rank, peer, step, bytes, message, start, end, algorithm.
 type EventTuple<'a> = (&'static str, usize, usize, Option<u32>, u64, u32, f64, Option<f64>, Option<&'a str>);
 
-/// What the native `simulate` returns. `ringroad.Simulation` shows the same. Times are in seconds,
+/// What the native `simulate` returns. `ringroad.lab.Simulation` shows the same. Times are in seconds,
 /// loads in bytes.
 #[pyclass(name = "Outcome", module = "ringroad", frozen)]
 pub struct PyOutcome(Outcome);
@@ -100,7 +100,7 @@ fn exception(error: SimulationError) -> PyErr {
     })
 }
 
-/// Runs a schedule on a model of the network. `ringroad.simulate` calls it, and says what the arguments
+/// Runs a schedule on a model of the network. `ringroad.lab.simulate` calls it, and says what the arguments
 /// mean.
 ///
 /// Args:

@@ -1,4 +1,4 @@
-//! Functions of `ringroad.synthesis`: costs of schedules for a graph, without building the schedules.
+//! Functions of `ringroad.lab.synthesis`: costs of schedules for a graph, without building the schedules.
 
 use pyo3::prelude::*;
 use ringroad_core::synthesis::bfb;

@@ -1,0 +1,120 @@
+"""The interfaces that pictures need. Simulations, measured traces and iterations of training implement them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ringroad._native import Topology
+
+
+class Event(Protocol):
+    """A message (at its sender or its receiver) or a reduction. Times are in seconds."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def step(self) -> int | None: ...
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float | None: ...
+
+
+class Timeline(Protocol):
+    """A timeline of ranks."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def messages(self) -> int:
+        """The number of messages sent."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def events(self) -> Sequence[Event]: ...
+    @property
+    def dividers(self) -> Sequence[float]:
+        """Times for vertical lines."""
+
+    @property
+    def divider(self) -> str:
+        """What the vertical lines are: "end of a step" or "start of a call"."""
+
+
+class LinkLoad(Protocol):
+    """The bytes of a link in a step."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def link(self) -> int: ...
+    @property
+    def bytes(self) -> float: ...
+
+
+class Loaded(Protocol):
+    """The loads of links, step by step."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def topology(self) -> Topology: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def step_ends(self) -> Sequence[float]: ...
+    @property
+    def messages(self) -> int: ...
+    @property
+    def link_loads(self) -> Sequence[LinkLoad]: ...
+    @property
+    def failed_links(self) -> Sequence[tuple[int, int]]:
+        """Source and target of the links that carry nothing."""
+
+
+class Span(Protocol):
+    """Something that takes time, in seconds from the beginning."""
+
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+
+
+class Layer(Protocol):
+    """A layer of a model: the seconds of its passes."""
+
+    @property
+    def forward(self) -> float: ...
+    @property
+    def backward(self) -> float: ...
+
+
+class Layers(Protocol):
+    """A model."""
+
+    @property
+    def layers(self) -> Sequence[Layer]: ...
+
+
+class Iteration(Protocol):
+    """An iteration of training. Times are in seconds."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def model(self) -> Layers: ...
+    @property
+    def allreduces(self) -> Sequence[Span]: ...
+    @property
+    def compute(self) -> float: ...
+    @property
+    def exposed(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
