@@ -304,7 +304,7 @@ impl Communicator {
         let brief = awaited && input.len().max(output.len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
         let (submitted, ended) = driver.submit(awaited, |engine| {
-            let mut task = engine.take_task(prepared);
+            let mut task = engine.calls.take_task(prepared);
             task.ports = ports;
             task.buffers.input = input;
             task.buffers.output = output.clone();
