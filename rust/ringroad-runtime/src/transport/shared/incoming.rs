@@ -244,6 +244,7 @@ impl SharedMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::buffer::Region;
     use crate::transport::Transport;
 
     const ROUNDS: u32 = if cfg!(miri) { 300 } else { 10_000 };
