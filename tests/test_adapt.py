@@ -82,7 +82,7 @@ def late_calls(comm, most=100):
 
 
 def test_a_rank_that_is_late_is_no_slow_link():
-    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
+    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
         views = bed.run(late_calls)
     assert all(view.stragglers == views[0].stragglers for view in views)
     late = views[0].stragglers[-1]

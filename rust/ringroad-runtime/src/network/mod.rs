@@ -10,6 +10,7 @@ mod account;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
 mod history;
+mod knock;
 pub(crate) mod pace;
 mod rates;
 mod reach;
@@ -385,10 +386,20 @@ impl Gathered {
         flows.map(|flow| flow.bytes_per_second).reduce(f64::min)
     }
 
+    /// Whether any trace has come to its end. If none has, what rates alone suggest is not to be relied on.
+    fn shows_ways(&self) -> bool {
+        self.evidence.traces.iter().any(|trace| trace.reached && !trace.hops.is_empty())
+    }
+
     /// What rank 0 makes of it.
     pub fn insight(&self) -> Insight {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
+        if hosts > 1 && !self.shows_ways() {
+            let slowest = self.slowest().filter(|rate| *rate > 0.0);
+            let failure = Some("no trace has reached another host; a firewall may drop datagrams".to_owned());
+            return Insight { found: None, stated: slowest.or(stated), failure, hosts };
+        }
         match found(&self.evidence) {
             Ok(found) => Insight { found: Some(found), stated, failure: None, hosts },
             Err(error) => Insight { found: None, stated, failure: Some(error), hosts },
@@ -518,7 +529,12 @@ impl Station {
         wanted.dedup();
         let mut targets: Vec<Option<Target>> = vec![None; facts.len()];
         wanted.iter().for_each(|host| targets[*host] = Some(facts[*host].target()));
-        let seen = reach::ask(&self.questions, &targets, self.own + 1);
+        let mut seen = reach::ask(&self.questions, &targets, self.own + 1);
+        for (host, target) in targets.iter_mut().enumerate() {
+            *target = target.take().filter(|_| seen[host].is_empty());
+            target.iter_mut().for_each(|target| target.ports = facts[host].flows);
+        }
+        seen.iter_mut().zip(knock::knock(&targets)).for_each(|(seen, more)| seen.extend(more));
         let view = |to: usize| View { to, seen: seen[to].clone(), route: Hops::new() };
         trace(wanted.into_iter().map(view).collect(), facts, &PATIENCE)
     }
