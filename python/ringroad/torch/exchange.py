@@ -149,12 +149,14 @@ class Exchange(Calls):
         # Empty tensors have no address.
         block = input_blocks([source for source in sources if source.numel()] or sources[:1])
         landing, deliver = output_blocks([target for target in targets if target.numel()] or targets[:1])
-        native = self.communicator._run_raw_alltoall_v(
+        native = self.communicator._run_raw(
+            "alltoall",
             address_of(block),
             address_of(landing),
-            self._agreed_counts(targets, sources, timeout),
+            0,
             same_dtype(*sources, *targets),
             (block, landing, sources, targets),
+            counts=self._agreed_counts(targets, sources, timeout),
             timeout=timeout,
             async_op=self._is_asynchronous(opts),
         )
