@@ -101,7 +101,9 @@ def check_rows(comm: Any, counts: list[int]) -> None:
     own = whole[sum(counts[:rank]) : sum(counts[: rank + 1])]
     assert np.array_equal(comm.allgather(own, counts=counts), whole)
     assert np.array_equal(comm.reduce_scatter(whole, counts=counts), comm.size * own)
-    assert np.array_equal(comm.alltoall(whole, counts=np.array([counts] * comm.size)), np.concatenate([own] * comm.size))
+    assert np.array_equal(
+        comm.alltoall(whole, counts=np.array([counts] * comm.size)), np.concatenate([own] * comm.size)
+    )
     assert np.array_equal(comm.scatter(whole if rank == 0 else None, np.empty_like(own), counts=counts), own)
     gathered = comm.gather(own, counts=counts)
     assert np.array_equal(gathered, whole) if rank == 0 else gathered is None

@@ -144,7 +144,6 @@ class Exchange(Calls):
     ) -> Work | None:
         """The same by the best algorithm for a network without switches; for it every rank must know all counts."""
         self._calls += 1
-        self._pipeline.drain()  # its native calls come first, on all ranks
         timeout = self._seconds(opts)
         # Empty tensors have no address.
         block = input_blocks([source for source in sources if source.numel()] or sources[:1])
