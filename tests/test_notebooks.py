@@ -9,6 +9,7 @@ import re
 import nbformat
 import notebooks
 import pytest
+from helpers import needs_testbed
 
 PATHS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 QUICK = {"any_graph", "failures"}
@@ -29,8 +30,9 @@ def kinds(cell):
 
 
 def is_unexpected(output):
-    """Errors and warnings. Ranks that find their network say so on standard error."""
-    said = output.get("name") == "stderr" and not output.text.startswith("ringroad: the ranks have found")
+    """Errors and warnings. Ranks say on standard error which network they have found, and if another one was named."""
+    shown = ("ringroad: the ranks have found", "ringroad: warning: the ranks stand on another network")
+    said = output.get("name") == "stderr" and not output.text.startswith(shown)
     return said or output.output_type == "error"
 
 
@@ -77,6 +79,8 @@ def test_notebook(path, tmp_path, monkeypatch):
             pytest.skip("run by make check-all")
         for module in re.findall(r"\b(highspy|matplotlib|networkx|pandas|torch)\b", stored.cells[0].source):
             pytest.importorskip(module)
+    if any("testbed.emulate(" in cell.source for cell in code(stored)):
+        needs_testbed()
     # The kernel inherits the environment: remove the variables of jobs, and use temporary caches.
     for name in ("RANK", "WORLD_SIZE", "RINGROAD_STORE"):
         monkeypatch.delenv(name, raising=False)

@@ -1709,6 +1709,16 @@ class FileStore:
     def __new__(cls, path: str | PathLike[str]) -> FileStore: ...
 
 @final
+class RollCall:
+    def __new__(
+        cls, store: Store | MemoryStore | FileStore | TcpStore, rank: int, size: int, timeout: float, word: str
+    ) -> RollCall: ...
+    @property
+    def words(self) -> list[str | None]: ...
+    def tell(self, kind: str, text: str) -> None: ...
+    def look(self, kind: str, rank: int) -> str | None: ...
+
+@final
 class TcpStore:
     """A store in the process of rank 0, which the other ranks reach over TCP. Its server runs until rank 0's
     process ends.
@@ -2021,7 +2031,8 @@ class Communicator:
     @property
     def network(self) -> NetworkView:
         """The network as the ranks see it now, a `ringroad._network.NetworkView`: its topology, where that comes
-        from, and what has changed since the communicator was made.
+        from, how a name that was given differs from it, and what has changed since the communicator was
+        made.
         """
     @property
     def has_switches(self) -> bool:

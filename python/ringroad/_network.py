@@ -112,8 +112,8 @@ class NetworkView:
         topology: The network as it is now.
         origin: Where it comes from: "given" by the user, "found" by the ranks, or "assumed".
         watched: Whether the ranks measure again when calls take longer or shorter than they used to.
-        mismatch: How the network that was given differs from the one that the ranks found at first; None if it does not,
-            as far as can be told.
+        mismatch: How the network that was given differs from the one that the ranks found at first; None if it does
+            not, as far as can be told.
         changes: What has changed since the communicator was made.
         stragglers: Which ranks, and not the network, were the reason that calls took longer than usual.
     """

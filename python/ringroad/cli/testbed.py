@@ -57,6 +57,13 @@ def testbed(
             help="How long a packet is on each cable: 5ms; stated: as long as TOPOLOGY says of its links.",
         ),
     ] = "0s",
+    prepare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="What every host and every switch runs by sh before the ranks start; `hostname` says which it is.",
+        ),
+    ] = None,
     tell: Annotated[
         Tell,
         typer.Option(
@@ -84,9 +91,9 @@ def testbed(
 ) -> None:
     """Run a command on every rank of an emulated network.
 
-    Each host is a namespace, and each link a cable. Ranks get the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR and so on) and those by which ringroad,
-    gloo and Open MPI find the network. Of the latter, those that are already set stay, and with --tell nothing no
-    others are set.
+    Each host is a namespace, and each link a cable. Ranks get the variables that torchrun sets (RANK, WORLD_SIZE,
+    MASTER_ADDR and so on) and those by which ringroad, gloo and Open MPI find the network. Of the latter, those
+    that are already set stay, and with --tell nothing no others are set.
     """
     reenter()
     planned = [*(read(events) if events else ()), *map(parse, at or ())]
@@ -108,6 +115,8 @@ def testbed(
     for sentence in network.overridden(os.environ):
         print(f"ringroad: {sentence}", file=sys.stderr, flush=True)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
+        if prepare is not None:
+            network.prepare(prepare)
         script = Script(network, planned)
         job = {"WORLD_SIZE": str(network.size), "MASTER_ADDR": network.address(0), "MASTER_PORT": str(_PORT)}
         if "RINGROAD_STORE" not in os.environ and network.told:  # else they meet at MASTER_ADDR

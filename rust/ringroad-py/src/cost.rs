@@ -8,7 +8,7 @@ use ringroad_core::cost::{
 };
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::planner::{candidates, explain};
+use ringroad_runtime::choice::planner::{candidates, explain};
 
 use crate::arguments::argument;
 use crate::calls::{members, Given};

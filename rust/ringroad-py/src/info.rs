@@ -8,8 +8,8 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::units;
 use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
-use ringroad_runtime::files;
-use ringroad_runtime::machine::Machine;
+use ringroad_runtime::os::files;
+use ringroad_runtime::os::machine::Machine;
 use ringroad_runtime::{DType, ReduceOp};
 use ucx_sys::LoadOptions;
 

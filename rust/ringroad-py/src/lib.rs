@@ -25,6 +25,7 @@ mod objects;
 mod prepared;
 mod profile;
 mod regroup;
+mod roll_call;
 mod routes;
 mod schedule;
 mod shutdown;
@@ -56,6 +57,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyMemoryStore>()?;
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
+    module.add_class::<roll_call::PyRollCall>()?;
     module.add_class::<work::PyWork>()?;
     module.add_class::<communicator::PyCommunicator>()?;
     module.add_class::<prepared::PyPreparedCall>()?;

@@ -9,10 +9,13 @@
 mod account;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
+mod history;
+mod knock;
+pub(crate) mod pace;
 mod rates;
 mod reach;
-mod remembered;
 mod trace;
+pub(crate) mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -28,14 +31,14 @@ use ringroad_core::topology::Link;
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
+use self::history::Memory;
 use self::rates::Receiving;
 use self::reach::{Answering, Questions, Seen, Target, Token};
-use self::remembered::Memory;
 use self::trace::{Hops, Routes, PATIENCE};
 use crate::bootstrap::{refused, unreadable, Card, Meeting};
 use crate::error::Result;
-use crate::random::token;
-use crate::routes::interfaces;
+use crate::os::random::token;
+use crate::os::routes::interfaces;
 
 /// The most addresses that a host publishes.
 const MOST_ADDRESSES: usize = 16;
@@ -288,7 +291,7 @@ impl Plan {
     ) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
-            let sample = remembered::sample(&then);
+            let sample = history::sample(&then);
             (then, sample)
         });
         // What single flows say of a link is worth something only if they say it again.
@@ -325,7 +328,7 @@ impl Plan {
                 self.recalled = Some((then, sample));
                 return Next::WAIT;
             }
-            if remembered::still_holds(&sample, &measured[0].flows) {
+            if history::still_holds(&sample, &measured[0].flows) {
                 return Next::End(Some(Recalled {
                     traces: then.traces,
                     rounds: then.rounds,
@@ -383,10 +386,20 @@ impl Gathered {
         flows.map(|flow| flow.bytes_per_second).reduce(f64::min)
     }
 
+    /// Whether nothing is known but the hosts.
+    fn is_empty(&self) -> bool {
+        let has_flows = self.evidence.rounds.iter().any(|round| !round.flows.is_empty());
+        !has_flows && !self.evidence.traces.iter().any(|trace| trace.reached)
+    }
+
     /// What rank 0 makes of it.
     pub fn insight(&self) -> Insight {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
+        if self.is_empty() {
+            let failure = Some("no host has answered another one".to_owned());
+            return Insight { found: None, stated, failure, hosts };
+        }
         match found(&self.evidence) {
             Ok(found) => Insight { found: Some(found), stated, failure: None, hosts },
             Err(error) => Insight { found: None, stated, failure: Some(error), hosts },
@@ -516,7 +529,12 @@ impl Station {
         wanted.dedup();
         let mut targets: Vec<Option<Target>> = vec![None; facts.len()];
         wanted.iter().for_each(|host| targets[*host] = Some(facts[*host].target()));
-        let seen = reach::ask(&self.questions, &targets, self.own + 1);
+        let mut seen = reach::ask(&self.questions, &targets, self.own + 1);
+        for (host, target) in targets.iter_mut().enumerate() {
+            *target = target.take().filter(|_| seen[host].is_empty());
+            target.iter_mut().for_each(|target| target.ports = facts[host].flows);
+        }
+        seen.iter_mut().zip(knock::knock(&targets)).for_each(|(seen, more)| seen.extend(more));
         let view = |to: usize| View { to, seen: seen[to].clone(), route: Hops::new() };
         trace(wanted.into_iter().map(view).collect(), facts, &PATIENCE)
     }

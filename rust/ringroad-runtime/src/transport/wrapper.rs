@@ -7,8 +7,8 @@ use ringroad_core::{Port, Rank};
 
 use super::shared::Pool;
 use super::{Arrived, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
-use crate::buffer::Region;
-use crate::cache::CacheMode;
+use crate::os::machine::cache::CacheMode;
+use crate::transport::buffer::Region;
 
 /// A request to be posted.
 pub struct Post {
