@@ -42,7 +42,9 @@ FRAMEWORKS = {
 }
 """The module that a recipe needs, and what starts it."""
 
-long = pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes half a minute: make test SET=frameworks")
+long = pytest.mark.skipif(
+    not os.environ.get("RINGROAD_TEST_FULL"), reason="takes half a minute: make test SET=frameworks"
+)
 
 
 def needs(module):
