@@ -227,7 +227,7 @@ def test_commands_exist_with_their_options(page):
     check_commands(page.read_text())
     known = pages.all_commands()
     for code in re.findall(r"`ringroad ([^`]+)`", prose(page)):
-        if code.split()[0] in general_options():
+        if code.split()[0] in general_options() or code.split() == ["lab"]:  # the group of commands itself
             continue
         name, words = named(code.split())
         assert name in known, code

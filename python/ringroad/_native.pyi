@@ -2166,6 +2166,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
@@ -2219,6 +2220,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
@@ -2231,90 +2233,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def reduce_scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: Op = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Reduces an array over all ranks. Each rank gets one block; blocks may differ in length.
-
-        Args:
-            send: The blocks of all ranks along the first axis: `sum(counts)` rows; the same shape and dtype
-                on all ranks.
-            counts: The number of rows (entries of the first axis) of each rank's block; the same on all
-                ranks.
-            out: An array for the result: `counts[rank]` rows, the dtype of `send`. This rank's block of
-                `send` itself: in place. None: a new array.
-            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
-                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
-                bitwise operations for integers and bool only.
-            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
-                operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            This rank's block of the reduced array. With `async_op=True` a `Work` whose `result()` returns
-            it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = a.reduce_scatter_v(np.array([1, 2, 3]), [1, 2], async_op=True)
-            >>> b.reduce_scatter_v(np.array([10, 20, 30]), [1, 2])
-            array([22, 33])
-            >>> work.result()
-            array([11])
-        """
-    @overload
-    def reduce_scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: Op = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def reduce_scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
+        counts: Sequence[int] | None = None,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
@@ -2327,6 +2246,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
@@ -2374,6 +2294,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
@@ -2384,78 +2305,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def allgather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Concatenates the arrays of all ranks, which may differ in length. Every rank gets the whole result.
-
-        Args:
-            send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
-            counts: The number of rows (entries of the first axis) that each rank sends; the same on all
-                ranks.
-            out: An array for the result, of `sum(counts)` rows and the dtype of `send`. `send` may be this
-                rank's block of it: in place. None: a new array.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            The blocks along the first axis, that of rank 0 first. With `async_op=True` a `Work` whose
-            `result()` returns it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = a.allgather_v(np.array([1, 2, 3]), [3, 1], async_op=True)
-            >>> b.allgather_v(np.array([10]), [3, 1])
-            array([ 1,  2,  3, 10])
-            >>> work.wait()
-            True
-        """
-    @overload
-    def allgather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def allgather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -2466,6 +2316,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: ArrayLike | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
@@ -2514,6 +2365,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: ArrayLike | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
@@ -2524,79 +2376,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def alltoall_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: ArrayLike,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Sends a block from every rank to every rank. Blocks may differ in length.
-
-        Args:
-            send: The rows (entries of the first axis) for rank 0, then those for rank 1, and so on.
-            counts: `counts[s][t]` is the number of rows that rank `s` sends to rank `t`; shape `(size,
-                size)`, the same on all ranks.
-            out: An array for the result, of as many rows as this rank receives and the dtype of `send`. It
-                must not overlap `send`. None: a new array.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            The rows from rank 0, then those from rank 1, and so on. With `async_op=True` a `Work` whose
-            `result()` returns them.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> counts = [[1, 2], [0, 1]]
-            >>> work = a.alltoall_v(np.array([1, 2, 3]), counts, async_op=True)
-            >>> b.alltoall_v(np.array([10]), counts)
-            array([ 2,  3, 10])
-            >>> work.result()
-            array([1])
-        """
-    @overload
-    def alltoall_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: ArrayLike,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def alltoall_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: ArrayLike,
-        out: NDArray[_Scalar] | None = None,
-        *,
+        counts: ArrayLike | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -2756,6 +2536,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
@@ -2806,6 +2587,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
@@ -2817,6 +2599,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -2828,6 +2611,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
@@ -2878,6 +2662,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
@@ -2889,159 +2674,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def gather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar] | None:
-        """Concatenates the arrays of all ranks, which may differ in length. One rank gets the result.
-
-        Args:
-            send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
-            counts: The number of rows (entries of the first axis) that each rank sends; the same on all
-                ranks.
-            out: At the root, an array for the result, of `sum(counts)` rows and the dtype of `send`. `send`
-                may be this rank's block of it: in place. None: a new array. Other ranks need none.
-            root: The rank that gets the result.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
-            `async_op=True` a `Work` whose `result()` returns it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = b.gather_v(np.array([10]), [3, 1], async_op=True)
-            >>> a.gather_v(np.array([1, 2, 3]), [3, 1])
-            array([ 1,  2,  3, 10])
-            >>> work.wait()
-            True
-        """
-    @overload
-    def gather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar] | None]: ...
-    @overload
-    def gather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
-    @overload
-    def scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Sends each rank one block of an array that one rank has. Blocks may differ in length.
-
-        Args:
-            send: At the root, the blocks of all ranks along the first axis: `sum(counts)` rows. Other ranks
-                pass None.
-            counts: The number of rows (entries of the first axis) of each rank's block; the same on all
-                ranks.
-            out: An array for this rank's block, of `counts[rank]` rows. This rank's block of `send` itself:
-                in place. The root may pass None for a new array; other ranks must pass an array, since only
-                the root knows the dtype and the other axes.
-            root: The rank that sends.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = a.scatter_v(np.array([1, 2, 3, 4]), [3, 1], async_op=True)
-            >>> b.scatter_v(None, [3, 1], np.zeros(1, int))
-            array([4])
-            >>> work.result()
-            array([1, 2, 3])
-        """
-    @overload
-    def scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -3400,6 +3033,7 @@ class Communicator:
         dtype: str,
         owner: object,
         *,
+        counts: Sequence[int] | ArrayLike | None = None,
         op: str = "sum",
         factor: float | None = None,
         root: int = 0,
@@ -3427,17 +3061,6 @@ class Communicator:
         owner: object,
         peer: int | None,
         tag: int,
-        *,
-        timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Work[None] | None: ...
-    def _run_raw_alltoall_v(
-        self,
-        input: int,
-        output: int,
-        counts: ArrayLike,
-        dtype: str,
-        owner: object,
         *,
         timeout: float | None = None,
         async_op: bool = False,

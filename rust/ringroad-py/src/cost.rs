@@ -6,9 +6,10 @@ use ringroad_core::cost::{
     rank, rules_of_table, write_rules, Candidate, CostModel, Deficiencies, Ranked, Rule, ScheduleCost,
     SwitchTable,
 };
+use ringroad_core::selection::explain;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::choice::planner::{candidates, explain};
+use ringroad_runtime::choice::choices::candidates;
 
 use crate::arguments::argument;
 use crate::calls::{members, Given};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 use ringroad_core::cost::{CostModel, Crossing, Term, Terms};
+use ringroad_core::selection::Explanation;
 use ringroad_core::Bytes;
-use ringroad_runtime::choice::planner::Explanation;
 
 use crate::cost::{made, CostFields, PyCostModel};
 
