@@ -1,7 +1,7 @@
 """Checks tensors on a GPU: needs a Python from 3.11 on with a CUDA build of torch, and a wheel, but no network.
 
     python tools/check_gpu.py --wheel dist/ringroad-*.whl      with a Python that has torch, but not ringroad
-    make test-gpu                                              with this checkout
+    make test SET=gpu                                              with this checkout
 
 It compares every collective with NumPy, makes calls on streams beside the default one, checks that calls in CUDA graphs
 are refused in words, trains with 4 ranks on one GPU beside gloo, and measures how fast tensors are staged beside PCIe.

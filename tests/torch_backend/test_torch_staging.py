@@ -14,5 +14,5 @@ def test_graphs(ranks):
 
 
 def test_checks_for_a_gpu(ranks):
-    """`make test-gpu`, as far as it needs none."""
+    """`make test SET=gpu`, as far as it needs none."""
     ranks.run("staging.check_on_a_gpu", 2)
