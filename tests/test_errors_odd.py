@@ -117,6 +117,7 @@ GIVEN = {
     "slow_links": [],
     "failed_links": [],
     "wheel": None,
+    "kind": "kind",
     "word": "here",
     "progress": None,
     "schedule": ringroad.Schedule.build("ring", 4),

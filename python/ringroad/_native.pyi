@@ -1731,9 +1731,19 @@ class RollCall:
     def words(self) -> list[str | None]:
         """What each rank said, by rank; None of those that did not come."""
     def tell(self, kind: str, text: str) -> None:
-        """Publishes a text of this rank under a name."""
+        """Publishes a text of this rank under a name.
+
+        Args:
+            kind: The name.
+            text: The text.
+        """
     def look(self, kind: str, rank: int) -> str | None:
-        """Returns the text that a rank has published under a name, or None."""
+        """Returns the text that a rank has published under a name, or None.
+
+        Args:
+            kind: The name.
+            rank: The rank that published it.
+        """
 
 @final
 class TcpStore:
