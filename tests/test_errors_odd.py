@@ -172,6 +172,7 @@ def objects():
         _native.alltoall_flow(network, None, 0.1, None, None),
         _native.plain_routes(network, "shortest"),
         _native.find_networks(4, 2, True)[0],
+        _native.RollCall(ringroad.MemoryStore(), 0, 1, 5.0, "here"),
     ]
     yield {type(one).__name__: one for one in found}
     for one in (comm, *pair):
