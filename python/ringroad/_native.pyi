@@ -1710,13 +1710,30 @@ class FileStore:
 
 @final
 class RollCall:
+    """The ranks of a job that come in time, and what they tell each other.
+
+    Args:
+        store: Where they meet.
+        rank: The number of this rank.
+        size: The number of ranks.
+        timeout: Seconds that rank 0 waits for the others.
+        word: What this rank says when it comes.
+
+    Raises:
+        TimeoutError: Rank 0 does not come in time.
+        StoreError: The store fails.
+    """
+
     def __new__(
         cls, store: Store | MemoryStore | FileStore | TcpStore, rank: int, size: int, timeout: float, word: str
     ) -> RollCall: ...
     @property
-    def words(self) -> list[str | None]: ...
-    def tell(self, kind: str, text: str) -> None: ...
-    def look(self, kind: str, rank: int) -> str | None: ...
+    def words(self) -> list[str | None]:
+        """What each rank said, by rank; None of those that did not come."""
+    def tell(self, kind: str, text: str) -> None:
+        """Publishes a text of this rank under a name."""
+    def look(self, kind: str, rank: int) -> str | None:
+        """Returns the text that a rank has published under a name, or None."""
 
 @final
 class TcpStore:
@@ -2176,9 +2193,12 @@ class Communicator:
         """Reduces an array over all ranks. Each rank gets one block of the result.
 
         Args:
-            send: `size` blocks of equal length along the first axis; the same shape and dtype on all ranks.
-            out: An array for the result: the shape of one block, the dtype of `send`. This rank's block of
-                `send` itself: in place. None: a new array.
+            send: `size` blocks along the first axis; the same shape and dtype on all ranks. With `counts` it has
+                `sum(counts)` rows.
+            out: An array for the result: the shape of this rank's block, the dtype of `send`. This rank's block
+                of `send` itself: in place. None: a new array.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
                 have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
                 bitwise operations for integers and bool only.
@@ -2213,6 +2233,9 @@ class Communicator:
             array([33, 44])
             >>> work.result()
             array([11, 22])
+            >>> work = a.reduce_scatter(np.array([1, 2, 3]), counts=[1, 2], async_op=True)
+            >>> b.reduce_scatter(np.array([10, 20, 30]), counts=[1, 2])
+            array([22, 33])
         """
     @overload
     def reduce_scatter(
@@ -2254,9 +2277,12 @@ class Communicator:
         """Concatenates the arrays of all ranks. Every rank gets the whole result.
 
         Args:
-            send: This rank's block; the same shape and dtype on all ranks.
-            out: An array for the result: `size` times as long as `send` along the first axis, the same
-                dtype. `send` may be this rank's block of it: in place. None: a new array.
+            send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+                rows.
+            out: An array for the result: all blocks along the first axis, the dtype of `send`. `send` may be this
+                rank's block of it: in place. None: a new array.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2285,8 +2311,9 @@ class Communicator:
             >>> work = a.allgather(np.array([1, 2]), async_op=True)
             >>> b.allgather(np.array([10, 20]))
             array([ 1,  2, 10, 20])
-            >>> work.wait()
-            True
+            >>> work = a.allgather(np.array([1, 2, 3]), counts=[3, 1], async_op=True)
+            >>> b.allgather(np.array([10]), counts=[3, 1])
+            array([ 1,  2,  3, 10])
         """
     @overload
     def allgather(
@@ -2321,13 +2348,15 @@ class Communicator:
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
-        """Sends a block of equal length from every rank to every rank.
+        """Sends a block from every rank to every rank.
 
         Args:
-            send: `size` blocks of equal length along the first axis, block `r` for rank `r`; the same shape
-                and dtype on all ranks.
-            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
-                new array.
+            send: `size` blocks along the first axis, block `r` for rank `r`; the same dtype on all ranks. Without
+                `counts` all ranks pass the same shape.
+            out: An array for the result, of as many rows as this rank receives and the dtype of `send`. `send`
+                itself: in place, only without `counts`. None: a new array.
+            counts: `counts[s][t]` is the number of rows (entries of the first axis) that rank `s` sends to rank
+                `t`; shape `(size, size)`, the same on all ranks. None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2358,6 +2387,10 @@ class Communicator:
             array([ 2, 20])
             >>> work.result()
             array([ 1, 10])
+            >>> counts = [[1, 2], [0, 1]]
+            >>> work = a.alltoall(np.array([1, 2, 3]), counts=counts, async_op=True)
+            >>> b.alltoall(np.array([10]), counts=counts)
+            array([ 2,  3, 10])
         """
     @overload
     def alltoall(
@@ -2544,11 +2577,13 @@ class Communicator:
         """Concatenates the arrays of all ranks. One rank gets the result.
 
         Args:
-            send: This rank's block; the same shape and dtype on all ranks.
-            out: At the root, an array for the result: `size` times as long as `send` along the first axis,
-                the same dtype. `send` may be this rank's block of it: in place. None: a new array. Other
-                ranks need none.
+            send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+                rows.
+            out: At the root, an array for the result: all blocks along the first axis, the dtype of `send`.
+                `send` may be this rank's block of it: in place. None: a new array. Other ranks need none.
             root: The rank that gets the result.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2577,8 +2612,9 @@ class Communicator:
             >>> work = b.gather(np.array([10, 20]), async_op=True)
             >>> a.gather(np.array([1, 2]))
             array([ 1,  2, 10, 20])
-            >>> work.wait()
-            True
+            >>> work = b.gather(np.array([10]), counts=[3, 1], async_op=True)
+            >>> a.gather(np.array([1, 2, 3]), counts=[3, 1])
+            array([ 1,  2,  3, 10])
         """
     @overload
     def gather(
@@ -2619,12 +2655,14 @@ class Communicator:
         """Sends each rank one block of an array that one rank has.
 
         Args:
-            send: At the root, `size` blocks of equal length along the first axis, block `r` for rank `r`.
-                Other ranks pass None.
-            out: An array for this rank's block. This rank's block of `send` itself: in place. The root may
-                pass None for a new array; other ranks must pass an array, since only the root knows the
-                shape.
+            send: At the root, `size` blocks along the first axis, block `r` for rank `r`; with `counts` they have
+                `sum(counts)` rows. Other ranks pass None.
+            out: An array for this rank's block; with `counts` it has `counts[rank]` rows. This rank's block of
+                `send` itself: in place. The root may pass None for a new array; other ranks must pass an array,
+                since only the root knows the shape.
             root: The rank that sends.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2654,6 +2692,9 @@ class Communicator:
             array([3, 4])
             >>> work.result()
             array([1, 2])
+            >>> work = a.scatter(np.array([1, 2, 3, 4]), counts=[3, 1], async_op=True)
+            >>> b.scatter(None, np.zeros(1, int), counts=[3, 1])
+            array([4])
         """
     @overload
     def scatter(
@@ -3033,7 +3074,7 @@ class Communicator:
         dtype: str,
         owner: object,
         *,
-        counts: Sequence[int] | ArrayLike | None = None,
+        counts: ArrayLike | None = None,
         op: str = "sum",
         factor: float | None = None,
         root: int = 0,
@@ -3378,7 +3419,7 @@ class Communicator:
         send: NDArray[Any] | None = None,
         out: NDArray[Any] | None = None,
         *,
-        counts: Sequence[int] | ArrayLike | None = None,
+        counts: ArrayLike | None = None,
         root: int = 0,
         op: Op = "sum",
         factor: float | None = None,
@@ -3395,7 +3436,7 @@ class Communicator:
             send: The input, as for the collective's method; for a broadcast, the array. It must be a
                 C-contiguous array, since every start reads it. Ranks without an input pass None.
             out: The output, as for the collective's method. None: a new array, which every start overwrites.
-            counts: The numbers of rows, as for the method of this name with `_v`. None: equal blocks.
+            counts: The numbers of rows, as for the collective's method. None: blocks of equal length.
             root: The root of a broadcast, reduce, gather or scatter.
             op: The reduction of an allreduce, reduce-scatter or reduce.
             factor: This rank's factor in a "premul_sum".
