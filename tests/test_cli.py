@@ -311,7 +311,7 @@ def test_info_with_a_setting_that_makes_no_sense():
         (["explain", "broadcast", "--topology", "ring:8", "--root", "1"], "--root goes with --algorithm"),
         (["explain", "allreduce", "--topology", "ring:8", "--algorithm", "ring", "--all"], "leave --algorithm out"),
         (["explain", "allreduce", "--topology", "ring:8", "--bytes", "many"], '"many" is not a number of bytes'),
-        (["explain", "allreduce", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "write at most"),
+        (["explain", "allreduce", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "is too large"),
         (["explain", "foo"], 'unknown collective "foo"; choose one of allreduce'),
         (["simulate", "ring", "--topology", "ring:8", "--bytes", "8", "--fail-link", "0:9" + 400 * "9"], "--fail-link"),
         (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),

@@ -1,4 +1,4 @@
-"""Tensors of a device go by way of the host. CPU tensors stand for them; `make test-gpu` has the real ones."""
+"""Tensors of a device go by way of the host. CPU tensors stand for them; `make test SET=gpu` has the real ones."""
 
 
 def test_tensors(ranks):
