@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ringroad import formats as formats
     from ringroad._builder import ScheduleBuilder, ScheduleStep
-    from ringroad._costs import Candidate, Cost, Explanation
+    from ringroad._costs import Candidate, Cost, Explanation, Overview
     from ringroad._native import (
         AbortedError,
         Algorithm,
@@ -77,6 +77,7 @@ __all__ = [
     "MemoryStore",
     "MismatchError",
     "Network",
+    "Overview",
     "PeerError",
     "PreparedCall",
     "Profile",
@@ -118,6 +119,7 @@ _ELSEWHERE = {
     "Findings": "finding",
     "LocalCluster": "cluster",
     "Network": "finding",
+    "Overview": "_costs",
     "ScheduleBuilder": "_builder",
     "ScheduleStep": "_builder",
     "Simulation": "simulation",

@@ -6,10 +6,11 @@ import re
 import shutil
 import sys
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from numbers import Real
 from textwrap import wrap
-from typing import SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -118,8 +119,16 @@ def significant(number: float) -> str:
 
 
 def print_json(value: object) -> None:
-    """Prints the value as indented JSON."""
-    print(json.dumps(value, indent=2))
+    """Prints the value as indented JSON. Of results it prints the fields."""
+    print(json.dumps(value, indent=2, default=_fields))
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    """The fields of a dataclass, or the arguments of a cost model."""
+    if is_dataclass(result):
+        return {field.name: getattr(result, field.name) for field in fields(result)}
+    parameters: dict[str, Any] = result.__getnewargs_ex__()[1]
+    return parameters
 
 
 def width() -> int | None:

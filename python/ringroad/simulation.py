@@ -155,7 +155,7 @@ def simulate(
     again = None
     if replan:
         left = network.without_links(failed, directed=True)
-        choice = next(row for row in model.explain(schedule.collective, left, length) if row.consistent)
+        choice = model.explain(schedule.collective, left, length)
         again = simulate(
             Schedule.build(choice.algorithm, left, schedule.collective, schedule.root or 0),
             left,

@@ -8,7 +8,7 @@ use ringroad_core::plan::{LowerOptions, Near};
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule};
 
 use crate::call::{CallKey, Operation, Prepared};
-pub use crate::choices::{candidates, explain, Choices, Explanation, Lowering, Wishes};
+pub use crate::choices::{candidates, Choices, Explanation, Lowering, Wishes};
 use crate::error::Result;
 use crate::kept::Kept;
 pub(crate) use crate::machine::LEND;
