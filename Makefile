@@ -100,16 +100,16 @@ soak: build ## Make mixed calls for a long time, verify every result, and check 
 	$(PYTHON) tools/soak.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
 
 bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
-	$(PYTHON) -m ringroad.bench --ranks $(RANKS) --buffers torch --peers gloo
+	$(PYTHON) -m ringroad bench --ranks $(RANKS) --buffers torch --peers gloo
 
 bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (20 minutes)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,reference --launches 2 --budget $(BUDGET) \
+	$(PYTHON) -m ringroad bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,reference --launches 2 --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
 bench-far: build ## Compare large allreduces with Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	$(PYTHON) -m ringroad.bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
+	$(PYTHON) -m ringroad bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
 		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
 bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
@@ -126,7 +126,7 @@ bench-torch: build ## Compare calls and training steps of torch with gloo, in on
 	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
 
 bench-select: build ## Tune, then compare the choice with every fixed algorithm, for 2, 4 and 8 ranks in one run (7 minutes)
-	RINGROAD_PROFILE=none $(PYTHON) -m ringroad.bench --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
+	RINGROAD_PROFILE=none $(PYTHON) -m ringroad bench --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
 
 notebooks: build ## Run the notebooks and store their outputs in them (3 minutes)

@@ -67,7 +67,7 @@ def disturb(bed) -> None:
 
 
 def main() -> None:
-    with ringroad.testbed(NETWORK, rate="200Mbit", timeout=5) as bed:
+    with ringroad.testbed.emulate(NETWORK, rate="200Mbit", timeout=5) as bed:
         disturber = threading.Thread(target=disturb, args=(bed,))
         disturber.start()
         results = bed.run(train)

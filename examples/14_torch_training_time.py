@@ -6,12 +6,11 @@ Needs torch. This makes predictions only, without communication.
 """
 
 import torch
-from ringroad import training
-from ringroad.torch import profile_layers
+from ringroad.lab import training
 
 net = torch.nn.Sequential(*(layer for _ in range(6) for layer in (torch.nn.Linear(512, 512), torch.nn.ReLU())))
-model = profile_layers(net, torch.randn(64, 512), loss=lambda out: out.square().mean(), name="perceptron")
-model.save("perceptron.toml")  # for `ringroad training perceptron.toml --topology ...`
+model = training.profile_layers(net, torch.randn(64, 512), loss=lambda out: out.square().mean(), name="perceptron")
+model.save("perceptron.toml")  # for `ringroad lab training perceptron.toml --topology ...`
 
 # The bucket size of torch's DistributedDataParallel, and a bucket for each layer.
 networks = ["ring:64", "torus:8x8", "hypercube:6"]

@@ -24,9 +24,9 @@ import numpy as np
 import pytest
 import ringroad
 from ringroad._native import ucx_info
-from ringroad._processes import Processes
-from ringroad._ucx import _ucx_wheel
-from ringroad.emulation.network import EmulatedNetwork
+from ringroad._support.processes import Processes
+from ringroad._support.ucx import _ucx_wheel
+from ringroad.testbed.network import EmulatedNetwork
 
 # Not left to ranks, which would warn of an unknown variable.
 REQUIRES_UCX = os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", "") == "1"
@@ -37,7 +37,7 @@ def needs_testbed() -> None:
     try:
         ucx_info(_ucx_wheel())
         EmulatedNetwork(ringroad.Topology("ring:2"), 1e7).close()
-    except (ringroad.TransportError, ringroad.TestbedError) as error:
+    except (ringroad.TransportError, ringroad.testbed.TestbedError) as error:
         if isinstance(error, ringroad.TransportError) and REQUIRES_UCX:
             raise
         pytest.skip(str(error))

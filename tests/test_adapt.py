@@ -42,7 +42,7 @@ def same_on_all(results):
 
 
 def test_a_slow_cable_is_noticed_and_its_recovery_too():
-    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
+    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
         calls, spec, origin, watched, before = same_on_all(bed.run(call_until, 1000, 30))
         assert (calls, spec.split(",")[0], origin, watched) == (30, "ring:4", "given", True)
         bed.slow(0, 1, factor=5)
@@ -59,7 +59,7 @@ def test_a_slow_cable_is_noticed_and_its_recovery_too():
 
 
 def test_a_cable_that_is_routed_around_is_another_network():
-    with ringroad.testbed("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
+    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
         *_, before = same_on_all(bed.run(call_until, 1000, 30))
         bed.cut(2, 3)
         bed.reroute()
@@ -69,7 +69,7 @@ def test_a_cable_that_is_routed_around_is_another_network():
 
 @pytest.mark.parametrize("setting", [{"RINGROAD_ADAPT": "off"}, {"RINGROAD_TOPOLOGY": "off"}])
 def test_nothing_is_watched_if_nobody_wants_it(setting):
-    with ringroad.testbed("ring:2", rate="100Mbit", timeout=120, env=setting, tell="nothing") as bed:
+    with ringroad.testbed.emulate("ring:2", rate="100Mbit", timeout=120, env=setting, tell="nothing") as bed:
         assert not any(bed.run(lambda comm: comm.network.watched))
 
 

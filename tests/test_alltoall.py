@@ -14,9 +14,10 @@ import networkx as nx
 import numpy as np
 import pytest
 import ringroad
-from ringroad import cli, programs
-from ringroad.reproduce.hosts import through_hosts
-from ringroad.synthesis import alltoall_flow
+from ringroad import cli
+from ringroad.lab import programs
+from ringroad.lab.reproduce.hosts import through_hosts
+from ringroad.lab.synthesis import alltoall_flow
 
 GAP = 0.005
 HELD = 1.5
@@ -244,7 +245,7 @@ def test_schedules_of_flows_are_proven_and_take_as_long_as_links_are_busy(spec):
     model = ringroad.CostModel(step_latency=0)
     cost = model.cost(made.schedule, topology, size)
     assert cost.seconds <= 1.25 * flow.seconds * size / topology.ranks
-    simulated = ringroad.simulate(made.schedule, topology, size, model=model)
+    simulated = ringroad.lab.simulate(made.schedule, topology, size, model=model)
     assert simulated.seconds == pytest.approx(cost.seconds, rel=0.02)
     few = flow.schedule(steps=1).schedule
     assert few.steps <= made.schedule.steps
@@ -338,7 +339,7 @@ def test_hosts_that_send_less_than_their_links():
     ratio = seconds(topology) / seconds(ringroad.Topology("torus:4x4"))
     assert ratio == pytest.approx(tight.seconds / alltoall_flow("torus:4x4").seconds, rel=0.01)
     schedule = ringroad.Schedule.build("direct", topology, "alltoall")
-    assert ringroad.simulate(schedule, topology, size, model=model).seconds == pytest.approx(
+    assert ringroad.lab.simulate(schedule, topology, size, model=model).seconds == pytest.approx(
         seconds(topology), rel=0.02
     )
 
@@ -432,7 +433,7 @@ def test_counts_that_differ():
 def test_pictures_compare_direct_sending_with_the_flow():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    from ringroad import viz
+    from ringroad.lab import viz
 
     def lines(topology, demands=None):
         figure = viz.alltoall_loads(alltoall_flow(topology, demands))
@@ -455,7 +456,7 @@ def test_pictures_compare_direct_sending_with_the_flow():
 def test_the_command(capsys, tmp_path):
     def run(*arguments):
         with pytest.raises(SystemExit) as end:
-            cli.main(["alltoall", *arguments])
+            cli.main(["lab", "alltoall", *arguments])
         assert end.value.code == 0
         return capsys.readouterr().out
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import launch
-from ringroad._ucx import _ucx_wheel
-from ringroad.bootstrap import _place
+from ringroad._support.ucx import _ucx_wheel
+from ringroad.start.rendezvous import _place
 
 LAUNCHERS = [
     {"RANK": "1", "WORLD_SIZE": "3"},
@@ -173,9 +173,9 @@ def test_torchrun(tmp_path):
 
 WHERE = """
 import json, ringroad
-from ringroad import _machine
+from ringroad.measure import facts
 with ringroad.init(timeout=60) as comm:
-    print(json.dumps(_machine.ucx() | {"transport": comm.transport}))
+    print(json.dumps(facts.ucx() | {"transport": comm.transport}))
 """
 
 

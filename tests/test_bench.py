@@ -10,13 +10,12 @@ import sys
 import numpy as np
 import pytest
 from helpers import needs_testbed
-from ringroad import _machine
-from ringroad import _race as race
-from ringroad.bench import conductor, launch, plot, reference, verdict
-from ringroad.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, OUT, dtype_of
-from ringroad.bench.data import Buffers, Case
-from ringroad.bench.options import Options
-from ringroad.bench.statistics import Statistics
+from ringroad.measure import facts, race
+from ringroad.measure.bench import conductor, launch, plot, reference, verdict
+from ringroad.measure.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, OUT, dtype_of
+from ringroad.measure.bench.data import Buffers, Case
+from ringroad.measure.bench.options import Options
+from ringroad.measure.bench.statistics import Statistics
 
 needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 """Skips tests that compile the reference program. Users who install the wheel need not have cargo."""
@@ -24,7 +23,7 @@ needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is
 
 def bench(*arguments, status=0):
     """The standard output, or the standard error if the command fails."""
-    command = [sys.executable, "-m", "ringroad.bench", *arguments]
+    command = [sys.executable, "-m", "ringroad", "bench", *arguments]
     environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=170)
     assert done.returncode == status, done.stdout + done.stderr
@@ -118,7 +117,7 @@ def test_reference(tmp_path):
 def test_it_waits_for_caches(monkeypatch, labels):
     """Only rounds count that begin and end with CPUs as far apart as requested."""
     looks = itertools.cycle(labels)
-    monkeypatch.setattr(_machine, "caches", lambda: _machine.Caches(next(looks), 1.0))
+    monkeypatch.setattr(facts, "caches", lambda: facts.Caches(next(looks), 1.0))
     monkeypatch.setattr(conductor, "_PAUSE", 0.01)
     budget = 30.0 if "far" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
     rows = list(conductor.Conductor(options(cache="far", budget=budget)).run())

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from dataclasses import fields
 
+import pages
 import pytest
 import ringroad
 from ringroad import cli
-from ringroad._text import bytes_text, parse_bytes, seconds_text
-from ringroad.bench.collectives import collective
-from ringroad.commands import tune
+from ringroad._support.text import bytes_text, parse_bytes, seconds_text
+from ringroad.cli import tune
+from ringroad.measure.bench.collectives import collective
+
+COMMANDS = list(pages.all_commands())
 
 
 @pytest.fixture
@@ -116,7 +119,7 @@ MODEL = ["--step-latency", "1e-6", "--hop-latency", "0", "--bandwidth", "1e9"]
 
 def test_cost(ask):
     assert (
-        ask("cost", "ring", "--topology", "ring:8", "--bytes", "1MiB", *MODEL)
+        ask("explain", "allreduce", "--algorithm", "ring", "--topology", "ring:8", "--bytes", "1MiB", *MODEL)
         == """\
 ring: allreduce of 1 MiB on ring:8
   time                        1.85 ms
@@ -135,7 +138,10 @@ ring: allreduce of 1 MiB on ring:8
 
 
 def test_cost_as_json(ask):
-    report = json.loads(ask("cost", "swing", "--topology", "ring:8", "--bytes", "8", *MODEL, "--json"))
+    swing = ["--algorithm", "swing", "--topology", "ring:8"]
+    report = json.loads(ask("explain", "allreduce", *swing, "--bytes", "8", "--bytes", "16", *MODEL, "--json"))
+    assert [size["bytes"] for size in report["sizes"]] == [8, 16]
+    report |= report.pop("sizes")[0]
     assert report["seconds"] == pytest.approx(6e-6 + report["link_load"] * 8 / 1e9)
     assert set(report) == {
         "algorithm", "collective", "topology", "bytes", "seconds", "fixed", "per_byte", "steps", "hops",
@@ -227,14 +233,14 @@ def test_explain_as_json(ask):
 
 
 def test_algorithms(ask):
-    out = ask("algorithms")
+    out = ask("explain")
     for algorithm in ringroad.algorithms():
         assert algorithm.name in out and algorithm.summary in out
-    entries = json.loads(ask("algorithms", "--json"))
+    entries = json.loads(ask("explain", "--json"))
     ring = next(e for e in entries if (e["algorithm"], e["collective"]) == ("ring", "allreduce"))
     assert (ring["steps"], ring["sent"], ring["ports"], ring["consistent"]) == (14, 1.75, 1, True)
     assert ring["needs"] == "any number of ranks" and "JPDC" in ring["source"]
-    on_torus = ask("algorithms", "--topology", "torus:3x3", "--collective", "reduce_scatter")
+    on_torus = ask("explain", "reduce_scatter", "--list", "--topology", "torus:3x3")
     lines = [line.split() for line in on_torus.splitlines()]
     assert ["trivance", "reduce_scatter", "2", "0.8889", "4", "yes", "any", "number", "of", "ranks"] in lines
     assert not any(line[1:2] == ["allreduce"] for line in lines) and "binomial" not in on_torus
@@ -296,10 +302,15 @@ def test_info_with_a_setting_that_makes_no_sense():
         (["schedule", "ring", "--topology", "ring:4", "-o", "/nonexistent/file.xml"], "/nonexistent/file.xml"),
         (["schedule", "ring", "--topology", "ring:4", "-o", "file.doc"], "does not say the format"),
         (["schedule", "ring", "--topology", "ring:4", "--format", "msccl"], "add -o FILE"),
-        (["convert", "/nonexistent/file.xml", "file.json"], "/nonexistent/file.xml"),
-        (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], "'many' is not a number of bytes"),
-        (["cost", "ring", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "write at most"),
-        (["algorithms", "--collective", "foo"], 'unknown collective "foo"; choose one of allreduce'),
+        (["schedule", "/nonexistent/file.xml", "-o", "file.json"], "/nonexistent/file.xml"),
+        (["schedule", "file.xml", "--collective", "allreduce"], "a file, which says them"),
+        (["schedule", "ring"], "with --topology"),
+        (["explain", "allreduce"], "with --topology"),
+        (["explain", "broadcast", "--topology", "ring:8", "--root", "1"], "--root goes with --algorithm"),
+        (["explain", "allreduce", "--topology", "ring:8", "--algorithm", "ring", "--all"], "leave --algorithm out"),
+        (["explain", "allreduce", "--topology", "ring:8", "--bytes", "many"], "'many' is not a number of bytes"),
+        (["explain", "allreduce", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "write at most"),
+        (["explain", "foo"], 'unknown collective "foo"; choose one of allreduce'),
         (["simulate", "ring", "--topology", "ring:8", "--bytes", "8", "--fail-link", "0:9" + 400 * "9"], "--fail-link"),
         (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),
     ],
@@ -312,17 +323,17 @@ def test_one_line_of_error(refuse, arguments, words):
 @pytest.mark.parametrize(
     "command",
     [
-        "convert missing.xml list.json",
+        "schedule missing.xml -o list.json",
         "topology missing.json",
-        "cost ring --bytes 8 --topology missing.json",
+        "explain allreduce --bytes 8 --topology missing.json",
         "simulate missing.json --bytes 8 --topology ring:4",
         "explain allreduce --topology ring:4 --bytes 8 --schedule missing.json",
         "explain allreduce --topology ring:4 --bytes 8 --profile missing.json",
-        "alltoall missing.json",
-        "alltoall ring:4 --demands missing.csv",
-        "routes missing.json",
-        "training missing.toml --topology ring:4",
-        "training alexnet --topology missing.graphml",
+        "lab alltoall missing.json",
+        "lab alltoall ring:4 --demands missing.csv",
+        "lab routes missing.json",
+        "lab training missing.toml --topology ring:4",
+        "lab training alexnet --topology missing.graphml",
         "trace missing",
         "testbed missing.json --rate 1Mbit true",
         "bench --testbed missing.json --rate 1Mbit",
@@ -331,8 +342,8 @@ def test_one_line_of_error(refuse, arguments, words):
 )
 def test_missing_files(refuse, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ringroad.commands.testbed.reenter", lambda: None)
-    monkeypatch.setattr("ringroad.commands.bench.reenter", lambda: None)
+    monkeypatch.setattr("ringroad.cli.testbed.reenter", lambda: None)
+    monkeypatch.setattr("ringroad.cli.bench.reenter", lambda: None)
     (missing,) = (word for word in command.split() if word.startswith("missing"))
     assert refuse(*command.split()) == f"ringroad: there is no file or directory {missing}\n"
 
@@ -343,26 +354,36 @@ def test_collectives_in_any_spelling(ask, spelled):
     for command in (
         ["explain", spelled, *network, "--bytes", "8"],
         ["schedule", "ring", *network, "--collective", spelled],
-        ["cost", "ring", *network, "--collective", spelled, "--bytes", "8"],
+        ["explain", spelled, "--algorithm", "ring", *network, "--bytes", "8"],
         ["simulate", "ring", *network, "--collective", spelled, "--bytes", "8"],
-        ["algorithms", *network, "--collective", spelled],
-        ["find", "--ranks", "4", "--degree", "2", "--collective", spelled],
+        ["explain", spelled, "--list", *network],
+        ["lab", "find", "--ranks", "4", "--degree", "2", "--collective", spelled],
     ):
         assert "allreduce" in ask(*command), command
     assert collective(spelled).name == "allreduce"  # of bench
     assert tune._collectives(f"{spelled},bcast") == ["allreduce", "broadcast"]
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in cli.COMMANDS)], ids=lambda command: " ".join(command))
+@pytest.mark.parametrize("command", [[], *map(str.split, COMMANDS)], ids=lambda command: " ".join(command))
 def test_help(ask, command):
     assert ask(*command, "-h") == ask(*command, "--help") != ""
 
 
+def test_help_fits_one_screen(ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = ask("--help").splitlines()
+    assert len(shown) <= 24 and max(map(len, shown)) <= 80
+    assert len(list(pages.command_line().commands)) <= 12
+    for panel, names in cli.PANELS.items():
+        assert any(panel in line for line in shown)
+        assert all(any(line.startswith(f"│ {name} ") for line in shown) for name in names)
+
+
 def test_wrong_usage(refuse):
-    cost = ["cost", "ring", "--topology", "ring:8", "--bytes", "8"]
+    cost = ["explain", "allreduce", "--algorithm", "ring", "--topology", "ring:8", "--bytes", "8"]
     assert "--bandwidth" in (err := refuse(*cost, "--bandwidth", "-1")) and '"-1" is not a bandwidth' in err
     assert "--root" in refuse(*cost, "--root", "-1")
-    assert "--topology" in refuse("schedule", "ring")
+    assert "--topology" in refuse("simulate", "ring", "--bytes", "8")
     assert "no-such-command" in refuse("no-such-command")
 
 
@@ -379,13 +400,17 @@ def test_the_version_needs_nothing_else():
     """What is imported takes more time than all else. Help needs the modules of all commands."""
     loaded = shell(CALL.format(["--version"]) + "print(*sys.modules)").split()
     assert b"ringroad._native" in loaded
-    assert not {b"numpy", b"ringroad.formats", b"rich"} & {*loaded}
-    assert not [module for module in loaded if module.startswith(b"ringroad.commands")]
+    assert not {b"numpy", b"ringroad.lab.formats", b"rich"} & {*loaded}
+    assert not [module for module in loaded if module.startswith(b"ringroad.cli.")]
 
 
 def test_names_are_completed():
     program = "from ringroad.cli import app; app(prog_name='ringroad')"
-    for line, names in [("ringroad sch", b"schedule"), ("ringroad cost swi", b"swing")]:
+    for line, names in [
+        ("ringroad sch", b"schedule"),
+        ("ringroad schedule swi", b"swing"),
+        ("ringroad lab fi", b"find"),
+    ]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_RINGROAD_COMPLETE": "complete_bash"}
         assert names in shell(program, **words).split()
 
@@ -395,7 +420,7 @@ def test_terminals_for_ascii(environ):
     if "PYTHONIOENCODING" not in environ:
         environ = environ | {"PYTHONUTF8": "", "PYTHONIOENCODING": ""}
     simulated = shell(CALL.format(["simulate", "ring", "--topology", "ring:4", "--bytes", "8"]) + "pass", **environ)
-    helped = shell(CALL.format(["cost", "--help"]) + "pass", **environ)
+    helped = shell(CALL.format(["explain", "--help"]) + "pass", **environ)
     assert simulated.isascii() and helped.isascii()
     assert b"0->1" in simulated and b"--topology" in helped
 
@@ -404,9 +429,7 @@ def test_as_a_module():
     command = [sys.executable, "-m", "ringroad"]
     done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
     assert done.stdout == f"ringroad {ringroad.__version__}\n"
-    done = subprocess.run(
-        [*command, "cost", "rong", "--topology", "ring:8", "--bytes", "8"], capture_output=True, text=True
-    )
+    done = subprocess.run([*command, "schedule", "rong", "--topology", "ring:8"], capture_output=True, text=True)
     assert done.returncode == 2 and "did you mean ring" in done.stderr and "Traceback" not in done.stderr
 
 

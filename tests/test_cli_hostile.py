@@ -9,33 +9,39 @@ from typing import get_args
 
 import pytest
 from ringroad import cli
-from ringroad.bench import conductor
-from ringroad.commands import bench, doctor, testbed, tune
+from ringroad.cli import bench, doctor, testbed, tune
+from ringroad.measure.bench import conductor
 from typer.main import get_command
 from typer.models import ArgumentInfo
 
+WORDS = [
+    *([name] for names in cli.PANELS.values() for name in names if name != "lab"),
+    *(["lab", name] for name in cli.LAB),
+]
 COMMANDS = {
-    name: signature(getattr(import_module(f"ringroad.commands.{name}"), name), eval_str=True).parameters
-    for name in cli.COMMANDS
+    " ".join(path): signature(
+        getattr(import_module(".".join(["ringroad.cli", *path])), path[-1]), eval_str=True
+    ).parameters
+    for path in WORDS
 }
 """The parameters of each command."""
 cli.app.rich_markup_mode, rich = None, cli.app.rich_markup_mode  # plain errors take less time
 APP = get_command(cli.app)  # made once, not for every call
 list(APP.commands.values())
+list(APP.commands["lab"].commands.values())
 cli.app.rich_markup_mode = rich
 NETWORK = {"topology": "torus:2x2", "size": "8"}
 VALID = {
     "schedule": {"name": "ring", **NETWORK},
-    "cost": {"name": "ring", **NETWORK},
     "simulate": {"name": "ring", **NETWORK},
     "explain": {"collective": "scatter", "sizes": "8", **NETWORK},
-    "find": {"ranks": "4", "degree": "2", "size": "8"},
-    "alltoall": {"budget": "1", **NETWORK},
-    "routes": {"budget": "1", **NETWORK},
-    "training": {"model": "alexnet", "topology": "ring:2"},
+    "lab find": {"ranks": "4", "degree": "2", "size": "8"},
+    "lab alltoall": {"budget": "1", **NETWORK},
+    "lab routes": {"budget": "1", **NETWORK},
+    "lab training": {"model": "alexnet", "topology": "ring:2"},
     "testbed": {"topology": "ring:2", "command": "true", "rate": "1Mbit"},
     "trace": {"directory": "."},
-    "reproduce": {"paper": "none"},
+    "lab reproduce": {"paper": "none"},
 }
 """The arguments with which a command does little."""
 NUMBERS = ["-1", "0", "9223372036854775807", "-99999999999999999999999", "9" * 5000, "1.5", "nan", "1e999"]
@@ -86,7 +92,7 @@ def words(name, values):
     """The command line that gives these values to the parameters of a command."""
     given = [(option(parameter), values[each]) for each, parameter in COMMANDS[name].items() if each in values]
     options = [word for each in given if each[0] for word in each]
-    return [name, *options, "--", *(value for flag, value in given if flag is None)]
+    return [*name.split(), *options, "--", *(value for flag, value in given if flag is None)]
 
 
 def run(*arguments):

@@ -5,35 +5,36 @@ import re
 import pytest
 import ringroad
 from helpers import check_fits
-from ringroad import _machine, cli
-from ringroad._text import print_fields, print_table, progress, wrapped
-from ringroad.bench import table
-from ringroad.bench.collectives import IN, OUT
-from ringroad.commands import doctor, tune
-from ringroad.commands.doctor import Finding, Report
+from ringroad import cli
+from ringroad._support.text import print_fields, print_table, progress, wrapped
+from ringroad.cli import doctor, tune
+from ringroad.cli.doctor import Finding, Report
+from ringroad.measure import facts
+from ringroad.measure.bench import table
+from ringroad.measure.bench.collectives import IN, OUT
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        "algorithms",
-        "algorithms --topology torus:3x3 --collective allgather",
-        "alltoall torus:4x4",
-        "cost trivance --topology torus:9x9 --bytes 1MiB",
+        "explain",
+        "explain allgather --list --topology torus:3x3",
+        "lab alltoall torus:4x4",
+        "explain allreduce --algorithm trivance --topology torus:9x9 --bytes 1MiB",
         "explain allreduce --topology torus:8x8 --all",
-        "find --ranks 64 --degree 4",
+        "lab find --ranks 64 --degree 4",
         "info",
-        "routes torus:4x4 --method shortest",
+        "lab routes torus:4x4 --method shortest",
         "simulate swing --topology torus:4x4 --bytes 1MiB --fail-link 0:1 --replan --steps",
         "topology",
         "topology hammingmesh:2x2:4x4",
-        "training",
-        "training resnet50 --topology torus:4x4 --topology fattree:4x4 --topology hosts:4x4 --timeline",
+        "lab training",
+        "lab training resnet50 --topology torus:4x4 --topology fattree:4x4 --topology hosts:4x4 --timeline",
     ],
 )
 def test_commands(capsys, monkeypatch, command):
-    report = _machine.describe()  # it measures, and finds something else each time
-    monkeypatch.setattr(_machine, "describe", lambda: report)
+    report = facts.describe()  # it measures, and finds something else each time
+    monkeypatch.setattr(facts, "describe", lambda: report)
 
     def run():
         with pytest.raises(SystemExit):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import needs_testbed
-from ringroad.discovery import DiscoveredLink, Discovery
+from ringroad._discovery import DiscoveredLink, Discovery
 
 RATE = 100e6 / 8
 
@@ -37,7 +37,7 @@ def looked(comm):
 
 @pytest.mark.parametrize(("spec", "order"), [("mesh:3x2", [3, 0, 5, 1, 4, 2]), ("ring:5", [0, 1, 2, 3, 4])])
 def test_the_graph_is_found_in_whatever_order_its_ranks_are_placed(permitted, spec, order):
-    with ringroad.testbed(spec, rate="100Mbit", tell="nothing", order=order) as bed:
+    with ringroad.testbed.emulate(spec, rate="100Mbit", tell="nothing", order=order) as bed:
         everybody = bed.run(looked)
     found, ranks, total = everybody[0]
     assert all(other == found for other, _, _ in everybody), "all ranks have the same result"
@@ -51,7 +51,7 @@ def test_the_graph_is_found_in_whatever_order_its_ranks_are_placed(permitted, sp
 
 
 def test_hosts_behind_a_switch_without_an_address(permitted):
-    with ringroad.testbed("switch:3", rate="100Mbit", tell="nothing", bridges=True, hosts=[1, 2, 1]) as bed:
+    with ringroad.testbed.emulate("switch:3", rate="100Mbit", tell="nothing", bridges=True, hosts=[1, 2, 1]) as bed:
         found, ranks, total = bed.run(looked)[0]
     assert ranks == 4 and total == [6 + 4.0 * place for place in range(9)]
     assert found.topology.hosts == [0, 1, 1, 2]
@@ -73,7 +73,9 @@ def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
 
 
 def test_a_wrong_name_is_a_warning(permitted, capfd):
-    with ringroad.testbed("ring:4", rate="100Mbit", tell="nothing", env={"RINGROAD_TOPOLOGY": "complete:4"}) as bed:
+    with ringroad.testbed.emulate(
+        "ring:4", rate="100Mbit", tell="nothing", env={"RINGROAD_TOPOLOGY": "complete:4"}
+    ) as bed:
         assert bed.run(lambda comm: comm.allreduce(1).item()) == [4] * 4
     told = capfd.readouterr().err
     assert "another network than complete:4" in told and "no link leads from rank 0 to rank 2" in told

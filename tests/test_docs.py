@@ -129,7 +129,7 @@ def test_python_runs(page, tmp_path):
         program[block.line : end] = block.lines
         program[end] = "print('\\0', flush=True)"
     text = "\n".join(program)
-    needs = {"torch": "import torch", "networkx": "import networkx", "pandas": ".df()", "matplotlib": ".plot()"}
+    needs = {"torch": "import torch", "networkx": "import networkx", "pandas": ".df()", "matplotlib": "lab.viz"}
     for module, code in needs.items():
         if code in text:
             pytest.importorskip(module)
@@ -199,15 +199,22 @@ def shell_commands(text: str) -> list[list[str]]:
 
 def check_commands(text: str) -> int:
     """Checks that the commands of a page exist with their options, and returns how many they are."""
-    known = pages.command_line().commands
+    known = pages.all_commands()
     found = shell_commands(text)
     for words in found:
         if words[1] not in general_options():
-            assert words[1] in known, words
+            name, rest = named(words[1:])
+            assert name in known, words
             if "--plot" in words and find_spec("matplotlib") is None:
                 continue  # it would say so
-            known[words[1]].make_context(words[1], words[2:])  # raises an error about what does not exist
+            known[name].make_context(name, rest)  # raises an error about what does not exist
     return len(found)
+
+
+def named(words: list[str]) -> tuple[str, list[str]]:
+    """The name of a command, and the words after it."""
+    length = 2 if words[0] == "lab" else 1
+    return " ".join(words[:length]), words[length:]
 
 
 def general_options() -> set[str]:
@@ -217,11 +224,11 @@ def general_options() -> set[str]:
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_exist_with_their_options(page):
     check_commands(page.read_text())
-    known = pages.command_line().commands
+    known = pages.all_commands()
     for code in re.findall(r"`ringroad ([^`]+)`", prose(page)):
-        name, *words = code.split()
-        if name in general_options():
+        if code.split()[0] in general_options():
             continue
+        name, words = named(code.split())
         assert name in known, code
         options = {option for parameter in known[name].params for option in parameter.opts}
         own = words[: words.index("--")] if "--" in words else words
@@ -371,7 +378,8 @@ def test_the_page_of_errors_is_complete():
 
 
 def test_the_page_of_commands_is_complete():
-    files = {path.stem for path in (ROOT / "python/ringroad/commands").glob("*.py")} - {"__init__"}
+    cli = ROOT / "python/ringroad/cli"
+    files = {" ".join(path.relative_to(cli).with_suffix("").parts) for path in cli.rglob("[!_]*.py")}
     assert set(sections("commands.md")) == {f"ringroad {name}" for name in files}
 
 
@@ -381,5 +389,9 @@ def test_the_reference_has_all_public_names():
     for name in ringroad.__all__:
         if name != "__version__" and name not in errors:
             assert re.search(rf"auto(class|function):: {name}$", shown, flags=re.MULTILINE), name
-    for module in ("ringroad.routes", "ringroad.synthesis", *(["ringroad.torch"] if find_spec("torch") else [])):
+    for module in (
+        "ringroad.lab.routes",
+        "ringroad.lab.synthesis",
+        *(["ringroad.torch"] if find_spec("torch") else []),
+    ):
         assert f"automodule:: {module}\n" in shown

@@ -3,24 +3,19 @@
 import dataclasses
 import doctest
 import inspect
-import pkgutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pages
 import pytest
 import ringroad
 import stubs
 from helpers import needs_testbed
 from ringroad import _native
-
-INTERNAL = {"bench", "commands", "emulation"}
-"""Packages that the command line and `ringroad.testbed` are made of."""
 
 COLLECTIVES = [
     "allgather", "allgather_v", "allreduce", "alltoall", "alltoall_v", "broadcast",
@@ -32,9 +27,9 @@ ERRORS = ["TypeError", "ValueError", "MismatchError", "TimeoutError", "PeerError
 IMPORTANT = [
     "init",
     "local",
-    "testbed",
-    "simulate",
-    "find",
+    "testbed.emulate",
+    "lab.simulate",
+    "lab.find",
     "regroup",
     "Topology",
     "Schedule",
@@ -68,14 +63,8 @@ class Member:
 
 
 def modules() -> Iterator[ModuleType]:
-    """Those without an underscore."""
-    yield ringroad
-    yield _native
-    for found in pkgutil.iter_modules(ringroad.__path__):
-        if not found.name.startswith("_") and found.name not in INTERNAL:
-            if found.name == "torch" and find_spec("torch") is None:
-                continue
-            yield import_module(f"ringroad.{found.name}")
+    """What users import, and the extension."""
+    yield from (ringroad, _native, *pages.modules())
 
 
 @cache
@@ -132,7 +121,7 @@ def described(name: str) -> Member:
 def test_members_are_found():
     names = {member.name for member in members()}
     assert {f"ringroad.{name}" for name in ringroad.__all__ if name != "__version__"} <= names
-    assert {"ringroad.Communicator.allreduce", "ringroad.Schedule.df", "ringroad.routes.Routes.path"} <= names
+    assert {"ringroad.Communicator.allreduce", "ringroad.Schedule.df", "ringroad.lab.routes.Routes.path"} <= names
     assert len(names) > 400
 
 
@@ -185,7 +174,7 @@ EXAMPLES = [member for member in members() if ">>> " in member.docstring]
 
 @pytest.mark.parametrize("member", EXAMPLES, ids=lambda member: member.name)
 def test_example(member, tmp_path, monkeypatch):
-    if member.name == "ringroad.testbed":
+    if member.name == "ringroad.testbed.emulate":
         needs_testbed()
     for needed in ("networkx", "pandas", "torch", "matplotlib"):
         if f"import {needed}" in member.docstring:

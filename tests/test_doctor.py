@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import ringroad
 from helpers import in_threads, launch, needs_testbed
-from ringroad import _machine
-from ringroad._doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
-from ringroad.commands import doctor as command
-from ringroad.emulation.fabric import DEVICE
-from ringroad.emulation.network import EmulatedNetwork
+from ringroad.cli import doctor as command
+from ringroad.doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
+from ringroad.measure import facts
+from ringroad.testbed.fabric import DEVICE
+from ringroad.testbed.network import EmulatedNetwork
 from test_api_init import LAUNCHERS, free_port
 
 GIB = 1 << 30
@@ -241,7 +241,7 @@ def limited(call: str, *limits: tuple[int, int, int]) -> Finding:
     code = f"""
 import json, resource
 from pathlib import Path
-from ringroad._doctor import machine
+from ringroad.doctor import machine
 for which, soft, hard in {limits!r}:
     resource.setrlimit(which, (soft, hard))
 print(json.dumps(machine.{call}.to_json()))
@@ -343,7 +343,7 @@ def test_addresses_of_this_machine():
     ],
 )
 def test_versions(name, version, verdict, words):
-    found = {one.name: one for one in software.versions(_machine.versions() | {name: version})}
+    found = {one.name: one for one in software.versions(facts.versions() | {name: version})}
     check(found[name], verdict, *words)
     assert ringroad.__version__ in found["ringroad"].found
 
@@ -468,8 +468,8 @@ def test_messages_between_two_processes():
 
 
 def test_messages_over_ucx():
-    if "error" in _machine.ucx():
-        pytest.skip(_machine.ucx()["error"])
+    if "error" in facts.ucx():
+        pytest.skip(facts.ucx()["error"])
     check(messages.over_ucx(60), "ok", "B/s, over ucx ")
 
 
@@ -483,8 +483,8 @@ def test_messages_that_do_not_arrive(bare):
 
 
 def test_shared_memory_that_is_not_used(bare):
-    if "error" in _machine.ucx():
-        pytest.skip(_machine.ucx()["error"])
+    if "error" in facts.ucx():
+        pytest.skip(facts.ucx()["error"])
     plain = messages._between_two
     bare.setattr(messages, "_between_two", lambda environ, timeout: plain({"RINGROAD_TRANSPORT": "ucx"}, timeout))
     check(messages.shared_memory(60), "warning", "not used, but ucx")
@@ -785,7 +785,7 @@ def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
 import os, sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from helpers import is_running
-from ringroad._doctor import job
+from ringroad.doctor import job
 
 def communicate(roster, *_):
     while {hangs} and is_running(roster.cards[0].pid):
@@ -826,5 +826,5 @@ def test_alone_in_a_job(bare, ask):
     """`--alone` waits for nobody."""
     bare.setenv("RANK", "0")
     bare.setenv("WORLD_SIZE", "8")
-    bare.setattr("ringroad.commands.doctor.machine_checks", lambda place: [Check("x", lambda: FINE, "stuck")])
+    bare.setattr("ringroad.cli.doctor.machine_checks", lambda place: [Check("x", lambda: FINE, "stuck")])
     assert json.loads(ask("doctor", "--alone", "--json"))["findings"] == [FINE.to_json()]

@@ -153,7 +153,7 @@ def objects():
     """An object of each class."""
     (comm,) = ringroad.Communicator.in_process(1, timeout=1)
     network, model = ringroad.Topology("ring:4"), ringroad.CostModel()
-    with comm.trace():
+    with ringroad.measure.trace(comm):
         comm.barrier()
     pair = ringroad.Communicator.in_process(2, timeout=60)
     with ThreadPoolExecutor(2) as threads:
@@ -179,13 +179,13 @@ def objects():
 ABOVE = {
     "local": lambda: ringroad.local("4"),
     "init": lambda: ringroad.init(rank="0", size=1),
-    "size": lambda: ringroad.simulate("ring", 4, 1.5),
-    "late": lambda: ringroad.simulate("ring", 4, 8, late=[3]),
-    "slow links": lambda: ringroad.simulate("ring", 4, 8, slow_links=3),
-    "model": lambda: ringroad.simulate("ring", 4, 8, model="ring"),
-    "find": lambda: ringroad.find(ranks=4, degree=2, bytes="8"),
-    "bandwidth": lambda: ringroad.find(ranks=4, degree=2, bandwidth="8"),
-    "rate": lambda: ringroad.testbed("ring:2", rate=None),
+    "size": lambda: ringroad.lab.simulate("ring", 4, 1.5),
+    "late": lambda: ringroad.lab.simulate("ring", 4, 8, late=[3]),
+    "slow links": lambda: ringroad.lab.simulate("ring", 4, 8, slow_links=3),
+    "model": lambda: ringroad.lab.simulate("ring", 4, 8, model="ring"),
+    "find": lambda: ringroad.lab.find(ranks=4, degree=2, bytes="8"),
+    "bandwidth": lambda: ringroad.lab.find(ranks=4, degree=2, bandwidth="8"),
+    "rate": lambda: ringroad.testbed.emulate("ring:2", rate=None),
 }
 
 

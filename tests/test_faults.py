@@ -14,7 +14,7 @@ from faults.judge import judge
 from faults.kinds import Job, Kind, Stops
 from helpers import TRANSPORTS, launch
 from ringroad._native import ucx_info
-from ringroad._ucx import _ucx_wheel
+from ringroad._support.ucx import _ucx_wheel
 
 TOOLS = Path(__file__).parent.parent / "tools"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from ringroad import formats, routes
-from ringroad.tracing import Trace
-from ringroad.training import Model
+from ringroad.lab import formats, routes
+from ringroad.lab.training import Model
+from ringroad.measure.traces import Trace
 
 DEEP = "[" * 200_000
 NO_TRACE = "is not the trace of a rank"

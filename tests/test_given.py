@@ -34,7 +34,7 @@ def check(comm, algorithm, in_place):
 
 def test_msccl(clusters, schedule, tmp_path):
     file = tmp_path / "mine.xml"
-    ringroad.formats.write(schedule, file)
+    ringroad.lab.formats.write(schedule, file)
     assert clusters(RANKS).run(check, file, False)[0].startswith("given:")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import Case, cases, check_cases
-from ringroad.synthesis import bfb_cost
+from ringroad.lab.synthesis import bfb_cost
 
 ONE_WAY = [(r, (r + 1) % 8, 1.0) for r in range(8)] + [(0, 4, 2.0), (4, 0, 1.0), (2, 7, 1.0), (2, 7, 1.0)]
 

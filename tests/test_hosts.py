@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from helpers import launch, needs_testbed
 from ringroad import Topology
-from ringroad._ucx import _ucx_wheel
-from ringroad.emulation import namespaces
-from ringroad.emulation.fabric import DEVICE
-from ringroad.emulation.network import EmulatedNetwork
+from ringroad._support.ucx import _ucx_wheel
+from ringroad.testbed import namespaces
+from ringroad.testbed.fabric import DEVICE
+from ringroad.testbed.network import EmulatedNetwork
 from test_api_init import free_port
 
 long = pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 6 seconds: make check-all")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import ringroad
 from helpers import launch
-from ringroad._launchers import counts_of, derived, first_of, job_of, launcher_of, local_of, master
+from ringroad.start.launchers import counts_of, derived, first_of, job_of, launcher_of, local_of, master
 from test_api_init import TOTAL, free_port
 
 # Far longer than anything here takes: a test that reaches it waited in vain.

@@ -185,7 +185,7 @@ def test_death_of_a_worker(cluster):
 
 def test_death_while_others_are_busy(cluster, monkeypatch):
     """The others are not waited for much longer."""
-    monkeypatch.setattr("ringroad.cluster._GRACE_SECONDS", 0.5)
+    monkeypatch.setattr("ringroad.start.local._GRACE_SECONDS", 0.5)
 
     def work(comm):
         if comm.rank == 0:
@@ -201,7 +201,7 @@ def test_death_while_others_are_busy(cluster, monkeypatch):
 
 def test_worker_that_does_not_answer(cluster, monkeypatch):
     """Once another worker has failed, the one that does not answer is stopped."""
-    monkeypatch.setattr("ringroad.cluster._FAILURE_SECONDS", 0.5)
+    monkeypatch.setattr("ringroad.start.local._FAILURE_SECONDS", 0.5)
 
     def work(comm):
         if comm.rank == 1:

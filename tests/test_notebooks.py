@@ -35,7 +35,7 @@ def test_all_notebooks_are_listed():
 def test_mistakes_are_found(tmp_path, monkeypatch, capfd):
     """The check finds a wrong argument in a function of a cell, also of a communicator."""
     pytest.importorskip("mypy")
-    cell = "import ringroad\n%time\ndef f(comm):\n    comm.shrnk()\n    ringroad.find(ranks=4, degre=2)"
+    cell = "import ringroad\n%time\ndef f(comm):\n    comm.shrnk()\n    ringroad.lab.find(ranks=4, degre=2)"
     (tmp_path / "notebooks").mkdir()
     nbformat.write(
         nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)]), tmp_path / "notebooks" / "a.ipynb"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from ringroad import routes, synthesis, training, viz
+from ringroad.lab import routes, synthesis, training, viz
 
 SIZE = 1 << 20
 MODEL = ringroad.CostModel(step_latency=1e-6, reduce_cost=1e-10, overlapped=True, cores=2)
@@ -79,7 +79,7 @@ def test_objects_say_what_matters():
 
 SHOWN = {
     **OBJECTS,
-    "simulation": ringroad.simulate("ring", 4, 64),
+    "simulation": ringroad.lab.simulate("ring", 4, 64),
     "iteration": training.iterate("alexnet", "ring:4"),
     "comparison": training.compare("alexnet", ["ring:4", 8]),
 }
@@ -177,7 +177,7 @@ TAKERS = {
     "explain": lambda network: MODEL.explain("allreduce", network, SIZE),
     "compare": lambda network: MODEL.compare("allreduce", network, [8, SIZE]),
     "switch_points": lambda network: MODEL.switch_points("allreduce", network),
-    "simulate": lambda network: ringroad.simulate("ring", network, 64).events,
+    "simulate": lambda network: ringroad.lab.simulate("ring", network, 64).events,
     "best_algorithms": lambda network: viz.best_algorithms([network], [64]),
     "bfb_cost": synthesis.bfb_cost,
     "alltoall_flow": lambda network: synthesis.alltoall_flow(network).seconds,

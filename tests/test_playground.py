@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import ringroad
 from ringroad import Schedule, Topology
-from ringroad._text import parse_bytes
+from ringroad._support.text import parse_bytes
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "playground"
@@ -87,7 +87,7 @@ def test_schedules_and_loads_are_those_of_the_command_line(in_wasm):
             schedule = Schedule.from_json(made["json"])
             assert schedule == Schedule.build(name, network, question["collective"])
             # A size that chunks divide, so that the simulator's messages are not rounded.
-            done = ringroad.simulate(schedule, network, schedule.chunks * network.ranks * 64)
+            done = ringroad.lab.simulate(schedule, network, schedule.chunks * network.ranks * 64)
             assert made["messages"] == [sum(1 for s in schedule.sends() if s[0] == i) for i in range(schedule.steps)]
             for step, loads in enumerate(made["loads"]):
                 simulated = {load.link: load.bytes / done.bytes for load in done.link_loads if load.step == step}

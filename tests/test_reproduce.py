@@ -14,10 +14,10 @@ from itertools import combinations
 import pytest
 from helpers import check_fits
 from ringroad import CostModel, Schedule, Topology
-from ringroad._text import parse_bytes
-from ringroad.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
-from ringroad.reproduce.claims import QUANTITIES, counted, counts_text, judge
-from ringroad.reproduce.definition import ORIGINS, Claim, introduction
+from ringroad._support.text import parse_bytes
+from ringroad.lab.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
+from ringroad.lab.reproduce.claims import QUANTITIES, counted, counts_text, judge
+from ringroad.lab.reproduce.definition import ORIGINS, Claim, introduction
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +282,7 @@ def test_what_counts(reports, capsys):
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ringroad", "reproduce", *arguments]
+    command = [sys.executable, "-m", "ringroad", "lab", "reproduce", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 import ringroad
 from helpers import launch
-from ringroad import bootstrap
+from ringroad.start import rendezvous
 from test_api_init import free_port
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
@@ -164,15 +164,15 @@ def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):
         def PrefixStore(self, name, store):
             return store
 
-    monkeypatch.setattr(bootstrap, "import_module", lambda name: Torch())
-    monkeypatch.setattr(bootstrap, "_rendezvous", {})
+    monkeypatch.setattr(rendezvous, "import_module", lambda name: Torch())
+    monkeypatch.setattr(rendezvous, "_rendezvous", {})
     places = [("a", "1", 17), ("b", "1", 17), ("a", "2", 17), ("a", "1", 18), ("a", "1", 17)]
     for address, port, process in places:
         monkeypatch.setenv("MASTER_ADDR", address)
         monkeypatch.setenv("MASTER_PORT", port)
         monkeypatch.setattr(os, "getpid", lambda process=process: process)
-        assert bootstrap._torch_store(0, 2, 10.0) == (address, port, process)
-    assert len(bootstrap._rendezvous) == 4, "the same place is asked for once"
+        assert rendezvous._torch_store(0, 2, 10.0) == (address, port, process)
+    assert len(rendezvous._rendezvous) == 4, "the same place is asked for once"
 
 
 # ------------------------------------------------------------------------------------------------ death
@@ -308,7 +308,7 @@ def test_without_shared_memory_and_ucx(tmp_path):
     """The error says why there is no shared memory, and which limit to raise."""
     code = """
 import os, resource
-import numpy, ringroad, ringroad._native, ringroad.bootstrap  # before memory is short
+import numpy, ringroad, ringroad._native, ringroad.start.rendezvous  # before memory is short
 init = ringroad.init
 if os.environ["RANK"] == "1":
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

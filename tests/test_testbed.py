@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import is_running, needs_testbed
-from ringroad.emulation import leftovers, namespaces
-from ringroad.emulation.network import EmulatedNetwork
-from ringroad.emulation.placing import placed
-from ringroad.emulation.wiring import Wiring
+from ringroad.testbed import leftovers, namespaces
+from ringroad.testbed.network import EmulatedNetwork
+from ringroad.testbed.placing import placed
+from ringroad.testbed.wiring import Wiring
 
 RATE = "200Mbit"
 TOLD = ["RINGROAD_TOPOLOGY", "RINGROAD_NET_DEVICES", "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include"]
@@ -101,7 +101,7 @@ def test_every_cable_has_the_rate_of_its_link(monkeypatch):
 
     with (
         pytest.warns(UserWarning, match="GLOO_SOCKET_IFNAME=mine from the environment stays"),
-        ringroad.testbed(graph, rate=RATE, timeout=60, env={"RINGROAD_ALGO": "allreduce:trees"}) as bed,
+        ringroad.testbed.emulate(graph, rate=RATE, timeout=60, env={"RINGROAD_ALGO": "allreduce:trees"}) as bed,
     ):
         rates = []
         for near, far in ((0, 1), (1, 0), (1, 2), (2, 1)):
@@ -152,7 +152,7 @@ def test_ranks_without_a_place_are_refused(counts, order, text):
 
 def test_what_neighbours_send_goes_over_their_cable_and_is_counted():
     count = 300_000
-    with ringroad.testbed("ring:3", rate=RATE, timeout=60) as bed:
+    with ringroad.testbed.emulate("ring:3", rate=RATE, timeout=60) as bed:
         before = [bed.carried(rank, (rank + step) % 3) for rank in range(3) for step in (1, 2)]
         for transport, right in bed.run(total, count, "ring"):
             assert right
@@ -166,19 +166,21 @@ def test_what_neighbours_send_goes_over_their_cable_and_is_counted():
 
 
 def test_ranks_of_a_host_share_memory_and_hosts_a_cable():
-    with ringroad.testbed("hosts:2x2", rate=RATE, timeout=60) as bed:
+    with ringroad.testbed.emulate("hosts:2x2", rate=RATE, timeout=60) as bed:
         for transport, right in bed.run(total, 100_000):
             assert right
             assert transport.startswith("shared memory (with 1 of 3 ranks)") and "ucx" in transport, transport
             assert "posix" not in transport, transport
         assert bed.network.topology.spec == "hosts:2x2"
-        with pytest.raises(ringroad.TestbedError, match=r"no cable leads from rank 0 \(host0\) to rank 2 \(host1\)"):
+        with pytest.raises(
+            ringroad.testbed.TestbedError, match=r"no cable leads from rank 0 \(host0\) to rank 2 \(host1\)"
+        ):
             bed.carried(0, 2)  # there is a switch between them
 
 
 @pytest.mark.parametrize("spec", ["kautz:2:1", "fattree:2x2", "petersen"])
 def test_any_topology_runs(spec):
-    with ringroad.testbed(spec, rate=RATE, timeout=60) as bed:
+    with ringroad.testbed.emulate(spec, rate=RATE, timeout=60) as bed:
         assert all(right for _, right in bed.run(total, 5000))
 
 
@@ -187,7 +189,7 @@ def test_a_slow_cable_carries_less_until_it_is_restored():
         (queue,) = json.loads(bed.network._hosts[0].read("tc", "-json", "qdisc", "show", "dev", "to1"))
         return queue["options"]["rate"]
 
-    with ringroad.testbed("ring:3", rate=RATE, timeout=60) as bed:
+    with ringroad.testbed.emulate("ring:3", rate=RATE, timeout=60) as bed:
         built = rate(bed)
         bed.slow(0, 1, factor=4)
         assert rate(bed) == built / 4
@@ -199,7 +201,7 @@ def test_a_slow_cable_carries_less_until_it_is_restored():
 
 
 def test_a_cut_cable_is_an_error_that_names_a_peer_and_mended_it_works_again():
-    with ringroad.testbed("ring:3", rate=RATE, timeout=3) as bed:
+    with ringroad.testbed.emulate("ring:3", rate=RATE, timeout=3) as bed:
         assert all(right for _, right in bed.run(total, 1000))
         bed.cut(0, 1)
         with pytest.raises(ringroad.WorkerError) as caught:
@@ -233,7 +235,7 @@ def test_hosts_behind_bridges_see_each_other_in_one_hop_at_the_rates_of_their_ca
                     mine.sendto(bytes([comm.rank]), (f"host{rank}", 7000))
             return {mine.recv(1)[0] for _ in range(comm.size - 1)}
 
-    with ringroad.testbed(racks(), rate=RATE, timeout=60, tell="nothing", bridges=True) as bed:
+    with ringroad.testbed.emulate(racks(), rate=RATE, timeout=60, tell="nothing", bridges=True) as bed:
         assert bed.run(direct) == [{*range(6)} - {rank} for rank in range(6)]
         assert all(right for _, right in bed.run(total, 10_000))
         before = bed.carried("switch0", "switch1"), bed.carried("switch1", "host3")
@@ -246,7 +248,7 @@ def test_hosts_behind_bridges_see_each_other_in_one_hop_at_the_rates_of_their_ca
 
 
 def test_a_cut_cable_between_bridges_parts_the_racks():
-    with ringroad.testbed("fattree:2x1", rate=RATE, timeout=2, bridges=True) as bed:
+    with ringroad.testbed.emulate("fattree:2x1", rate=RATE, timeout=2, bridges=True) as bed:
         bed.run(total, 1000)
         bed.cut("switch0", "switch2")
         with pytest.raises(ringroad.WorkerError):
@@ -269,7 +271,7 @@ def test_what_bridges_cannot_join_is_refused(links, text):
     links = [(*ends, 1e9, 1.0, 0.0, 0.0) for a, b in links for ends in ((a, b), (b, a))]
     nodes = max(max(link[:2]) for link in links) + 1
     with pytest.raises(ringroad.TopologyError, match=text):
-        ringroad.testbed(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
+        ringroad.testbed.emulate(ringroad.Topology._from_links("odd", 2, nodes, links, []), rate=RATE, bridges=True)
 
 
 def test_all_packets_find_a_route_while_routes_change():
@@ -310,7 +312,7 @@ def exchange(comm):
 
 @pytest.mark.parametrize(("spec", "hops", "bridges"), [("ring:2", 1, False), ("switch:2", 2, True)])
 def test_packets_are_on_a_cable_for_its_delay(spec, hops, bridges):
-    with ringroad.testbed(spec, rate=RATE, timeout=60, delay="10ms", bridges=bridges) as bed:
+    with ringroad.testbed.emulate(spec, rate=RATE, timeout=60, delay="10ms", bridges=bridges) as bed:
         assert all(right for _, right in bed.run(total, 100_000))
         assert bed.run(exchange)[0] > 2 * hops * 0.01
         assert bed.network.topology._links()[0][4] > 0.01
@@ -333,7 +335,7 @@ def test_delays_may_be_those_of_the_links():
     links = [(0, 1, 1e9, 1.0, 0.003, 0.002), (1, 0, 1e9, 1.0, 0.0, 0.0), (1, 2, 1e9, 1.0, 1e-6, 0.0)]
     graph = ringroad.Topology._from_links("slow", 3, 3, [*links, (2, 1, *links[2][2:])], [])
     assert [cable.seconds for cable in Wiring.of(graph, [0, 1, 2]).delayed("stated").cables] == [0.005, 0.0]
-    with ringroad.testbed(graph, rate=RATE, timeout=60, delay="stated") as bed:
+    with ringroad.testbed.emulate(graph, rate=RATE, timeout=60, delay="stated") as bed:
         assert bed.network._fabric.relay._cables == [0.005]
         assert bed.run(exchange)[0] > 2 * 0.005
 
@@ -350,7 +352,7 @@ def test_others_send_at_a_rate_until_they_end(bridges):
             assert time.monotonic() < start + 60, "nothing is sent"
         return time.monotonic() - start
 
-    with ringroad.testbed("switch:3", rate=RATE, timeout=60, bridges=bridges) as bed:
+    with ringroad.testbed.emulate("switch:3", rate=RATE, timeout=60, bridges=bridges) as bed:
         bed.load(1, 2, "80Mbit")
         awaited(bed, 100_000)
         assert awaited(bed, 2_000_000) > 0.1  # at this rate it takes 0.2 s
@@ -363,7 +365,7 @@ def test_others_send_at_a_rate_until_they_end(bridges):
         (load,) = bed.network._loads.values()
         (sender,) = load._processes.all
         for a, b in ((0, 0), (0, "switch0")):
-            with pytest.raises(ringroad.TestbedError, match="from host to another host"):
+            with pytest.raises(ringroad.testbed.TestbedError, match="from host to another host"):
                 bed.load(a, b, 1e6)
     assert not is_running(sender.pid)
 
@@ -378,13 +380,13 @@ def test_events_happen_while_functions_run():
                 break
         return time.monotonic() < end
 
-    with ringroad.testbed("ring:3", rate=RATE, timeout=60) as bed:
+    with ringroad.testbed.emulate("ring:3", rate=RATE, timeout=60) as bed:
         bed.at(0.2, "slow host0 1 4")
         assert all(bed.run(see, 6_250_000))
         bed.at(0.2, "restore")
         assert all(bed.run(see, 25_000_000))
         bed.at(1000, "cut 0 1")  # the testbed ends before
-        wrong = {"slow 0 1": ValueError, "slow 0 9 4": ValueError, "load 0 0 1Mbit": ringroad.TestbedError}
+        wrong = {"slow 0 1": ValueError, "slow 0 9 4": ValueError, "load 0 0 1Mbit": ringroad.testbed.TestbedError}
         for event, error in wrong.items():
             with pytest.raises(error):
                 bed.at(1, event)
@@ -439,7 +441,7 @@ def test_ranks_know_their_number_on_a_host():
 
 
 def test_untold_workers_meet_at_the_address_of_rank_0():
-    with ringroad.testbed("ring:3", rate=RATE, timeout=60, tell="nothing") as bed:
+    with ringroad.testbed.emulate("ring:3", rate=RATE, timeout=60, tell="nothing") as bed:
         assert bed.run(lambda comm: [name for name in TOLD if name in os.environ]) == [[]] * 3
         assert all(right for _, right in bed.run(total, 1000))
         with pytest.raises(ringroad.WorkerError, match="by design"):
@@ -538,7 +540,7 @@ def test_what_makes_no_sense_is_said(arguments, text):
 
 def test_without_root_it_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(ringroad.TestbedError, match="unshare --user --map-root-user"):
+    with pytest.raises(ringroad.testbed.TestbedError, match="unshare --user --map-root-user"):
         namespaces.require()
 
 
@@ -555,7 +557,7 @@ def test_a_user_who_may_have_a_user_namespace_needs_no_root():
 
 
 def test_packets_are_led_around_a_cut_cable_until_it_is_restored():
-    with ringroad.testbed("ring:4", rate=RATE, timeout=5) as bed:
+    with ringroad.testbed.emulate("ring:4", rate=RATE, timeout=5) as bed:
         bed.run(total, 1000)
         bed.cut(0, 1)
         bed.reroute()

@@ -529,7 +529,7 @@ DRAWN = [
 
 @pytest.mark.parametrize("spec", DRAWN)
 def test_every_rank_and_link_has_its_place_in_pictures(spec):
-    from ringroad.viz.layout import draw
+    from ringroad.lab.viz.layout import draw
 
     topology = ringroad.Topology(spec)
     drawing = draw(topology)
@@ -623,7 +623,10 @@ COSTS = [
 
 @pytest.mark.parametrize(("spec", "algorithm", "steps", "hops", "load"), COSTS)
 def test_costs(ask, spec, algorithm, steps, hops, load):
-    report = json.loads(ask("cost", algorithm, "--topology", spec, "--bytes", "1MiB", "--json"))
+    report = json.loads(
+        ask("explain", "allreduce", "--algorithm", algorithm, "--topology", spec, "--bytes", "1MiB", "--json")
+    )
+    report |= report["sizes"][0]
     assert (report["topology"], report["steps"], report["hops"]) == (spec, steps, hops)
     assert report["link_load"] == pytest.approx(load)
     ranked = json.loads(ask("explain", "allreduce", "--topology", spec, "--bytes", "1MiB", "--json"))
@@ -633,7 +636,9 @@ def test_costs(ask, spec, algorithm, steps, hops, load):
 def test_costs_on_a_graph_from_a_file(ask, tmp_path):
     path = tmp_path / "petersen.graphml"
     networkx.write_graphml(networkx.petersen_graph(), path)
-    report = json.loads(ask("cost", "ring", "--topology", str(path), "--bytes", "1MiB", "--json"))
+    ring = ["--algorithm", "ring", "--topology", str(path)]
+    report = json.loads(ask("explain", "allreduce", *ring, "--bytes", "1MiB", "--json"))
+    report |= report["sizes"][0]
     assert (report["topology"], report["steps"]) == ("graph:petersen", 18)
     # The numbers do not follow a cycle: from 4 to 5 and from 9 to 0 there are two hops, so every step takes two.
     assert report["hops"] == 36

@@ -7,12 +7,13 @@ import pytest
 import ringroad
 from helpers import in_threads
 from ringroad.cli import main
-from ringroad.tracing import Trace
+from ringroad.lab import viz
+from ringroad.measure.traces import Trace
 
 
 def traced(comm, algorithm="ring", fail=False):
     data = np.full(1000, comm.rank, np.float32)
-    with comm.trace() as trace:
+    with ringroad.measure.trace(comm) as trace:
         for _ in range(3):
             comm.allreduce(data, algorithm=algorithm)
         comm.barrier()
@@ -77,15 +78,15 @@ def test_threads_are_traced_again_and_again():
 
 def test_a_trace_ends_with_its_block():
     def one(comm):
-        trace = comm.trace()
+        trace = ringroad.measure.trace(comm)
         assert (trace.events, trace.seconds, repr(trace)) == ([], 0, "<Trace, empty>")
-        with trace, pytest.raises(ValueError, match="traced already"), comm.trace():
+        with trace, pytest.raises(ValueError, match="traced already"), ringroad.measure.trace(comm):
             pass
         with pytest.raises(ValueError, match="this trace is complete"):
             trace.__enter__()
         with pytest.raises(ValueError, match="not being traced"):
             comm._end_trace()
-        with pytest.raises(RuntimeError, match="enough"), comm.trace() as interrupted:
+        with pytest.raises(RuntimeError, match="enough"), ringroad.measure.trace(comm) as interrupted:
             comm.barrier()
             raise RuntimeError("enough")
         return [event.rank for event in interrupted.events if event.kind == "call"]
@@ -97,7 +98,7 @@ def test_pictures(tmp_path):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     (trace, _) = in_threads(2, traced)
-    axes, _ = trace.plot().axes
+    axes, _ = viz.timeline(trace).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["0", "1"]
     pandas = pytest.importorskip("pandas")
     assert isinstance(trace.df(), pandas.DataFrame) and len(trace.df()) == len(trace.events)

@@ -9,9 +9,9 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 import ringroad
-from ringroad import training
-from ringroad.reproduce import training as paper
-from ringroad.training import Layer, Line, Model, Network
+from ringroad.lab import training
+from ringroad.lab.reproduce import training as paper
+from ringroad.lab.training import Layer, Line, Model, Network
 
 BY_HAND = Model("hand", (Layer("a", 100, 1, 2), Layer("b", 0, 1, 1), Layer("c", 300, 1, 1), Layer("d", 50, 1, 1)))
 
@@ -304,7 +304,7 @@ def test_pictures(tmp_path, ask):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    from ringroad import viz
+    from ringroad.lab import viz
 
     figure = training.compare(BY_HAND, [network(1, 0.01), network(0, 0)], bucket="layer").plot()
     titles = [panel.get_title() for panel in figure.axes]
@@ -315,13 +315,15 @@ def test_pictures(tmp_path, ask):
     with pytest.raises(ValueError, match="at least one"):
         viz.iterations([])
     pyplot.close("all")
-    ask("training", "alexnet", "--topology", "ring:4", "--plot", str(tmp_path / "a.png"))
+    ask("lab", "training", "alexnet", "--topology", "ring:4", "--plot", str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
 def test_command(ask, tmp_path):
     BY_HAND.save(tmp_path / "hand.toml")
-    out = ask("training", str(tmp_path / "hand.toml"), "--line", "mine:1:0.01", "--bucket", "layer", "--timeline")
+    out = ask(
+        "lab", "training", str(tmp_path / "hand.toml"), "--line", "mine:1:0.01", "--bucket", "layer", "--timeline"
+    )
     assert out == (
         "hand, batch 1: gradients of 450 B, a bucket for each layer; forward 4 s, backward 5 s\n"
         "\n"
@@ -334,13 +336,15 @@ def test_command(ask, tmp_path):
         "  6 s   6.5 s  10.5 s  300 B  mine       c\n"
         "  9 s  10.5 s  12.5 s  100 B  mine       a\n"
     )
-    assert ask("training").count("arXiv") == 10
-    assert len(json.loads(ask("training", "--json"))) == 11
+    assert ask("lab", "training").count("arXiv") == 10
+    assert len(json.loads(ask("lab", "training", "--json"))) == 11
     options = ["--topology", "ring:16", "--topology", "torus:4x4", "--bandwidth", "1e9", "--step-latency", "1e-6"]
-    report = json.loads(ask("training", "resnet18", *options, "--throughput", "inf", "--bucket", "backlog", "--json"))
+    report = json.loads(
+        ask("lab", "training", "resnet18", *options, "--throughput", "inf", "--bucket", "backlog", "--json")
+    )
     assert report["best"] == "torus:4x4" and report["bytes"] == 46758048 and report["forward"] == 0
     assert [len(place["allreduces"]) for place in report["networks"]] == [2, 2]
-    assert "generalized" in ask("training", "bert", "--topology", "ring:4", "--algorithm", "generalized:1")
+    assert "generalized" in ask("lab", "training", "bert", "--topology", "ring:4", "--algorithm", "generalized:1")
 
 
 @pytest.mark.parametrize(
@@ -357,6 +361,6 @@ def test_command_lines_that_make_no_sense(text, arguments, capsys):
     from ringroad import cli
 
     with pytest.raises(SystemExit) as end:
-        cli.main(["training", *arguments])
+        cli.main(["lab", "training", *arguments])
     out, err = capsys.readouterr()
     assert (end.value.code, out) == (2, "") and text in err

@@ -9,7 +9,8 @@ import types
 
 import pytest
 import ringroad
-from ringroad import cli, tuning
+from ringroad import cli
+from ringroad.measure import tuning
 
 # Settings that leave no choice, or that give costs which nothing has.
 RESTRICTIONS = {

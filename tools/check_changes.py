@@ -61,11 +61,11 @@ def adapt(arguments: argparse.Namespace) -> None:
     count, factor = arguments.bytes // 4, arguments.factor
 
     def told(network: ringroad.Topology) -> float:
-        with ringroad.testbed(network, rate=arguments.rate, timeout=120) as bed:
+        with ringroad.testbed.emulate(network, rate=arguments.rate, timeout=120) as bed:
             return median(took for _, took in checked(bed.run(calls, count, 4.0, 8))[1][3:])
 
     whole, slow = told(topology), told(changed(topology, {0, 1}, factor))
-    with ringroad.testbed(topology, rate=arguments.rate, timeout=120, tell=arguments.tell, env=WATCHED) as bed:
+    with ringroad.testbed.emulate(topology, rate=arguments.rate, timeout=120, tell=arguments.tell, env=WATCHED) as bed:
         usual = median(took for _, took in checked(bed.run(calls, count, 4.0, 12))[1][3:])
         rows = []
         for name, event, best, seconds in (
@@ -108,7 +108,7 @@ def randomly(arguments: argparse.Namespace) -> None:
     draw = random.Random(arguments.seed)
     topology = ringroad.Topology(arguments.network)
     cables = sorted({tuple(sorted((source, target))) for source, target, *_ in topology._links()})
-    with ringroad.testbed(topology, rate=arguments.rate, timeout=60, tell=arguments.tell, env=WATCHED) as bed:
+    with ringroad.testbed.emulate(topology, rate=arguments.rate, timeout=60, tell=arguments.tell, env=WATCHED) as bed:
         done = 0
         while done < arguments.events:
             for index in range(min(10, arguments.events - done)):

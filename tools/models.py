@@ -1,4 +1,4 @@
-"""Writes the models that come with `ringroad training`: python tools/models.py [FOLDER].
+"""Writes the models that come with `ringroad lab training`: python tools/models.py [FOLDER].
 
 Sizes follow from the published architectures, as torchvision and Hugging Face build them: parameters of every layer,
 and the floating-point operations of its forward pass for one sample (a multiplication and its addition are two;
@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "python" / "ringroad" / "training" / "models"
+FOLDER = Path(__file__).parent.parent / "python" / "ringroad" / "lab" / "training" / "models"
 THROUGHPUT = 20e12
 ASSUMED = (
     f"Seconds are computed from flops at an assumed {THROUGHPUT / 1e12:.0f} TFLOP/s. "

@@ -5,7 +5,6 @@ python tools/pages.py DIRECTORY    # docs/conf.py does this before every build
 
 import inspect
 import os
-import pkgutil
 import re
 import sys
 import textwrap
@@ -24,8 +23,9 @@ import pages_records
 import ringroad
 import typer
 from pages_text import literal, table
-from ringroad import _pictures, cli
+from ringroad import cli
 from ringroad._native import Config
+from ringroad._support.pictures import pyplot
 
 ROOT = Path(__file__).parent.parent
 GENERATED = ROOT / "docs" / "generated"
@@ -37,8 +37,20 @@ COPIED = {
 }
 """Files of the repository that are pages, too."""
 
-INTERNAL = {"bench", "cli", "commands", "emulation"}
-"""Modules that are not for users' programs."""
+MODULES = (
+    "ringroad.torch",
+    "ringroad.measure",
+    "ringroad.testbed",
+    "ringroad.lab",
+    "ringroad.lab.formats",
+    "ringroad.lab.programs",
+    "ringroad.lab.reproduce",
+    "ringroad.lab.routes",
+    "ringroad.lab.synthesis",
+    "ringroad.lab.training",
+    "ringroad.lab.viz",
+)
+"""What users import, besides `ringroad` itself."""
 
 
 @cache
@@ -77,8 +89,8 @@ def pictures() -> dict[str, Callable[[Path], None]]:
 
 
 def _draw(directory: Path) -> None:
-    pyplot = _pictures.pyplot()
-    pyplot.rcParams["svg.hashsalt"] = "ringroad"  # the same picture has the same bytes
+    plots = pyplot()
+    plots.rcParams["svg.hashsalt"] = "ringroad"  # the same picture has the same bytes
     sources = [*Path(ringroad.__file__).parent.rglob("*.py"), Path(ringroad._native.__file__)]
     sources += [*Path(__file__).parent.glob("pages*.py"), *pages_records.RECORDS]
     newest = max(source.stat().st_mtime for source in sources)
@@ -87,7 +99,7 @@ def _draw(directory: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.stat().st_mtime < newest:
             draw(path)
-            pyplot.close("all")
+            plots.close("all")
     for old in set(directory.rglob("*.svg")) - {directory / name for name in pictures()}:
         old.unlink()
 
@@ -161,7 +173,7 @@ has what is asked most.
 def commands() -> str:
     """Every command with its options, from the help texts of the command line."""
     text = "# Commands\n\n`python -m ringroad` is the same as `ringroad`.\n"
-    for name, command in command_line().commands.items():
+    for name, command in all_commands().items():
         text += f"\n## ringroad {name}\n\n{inspect.cleandoc(command.help)}\n\n"
         rows = []
         for option in command.params:
@@ -176,6 +188,15 @@ def commands() -> str:
 def command_line() -> Any:
     """The command line as a group of commands with parameters (click)."""
     return typer.main.get_command(cli.app)
+
+
+def all_commands() -> dict[str, Any]:
+    """Every command by its name; those of groups follow the name of the group."""
+    found: dict[str, Any] = {}
+    for name, command in command_line().commands.items():
+        within = getattr(command, "commands", None)
+        found |= {name: command} if within is None else {f"{name} {inner}": one for inner, one in within.items()}
+    return found
 
 
 def speed() -> str:
@@ -232,12 +253,10 @@ Examples assume `import numpy as np` and `import ringroad`. [Errors](../errors.m
 
 
 def modules() -> Iterator[ModuleType]:
-    """The modules of the package that users import, but for `ringroad` itself."""
-    for found in pkgutil.iter_modules(ringroad.__path__):
-        if found.name.startswith("_") or found.name in INTERNAL:
-            continue
-        if found.name != "torch" or find_spec("torch") is not None:
-            yield import_module(f"ringroad.{found.name}")
+    """`MODULES`, without those for torch where it is not installed."""
+    for name in MODULES:
+        if name != "ringroad.torch" or find_spec("torch") is not None:
+            yield import_module(name)
 
 
 def public(module: ModuleType) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import ringroad
 from pages_text import figure, literal, sentence, table, whole, with_links
-from ringroad._text import about_bytes, bytes_text, seconds_text, significant
-from ringroad.commands.algorithms import on_network
+from ringroad._support.text import about_bytes, bytes_text, seconds_text, significant
+from ringroad.cli._algorithms import on_network
 
 COSTED = ["ring:8", "ring:9", "torus:4x4", "hosts:2x4"]
 """The networks for which costs are shown. For an algorithm that runs on none of them: those below."""
@@ -72,8 +72,8 @@ def _index() -> str:
     text = f"""\
 # Algorithms
 
-Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad algorithms
---topology SPEC` shows the costs for your network, and `ringroad explain` [the choice and its reasons](../choosing.md).
+Each algorithm has a page with its picture, its costs, its source, and where it is the fastest. `ringroad explain
+--topology SPEC` shows the costs for your network, and with a collective [the choice and its reasons](../choosing.md).
 
 {entries}
 ## Which one wins where
@@ -103,7 +103,7 @@ def _winners(collective: str) -> str:
 
 
 def _draw_fastest(file: Path) -> None:
-    from ringroad import viz
+    from ringroad.lab import viz
 
     found = viz.best_algorithms(CHOSEN, [64, 1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 26])
     # Families have shorter names than members; at their hyphens the names become lines that fit.
@@ -194,7 +194,7 @@ def _drawn(algorithm: ringroad.Algorithm) -> Case:
 def _drawing(algorithm: ringroad.Algorithm) -> Callable[[Path], None]:
     def draw(file: Path) -> None:
         case = _drawn(algorithm)
-        done = ringroad.simulate(case.schedule(), case.spec, LENGTH)
+        done = ringroad.lab.simulate(case.schedule(), case.spec, LENGTH)
         drawn = done.plot("links", columns=2 if done.steps in (2, 4) else 3)
         drawn.savefig(file, transparent=True)
 
@@ -338,9 +338,7 @@ def _nearest(algorithm: ringroad.Algorithm) -> tuple[float, int, str, str, int, 
 @cache
 def _compared(collective: str) -> dict[str, list[list[ringroad.Candidate]]]:
     model = ringroad.CostModel()
-    return {
-        spec: [size.candidates for size in model.compare(collective, spec, SIZES).sizes] for spec in CHOSEN
-    }
+    return {spec: [size.candidates for size in model.compare(collective, spec, SIZES).sizes] for spec in CHOSEN}
 
 
 def _about(size: int) -> str:

@@ -83,7 +83,7 @@ def _picture(spec: str) -> str:
 def _drawing(spec: str) -> Callable[[Path], None]:
     def draw(file: Path) -> None:
         from matplotlib import pyplot
-        from ringroad.viz import layout, links
+        from ringroad.lab.viz import layout, links
 
         network = ringroad.Topology(spec)
         drawing = layout.draw(network)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pages_text import figure, folded, literal, table, whole
-from ringroad._text import bytes_text, seconds_text
-from ringroad.bench import plot, verdict
-from ringroad.bench.peers import OURS
+from ringroad._support.text import bytes_text, seconds_text
+from ringroad.measure.bench import plot, verdict
+from ringroad.measure.bench.peers import OURS
 
 ROOT = Path(__file__).parent.parent
 RECORDS = sorted((ROOT / "benchmarks").glob("*.jsonl*"), reverse=True)

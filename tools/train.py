@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from faults.calls import COLLECTIVES, OPS_OF, dtype_of
 from ringroad import CostModel, Schedule, Topology
-from ringroad._ucx import _ucx_wheel
+from ringroad._support.ucx import _ucx_wheel
 
 SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20]
 
@@ -143,7 +143,7 @@ def models() -> None:
             if algorithm.supports(topology):
                 schedule = Schedule.build(algorithm.name, topology)
                 schedule.verify()
-                ringroad.simulate(schedule, topology, 1 << 20)
+                ringroad.lab.simulate(schedule, topology, 1 << 20)
 
 
 def main() -> None:

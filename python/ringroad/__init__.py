@@ -10,11 +10,14 @@ To run collectives in processes that a launcher started (torchrun, srun, mpirun)
     with ringroad.local(4) as cluster:                  # in a script or a notebook
         totals = cluster.run(lambda comm: comm.allreduce(array))
 
-    with ringroad.testbed("torus:3x3", rate="100Mbit") as bed:      # the same on an emulated network
-        totals = bed.run(lambda comm: comm.allreduce(array))
+What algorithms cost and which is chosen needs no network: `Topology`, `Schedule`, `CostModel`, `algorithms`. The rooms:
 
-The analysis needs no network: `Topology`, `Schedule`, `CostModel`, `algorithms`, `simulate`. The command line has
-them, too (`python -m ringroad --help`).
+- `ringroad.torch`: the backend of torch.distributed.
+- `ringroad.measure`: what calls really take.
+- `ringroad.testbed`: the same collectives on an emulated network.
+- `ringroad.lab`: simulation, synthesis, routes, training, formats, papers and pictures.
+
+The command line has them, too (`ringroad --help`).
 
 Examples in docstrings assume `import numpy as np` and `import ringroad`.
 """
@@ -23,9 +26,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ringroad import formats as formats
+    from ringroad import lab as lab
+    from ringroad import measure as measure
+    from ringroad import testbed as testbed
     from ringroad._builder import ScheduleBuilder, ScheduleStep
     from ringroad._costs import Candidate, Cost, Explanation, Overview
+    from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
         AbortedError,
         Algorithm,
@@ -52,13 +58,8 @@ if TYPE_CHECKING:
         algorithms,
         handle,
     )
-    from ringroad.bootstrap import init, regroup
-    from ringroad.cluster import LocalCluster, WorkerError, local
-    from ringroad.discovery import DiscoveredLink, Discovery, discover
-    from ringroad.emulation.namespaces import TestbedError
-    from ringroad.emulation.testbed import Testbed, testbed
-    from ringroad.finding import Findings, Network, find
-    from ringroad.simulation import Simulation, simulate
+    from ringroad.start.local import LocalCluster, WorkerError, local
+    from ringroad.start.rendezvous import init, regroup
 
 __all__ = [
     "AbortedError",
@@ -72,11 +73,9 @@ __all__ = [
     "Discovery",
     "Explanation",
     "FileStore",
-    "Findings",
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
-    "Network",
     "Overview",
     "PeerError",
     "PreparedCall",
@@ -86,11 +85,8 @@ __all__ = [
     "ScheduleBuilder",
     "ScheduleError",
     "ScheduleStep",
-    "Simulation",
     "StoreError",
     "TcpStore",
-    "Testbed",
-    "TestbedError",
     "TimeoutError",
     "Topology",
     "TopologyError",
@@ -100,13 +96,10 @@ __all__ = [
     "__version__",
     "algorithms",
     "discover",
-    "find",
     "handle",
     "init",
     "local",
     "regroup",
-    "simulate",
-    "testbed",
 ]
 
 
@@ -114,34 +107,26 @@ _ELSEWHERE = {
     "Candidate": "_costs",
     "Cost": "_costs",
     "Explanation": "_costs",
-    "DiscoveredLink": "discovery",
-    "Discovery": "discovery",
-    "Findings": "finding",
-    "LocalCluster": "cluster",
-    "Network": "finding",
+    "DiscoveredLink": "_discovery",
+    "Discovery": "_discovery",
+    "LocalCluster": "start.local",
     "Overview": "_costs",
     "ScheduleBuilder": "_builder",
     "ScheduleStep": "_builder",
-    "Simulation": "simulation",
-    "Testbed": "emulation.testbed",
-    "TestbedError": "emulation.namespaces",
-    "WorkerError": "cluster",
-    "discover": "discovery",
-    "find": "finding",
-    "init": "bootstrap",
-    "local": "cluster",
-    "regroup": "bootstrap",
-    "simulate": "simulation",
-    "testbed": "emulation.testbed",
+    "WorkerError": "start.local",
+    "discover": "_discovery",
+    "init": "start.rendezvous",
+    "local": "start.local",
+    "regroup": "start.rendezvous",
 }
 """The modules of what is not in `_native`."""
-_MODULES = ("bootstrap", "discovery", "finding", "formats", "simulation")
+_ROOMS = ("lab", "measure", "testbed")
 
 
 def __getattr__(name: str) -> Any:
     """Imports everything on first use. `import torch` may import ringroad, and `ringroad --version` needs nothing of
     it, so both must be fast."""
-    if name in _MODULES:
+    if name in _ROOMS:
         return import_module(f"ringroad.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'ringroad' has no attribute {name!r}")

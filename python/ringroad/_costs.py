@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ringroad import _explain
 from ringroad._native import CostModel
 from ringroad._notebook import frame, table
-from ringroad._text import bytes_text, seconds_text
+from ringroad._support.text import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from ringroad._native import CollectiveName

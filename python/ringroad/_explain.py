@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ringroad._native import CostModel
-from ringroad._text import bytes_text, seconds_text, significant
+from ringroad._support.text import bytes_text, seconds_text, significant
 
 if TYPE_CHECKING:
     from ringroad._costs import Explanation

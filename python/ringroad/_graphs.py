@@ -17,9 +17,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ringroad._files import read_text
 from ringroad._native import Topology, TopologyError, moore_steps, read_file
-from ringroad._text import parse_bandwidth, parse_seconds
+from ringroad._support.files import read_text
+from ringroad._support.text import parse_bandwidth, parse_seconds
 
 _PLAIN = Topology("ring:2").links[0]
 _DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "extra_latency": 0.0}

@@ -8,7 +8,7 @@ from typing import Any
 
 from ringroad import _graphs
 from ringroad._native import Algorithm, CostModel, Schedule, Topology
-from ringroad._text import seconds_text, significant
+from ringroad._support.text import seconds_text, significant
 
 _LINES = 16
 """The most lines of a schedule that are shown."""

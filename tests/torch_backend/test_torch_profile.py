@@ -2,8 +2,8 @@
 
 import pytest
 from marks import torch
-from ringroad import training
-from ringroad.torch import profile_layers
+from ringroad.lab import training
+from ringroad.lab.training import profile_layers
 
 
 class Shared(torch.nn.Module):

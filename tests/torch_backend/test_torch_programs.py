@@ -11,7 +11,7 @@ def test_benchmark(tmp_path):
     arguments = ["-b", "8", "-e", "2K", "-f", "16", "--ranks", "2,3", "--budget", "2", "-d", "bfloat16"]
     arguments += ["--buffers", "numpy,torch", "--peers", "gloo", "--json", str(record)]
     environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    command = [sys.executable, "-m", "ringroad.bench", *arguments]
+    command = [sys.executable, "-m", "ringroad", "bench", *arguments]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ringroad (a)" in done.stdout and "# wrong elements: 0" in done.stdout

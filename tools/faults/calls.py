@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from ringroad import Communicator
 from ringroad._native import reductions
-from ringroad.bench.collectives import COLLECTIVES as PROPERTIES
+from ringroad.measure.bench.collectives import COLLECTIVES as PROPERTIES
 
 EVEN = [name for name in PROPERTIES if name != "barrier"]
 UNEVEN = [f"{name}_v" for name in EVEN if hasattr(Communicator, f"{name}_v")]

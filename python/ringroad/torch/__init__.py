@@ -29,11 +29,10 @@ from torch.distributed.constants import default_pg_timeout
 
 from ringroad._native import Communicator
 from ringroad.torch.membership import Membership, Options
-from ringroad.torch.profile import profile_layers
 from ringroad.torch.starting import init
 from ringroad.torch.versions import MODERN
 
-__all__ = ["Options", "communicator", "empty", "init", "process_group", "profile_layers", "register"]
+__all__ = ["Options", "communicator", "empty", "init", "process_group", "register"]
 
 
 def register() -> None:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from ringroad._native import Communicator, Topology
-from ringroad._ucx import _ucx_wheel
-from ringroad.bootstrap import regroup
+from ringroad._support.ucx import _ucx_wheel
+from ringroad.start.rendezvous import regroup
 
 _SIZE_INVARIANT = "size-invariant"
 

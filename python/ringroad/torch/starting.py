@@ -12,9 +12,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 from torch.distributed.constants import default_pg_timeout
 
-from ringroad import _launchers, bootstrap
-from ringroad._launchers import Place
 from ringroad._native import Config
+from ringroad.start import launchers, rendezvous
+from ringroad.start.launchers import Place
 from ringroad.torch.membership import Options
 
 _KEY = "torch.distributed"
@@ -59,14 +59,14 @@ def init(
     if timeout is None:
         timeout = default_pg_timeout
     limit = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    rank, size = bootstrap._place(None, None, os.environ)
-    launcher, config = _launchers.launcher_of(os.environ), Config()
+    rank, size = rendezvous._place(None, None, os.environ)
+    launcher, config = launchers.launcher_of(os.environ), Config()
     method = "env://"
     said: dict[str, str | int] = {"RANK": rank, "WORLD_SIZE": size}
-    if launcher and (local := _launchers.local_of(launcher, os.environ)):
+    if launcher and (local := launchers.local_of(launcher, os.environ)):
         said |= {"LOCAL_RANK": local[0], "LOCAL_WORLD_SIZE": local[1]}
-    if _launchers.master(launcher, os.environ, config.port_range) is None:
-        where = bootstrap._where(rank, size, config)
+    if launchers.master(launcher, os.environ, config.port_range) is None:
+        where = rendezvous._where(rank, size, config)
         if isinstance(where, str):
             method = _file(Path(where)).as_uri()
         else:
@@ -103,7 +103,7 @@ def _master(place: Place | None, rank: int, size: int, limit: timedelta) -> dict
     if place is None:
         assert _server, "this is rank 0"
         return {"MASTER_ADDR": host, "MASTER_PORT": _server.port}
-    board = bootstrap._own_store(place, rank, seconds, None)
+    board = rendezvous._own_store(place, rank, seconds, None)
     if _server:
         board.set(_KEY, str(_server.port).encode())
     deadline = time.monotonic() + seconds

@@ -28,7 +28,11 @@ fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
 }
 
 fn seconds(ranked: &[Ranked<'_>], name: &str) -> f64 {
-    ranked.iter().find(|r| r.candidate.member.name() == name).unwrap_or_else(|| panic!("there is no {name}")).seconds
+    ranked
+        .iter()
+        .find(|r| r.candidate.member.name() == name)
+        .unwrap_or_else(|| panic!("there is no {name}"))
+        .seconds
 }
 
 /// A host's cable carries as much as if the host were one rank, and memory has twice its bandwidth.

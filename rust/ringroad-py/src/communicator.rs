@@ -235,13 +235,13 @@ impl PyCommunicator {
         py.detach(|| self.0.choices()).topology.nodes() > self.0.size()
     }
 
-    /// The network as the ranks see it now, a `ringroad.changes.NetworkView`: its topology, where that comes
+    /// The network as the ranks see it now, a `ringroad._network.NetworkView`: its topology, where that comes
     /// from, and what has changed since the communicator was made.
     #[getter]
     fn network<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = py.detach(|| self.0.network());
         let text = serde_json::to_string(&view).expect("numbers and text can be written");
-        py.import("ringroad.changes")?.getattr("NetworkView")?.call_method1("_read", (text,))
+        py.import("ringroad._network")?.getattr("NetworkView")?.call_method1("_read", (text,))
     }
 
     /// What carries the bytes, in words: shared memory, or for example `ucx 1.22.0 (cma, posix, tcp;
@@ -509,29 +509,6 @@ impl PyCommunicator {
         })?;
         let discovered = interruptible(py, |go_on| self.0.discover(budget, timeout, go_on))?;
         Ok(serde_json::to_string(&discovered).expect("numbers and text can be written"))
-    }
-
-    /// Records what all ranks do while a `with` block runs.
-    ///
-    /// It is collective: all ranks enter and leave the block.
-    ///
-    /// Returns:
-    ///     A `ringroad.tracing.Trace`, which is empty until the block has ended.
-    ///
-    /// Raises:
-    ///     ValueError: The communicator is being traced already.
-    ///     AbortedError: The communicator has failed. Entering and leaving the block also raise what a
-    ///         barrier and an allgather raise.
-    ///
-    /// Example:
-    ///     >>> (alone,) = ringroad.Communicator.in_process(1)
-    ///     >>> with alone.trace() as trace:
-    ///     ...     total = alone.allreduce(np.ones(1000))
-    ///     >>> [call.call for call in trace.calls if "allreduce" in call.call]
-    ///     ['allreduce of 1000 float64, sum, by ring']
-    ///     >>> trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
-    fn trace(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
-        slf.py().import("ringroad.tracing")?.getattr("Trace")?.call_method1("of", (slf,))
     }
 
     /// Starts to record what this rank does. The other ranks are not told.

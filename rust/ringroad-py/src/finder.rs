@@ -7,7 +7,7 @@ use crate::arguments::argument;
 use crate::errors::raise;
 use crate::results::object;
 
-/// Searches for networks. `ringroad.find` calls it, and says what the arguments mean.
+/// Searches for networks. `ringroad.lab.find` calls it, and says what the arguments mean.
 ///
 /// Args:
 ///     ranks: The number of ranks.
@@ -38,7 +38,7 @@ pub fn find_networks<'py>(
     let wanted = Wanted { ranks, degrees, bidirectional, collective, alpha, bytes, bandwidth };
     let found = py.detach(|| wanted.search());
     let found = found.map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))?;
-    object(py, "ringroad.finding", &found)
+    object(py, "ringroad.lab._finding", &found)
 }
 
 /// Returns the fewest steps in which a rank can reach all others, by the Moore bound.

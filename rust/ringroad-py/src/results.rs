@@ -145,7 +145,11 @@ impl<'a, 'py> Serializer for Maker<'a, 'py> {
         Ok(self.fields(self.module.getattr_opt(name)?))
     }
 
-    fn serialize_tuple_struct(self, name: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, Failed> {
+    fn serialize_tuple_struct(
+        self,
+        name: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleStruct, Failed> {
         Err(Failed::custom(format!("results have no tuples with a name, such as {name}")))
     }
 

@@ -280,7 +280,7 @@ impl PySchedule {
         py.detach(|| mscclpp::write(&self.0)).map_err(schedule_error)
     }
 
-    /// Returns a call as GOAL, the text that LogGOPSim reads. It has the messages that `ringroad.simulate`
+    /// Returns a call as GOAL, the text that LogGOPSim reads. It has the messages that `ringroad.lab.simulate`
     /// simulates.
     ///
     /// Args:

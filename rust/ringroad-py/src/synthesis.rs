@@ -1,4 +1,4 @@
-//! Functions of `ringroad.synthesis`: costs of schedules for a graph, without building the schedules.
+//! Functions of `ringroad.lab.synthesis`: costs of schedules for a graph, without building the schedules.
 
 use pyo3::prelude::*;
 use ringroad_core::synthesis::bfb::BreadthFirst;
@@ -7,6 +7,9 @@ use crate::arguments::argument;
 use crate::errors::{raise, schedule_error};
 use crate::results::object;
 use crate::topology::TopologyArgument;
+
+/// The Python module with the classes of these results.
+pub const SYNTHESIS: &str = "ringroad.lab.synthesis";
 
 /// Returns the cost of breadth-first broadcast (algorithm `bfb`). `ringroad.synthesis.bfb_cost` calls it.
 ///
@@ -29,5 +32,5 @@ pub fn bfb_cost<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (topology, collective) = (topology.resolve()?, collective.parse().map_err(raise)?);
     let cost = py.detach(|| BreadthFirst::of(&topology, collective)).map_err(schedule_error)?;
-    object(py, "ringroad.synthesis", &cost)
+    object(py, SYNTHESIS, &cost)
 }

@@ -229,7 +229,7 @@ impl PyTopology {
         Ok(PyTopology(topology))
     }
 
-    /// Returns the same network with another routing. `ringroad.routes` makes tables of routes.
+    /// Returns the same network with another routing. `ringroad.lab.routes` makes tables of routes.
     ///
     /// Args:
     ///     routing: "minimal", "dimension-ordered" or "single-path".

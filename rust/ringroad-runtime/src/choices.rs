@@ -312,8 +312,7 @@ impl Profile {
     }
 
     fn with_contest<T>(&self, collective: Collective, ask: impl FnOnce(&Contest<'_>) -> T) -> Result<T> {
-        let (topology, model, choice) =
-            (&self.place.topology, &self.fit.model, &self.choice(collective)?);
+        let (topology, model, choice) = (&self.place.topology, &self.fit.model, &self.choice(collective)?);
         let candidates = &candidates_of(topology, choice)?;
         Ok(ask(&Contest { topology, model, candidates, choice }))
     }

@@ -333,7 +333,9 @@ fn a_comparison_says_what_would_change_the_choice() {
                     assert!(from > bytes && first(from) == rival.member && first(from - 1) == best.member);
                 }
                 Some((from, Some(to))) => {
-                    assert!(from == 0 && to < bytes && first(to) == rival.member && first(to + 1) == best.member);
+                    assert!(
+                        from == 0 && to < bytes && first(to) == rival.member && first(to + 1) == best.member
+                    );
                 }
                 None => assert!(first(0) == best.member && first(Bytes::MAX) == best.member, "{found:?}"),
             }

@@ -1,0 +1,89 @@
+"""What `Communicator.network` returns: the network as ranks see it now, and how it has changed."""
+
+import json
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ringroad._native import Topology
+from ringroad._support.text import bandwidth_text
+
+
+class ChangedLink(NamedTuple):
+    """Links from one node to another that carry more or less than before.
+
+    Attributes:
+        source: The node where they start: a rank, or behind the ranks a router or a switch.
+        target: The node where they end.
+        before: The bytes per second that they carried together; 0 if there were none.
+        now: The bytes per second that they carry now; 0 if no route leads over them any more.
+    """
+
+    source: int
+    target: int
+    before: float
+    now: float
+
+
+@dataclass(frozen=True)
+class NetworkChange:
+    """A change of the network to which all ranks have reacted, before the same call.
+
+    Attributes:
+        call: The number of that collective call, counted from 1.
+        links: The links that have changed.
+        rank: The rank whose calls took longer, or shorter, than usual; None if it is not known.
+        ratio: How many times as long as usual they took.
+        took: What the latest of them took, in seconds.
+        predicted: What was predicted of it.
+    """
+
+    call: int
+    links: list[ChangedLink]
+    rank: int | None
+    ratio: float | None
+    took: float | None
+    predicted: float | None
+
+    def __str__(self) -> str:
+        links = ", ".join(
+            f"{link.source}>{link.target}: {_text(link.before)} to {_text(link.now)}" for link in self.links
+        )
+        return f"before call {self.call}: {links}"
+
+
+def _text(rate: float) -> str:
+    return bandwidth_text(rate) if rate else "nothing"
+
+
+@dataclass(frozen=True)
+class NetworkView:
+    """The network as the ranks of a communicator see it.
+
+    Attributes:
+        topology: The network as it is now.
+        origin: Where it comes from: "given" by the user, "found" by the ranks, or "assumed".
+        watched: Whether the ranks measure again when calls take longer or shorter than they used to.
+        changes: What has changed since the communicator was made.
+    """
+
+    topology: Topology
+    origin: Literal["given", "found", "assumed"]
+    watched: bool
+    changes: list[NetworkChange]
+
+    @classmethod
+    def _read(cls, text: str) -> "NetworkView":
+        view = json.loads(text)
+        return cls(
+            topology=Topology.from_json(json.dumps(view["topology"])),
+            origin=view["origin"].lower(),
+            watched=view["watched"],
+            changes=[
+                NetworkChange(
+                    call=change["call"],
+                    links=[ChangedLink(**link) for link in change["links"]],
+                    **(change["reason"] or dict.fromkeys(("rank", "ratio", "took", "predicted"))),
+                )
+                for change in view["changes"]
+            ],
+        )

@@ -1,0 +1,1 @@
+"""Helpers that know nothing of communication: numbers with units, tables, files, pictures, processes."""

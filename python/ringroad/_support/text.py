@@ -1,0 +1,263 @@
+"""Numbers with units, tables and wrapped text, for the command line."""
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from numbers import Real
+from textwrap import wrap
+from typing import Any, SupportsIndex, TypeVar
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+MOST = (1 << 63) - 1
+"""The largest whole number that options accept."""
+_LONGEST = 60
+"""No sensible number has more characters."""
+_GAP = "  "
+_PROSE = 16
+"""A column of text is made no narrower than this, if the table can be split instead."""
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB`, `4M`.
+
+    KiB, MiB, GiB, TiB are powers of 1024, and KB, MB, GB, TB powers of 1000. Letters alone are powers of 1024, as in
+    nccl-tests. Raises ValueError.
+    """
+    if len(text) > _LONGEST:
+        raise ValueError(f"{text[:_LONGEST]}... is too long for a number of bytes")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(iB|B)?|B)?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{text!r} is not a number of bytes; write for example 8, 64KiB, 1MiB or 2G")
+    unit, ending = (match[2] or "").upper(), (match[3] or "").upper()
+    number = Fraction(match[1]) * (_DECIMAL if ending == "B" else _UNITS)[unit]
+    if number.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of bytes")
+    if number > MOST:
+        raise ValueError(f"{text!r} are too many bytes; write at most {MOST}")
+    return int(number)
+
+
+def parse_seconds(text: str) -> float:
+    """A time: `10us`, `500ns`, `1.5ms`, `2s`, `1e-6`. Raises ValueError."""
+    from ringroad._native import read_seconds
+
+    return read_seconds(text)
+
+
+def parse_bandwidth(text: str) -> float:
+    """Bytes per second: `100Gbit/s` or `100Gbit` (bits), `12.5GB/s` (bytes), `12.5e9`; G is 10^9. Raises ValueError."""
+    from ringroad._native import read_bandwidth
+
+    return read_bandwidth(text)
+
+
+def whole(name: str, value: object) -> int:
+    """A whole number that was passed as an argument of this name. Raises TypeError."""
+    if not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")
+    return value.__index__()
+
+
+def number(name: str, value: object) -> float:
+    """A number that was passed as an argument of this name. Raises TypeError."""
+    if not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return float(value)
+
+
+def by_key(name: str, value: Mapping[_Key, float] | None) -> list[tuple[_Key, float]]:
+    """The items of a dict that was passed as an argument of this name; None: of an empty one. Raises TypeError."""
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dict, not {value!r}")
+    return list((value or {}).items())
+
+
+def bytes_text(number: int) -> str:
+    """An exact number of bytes: `64 KiB`, or `65537 B` if no unit divides the number."""
+    unit = max((u for u in _UNITS if number and number % _UNITS[u] == 0), key=lambda u: _UNITS[u], default="")
+    return f"{number // _UNITS[unit]} {unit + 'i' if unit else ''}B"
+
+
+def about_bytes(number: int) -> str:
+    """A number of bytes to three digits from a mebibyte on: `23.4 GiB`."""
+    for unit in "GM":
+        if number >= _UNITS[unit]:
+            return f"{significant(number / _UNITS[unit])} {unit}iB"
+    return bytes_text(number)
+
+
+def seconds_text(seconds: float) -> str:
+    """Three significant digits: `12.3 us`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= 0.9995 * size:
+            return f"{significant(seconds / size)} {unit}"
+    return f"{significant(seconds / 1e-9)} ns"
+
+
+def bandwidth_text(bandwidth: float) -> str:
+    """Bytes per second as bits per second, with three significant digits: `99.3 Mbit/s`."""
+    bits = 8 * bandwidth
+    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
+        if bits >= 0.9995 * size:
+            return f"{significant(bits / size)} {unit}"
+    return f"{significant(bits)} bit/s"
+
+
+def significant(number: float) -> str:
+    """Three significant digits without an exponent and without trailing zeros."""
+    digits = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
+    text = f"{number:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def print_json(value: object) -> None:
+    """Prints the value as indented JSON. Of a result it prints what the core has: its fields."""
+    print(json.dumps(value, indent=2, default=_plain))
+
+
+def _plain(result: Any) -> object:
+    """The public fields of a dataclass, a fraction, an array's items, what a schedule is, a network's spec, or a cost
+    model's arguments."""
+    if is_dataclass(result):
+        return {field.name: getattr(result, field.name) for field in fields(result) if field.name[0] != "_"}
+    if isinstance(result, Fraction):
+        return {"numerator": result.numerator, "denominator": result.denominator}
+    if hasattr(result, "tolist"):
+        return result.tolist()
+    if hasattr(result, "collective"):
+        return {"name": result.name, "collective": result.collective, "root": result.root}
+    return result.spec if hasattr(result, "spec") else result.__getnewargs_ex__()[1]
+
+
+def width() -> int | None:
+    """The number of columns to print in: the terminal's, or what COLUMNS says. None: as many as are needed, because
+    the output goes to a file or to a program."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+        return shutil.get_terminal_size().columns
+    return None
+
+
+def wrapped(text: str, most: int | None, indent: str = "") -> list[str]:
+    """The lines of a paragraph, of at most this many columns; all but the first are indented. Words stay whole."""
+    if most is None or (len(text) <= most and "\n" not in text):
+        return [text]
+    return wrap(text, most, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def print_wrapped(text: str, indent: str = "") -> None:
+    """Prints lines of text, each wrapped to the terminal; what is wrapped is indented."""
+    most = width()
+    for line in text.split("\n"):
+        print("\n".join(wrapped(line, most, indent)), flush=True)
+
+
+def progress(text: str) -> None:
+    """Shows progress in a line on standard error, which the next call replaces; only on a terminal."""
+    if sys.stderr.isatty():
+        most = shutil.get_terminal_size().columns - 1
+        print(f"\r\033[K{text[:most]}", end="", file=sys.stderr, flush=True)
+
+
+def print_fields(title: str, rows: list[tuple[str, str]]) -> None:
+    """Prints a title and rows of (name, value); a value may have several lines."""
+    print_wrapped(title)
+    names = max(len(name) for name, _ in rows) + 4
+    room = None if (most := width()) is None else most - names
+    for name, value in rows:
+        first, *more = [text for line in value.splitlines() or [""] for text in wrapped(line.strip(), room)]
+        if room is not None and len(first) > room:  # a long path: it does not fit beside the name
+            first, more = "", [first, *more]
+        print(f"  {name:<{names - 2}}{first}".rstrip())
+        for line in more:
+            print(" " * names + line)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Prints a table with the columns named in `right` aligned right; on a terminal with a bold header.
+
+    If it is wider than the terminal, text is wrapped between words. If that is not enough, further columns follow in a
+    table of their own where the first column names each row, and otherwise in further lines of each row. Numbers and
+    words stay whole.
+    """
+    import typer  # not needed by users of the other functions
+
+    columns = [_Column(name, [row[index] for row in rows], name in right) for index, name in enumerate(header)]
+    most = width()
+    lines = _lines(columns, most)
+    names = [row[0] for row in rows]
+    if len(lines) > 1 and len(set(names)) == len(names):
+        tables = [[line] for line in _lines(columns, most, repeat=1)]
+    else:
+        tables = [lines]
+    for number, table in enumerate(tables):
+        if number:
+            print()
+        widths = [_widths(line, most, bool(index)) for index, line in enumerate(table)]
+        for row in range(-1, len(rows)):
+            for index, line in enumerate(table):
+                for text in _drawn(line, widths[index], row):
+                    whole = (_GAP * bool(index) + text).rstrip()
+                    typer.echo(typer.style(whole, bold=True) if row < 0 else whole)
+
+
+class _Column:
+    """A column of a table."""
+
+    def __init__(self, name: str, cells: list[str], is_number: bool) -> None:
+        self.name, self.cells, self.is_number = name, cells, is_number
+        self.full = max(map(len, [name, *cells]))
+        self.words = max(map(len, [*name.split(), *(cells if is_number else " ".join(cells).split()), ""]))
+        self.least = self.words if is_number else max(self.words, min(self.full, _PROSE))
+
+    def lines(self, row: int, columns: int) -> list[str]:
+        """The lines of a cell; the name for row -1."""
+        text = self.cells[row] if row >= 0 else self.name
+        return [text] if self.is_number and row >= 0 else wrapped(text, columns)
+
+
+def _lines(columns: list[_Column], most: int | None, repeat: int = 0) -> list[list[_Column]]:
+    """Distributes columns to lines that fit. Each line after the first begins with the first `repeat` columns."""
+    lines = [columns[:1]]
+    for column in columns[1:]:
+        line = [*lines[-1], column]
+        gaps = len(line) - (len(lines) == 1 or repeat > 0)  # further lines of a row are indented
+        if most is None or len(_GAP) * gaps + sum(one.least for one in line) <= most:
+            lines[-1] = line
+        else:
+            lines.append([*columns[:repeat], column])
+    return lines
+
+
+def _widths(line: list[_Column], most: int | None, indented: bool) -> list[int]:
+    """The columns' widths: what each needs, as far as there is room."""
+    if most is None:
+        return [column.full for column in line]
+    room = most - len(_GAP) * (len(line) - 1 + indented) - sum(column.least for column in line)
+    found = {}
+    by_need = sorted(line, key=lambda column: column.full - column.least)
+    for index, column in enumerate(by_need):
+        more = max(0, min(column.full - column.least, room // (len(line) - index)))
+        found[id(column)] = column.least + more
+        room -= more
+    return [found[id(column)] for column in line]
+
+
+def _drawn(line: list[_Column], widths: list[int], row: int) -> list[str]:
+    """The lines of text that these columns take in a row; the names for row -1."""
+    cells = [column.lines(row, width) for column, width in zip(line, widths, strict=True)]
+    found = []
+    for index in range(max(map(len, cells))):
+        texts = []
+        for column, cell, width in zip(line, cells, widths, strict=True):
+            text = cell[index] if index < len(cell) else ""
+            texts.append(text.rjust(width) if column.is_number else text.ljust(width))
+        found.append(_GAP.join(texts))
+    return found

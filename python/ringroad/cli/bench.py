@@ -1,0 +1,179 @@
+"""The command line of the benchmark, with the flags of nccl-tests."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringroad._native import Topology
+from ringroad._support.text import parse_bytes, print_wrapped, progress, width
+from ringroad.cli._options import LAST_RANK, MOST_PROCESSES, bandwidth_option, file_option, time_option, whole_option
+from ringroad.measure.bench import record, table, verdict
+from ringroad.measure.bench.collectives import COLLECTIVES, OPS, collective
+from ringroad.measure.bench.conductor import Conductor, Row
+from ringroad.measure.bench.options import Options, names, numbers, sizes
+from ringroad.measure.bench.peers import OURS
+from ringroad.testbed.namespaces import reenter
+
+_BUDGET = 120.0
+_COLLECTIVES = f"{', '.join(COLLECTIVES)}."
+
+
+def bench(
+    name: Annotated[str, typer.Argument(metavar="[COLLECTIVE]", help=_COLLECTIVES)] = "allreduce",
+    minbytes: Annotated[str, typer.Option("-b", "--minbytes", help="The smallest size: 8, 1K (1 KiB), 1KB.")] = "8",
+    maxbytes: Annotated[str, typer.Option("-e", "--maxbytes", help="The largest size: 64M (64 MiB), 64MB.")] = "64M",
+    factor: Annotated[int, whole_option("-f", "--stepfactor", help="Factor between sizes.", least=2)] = 4,
+    size_list: Annotated[str, typer.Option("--sizes", help="These sizes (8,1K,4M) instead of -b, -e and -f.")] = "",
+    calls: Annotated[
+        int | None,
+        whole_option("-n", "--iters", help="Timed calls per size and launch; unset: as the budget allows.", least=1),
+    ] = None,
+    warmup: Annotated[int, whole_option("-w", "--warmup_iters", help="Warm-up calls, which do not count.")] = 10,
+    check: Annotated[int, whole_option("-c", "--check", help="0: do not verify results.")] = 1,
+    dtype: Annotated[str, typer.Option("-d", "--datatype", help="float32, bfloat16, int32 and so on.")] = "float32",
+    op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
+    root: Annotated[
+        int, whole_option("-r", "--root", help="The root, for collectives that have one.", most=LAST_RANK)
+    ] = 0,
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4",
+    testbed: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPOLOGY", help="Run on an emulation of this network, on all of its ranks; needs --rate."
+        ),
+    ] = "",
+    rate: Annotated[
+        float, bandwidth_option(help="Of its cables in each direction, such as 100Mbit.", show_default=False)
+    ] = 0.0,
+    buffers: Annotated[str, typer.Option(help="The kind of buffers: numpy, torch, or both.")] = "numpy",
+    peers: Annotated[
+        str,
+        typer.Option(
+            help="Peers to compare with: mpi4py (or one of its ways, mpi4py-ob1 or mpi4py-ucx), reference, gloo or "
+            "another backend of torch.distributed."
+        ),
+    ] = "",
+    place: Annotated[str | None, typer.Option(help="in_place, out_of_place: these calls only.")] = None,
+    algorithms: Annotated[
+        str,
+        typer.Option(
+            help="Algorithms to compare the choice with: names, all, or different (one of those with equal costs)."
+        ),
+    ] = "",
+    tune: Annotated[
+        float,
+        time_option(help="First measure for this many seconds, as `ringroad tune` does, and choose by the result."),
+    ] = 0.0,
+    launches: Annotated[
+        int, whole_option(help="Start all ranks this many times, because times differ between starts.", least=1)
+    ] = 1,
+    cache: Annotated[
+        str | None,
+        typer.Option(help="Wait for rounds in which the CPUs share a cache (near), or share none (far)."),
+    ] = None,
+    budget: Annotated[float, time_option(help="Approximate seconds for the whole run; without -n.")] = _BUDGET,
+    hogs: Annotated[int, whole_option(help="Busy processes to run beside.", most=MOST_PROCESSES)] = 0,
+    timeout: Annotated[float, time_option(help="Time limit of a call in seconds.", least=1.0)] = 120.0,
+    json_file: Annotated[Path | None, file_option("--json", help="Also write JSON lines to this file.")] = None,
+) -> None:
+    """Measure a collective beside other libraries, and verify results."""
+    if testbed:
+        reenter()
+    network = Topology(testbed) if testbed else None
+    options = Options(
+        collective=collective(name),
+        sizes=[parse_bytes(size) for size in names(size_list)] or sizes(minbytes, maxbytes, factor),
+        ranks=numbers("--ranks", ranks) if network is None else [network.ranks],
+        testbed=network,
+        rate=rate,
+        buffers=names(buffers),
+        peers=[peer for peer in names(peers) if peer != OURS],
+        dtype=dtype,
+        op={"prod": "product"}.get(op, op),
+        root=root,
+        calls=calls,
+        warmup=warmup,
+        check=bool(check),
+        budget=budget,
+        hogs=hogs,
+        timeout=timeout,
+        json=json_file,
+        algorithms=names(algorithms),
+        tune=tune,
+        launches=launches,
+        cache=cache,
+        place=place,
+    )
+    rows = _run(options)
+    print_wrapped(verdict.text(rows), "#   ")
+    if any(row["wrong"] for row in rows):
+        raise typer.Exit(1)
+
+
+def _run(options: Options) -> list[Row]:
+    """Runs the benchmark, prints and writes the rows, and returns the measurements."""
+    measured: list[Row] = []
+    conductor = Conductor(options)
+    with ExitStack() as stack:
+        file = stack.enter_context(options.json.open("w")) if options.json else None
+
+        def write(row: Row) -> None:
+            if file is not None:
+                print(json.dumps(row), file=file, flush=True)
+
+        write(record.machine())
+        print_wrapped(table.LEGEND, "# ")
+        printer = _Printer()
+        for row in conductor.run():
+            write(row)
+            printer.take(row)
+            if row["kind"] == "measurement":
+                measured.append(row)
+        printer.flush()
+    return measured
+
+
+class _Printer:
+    """Prints rows, grouped by size."""
+
+    def __init__(self) -> None:
+        self.size: list[Row] = []
+        self.block: object = None
+        self.columns = table.Columns()
+        self.refused: set[str] = set()
+
+    def take(self, row: Row) -> None:
+        progress("")
+        if row["kind"] != "measurement" or (self.size and not _beside(row, self.size[0])):
+            self.flush()
+        match row["kind"]:
+            case "team":
+                print_wrapped(table.title(row), "# ")
+                self.block = None
+            case "refusal":  # once, not for every size
+                if row["text"] not in self.refused:
+                    print_wrapped(f"# {row['text']}", "#   ")
+                self.refused.add(row["text"])
+            case "measurement":
+                self.size.append(row)
+
+    def flush(self) -> None:
+        if not self.size:
+            return
+        first = self.size[0]
+        block = (first["collective"], first["buffers"], first["ranks"])
+        if block != self.block:
+            self.columns = table.chosen(self.size, width())
+            print_wrapped(table.header(*block, self.columns), "# ")
+            self.block = block
+        print("\n".join(table.lines(self.size, self.columns)), flush=True)
+        self.size = []
+
+
+def _beside(row: Row, other: Row) -> bool:
+    return all(row[key] == other[key] for key in ("size", "buffers", "ranks", "pml"))

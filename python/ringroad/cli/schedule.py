@@ -1,0 +1,160 @@
+"""`ringroad schedule`: an algorithm's steps, or those of a file."""
+
+import json
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ringroad._native import CostModel, Schedule, Topology
+from ringroad._support.text import about_bytes, parse_bytes, print_fields, print_json, seconds_text
+from ringroad.cli._options import ALGORITHM, COLLECTIVE, SPEC, Format, Json, Root, Size, file_option
+from ringroad.lab import formats
+
+
+def schedule(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An algorithm, or a file of a schedule: .json, MSCCL's .xml.", **{**ALGORITHM, "metavar": "SCHEDULE"}
+        ),
+    ],
+    topology: Annotated[str | None, typer.Option("--topology", **SPEC)] = None,
+    collective: Annotated[
+        str | None, typer.Option(help="The collective that an algorithm performs; unset: allreduce.", **COLLECTIVE)
+    ] = None,
+    root: Root = 0,
+    show: Annotated[bool, typer.Option("--show", help="Print every step.")] = False,
+    output: Annotated[
+        Path | None, file_option("--output", "-o", "--save", help="Write the schedule to a file.")
+    ] = None,
+    format: Format = None,
+    size: Size = "1MiB",
+    as_json: Json = False,
+) -> None:
+    """Build, read, verify, describe and convert schedules.
+
+    It builds the schedule of an algorithm for a topology, or reads one from a file. With -o it also writes it, in
+    another format if you like.
+    """
+    if format is not None and output is None:
+        raise ValueError(f"--format {format} needs a file to write; add -o FILE")
+    network = None if topology is None else Topology(topology)
+    effort = _Effort()
+    if _is_file(name):
+        if collective is not None or root:
+            raise ValueError(f"--collective and --root are for algorithms, and {name} is a file, which says them")
+        with effort.of("read"):
+            built = formats.read(name)
+    elif network is None:
+        raise ValueError("schedule: name the network of the algorithm with --topology, such as --topology torus:4x4")
+    else:
+        with effort.of("build"):
+            built = Schedule.build(name, network, collective or "allreduce", root)
+    with effort.of("verify"):
+        built.verify()
+    with effort.of("lower"):
+        operations, _ = built.lower(0, built.ranks)
+    load = None if network is None else CostModel().cost(built, network, 0).max_link_load
+    files = [] if output is None else formats.write(built, output, format=format, bytes=parse_bytes(size))
+    if as_json:
+        return print_json(_report(built, name, network, load, operations, effort, files, show))
+    held = built.held_for_others
+    times = ", ".join(f"{what} {seconds_text(seconds)}" for what, seconds in effort.seconds.items())
+    print_fields(
+        f"{name}: {built.collective}{'' if network is None else f' on {network.spec}'}",
+        [
+            ("ranks", str(built.ranks)),
+            ("steps", str(built.steps)),
+            ("ports", str(built.ports)),
+            ("chunks", str(built.chunks)),
+            ("slots", str(built.slots)),
+            ("sent per rank", f"{built.max_sent:.4g} vectors"),
+            *_relays(built, held),
+            *([] if load is None else [("most loaded link", f"{load:.4g} vectors")]),
+            ("verified", "yes"),
+            ("rank 0's plan", f"{operations} operations for one element per rank"),
+            ("effort", f"{times}; {about_bytes(effort.bytes())} of memory"),
+            *([] if not files else [("written", _names(files))]),
+        ],
+    )
+    if show:
+        print(f"\n{built}")
+    return None
+
+
+def _is_file(name: str) -> bool:
+    """Whether a word names a file and no algorithm: algorithms have no dots and no slashes."""
+    return "." in name or "/" in name
+
+
+def _names(files: list[Path]) -> str:
+    return str(files[0]) if len(files) == 1 else f"{files[0]} to {files[-1]}"
+
+
+class _Effort:
+    """Measures stages: the seconds of each, and by how many bytes the process's peak memory grew in all."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._before = self._peak()
+        self._after = self._before
+
+    @contextmanager
+    def of(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = time.perf_counter() - start
+        self._after = self._peak()
+
+    def bytes(self) -> int:
+        return self._after - self._before
+
+    @staticmethod
+    def _peak() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _report(
+    built: Schedule,
+    name: str,
+    network: Topology | None,
+    load: float | None,
+    operations: int,
+    effort: _Effort,
+    files: list[Path],
+    show: bool,
+) -> dict[str, Any]:
+    """The report as JSON."""
+    return {
+        "algorithm": built.name if _is_file(name) else name,
+        "collective": built.collective,
+        "root": built.root,
+        "topology": None if network is None else network.spec,
+        "ranks": built.ranks,
+        "steps": built.steps,
+        "ports": built.ports,
+        "chunks": built.chunks,
+        "slots": built.slots,
+        "sent": built.max_sent,
+        "held_for_others": built.held_for_others,
+        "max_link_load": load,
+        "operations": operations,
+        "verified": True,
+        "effort": {"seconds": effort.seconds, "bytes": effort.bytes()},
+        "files": [str(file) for file in files],
+        **({"schedule": json.loads(built.to_json())} if show else {}),
+    }
+
+
+def _relays(built: Schedule, held: float) -> list[tuple[str, str]]:
+    """The memory for chunks that ranks forward in an all-to-all, as a row; no row if they forward none."""
+    if not held:
+        return []
+    block = 1 << 12
+    memory = built.lower(0, block, 1)[1] / block / built.ranks
+    return [("held for others", f"{held:.3g} vectors at once at most; rank 0 allocates {memory:.3g}")]

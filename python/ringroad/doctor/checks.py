@@ -1,0 +1,75 @@
+"""All checks of one machine, in the order of the report."""
+
+import os
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ringroad.doctor import Check, Finding, machine, messages, network, software
+from ringroad.measure import facts
+
+_MESSAGE_SECONDS = 20.0
+
+_READING = "A file in /proc or /sys cannot be read: see the kernel's messages (dmesg)"
+_NAMES = "The name servers do not answer: see /etc/resolv.conf, or use addresses instead of names"
+_STARTING = "This machine does not start Python within seconds: see its load (uptime) and its disks"
+_MESSAGES = "See the findings above; RINGROAD_DEBUG=INFO ringroad doctor prints more"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What the checks of a machine have to know of the job. The default: there is none."""
+
+    size: int = 1
+    ranks_here: int = 1
+    several_hosts: bool = False
+
+
+def machine_checks(place: Place) -> list[Check]:
+    """The checks of this machine. Together they take a few seconds, and at most `longest(...)`."""
+    interfaces, ucx = cache(facts.interfaces), cache(facts.ucx)
+
+    def settings() -> Iterable[Finding]:
+        names = [str(one["name"]) for one in interfaces()]
+        return software.settings(os.environ, names, place.size, place.ranks_here)
+
+    def cores() -> Finding:
+        allowed, present = len(os.sched_getaffinity(0)), os.cpu_count() or 1
+        return machine.cores(allowed, present, facts.core_quota(), place.ranks_here)
+
+    def copies() -> Iterable[Finding]:
+        return [] if "error" in ucx() else [software.ucx_copies(ucx()["path"], software.ucx_candidates(os.environ))]
+
+    def over_ucx() -> Iterable[Finding]:
+        return [] if "error" in ucx() else [messages.over_ucx(_MESSAGE_SECONDS)]
+
+    return [
+        Check("versions", lambda: software.versions(facts.versions()), _READING),
+        Check("settings", settings, _READING),
+        Check("interfaces", lambda: network.interfaces(interfaces()), _READING),
+        Check("hostname", lambda: network.hostname(socket.gethostname()), _NAMES),
+        Check("rendezvous", lambda: _rendezvous(interfaces(), place.several_hosts), _NAMES),
+        Check("processes", machine.processes, _STARTING),
+        Check("/dev/shm", lambda: machine.dev_shm(facts.shared_memory()), _READING),
+        Check("memory", machine.memory, _READING),
+        Check("cores", cores, _READING),
+        Check("open files", lambda: machine.open_files(place.size), _READING),
+        Check("locked memory", machine.locked_memory, _READING),
+        Check("address space", machine.address_space, _READING),
+        Check("clock source", machine.clock_source, _READING),
+        Check("shared memory", lambda: messages.shared_memory(_MESSAGE_SECONDS), _MESSAGES, 1.5 * _MESSAGE_SECONDS),
+        Check("UCX", lambda: software.ucx(ucx(), place.several_hosts), _MESSAGES),
+        Check("copies of UCX", copies, _READING),
+        Check("UCX messages", over_ucx, _MESSAGES, 1.5 * _MESSAGE_SECONDS),
+    ]
+
+
+def longest(checks: Iterable[Check]) -> float:
+    """The seconds within which all checks end."""
+    return sum(check.seconds for check in checks)
+
+
+def _rendezvous(interfaces: Sequence[Mapping[str, Any]], several_hosts: bool) -> Finding:
+    return network.rendezvous(os.environ.get("MASTER_ADDR"), facts.chosen(), interfaces, several_hosts)

@@ -1,0 +1,522 @@
+"""The ranks of a job, examined together.
+
+They meet at the job's store. Rank 0 decides who came; those make a communicator and measure every pair. One rank of
+each host then checks its machine. Each rank publishes what it found, and rank 0 makes the report.
+"""
+
+import json
+import os
+import secrets
+import socket
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import ringroad
+from ringroad._native import Communicator, Config, FileStore, RingroadError, StoreError, TcpStore
+from ringroad._network import NetworkView
+from ringroad._support.text import bandwidth_text
+from ringroad._support.ucx import _ucx_wheel
+from ringroad.doctor import Finding, perform_all, remaining
+from ringroad.doctor.checks import Place, longest, machine_checks
+from ringroad.doctor.messages import measure, one_line, over, speed_text
+from ringroad.measure import facts
+from ringroad.start import rendezvous
+
+ALL_PAIRS = 64
+"""Up to so many ranks all pairs are measured; of more ranks only neighbours."""
+_GRACE = 5.0
+_POLL = 0.02
+_SLOWER = 4.0  # times the median of the pairs over the same transport
+_LATER = 10.0  # likewise
+_SCHEDULING = 200e-6  # ranks that share a core answer this late now and then
+_OWN = {"RINGROAD_HOST", "RINGROAD_TRACE"}
+"""Settings that may differ between ranks."""
+
+
+# ------------------------------------------------------------------------------------------------ the store
+
+
+class Board(Protocol):
+    """Where the ranks publish texts for each other."""
+
+    def set(self, key: str, value: str) -> None: ...
+    def get(self, key: str) -> str | None: ...
+
+
+class _Directory:
+    """A board in the existing directory of RINGROAD_STORE. A FileStore accepts only files with such names there."""
+
+    def __init__(self, path: str) -> None:
+        self._folder = Path(path)
+
+    def set(self, key: str, value: str) -> None:
+        with tempfile.NamedTemporaryFile("w", dir=self._folder, prefix="tmp.doctor.", delete=False) as file:
+            file.write(value)
+            file.flush()
+            os.fsync(file.fileno())  # over a network file system others may open the file as soon as it has its name
+        os.replace(file.name, self._path(key))
+
+    def get(self, key: str) -> str | None:
+        try:
+            return self._path(key).read_text()
+        except FileNotFoundError:
+            return None
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"key.doctor.{key}"
+
+
+class _Tcp:
+    """A board in the store that rank 0 serves."""
+
+    def __init__(self, store: TcpStore) -> None:
+        self._store = store
+
+    def set(self, key: str, value: str) -> None:
+        self._store.set(f"doctor/{key}", value.encode())
+
+    def get(self, key: str) -> str | None:
+        value = self._store.get(f"doctor/{key}")
+        return None if value is None else value.decode()
+
+
+class _Torch:
+    """A board in one of torch's stores."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def set(self, key: str, value: str) -> None:
+        with _store_errors("the store of MASTER_ADDR failed"):
+            self._store.set(key, value.encode())
+
+    def get(self, key: str) -> str | None:
+        with _store_errors("the store of MASTER_ADDR failed"):
+            return bytes(self._store.get(key)).decode() if self._store.check([key]) else None
+
+
+@contextmanager
+def _store_errors(what: str) -> Iterator[None]:
+    """Turns torch's errors into StoreError."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise StoreError(f"{what}: {one_line(error)}") from error
+
+
+def open_store(rank: int, size: int, timeout: float) -> tuple[Board, Any]:
+    """A board, and the store for the communicator, as `ringroad.init` would find it, but without waiting for ranks.
+
+    Raises:
+        ConfigError: None is set.
+        StoreError: It cannot be reached in time.
+    """
+    where = rendezvous._where(rank, size, Config())
+    if isinstance(where, str):
+        return _Directory(where), FileStore(where)
+    if where is not None:
+        try:
+            served = rendezvous._own_store(where, rank, timeout, None)
+        except ringroad.TimeoutError as error:
+            raise StoreError(str(error)) from error
+        return _Tcp(served), served
+    host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+    distributed: Any = import_module("torch.distributed")
+    serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # torchrun's agent serves it
+    within = timedelta(seconds=timeout)
+    what = "cannot serve the store at" if serves else "found no store at"
+    with _store_errors(f"rank {rank} {what} MASTER_ADDR:MASTER_PORT={host}:{port}"):
+        store = distributed.TCPStore(host, int(port), None, serves, timeout=within, wait_for_workers=False)
+    return _Torch(distributed.PrefixStore("doctor", store)), distributed.PrefixStore("ringroad", store)
+
+
+# ------------------------------------------------------------------------------------------------ who is there
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a rank says of itself."""
+
+    rank: int
+    host: str
+    pid: int
+    nonce: str
+    versions: dict[str, str | None]
+    settings: dict[str, str]
+
+    @staticmethod
+    def own(rank: int) -> "Card":
+        values = {name: value for name, value in facts.chosen().items() if name not in _OWN}
+        values |= {name: value for name, value in os.environ.items() if name.startswith("UCX_")}
+        return Card(rank, socket.gethostname(), os.getpid(), secrets.token_hex(8), facts.versions(), values)
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} (host {self.host}, process {self.pid})"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The ranks that came, by number, and the name of this examination."""
+
+    meeting: str
+    size: int
+    cards: dict[int, Card]
+
+    @property
+    def missing(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank not in self.cards]
+
+    @property
+    def hosts(self) -> dict[str, list[int]]:
+        """The ranks of each host."""
+        hosts: dict[str, list[int]] = {}
+        for rank, card in sorted(self.cards.items()):
+            hosts.setdefault(card.host, []).append(rank)
+        return hosts
+
+
+def meet(board: Board, rank: int, size: int, timeout: float) -> Roster:
+    """Rank 0 waits for all ranks, up to the timeout; the others for rank 0's decision. Raises StoreError.
+
+    What is left in the store from earlier examinations has another meeting, or other nonces, and is passed over.
+    """
+    return _gather(board, size, timeout) if rank == 0 else _join(board, rank, size, timeout)
+
+
+def _gather(board: Board, size: int, timeout: float) -> Roster:
+    meeting = secrets.token_hex(8)
+    cards = {0: Card.own(0)}
+    board.set("meeting", meeting)
+    deadline = time.monotonic() + timeout
+    while len(cards) < size and time.monotonic() < deadline:
+        for rank in range(size):
+            if rank not in cards and (text := board.get(f"card-{meeting}-{rank}")):
+                cards[rank] = Card(**json.loads(text))
+        time.sleep(_POLL)
+    board.set(f"roster-{meeting}", json.dumps([asdict(card) for card in cards.values()]))
+    return Roster(meeting, size, cards)
+
+
+def _join(board: Board, rank: int, size: int, timeout: float) -> Roster:
+    card = Card.own(rank)
+    start, shown = time.monotonic(), ""
+    # Rank 0 may start this much later, and then waits this long for others.
+    while time.monotonic() < start + 2 * timeout + _GRACE:
+        meeting = board.get("meeting")
+        if meeting and meeting != shown:
+            board.set(f"card-{meeting}-{rank}", json.dumps(asdict(card)))
+            shown = meeting
+        if text := meeting and board.get(f"roster-{meeting}"):
+            cards = {one["rank"]: Card(**one) for one in json.loads(text)}
+            if cards.get(rank) == card:
+                return Roster(meeting or "", size, cards)
+        if not shown and time.monotonic() > start + timeout:
+            break
+        time.sleep(_POLL)
+    waited = time.monotonic() - start
+    who = "rank 0 went on without it" if shown else "rank 0 did not come"
+    raise StoreError(f"{card}: {who} within {waited:.0f} s; see that rank 0 runs and uses the same store")
+
+
+# ------------------------------------------------------------------------------------------------ the pairs
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one rank found with the others."""
+
+    error: str = ""
+    transport: str = ""
+    hosts: list[str] = field(default_factory=list)
+    pairs: list[dict[str, Any]] = field(default_factory=list)
+    planned: int = 0
+    tried: int = 0
+    network: str = ""
+    """The network, and behind it where it comes from."""
+    origin: str = ""
+
+
+def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
+    """Makes the communicator of the ranks that came, and measures pairs, within the timeout."""
+    present = sorted(roster.cards)
+    deadline = time.monotonic() + timeout
+    topology = f"switch:{len(present)}" if roster.missing else None  # the job's own has other ranks
+    pairs: list[dict[str, Any]] = []
+    try:
+        with Communicator(
+            store,
+            present.index(rank),
+            len(present),
+            timeout=timeout,
+            topology=topology,
+            name="doctor",
+            ucx_wheel=_ucx_wheel(),
+        ) as comm:
+            planned, tried = _measure_pairs(comm, present, deadline, pairs)
+            view = comm.network
+            return Part("", comm.transport, comm.hosts, pairs, planned, tried, _network_text(view), view.origin)
+    except (RingroadError, ValueError) as error:
+        return Part(error=one_line(error), pairs=pairs)
+
+
+def _network_text(view: NetworkView) -> str:
+    """The network and the range of its links' rates, without the links of memories."""
+    spec, hosts = view.topology.spec, view.topology.hosts
+    shared = {rank for rank, host in enumerate(hosts) if hosts.count(host) > 1}
+    links = view.topology._links()
+    rates = [link[2] * link[3] for link in links if not shared & {link[0], link[1]}]
+    texts = list(dict.fromkeys(bandwidth_text(rate) for rate in (min(rates), max(rates)))) if rates else []
+    return f"{spec}, links of {' to '.join(texts)}" if texts else spec
+
+
+def pairs_of(size: int) -> list[tuple[int, int]]:
+    """All pairs of ranks, or those of neighbours if there are many."""
+    if size <= ALL_PAIRS:
+        return [(a, b) for a in range(size) for b in range(a + 1, size)]
+    return [(min(a, b), max(a, b)) for a, b in ((a, (a + 1) % size) for a in range(size))]
+
+
+def _measure_pairs(
+    comm: Communicator, present: Sequence[int], deadline: float, found: list[dict[str, Any]]
+) -> tuple[int, int]:
+    """Adds what this rank measures to `found`. Returns the number of pairs, and of those that were tried in time."""
+    pairs = pairs_of(comm.size)
+    tried = 0
+    for a, b in pairs:
+        # One pair at a time, so that they do not disturb each other. All ranks agree on whether time is left.
+        late = np.array(time.monotonic() > deadline - _GRACE / 2, np.uint8)
+        if comm.allreduce(late, op="max", timeout=remaining(deadline, 1)).any():
+            break
+        tried += 1
+        if comm.rank in (a, b):
+            other = b if comm.rank == a else a
+            if speed := measure(comm, other, remaining(deadline, 1)):
+                way = over(comm.transport, comm.hosts[a] == comm.hosts[b])
+                found.append({"ranks": [present[a], present[b]], "over": way, **speed})
+    comm.barrier(timeout=remaining(deadline, 1))
+    return len(pairs), tried
+
+
+# ------------------------------------------------------------------------------------------------ the whole
+
+
+@dataclass(frozen=True)
+class Report:
+    """What rank 0 reports."""
+
+    findings: list[Finding]
+    cards: list[dict[str, Any]]
+    pairs: list[dict[str, Any]]
+
+
+def examine(rank: int, size: int, timeout: float) -> Report | None:
+    """Examines the job; every rank calls it. Only rank 0 gets the report, the others None.
+
+    Raises:
+        ConfigError: No store is set, or a setting is invalid.
+        StoreError: This rank did not find the store, or not rank 0.
+    """
+    board, store = open_store(rank, size, timeout)
+    roster = meet(board, rank, size, timeout)
+    present = sorted(roster.cards)
+    end = time.monotonic() + timeout + _GRACE  # all ranks begin now
+    part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
+    key = f"part-{roster.meeting}"
+    board.set(f"{key}-{rank}", json.dumps(asdict(part)))
+    hosts = roster.hosts
+    checks = machine_checks(Place(size, len(hosts[roster.cards[rank].host]), len(hosts) > 1))
+    if rank:
+        if hosts[roster.cards[rank].host][0] == rank:
+            findings = perform_all(checks)
+            board.set(f"machine-{roster.meeting}-{rank}", json.dumps([one.to_json() for one in findings]))
+        return None
+    parts = {one: Part(**found) for one, found in _collect(board, key, present, remaining(end, 1)).items()}
+    findings = [*perform_all(checks), *_others(board, roster, parts, longest(checks))]
+    findings += [came(roster, timeout), *same_versions(roster), *same_settings(roster)]
+    findings += [*connected(roster, parts), *network(roster, parts), *near(roster, parts), *paired(parts)]
+    pairs = sorted((pair for one in parts.values() for pair in one.pairs), key=lambda pair: pair["ranks"])
+    return Report(findings, [asdict(card) for _, card in sorted(roster.cards.items())], pairs)
+
+
+def _collect(board: Board, key: str, ranks: Sequence[int], seconds: float) -> dict[int, Any]:
+    """What ranks have published under the key, of those that do so in time."""
+    found: dict[int, Any] = {}
+    deadline = time.monotonic() + seconds
+    while len(found) < len(ranks) and time.monotonic() < deadline:
+        for rank in ranks:
+            if rank not in found and (text := board.get(f"{key}-{rank}")):
+                found[rank] = json.loads(text)
+        time.sleep(_POLL)
+    return found
+
+
+def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: float) -> Iterator[Finding]:
+    """What the other hosts have to say of themselves, if it is not ok; what several say, once. Ranks that have fallen
+    silent before are not waited for."""
+    firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0 and ranks[0] in parts}
+    found = _collect(board, f"machine-{roster.meeting}", list(firsts), seconds)
+    said: dict[Finding, list[str]] = {}
+    for rank, host in firsts.items():
+        if rank not in found:
+            text = f"{roster.cards[rank]} did not end its checks within {seconds:g} s"
+            yield Finding("machine", "failure", text, f"Run ringroad doctor --alone on {host}", host)
+        for one in found.get(rank, []):
+            if one["verdict"] != "ok":
+                said.setdefault(Finding(**one), []).append(host)
+    for finding, hosts in said.items():
+        yield replace(finding, host=", ".join(hosts))
+
+
+def came(roster: Roster, timeout: float) -> Finding:
+    """Which ranks are missing."""
+    hosts = roster.hosts
+    text = f"{len(roster.cards)} of {roster.size} came, on {len(hosts)} host{'s' if len(hosts) > 1 else ''}"
+    if not roster.missing:
+        return Finding("ranks", "ok", text)
+    who = f"rank{'s' if len(roster.missing) > 1 else ''} {', '.join(map(str, roster.missing))}"
+    remedy = (
+        f"See what {who} printed, and that it runs with the same MASTER_ADDR and MASTER_PORT or RINGROAD_STORE; "
+        "--timeout allows more time"
+    )
+    return Finding("ranks", "failure", f"{who} did not come within {timeout:g} s; {text}", remedy)
+
+
+def same_versions(roster: Roster) -> Iterator[Finding]:
+    """Versions that differ between hosts."""
+    remedy = "Install the same versions on all hosts"
+    different = list(_different(roster, lambda card: card.versions))
+    for name, text in different:
+        yield Finding("same versions", "failure" if name == "ringroad" else "warning", text, remedy)
+    if not different:
+        yield Finding("same versions", "ok", "all ranks have the same")
+
+
+def same_settings(roster: Roster) -> Iterator[Finding]:
+    """RINGROAD_* and UCX_* variables that differ between ranks."""
+    different = list(_different(roster, lambda card: card.settings))
+    for _, text in different:
+        yield Finding("same settings", "warning", text, "Set it to the same value for all ranks, or for none")
+    if not different:
+        yield Finding("same settings", "ok", "all ranks have the same")
+
+
+def _different(roster: Roster, facts: Callable[[Card], Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
+    """The names of facts that differ, each with who has which value."""
+    cards = list(roster.cards.values())
+    for name in sorted({name for card in cards for name in facts(card)}):
+        values: dict[str, list[Card]] = {}
+        for card in cards:
+            values.setdefault(facts(card).get(name) or "unset", []).append(card)
+        if len(values) > 1:
+            parts = [f"{value} on {_whom(those)}" for value, those in sorted(values.items())]
+            yield name, f"{name} is {'; '.join(parts)}"
+
+
+def _whom(cards: Sequence[Card]) -> str:
+    first, *more = cards
+    return str(first) + (f" and {len(more)} more" if more else "")
+
+
+def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+    """Whether the communicator came about and held, and which ranks fell silent."""
+    if len(roster.cards) < 2:
+        return
+    silent = [card for rank, card in sorted(roster.cards.items()) if rank not in parts]
+    for card in silent:
+        remedy = (
+            f"On {card.host} see whether process {card.pid} still runs and what it does: py-spy dump --pid {card.pid}"
+        )
+        yield Finding("communicator", "failure", f"{card} came but does not answer any more", remedy)
+    errors: dict[str, list[int]] = {}
+    for rank, part in sorted(parts.items()):
+        if part.error:
+            errors.setdefault(part.error, []).append(rank)
+    for text, ranks in errors.items():
+        remedy = (
+            "See the findings on settings, UCX and rendezvous; check firewalls between the hosts "
+            "(RINGROAD_PORT_RANGE), and name the network with RINGROAD_NET_DEVICES"
+        )
+        yield Finding("communicator", "failure", f"{_whom([roster.cards[rank] for rank in ranks])}: {text}", remedy)
+    if not silent and not errors:
+        kinds = Counter(part.transport for part in parts.values())
+        yield Finding("communicator", "ok", "; ".join(kinds))
+
+
+def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+    """How the hosts are connected, and whether that is known."""
+    part = next((part for part in parts.values() if part.network), None)
+    if part is None or len(roster.hosts) < 2 or roster.missing:
+        return
+    if part.origin == "assumed":
+        remedy = (
+            "See that UDP and TCP between the hosts are not blocked; or name the network in RINGROAD_TOPOLOGY, such as "
+            "ring:8,bandwidth=10Gbit/s"
+        )
+        yield Finding("network", "note", f"not known; assumed is {part.network}", remedy)
+    else:
+        how = "as it is named" if part.origin == "given" else "as the ranks have found"
+        yield Finding("network", "ok", f"{part.network}, {how}")
+
+
+def near(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+    """Ranks of one host that do not share memory, though they might."""
+    for rank, part in sorted(parts.items()):
+        if "shared memory" not in part.transport or not part.hosts:
+            continue
+        here = part.hosts.count(part.hosts[sorted(roster.cards).index(rank)]) - 1
+        _, _, rest = part.transport.partition("shared memory (with ")
+        others = int(rest.split()[0]) if rest else len(roster.cards) - 1
+        if others < here:
+            remedy = "Run the ranks of a host in one container, or with --pid=host and --ipc=host; see memfd above"
+            text = f"{roster.cards[rank]} shares memory with {others} of {here} other ranks of its host"
+            yield Finding("near ranks", "warning", text, remedy)
+
+
+def paired(parts: Mapping[int, Part]) -> Iterator[Finding]:
+    """Latency and bandwidth of the pairs over each transport, and those that are much slower than the others."""
+    pairs = [pair for part in parts.values() for pair in part.pairs]
+    planned, tried = (max((getattr(part, key) for part in parts.values()), default=0) for key in ("planned", "tried"))
+    if tried < planned:
+        text = f"only {tried} of {planned} pairs were measured in time"
+        yield Finding("pairs", "note", text, "Allow more time with --timeout")
+    for way in sorted({pair["over"] for pair in pairs}):
+        yield from _group(way, [pair for pair in pairs if pair["over"] == way])
+
+
+def _group(way: str, pairs: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    usual = {key: statistics.median(pair[key] for pair in pairs) for key in ("latency", "bandwidth")}
+    count = f"{len(pairs)} pair{'s' if len(pairs) > 1 else ''} over {way}"
+    slow = [
+        pair
+        for pair in pairs
+        if pair["bandwidth"] * _SLOWER < usual["bandwidth"]
+        or pair["latency"] > max(_SCHEDULING, _LATER * usual["latency"])
+    ]
+    if not slow:
+        yield Finding("pairs", "ok", f"{count}: {speed_text(usual)} (median)")
+        return
+    worst = min(slow, key=lambda pair: pair["bandwidth"])
+    involved = Counter(rank for pair in slow for rank in pair["ranks"])
+    (often, times), *_ = involved.most_common(1)
+    who = f", {times} of them with rank {often}" if times > 1 else ""
+    text = (
+        f"{len(slow)} of {count} are much slower than the median ({speed_text(usual)}){who}; the slowest is "
+        f"{worst['ranks'][0]}-{worst['ranks'][1]}: {speed_text(worst)}"
+    )
+    if way == "shared memory":
+        remedy = "See the finding on cores; run it again when no other program uses them"
+        yield Finding("pairs", "note", text, remedy)
+    else:
+        remedy = "Compare the cables, ports, MTU and load of these hosts with others; run it again when they are idle"
+        yield Finding("pairs", "warning", text, remedy)

@@ -1,0 +1,199 @@
+"""Tables of figures: every series' times, and the paper's statements beside our values."""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ringroad._support.text import bytes_text, print_table, print_wrapped, seconds_text
+from ringroad.lab.reproduce import basu, zhao
+from ringroad.lab.reproduce.claims import Verdict, judge, print_verdicts
+from ringroad.lab.reproduce.definition import Definition, Figure, NetworkDefinition, introduction
+from ringroad.lab.reproduce.evaluation import Panel
+from ringroad.lab.reproduce.tables import TableReport
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+TABLES = {"zhao": zhao.reports, "basu": basu.reports}
+"""The functions that make the tables of papers that compare networks."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A figure with its panels, and what the paper states of it.
+
+    Attributes:
+        definition: The paper's evaluation.
+        figure: The figure.
+        panels: The panels, with computed times.
+        verdicts: The paper's statements beside the computed values.
+    """
+
+    definition: Definition
+    figure: Figure
+    panels: list[Panel]
+    verdicts: list[Verdict]
+
+    def json(self) -> dict[str, Any]:
+        """Returns the figure as a dictionary for JSON."""
+        return {
+            "figure": self.figure.name,
+            "title": self.figure.title,
+            "panels": [_panel(panel) for panel in self.panels],
+            "statements": [asdict(verdict) for verdict in self.verdicts],
+        }
+
+    def show(self) -> None:
+        """Prints the figure as a table, and the statements."""
+        print_wrapped(f"{self.figure.name}: {self.figure.title}\n")
+        match self.figure.plot:
+            case "ranks":
+                _print_by_ranks(self.panels)
+            case "gain":
+                _print_gains(self.panels)
+            case "box":
+                _print_quartiles(self.panels)
+            case "goodput" | "time":
+                for panel in self.panels:
+                    _print_panel(panel)
+        print_verdicts(self.verdicts)
+
+    def plot(self) -> "Picture | None":
+        """Draws the figure in the paper's layout. Needs matplotlib.
+
+        Returns:
+            A matplotlib figure; None for a table without a picture.
+        """
+        from ringroad.lab.reproduce.plot import picture
+
+        return picture(self)
+
+
+def reproduce(paper: str, figure: str | None = None) -> Iterator[Report | TableReport]:
+    """Recomputes the figures of a paper with the cost model, one after the other.
+
+    Args:
+        paper: One of `PAPERS`.
+        figure: Only those of this name, such as "Figure 7". None: all of them.
+
+    Returns:
+        An iterator of `Report`, or of `TableReport` for papers that compare networks.
+
+    Raises:
+        ValueError: It is another paper, or the paper has no such figure. The message lists those that it has.
+
+    Example:
+        >>> from ringroad.lab.reproduce import reproduce
+        >>> (report,) = reproduce("kolmakov", "Figure 11")
+        >>> all(verdict.agrees for verdict in report.verdicts)
+        True
+    """
+    definition = introduction(paper)
+    made: Sequence[tuple[str, Callable[[], Report | TableReport]]]
+    if isinstance(definition, NetworkDefinition):
+        made = TABLES[paper](definition)
+    else:
+        made = [(one.name, partial(_report, definition, one)) for one in definition.figures]
+    chosen = [make for name, make in made if figure in (None, name)]
+    if not chosen:
+        names = ", ".join(dict.fromkeys(name for name, _ in made))
+        raise ValueError(f"{paper} has no figure {figure!r} here; there are {names}")
+    return (make() for make in chosen)
+
+
+def _report(definition: Definition, figure: Figure) -> Report:
+    panels = [Panel(definition, setting, figure.sizes) for setting in figure.settings]
+    verdicts = [verdict for claim in figure.claims for verdict in judge(definition.model, figure, claim, panels)]
+    return Report(definition, figure, panels, verdicts)
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    return {
+        "network": panel.label,
+        "topology": panel.setting.topology,
+        "bandwidth": panel.setting.bandwidth,
+        "sizes": panel.sizes,
+        "not_offered": panel.missing,
+        "series": {
+            key: [
+                {"bytes": size, "seconds": panel.seconds(key, size), "form": panel.best(key, size).name}
+                for size in panel.sizes
+            ]
+            for key in panel.forms
+        },
+        "gain": panel.gains(),
+    }
+
+
+def _gain(panel: Panel, size: int) -> str:
+    return _percent(panel.gain(size))
+
+
+def _percent(part: float) -> str:
+    return f"{round(100 * part):+d} %"
+
+
+def _best_other(panel: Panel, size: int) -> str:
+    return panel.series[panel.rival(size)].letter
+
+
+def _print_by_ranks(panels: list[Panel]) -> None:
+    labels = [panels[0].series[key].label for key in panels[0].forms]
+    rows = []
+    for panel in panels:
+        size = panel.sizes[0]
+        times = [seconds_text(panel.seconds(key, size)) for key in panels[0].forms]
+        rows.append([str(panel.ranks), *times, _best_other(panel, size), _gain(panel, size)])
+    print_table(["ranks", *labels, "best other", "gain"], rows, right=["ranks", *labels, "gain"])
+    print()
+
+
+def _print_panel(panel: Panel) -> None:
+    labels = [panel.series[key].label for key in panel.forms]
+    rows = [
+        [
+            bytes_text(size),
+            *(seconds_text(panel.seconds(key, size)) for key in panel.forms),
+            _best_other(panel, size),
+            _gain(panel, size),
+        ]
+        for size in panel.sizes
+    ]
+    ranks = f"{panel.ranks} ranks"
+    print_wrapped(
+        f"{panel.label if panel.label == ranks else f'{panel.label}, {ranks}'}, {8e-9 * panel.setting.bandwidth:g} Gb/s"
+    )
+    header = ["bytes", *labels, "best other", "gain"]
+    print_table(header, rows, right=["bytes", *labels, "gain"])
+    if panel.missing:
+        print_wrapped(f"not possible here: {', '.join(panel.series[key].label for key in panel.missing)}")
+    print()
+
+
+def _print_gains(panels: list[Panel]) -> None:
+    """Gains on all panels, each with the letter of the best other one."""
+    labels = [panel.label for panel in panels]
+    rows = [
+        [bytes_text(size), *(f"{_gain(panel, size)} {_best_other(panel, size)}" for panel in panels)]
+        for size in panels[0].sizes
+    ]
+    print_table(["bytes", *labels], rows, right=["bytes", *labels])
+    print()
+
+
+def _print_quartiles(panels: list[Panel]) -> None:
+    header = ["network", "least gain", "first quartile", "median", "third quartile", "largest", "at"]
+    rows = []
+    for panel in panels:
+        gains = panel.gains()
+        quartiles = statistics.quantiles(gains, n=4, method="inclusive")
+        values = (min(gains), *quartiles, max(gains))
+        rows.append([panel.label, *map(_percent, values), bytes_text(_largest_at(panel))])
+    print_table(header, rows, right=header[1:])
+    print()
+
+
+def _largest_at(panel: Panel) -> int:
+    return max(panel.sizes, key=panel.gain)

@@ -1,0 +1,91 @@
+"""Tables whose rows are networks or other things than sizes of vectors, and the statements in them."""
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ringroad._support.text import print_table, print_wrapped
+from ringroad.lab.reproduce.claims import Verdict, print_verdicts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture of a table: named lines of (x, y), with `points` single points, with `log` on logarithmic axes. `ours`:
+    the layout is ours, because the paper's picture is not known, only its axes."""
+
+    x: str
+    y: str
+    lines: dict[str, list[tuple[float, float]]]
+    points: bool = False
+    log: bool = False
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """A table of a paper, recomputed.
+
+    Attributes:
+        paper: One of `PAPERS`.
+        name: The table's name in the paper.
+        title: What it shows.
+        header: The names of the columns.
+        rows: The cells as text.
+        right: The names of the columns that are aligned to the right.
+        inside: The statements that the rows show.
+        below: The statements that are printed after the table.
+        notes: Lines of text.
+        chart: The picture of the table, if it has one.
+    """
+
+    paper: str
+    name: str
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    right: list[str]
+    inside: list[Verdict] = field(default_factory=list)
+    below: list[Verdict] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    chart: Chart | None = None
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """All statements of the table."""
+        return self.inside + self.below
+
+    def json(self) -> dict[str, Any]:
+        """Returns the table as a dictionary for JSON."""
+        return {
+            "figure": self.name,
+            "title": self.title,
+            "rows": [dict(zip(self.header, row, strict=True)) for row in self.rows],
+            "notes": self.notes,
+            "statements": [asdict(verdict) for verdict in self.verdicts],
+        }
+
+    def show(self) -> None:
+        """Prints the table, its notes and its statements."""
+        print_wrapped(f"{self.name}: {self.title}\n")
+        print_table(self.header, self.rows, right=self.right)
+        for note in self.notes:
+            print_wrapped(f"  {note}", "  ")
+        print()
+        print_verdicts(self.below)
+
+    def plot(self) -> "Figure | None":
+        """Draws the table's picture. Needs matplotlib.
+
+        Returns:
+            A matplotlib figure; None for a table without a picture.
+        """
+        from ringroad.lab.reproduce.plot import picture
+
+        return picture(self)
+
+
+def yes(holds: bool) -> str:
+    """A yes or no cell."""
+    return "yes" if holds else "no"

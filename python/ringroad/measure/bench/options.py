@@ -1,0 +1,129 @@
+"""The options of the command line, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ringroad._native import Algorithm, Topology
+from ringroad._support.text import parse_bytes
+from ringroad.cli._options import MOST_PROCESSES
+from ringroad.measure import tuning
+from ringroad.measure.bench.collectives import DTYPES, OPS, Collective, dtype_of
+from ringroad.measure.bench.data import Case
+
+_BUFFERS = ("numpy", "torch")
+_CACHES = ("near", "far")
+PMLS = ("ob1", "ucx")
+MPI = "mpi4py"
+"""Open MPI with each of the PMLs; `mpi4py-ucx`, for example, is one of them."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a run. Sizes are in bytes, times in seconds."""
+
+    collective: Collective
+    sizes: list[int]
+    ranks: list[int]
+    buffers: list[str]
+    peers: list[str]
+    dtype: str
+    op: str
+    root: int
+    calls: int | None
+    """Timed calls per size, peer and launch; None: as many as the budget allows."""
+    warmup: int
+    check: bool
+    budget: float
+    hogs: int
+    timeout: float
+    json: Path | None
+    algorithms: list[str] = field(default_factory=list)
+    """ringroad's algorithms that also take turns; or `all`, or `different`."""
+    tune: float = 0.0
+    """Seconds for which every team of ranks tunes first; the choice then follows the result."""
+    launches: int = 1
+    """The number of starts of each team of ranks."""
+    testbed: Topology | None = None
+    """The network to emulate and run on; None: this machine."""
+    rate: float = 0.0
+    """Bytes per second of the emulated cables."""
+    place: str | None = None
+    """One of the collective's places: only calls there are measured; None: all."""
+    cache: str | None = None
+    """One of _CACHES, or None: only rounds count that begin and end with the CPUs at this distance."""
+
+    def __post_init__(self) -> None:
+        _among("-d", [self.dtype], DTYPES)
+        _among("-o", [self.op], OPS)
+        _among("--buffers", self.buffers, _BUFFERS)
+        if not {"all", "different"}.intersection(self.algorithms):
+            for name in self.algorithms:
+                Algorithm(name)
+        if self.op == "avg" and dtype_of(self.dtype).kind in "iu":
+            raise ValueError("bench: -o avg is for floating-point types")
+        if self.op == "avg" and self.collective.prefix:
+            raise ValueError(f"bench: -o avg: {self.collective.name} has no average")
+        if not self.buffers:
+            raise ValueError("bench: --buffers needs numpy or torch")
+        if not self.ranks or min(self.ranks) < 1 or max(self.ranks) > MOST_PROCESSES:
+            raise ValueError(f"bench: --ranks needs one or more numbers from 1 to {MOST_PROCESSES}")
+        if not 0 <= self.root < min(self.ranks):
+            raise ValueError(f"bench: -r {self.root} is no rank of {min(self.ranks)}")
+        if self.tune < 0 or (self.tune and self.collective.name not in tuning.COLLECTIVES):
+            raise ValueError(f"bench: --tune {self.tune:g}: {self.collective.name} cannot be measured for so long")
+        if self.tune and self.buffers != ["numpy"]:
+            raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
+        if self.place is not None:
+            _among("--place", [self.place], self.collective.places)
+        if self.cache is not None:
+            _among("--cache", [self.cache], _CACHES)
+            if self.calls is not None:
+                raise ValueError("bench: --cache waits for as long as --budget says: leave -n out")
+        if self.testbed is not None:
+            if self.rate <= 0:
+                raise ValueError("bench: --testbed needs --rate, such as 100Mbit: what its cables carry")
+            if self.cache is not None or "reference" in self.peers:
+                raise ValueError("bench: --cache and the peer reference are for one host, and not for --testbed")
+
+    def cases(self, ranks: int) -> list[Case]:
+        """A case for every size, rounded to what the collective can have on `ranks` ranks, without duplicates."""
+        collective = self.collective
+        unit = dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
+        counts = [0] if collective.name == "barrier" else [max(1, size // unit) for size in self.sizes]
+        if self.place is not None:
+            collective = replace(collective, places=(self.place,))
+        return [Case(collective, ranks, n, self.dtype, self.op, self.root) for n in dict.fromkeys(counts)]
+
+
+def _among(flag: str, values: Sequence[str], allowed: Sequence[str]) -> None:
+    for value in values:
+        if value not in allowed:
+            raise ValueError(f"bench: {flag} {value}: there are {', '.join(allowed)}")
+
+
+def numbers(flag: str, text: str) -> list[int]:
+    """The numbers of a comma-separated list."""
+    try:
+        return [int(part) for part in names(text)]
+    except ValueError:
+        raise ValueError(f"bench: {flag} {text}: write numbers with commas between them") from None
+
+
+def names(text: str) -> list[str]:
+    """The items of a comma-separated list, without duplicates."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def sizes(smallest: str, largest: str, factor: int) -> list[int]:
+    """The sizes from the smallest to the largest, both included, each `factor` (at least 2) times the one before."""
+    size, last = parse_bytes(smallest), parse_bytes(largest)
+    if not 0 < size <= last:
+        raise ValueError("bench: -b must be at least 1 and at most -e")
+    found = []
+    while size < last:
+        found.append(size)
+        size *= factor
+    return [*found, last]

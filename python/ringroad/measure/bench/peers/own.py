@@ -1,0 +1,108 @@
+"""ringroad through its own interface, on NumPy arrays or on the memory of torch tensors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ringroad._native import Communicator, FileStore
+from ringroad._support.ucx import _ucx_wheel
+from ringroad.measure.bench.data import Buffers
+from ringroad.measure.bench.peers import OURS, Call
+
+
+class Own:
+    """ringroad. `tensors`: calls get torch tensors if the communicator takes them, else arrays that share their
+    memory."""
+
+    name = OURS
+
+    def __init__(
+        self, store: str, rank: int, ranks: int, timeout: float, tensors: bool, settings: dict[str, str] | None
+    ) -> None:
+        self.communicator = Communicator(
+            FileStore(store), rank, ranks, timeout=timeout, settings=settings, ucx_wheel=_ucx_wheel()
+        )
+        self.tensors = tensors and self._takes_tensors()
+
+    def fixed(self, collective: str, algorithms: list[str]) -> list[Fixed]:
+        """Peers that use these fixed algorithms over the same communicator; `all` means all candidates of the
+        choice."""
+        names = [name for name in algorithms if name not in ("all", "different")]
+        if collective != "barrier" and "different" in algorithms:
+            names += self.communicator.contestants(collective)
+        if collective != "barrier" and "all" in algorithms:
+            candidates = self.communicator.explain(collective, 1).candidates
+            names += [candidate.algorithm for candidate in candidates if candidate.consistent]
+        return [Fixed(self, name) for name in dict.fromkeys(names)]
+
+    def _takes_tensors(self) -> bool:
+        import torch
+
+        one: Any = torch.ones(1)
+        try:
+            self.communicator.allreduce(one, one)
+        except TypeError:
+            return False
+        return True
+
+    def call(self, buffers: Buffers, place: str, algorithm: str | None = None) -> Call | None:
+        case, communicator = buffers.case, self.communicator
+        name: Any = case.collective.name
+        send: Any
+        recv: Any
+        send, recv = buffers.views(place)
+        if self.tensors and buffers.in_torch:
+            from ringroad.measure.bench.peers.tensors import tensor_of
+
+            send, recv = tensor_of(send), tensor_of(recv)
+        # Leave out keywords with default values, as programs do.
+        how: dict[str, Any] = {} if algorithm is None else {"algorithm": algorithm}
+        if case.collective.reduces and case.op != "sum":
+            how["op"] = case.op
+        match name:
+            case "allreduce" | "reduce_scatter" | "allgather" | "alltoall" | "scan" | "exscan":
+                return partial(getattr(communicator, name), send, recv, **how)
+            case "broadcast":
+                return partial(communicator.broadcast, recv, case.root, **how)
+            case "reduce" | "gather":
+                out = recv if buffers.rank == case.root else None
+                return partial(getattr(communicator, name), send, out, case.root, **how)
+            case "scatter":
+                source = send if buffers.rank == case.root else None
+                return partial(communicator.scatter, source, recv, case.root, **how)
+        return communicator.barrier
+
+    def barrier(self) -> Any:
+        return self.communicator.barrier()
+
+    def algorithm(self, buffers: Buffers) -> str | None:
+        case = buffers.case
+        name: Any = case.collective.name
+        op: Any = case.op
+        if name == "barrier":
+            return None
+        return self.communicator.algorithm_for(name, case.size, dtype=case.dtype, op=op)
+
+    def close(self) -> None:
+        self.communicator.close()
+
+
+class Fixed:
+    """ringroad with one fixed algorithm, over the same communicator."""
+
+    def __init__(self, own: Own, algorithm: str) -> None:
+        self.own, self.fixed = own, algorithm
+        self.name = f"{OURS}:{algorithm}"
+
+    def call(self, buffers: Buffers, place: str) -> Call | None:
+        return self.own.call(buffers, place, self.fixed)
+
+    def barrier(self) -> Any:
+        return self.own.barrier()
+
+    def algorithm(self, buffers: Buffers) -> str | None:
+        return self.fixed
+
+    def close(self) -> None:
+        """Does nothing: the communicator belongs to `own`."""

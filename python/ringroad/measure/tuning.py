@@ -1,0 +1,403 @@
+"""Times every algorithm between real ranks, for `ringroad tune`.
+
+All ranks run this together. They base every decision on agreed times (the slowest rank's), so that they always make the
+same calls.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ringroad._native import Communicator, Profile
+from ringroad._support.text import bytes_text, print_wrapped, progress, seconds_text
+from ringroad.measure import race
+from ringroad.measure.bench.collectives import COLLECTIVES as _PROPERTIES
+from ringroad.measure.facts import BUSY, busy_cores
+
+COLLECTIVES = tuple(name for name in _PROPERTIES if name != "barrier")
+DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
+SIZES = tuple(sorted({8 * 4**power for power in range(12)} | {1 << power for power in range(18, 23)}))
+"""The default sizes in bytes. They are closer to each other where vectors outgrow caches, because much changes
+there."""
+
+Measurement = tuple[str, str, int, float]
+"""(collective, algorithm, bytes, seconds)."""
+
+_ROUNDS = 12
+"""The length of bursts is chosen so that this many rounds fit into the time for a size."""
+_FEWEST = 3
+"""The least number of rounds, however long they take."""
+_HOPELESS, _LARGE = 4.0, 1 << 20
+"""For sizes of `_LARGE` bytes and more: an algorithm that took `_HOPELESS` times the fastest's time at the size before
+is not measured again."""
+_CALLS = 2 * (_FEWEST + 2)
+"""The least number of calls of each algorithm: pairs, in two rounds to warm up and the fewest that count."""
+_MEASURING = 0.95
+"""The part of the budget after which nothing is measured; the model is fitted in the rest."""
+_DOUBTFUL = (0.9, 2.0, 4.0)
+"""The errors of the fit, in the median, of nine tenths and at worst, above which the topology is doubtful. A disturbed
+measurement does not exceed 1, because it makes times longer than predicted."""
+_NOISE = 0.05
+"""Times that vary by less than this from round to round tell algorithms apart well enough."""
+_LONGEST = 200
+"""The most pairs of calls in a burst."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `ringroad tune` measures.
+
+    Attributes:
+        collectives: Some of `COLLECTIVES`.
+        sizes: The lengths of the whole vector, in bytes.
+        budget: The most seconds that it may take, from the moment when the communicator is there. Only a call that
+            takes much longer than shorter vectors promise can exceed it.
+
+    Raises:
+        ValueError: A collective cannot be measured, or there is nothing to measure.
+    """
+
+    collectives: Sequence[str] = DEFAULT_COLLECTIVES
+    sizes: Sequence[int] = SIZES
+    budget: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in self.collectives:
+            if name not in COLLECTIVES:
+                raise ValueError(f"tune: {name!r} cannot be measured; there are {', '.join(COLLECTIVES)}")
+        if not self.collectives or not self.sizes or min(self.sizes) < 1:
+            raise ValueError("tune: name one collective and one size of a byte or more")
+        if not self.budget > 0:
+            raise ValueError("tune: the budget must be above 0 seconds")
+
+
+@dataclass
+class _Contestant:
+    """An algorithm, with the agreed times of its bursts."""
+
+    algorithm: str
+    call: Callable[[], object]
+    expected: float = 0.0
+    """About how many seconds a call takes; 0 if unknown."""
+    pairs: int = 1
+    """Pairs of calls in a burst."""
+    times: list[float] = field(default_factory=list)
+    time: float = 0.0
+    """The resulting time of a call, in seconds."""
+
+
+@dataclass
+class Measured:
+    """What was measured; the same on all ranks.
+
+    Attributes:
+        times: Tuples of a collective, an algorithm, a number of bytes, and seconds.
+        warnings: What makes the times doubtful or incomplete, a sentence each.
+    """
+
+    times: list[Measurement] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+class _OutOfTimeError(Exception):
+    """The time for a collective is over. All ranks raise it at the same place."""
+
+
+class _Clock:
+    """The seconds since the start, as all ranks agree on them: the slowest rank's."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.communicator, self.start = communicator, time.perf_counter()
+        self.now, self.until = 0.0, float("inf")
+
+    def agree(self) -> None:
+        """Reads the clock. Collective, and a barrier."""
+        mine = np.array([time.perf_counter() - self.start])
+        self.now = float(self.communicator.allreduce(mine, op="max")[0])
+
+    def left(self) -> float:
+        """The seconds that were left at the last reading."""
+        return self.until - self.now
+
+    def allow(self, seconds: float) -> None:
+        """Reads the clock, and raises an error if so many seconds are not left. Collective, and a barrier."""
+        self.agree()
+        if seconds > self.left():
+            raise _OutOfTimeError
+
+
+Countdown = Callable[[str, float], None]
+"""Is told what is measured, and about how many seconds are left."""
+
+
+def measure(
+    communicator: Communicator,
+    options: Options,
+    say: Callable[[str], None],
+    countdown: Countdown = lambda what, left: None,
+) -> Measured:
+    """Measures the algorithms that differ in cost and leave the same bits on all ranks.
+
+    It is collective: all ranks call it. Each collective gets a part of the budget. A size that would take longer than
+    what is left of it is left out, with all larger ones. The smallest size of the first collective is measured in any
+    case.
+
+    Args:
+        communicator: Where to measure.
+        options: What to measure.
+        say: Called with a line of text before each collective.
+        countdown: Called before every round.
+
+    Returns:
+        The times, and warnings; the same on all ranks.
+    """
+    clock = _Clock(communicator)
+    found = Measured(warnings=_busy(communicator))
+    deadline = 0.0
+    for collective in options.collectives:
+        # Allreduce gets twice the time of other collectives, because training waits for it.
+        weight = 2 if collective == "allreduce" else 1
+        all_weights = len(options.collectives) + ("allreduce" in options.collectives)
+        seconds = _MEASURING * options.budget * weight / all_weights
+        deadline += seconds
+        weights = {size: _weight(size) for size in options.sizes}
+        # Found by one rank only, because it takes long where ranks share cores.
+        own = communicator.contestants(collective) if communicator.rank == 0 else None
+        algorithms: list[str] = communicator.broadcast_object(own)
+        say(f"{collective} by {', '.join(algorithms)}")
+        hopeless: set[str] = set()
+        noisy: list[str] = []
+        contestants: list[_Contestant] = []
+        for size in sorted(options.sizes):
+            case = _Case(communicator, collective, size)
+            names = [name for name in algorithms if size < _LARGE or name not in hopeless]
+            tick = partial(_tick, countdown, f"{collective} of {bytes_text(case.bytes)}", options.budget, clock)
+            # Without any times there would be no profile.
+            clock.until = deadline if found.times else float("inf")
+            try:
+                clock.agree()
+                known = [c for c in contestants if c.algorithm in names]
+                slowdown = _slowdown(clock, known, case)
+                expected = {c.algorithm: c.time * slowdown for c in known}
+                racers = [_Contestant(name, case.call(name), expected.get(name, 0.0)) for name in names]
+                share = min(seconds * weights[size] / sum(weights.values()), clock.left())
+                contestants = _compete(clock, racers, share, tick)
+            except _OutOfTimeError:
+                found.warnings.append(
+                    f"{collective} from {bytes_text(size)} on is not measured: the budget of "
+                    f"{seconds_text(options.budget)} is too short; allow more with --budget, or name fewer --sizes or "
+                    "--collectives"
+                )
+                break
+            limit = _HOPELESS * min(contestant.time for contestant in contestants)
+            if size < _LARGE:
+                hopeless.clear()  # an algorithm that is slow for short vectors may be the fastest for long ones
+            hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
+            found.times += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
+            if _is_noisy(contestants):
+                noisy.append(bytes_text(case.bytes))
+        if noisy:
+            found.warnings.append(
+                f"{collective} of {', '.join(noisy)}: times vary from round to round by more than the fastest two "
+                "algorithms differ; measure on an idle machine, or with a larger --budget"
+            )
+    return found
+
+
+def _tick(countdown: Countdown, what: str, budget: float, clock: _Clock) -> None:
+    countdown(what, max(0.0, budget - clock.now))
+
+
+def _busy(communicator: Communicator) -> list[str]:
+    """A warning if other processes keep cores busy that the measurement needs. Collective."""
+    communicator.barrier()
+    most = float(communicator.allreduce(np.array([busy_cores() or 0.0]), op="max")[0])
+    if most <= BUSY:
+        return []
+    return [f"other processes keep {most:.1f} cores busy: times are longer than on an idle machine, and vary"]
+
+
+def _slowdown(clock: _Clock, contestants: Sequence[_Contestant], case: _Case) -> float:
+    """How many times longer a size takes than the size before; 0 for the first size. Raises an error if it would take
+    longer than what is left.
+
+    The fastest algorithm of the size before makes a call, and up to two more while that is too long: another process
+    may have held up the first. The other algorithms are assumed to be as far behind as there.
+    """
+    if not contestants:
+        return 0.0
+    fastest = min(contestants, key=lambda contestant: contestant.time)
+    probe = _Contestant(fastest.algorithm, case.call(fastest.algorithm), fastest.time)
+    calls = _CALLS * sum(contestant.time / fastest.time for contestant in contestants)
+    for _ in range(3):
+        _round(clock, [probe])
+        if calls * min(probe.times) <= clock.left():
+            return min(probe.times) / fastest.time
+    raise _OutOfTimeError
+
+
+def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
+    """Whether the fastest algorithm's times vary more from round to round than it differs from the next one."""
+    fastest, *others = sorted(contestants, key=lambda contestant: contestant.time)
+    typical = float(np.median(fastest.times))
+    spread = float(np.median(np.abs(np.array(fastest.times) / typical - 1)))
+    return spread > _NOISE and any(other.time / fastest.time - 1 < spread for other in others)
+
+
+def _weight(size: int) -> int:
+    """The share of the time that a size gets: long vectors are slow, but need several rounds, too."""
+    return 1 if size < 1 << 20 else 2 if size < 16 << 20 else 4
+
+
+class _Case:
+    """The arrays of a call."""
+
+    def __init__(self, communicator: Communicator, collective: str, size: int) -> None:
+        blocks = _PROPERTIES[collective].blocks
+        ranks = communicator.size
+        # Vectors that are shorter than a float are measured as bytes.
+        dtype: Any = np.float32 if size >= 4 * (ranks if blocks else 1) else np.uint8
+        unit = np.dtype(dtype).itemsize * (ranks if blocks else 1)
+        self.communicator, self.collective, count = communicator, collective, max(1, size // unit)
+        self.bytes = count * unit
+        block, whole = (count,), (count * ranks if blocks else count,)
+        # Write the arrays: unwritten memory may be a single page of zeros, which is in every cache.
+        self.send = np.full(block if collective in ("allgather", "gather") else whole, 0, dtype)
+        self.out = np.full(block if collective in ("reduce_scatter", "scatter") else whole, 0, dtype)
+
+    def call(self, algorithm: str) -> Callable[[], object]:
+        """A function that makes one call; allreduces alternate between out of place and in place."""
+        method = getattr(self.communicator, self.collective)
+        send, out = self.send, self.out
+        match self.collective:
+            case "broadcast":
+                return lambda: method(out, 0, algorithm=algorithm)
+            case "allreduce":
+                places = [(send, out), (out, out)]
+                turn = iter(range(1 << 62))
+                return lambda: method(*places[next(turn) % 2], algorithm=algorithm)
+            case "reduce" | "gather":
+                mine = out if self.communicator.rank == 0 else None
+                return lambda: method(send, mine, 0, algorithm=algorithm)
+            case "scatter":
+                whole = send if self.communicator.rank == 0 else None
+                return lambda: method(whole, out, 0, algorithm=algorithm)
+        return lambda: method(send, out, algorithm=algorithm)
+
+
+def _compete(
+    clock: _Clock, contestants: list[_Contestant], seconds: float, tick: Callable[[], None]
+) -> list[_Contestant]:
+    """Measures the contestants for about `seconds`, and sets their times. Calls `tick` before each round.
+
+    Raises an error if the time ends before there are enough rounds.
+    """
+    spent = 0.0
+    for _ in range(2):  # the first round makes the plans, the second times calls with plans; neither counts
+        tick()
+        spent += _round(clock, contestants)
+        _lengthen(contestants, seconds / _ROUNDS)
+        for contestant in contestants:
+            contestant.times.clear()
+    rounds = race.Race(contestants)
+
+    def goes_on(done: int) -> bool:
+        if done:
+            _lengthen(rounds.left, (seconds - spent) / max(_ROUNDS - done, 1))
+        return done < _FEWEST or (spent < seconds and len(rounds.left) > 1)
+
+    def take_turns(left: list[_Contestant]) -> bool:
+        nonlocal spent
+        tick()
+        spent += _round(clock, left)
+        return True
+
+    try:
+        rounds.run(take_turns, goes_on, lambda: [contestants])
+    except _OutOfTimeError:
+        if max(len(contestant.times) for contestant in contestants) < _FEWEST:
+            raise
+    ratios = race.ratios([contestant.times for contestant in contestants])
+    fastest = float(np.median(contestants[int(ratios.argmin())].times))
+    for contestant, ratio in zip(contestants, ratios, strict=True):
+        contestant.time = fastest * float(ratio)
+    return contestants
+
+
+def _lengthen(contestants: Sequence[_Contestant], seconds: float) -> None:
+    """Sets the lengths of bursts so that a round takes about `seconds`."""
+    for contestant in contestants:
+        share = seconds / len(contestants) / max(float(np.median(contestant.times)), 1e-9) / 2
+        contestant.pairs = max(1, min(_LONGEST, int(share)))
+
+
+def _round(clock: _Clock, contestants: Sequence[_Contestant]) -> float:
+    """Runs a burst of each contestant and adds the slowest rank's times. Returns the seconds of the round."""
+    start = time.perf_counter()
+    mine = [_time(clock, contestant) for contestant in contestants]
+    mine.append(time.perf_counter() - start)
+    *times, took = clock.communicator.allreduce(np.array(mine), op="max").tolist()
+    for contestant, agreed in zip(contestants, times, strict=True):
+        contestant.times.append(agreed)
+        contestant.expected = agreed
+    return float(took)
+
+
+def _time(clock: _Clock, contestant: _Contestant) -> float:
+    """Seconds for a call: half the median of pairs of calls. A time slice of another process does not change the
+    median."""
+    call, now, times = contestant.call, time.perf_counter, np.empty(contestant.pairs)
+    clock.allow(2 * contestant.pairs * contestant.expected)
+    for index in range(contestant.pairs):
+        start = now()
+        call()
+        call()
+        times[index] = now() - start
+    return float(np.median(times)) / 2
+
+
+def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tuple[str, list[str]]:
+    """Measures, and makes a profile. It is collective: all ranks call it.
+
+    Args:
+        communicator: Where to measure.
+        options: What to measure.
+        quiet: False: rank 0 prints what it measures, and on a terminal how much time is left.
+
+    Returns:
+        The profile as JSON, and warnings; the same on all ranks.
+    """
+    shows = communicator.rank == 0 and not quiet
+
+    def say(text: str) -> None:
+        if shows:
+            progress("")
+            print_wrapped(f"measuring {text}", "  ")
+
+    def countdown(text: str, left: float) -> None:
+        if shows:
+            progress(f"{text}, about {left:.0f} s left")
+
+    measured = measure(communicator, options, say, countdown)
+    if shows:
+        progress("")
+    profile = communicator.calibrate(measured.times)
+    return profile.to_json(), measured.warnings + _doubts(profile, communicator.topology)
+
+
+def _doubts(profile: Profile, topology: str) -> list[str]:
+    """A warning if the model does not fit the measurements at all."""
+    if all(error <= limit for error, limit in zip(profile.errors, _DOUBTFUL, strict=True)):
+        return []
+    median, _, worst = profile.errors
+    return [
+        f"the model is off by {100 * median:.0f} % in the median, and by {100 * worst:.0f} % at worst: the topology "
+        f"{topology} is probably not that of this network; say the right one with --topology. For sizes that were "
+        "measured, the measured times decide"
+    ]

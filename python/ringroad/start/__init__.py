@@ -1,0 +1,1 @@
+"""How processes become ranks: launchers, the rendezvous, and workers on this machine."""
