@@ -158,8 +158,8 @@ class Explanation:
             allowed).
         range: The smallest and the largest number of bytes for which it is chosen; None: there is no largest.
         model: The `CostModel` that predicts the times.
-        candidates: A `Candidate` for each algorithm that can run, the fastest by the model first. For floats, only those
-            that give all ranks the same bits (`consistent`) are chosen.
+        candidates: A `Candidate` for each algorithm that can run, the fastest by the model first. For floats, only
+            those that give all ranks the same bits (`consistent`) are chosen.
         runner_up: The fastest by the model of the others that may be chosen; None if there is no other.
         margin: How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
             model prefers the runner-up.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
 from ringroad._costs import Cost, Explanation, Overview
-from ringroad._network import NetworkView
+from ringroad._network import NetworkView, Transport
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
 _Plain: TypeAlias = complex | np.generic | Sequence[Any]
@@ -1821,10 +1821,7 @@ class Communicator:
         than to a neighbour.
         """
     @property
-    def transport(self) -> str:
-        """What carries the bytes, in words: shared memory, or for example `ucx 1.22.0 (cma, posix, tcp;
-        devices eth0)`.
-        """
+    def transport(self) -> Transport: ...
     @property
     def hosts(self) -> list[str]:
         """The name of each rank's host, by rank."""

@@ -152,7 +152,8 @@ def find(
     if number("alpha", alpha) < 0 or whole("bytes", bytes) < 0 or number("bandwidth", bandwidth) <= 0:
         raise ValueError("alpha and bytes must be 0 or more, and bandwidth above 0 bytes per second")
     ranks, degrees = _sizes(ranks, degree, budget)
-    return find_networks(ranks, list(degrees), bidirectional, collective, alpha, bytes, bandwidth)
+    found: Findings = find_networks(ranks, list(degrees), bidirectional, collective, alpha, bytes, bandwidth)
+    return found
 
 
 def _sizes(ranks: int | None, degree: int | None, budget: tuple[int, int] | None) -> tuple[int, Sequence[int]]:

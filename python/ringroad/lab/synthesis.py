@@ -61,7 +61,8 @@ def bfb_cost(topology: Topology | str | int, collective: str = "allgather") -> B
         >>> bfb_cost("petersen")
         BreadthFirst(steps=2, bandwidth=Fraction(9, 10))
     """
-    return _native.bfb_cost(topology, collective)
+    cost: BreadthFirst = _native.bfb_cost(topology, collective)
+    return cost
 
 
 @dataclass(frozen=True)
@@ -217,8 +218,8 @@ def alltoall_flow(
 
     Args:
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-        demands: `demands[s, t]` is what rank `s` has for rank `t`, in bytes; shape `(ranks, ranks)`. A number: the bytes
-            of every pair. None: one byte.
+        demands: `demands[s, t]` is what rank `s` has for rank `t`, in bytes; shape `(ranks, ranks)`. A number: what
+            every pair has. None: one byte.
         gap: The search ends when the busiest link has at most `1 + gap` times the least load.
         budget: The search ends after this many seconds; the result's `gap` says how far it got. None: no limit. It goes
             on while it helps, and up to 640 links and pairs together it finds the exact flow in the end.

@@ -42,7 +42,7 @@ use crate::profile::Profile;
 use crate::progress::Driver;
 use crate::request::Request;
 use crate::transport::shared::Pool;
-use crate::transport::{Kind, Tag};
+use crate::transport::{Description, Kind, Tag};
 use crate::work::Completion;
 
 /// How long closing the connections may take.
@@ -158,7 +158,7 @@ impl Communicator {
     }
 
     /// A description of the transport.
-    pub fn transport(&self) -> Result<String> {
+    pub fn transport(&self) -> Result<Description> {
         Ok(self.driver.get()?.with(|engine| engine.transport().describe()))
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use ringroad_core::Rank;
 
 use super::wrapper::{Body, Post, Wrapper};
-use super::{Event, Failure, Posted, Tag, Transport, TransportError};
+use super::{Description, Event, Failure, Posted, Tag, Transport, TransportError};
 use crate::buffer::Region;
 
 /// The operations that a fault can hit.
@@ -237,8 +237,9 @@ impl<T: Transport> Wrapper for FaultInjector<T> {
         &mut self.inner
     }
 
-    fn describe(&self) -> String {
-        format!("{}, with {} faults injected", self.inner.describe(), self.faults.len())
+    fn describe(&self) -> Description {
+        let inner = self.inner.describe();
+        Description { text: format!("{inner}, with {} faults injected", self.faults.len()), ..inner }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {

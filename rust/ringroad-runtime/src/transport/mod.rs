@@ -4,6 +4,7 @@
 //! [`Transport::progress`] and, when there is nothing left to do, [`Transport::arm`] and [`Wait::block`].
 
 #[allow(unsafe_code)]
+mod description;
 mod events;
 pub mod fault;
 pub mod in_process;
@@ -16,6 +17,7 @@ pub mod ucx;
 pub mod wrapper;
 
 pub(crate) use near::Returns;
+pub use description::Description;
 pub use near::{Arrived, NearMemory};
 
 use std::fmt;
@@ -221,8 +223,8 @@ pub enum Posted {
 /// A request holds its [`Region`] until the request ends, so that memory in flight stays alive whatever the caller
 /// does. A send matches only a receive of the same length.
 pub trait Transport: Send {
-    /// Describes the transport for people, for example `ucx 1.22.0 (cma, posix; devices lo)`.
-    fn describe(&self) -> String;
+    /// Describes the transport.
+    fn describe(&self) -> Description;
 
     /// Makes sure that `peer` can be reached and that its end would be noticed. Cheap if both hold already.
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError>;

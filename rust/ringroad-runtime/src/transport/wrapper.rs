@@ -6,7 +6,7 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 
 use super::shared::Pool;
-use super::{Arrived, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{Arrived, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
 use crate::buffer::Region;
 use crate::cache::CacheMode;
 
@@ -76,7 +76,7 @@ pub trait Wrapper: Send {
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
     /// See [`Transport::describe`].
-    fn describe(&self) -> String {
+    fn describe(&self) -> Description {
         self.inner().describe()
     }
 
@@ -127,7 +127,7 @@ fn near(transport: &mut impl Transport) -> &mut dyn NearMemory {
 }
 
 impl<W: Wrapper> Transport for W {
-    fn describe(&self) -> String {
+    fn describe(&self) -> Description {
         Wrapper::describe(self)
     }
 

@@ -44,7 +44,7 @@ use self::peer::{Message, News, Peer};
 use self::private::{is_found, Reading};
 use self::tags::{Queue, Tags};
 use super::{
-    Arrived, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait,
+    Arrived, Description, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait,
 };
 use crate::buffer::Region;
 use crate::cache::CacheMode;
@@ -268,16 +268,13 @@ fn error(reason: impl Into<String>) -> TransportError {
 }
 
 impl Transport for SharedMemory {
-    fn describe(&self) -> String {
+    fn describe(&self) -> Description {
         let near = match self.ranks.len() + 1 {
             all if all == self.home.size => "shared memory".to_owned(),
             some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
         };
-        if self.private {
-            format!("{near}, cma")
-        } else {
-            near
-        }
+        let text = if self.private { format!("{near}, cma") } else { near };
+        Description { text, sharing: self.ranks.len(), cma: self.private, ..Description::default() }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
