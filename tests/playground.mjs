@@ -1,15 +1,24 @@
 // Answers questions about networks with the core as WebAssembly. Usage: node playground.mjs CORE QUESTIONS.json
-// A question is { spec | drawing, cuts, collective, bytes, algorithms }.
+// A question is { spec | drawing, cuts, collective, bytes, algorithms }, or { texts } to read as numbers of bytes.
 
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const [core, questions] = process.argv.slice(2).map((path) => resolve(path));
-const { Contest, initSync, Model, Network, Steps } = await import(pathToFileURL(join(core, "ringroad_web.js")));
+const { Contest, initSync, Model, Network, readBytes, Steps } = await import(pathToFileURL(join(core, "ringroad_web.js")));
 initSync({ module: readFileSync(join(core, "ringroad_web_bg.wasm")) });
 
-const answer = ({ spec, drawing, cuts, collective, bytes, algorithms }) => {
+const read = (text) => {
+  try {
+    return readBytes(text);
+  } catch {
+    return null;
+  }
+};
+
+const answer = ({ texts, spec, drawing, cuts, collective, bytes, algorithms }) => {
+  if (texts) return texts.map(read);
   try {
     let network = drawing ? Network.fromJson(drawing) : Network.parse(spec);
     if (cuts?.length) network = network.without(Uint32Array.from(cuts.flat()));

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 
 import numpy as np
 import pytest
@@ -65,6 +66,27 @@ def test_a_cable_that_is_routed_around_is_another_network():
         bed.reroute()
         *_, links = same_on_all(bed.run(call_until, len(before) + 1, 600))
         assert (2, 3, 0.0) in {(source, target, now) for source, target, _, now in links[-1]}, links
+
+
+def late_calls(comm, most=100):
+    """Rank 1 is late, call after call, until all ranks know."""
+    array = np.ones(COUNT // 8, np.float32)
+    for _ in range(30):
+        comm.allreduce(array)
+    while most and not comm.network.stragglers:
+        if comm.rank == 1:
+            time.sleep(0.2)
+        comm.allreduce(array)
+        most -= 1
+    return comm.network
+
+
+def test_a_rank_that_is_late_is_no_slow_link():
+    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
+        views = bed.run(late_calls)
+    assert all(view.stragglers == views[0].stragglers for view in views)
+    late = views[0].stragglers[-1]
+    assert 1 in late.ranks and late.ratio > 1.5 and late.call > 30, late
 
 
 @pytest.mark.parametrize("setting", [{"RINGROAD_ADAPT": "off"}, {"RINGROAD_TOPOLOGY": "off"}])

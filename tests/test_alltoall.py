@@ -378,12 +378,11 @@ def test_flows_run_among_many():
 @pytest.mark.parametrize("spec", ["mesh:2x3", "without(ring:6, 0>1)", "hosts:2x3"])
 def test_blocks_of_any_length(spec):
     dice = np.random.default_rng(6)
-    matrices = [(dice.integers(0, 40, (6, 6)) * dice.integers(0, 3, (6, 6))).tolist() for _ in range(8)]
-    matrices.append(np.zeros((6, 6), int).tolist())
-    network = ringroad.Topology(spec)
-    named = [a.name for a in ringroad.algorithms(network) if a.supports(network, "alltoall")]
+    matrices = [dice.integers(0, 40, (6, 6)) * dice.integers(0, 3, (6, 6)) for _ in range(8)]
+    blocks = [tuple(map(tuple, matrix.tolist())) for matrix in (*matrices, np.zeros((6, 6), int))]
+    some = helpers.by_every_algorithm("alltoall", spec, [0])
     with on(spec) as cluster:
-        cluster.run(helpers.check_alltoall_v, matrices, [None, *named])
+        cluster.run(helpers.check_cases, [replace(case, blocks=table) for table in blocks for case in some])
 
 
 def test_counts_that_make_no_sense():

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import (
-    COLLECTIVES,
     TRANSPORTS,
     Case,
+    by_every_algorithm,
     cases,
     check_async,
     check_cases,
     check_ring,
-    check_uneven,
+    check_rows,
     permutations,
-    vector,
 )
+from ringroad._oracle import COLLECTIVES, UNEVEN, values
 
 RANKS = [2, 3, 5, 8]
 
@@ -68,9 +68,14 @@ def test_every_algorithm(clusters, ranks, topology):
 
 
 @pytest.mark.parametrize("ranks", [1, 3, 8])
-def test_uneven_blocks(clusters, ranks):
-    counts = [(5 * rank) % 7 for rank in range(ranks)]
-    clusters(ranks).run(check_uneven, counts)
+@pytest.mark.parametrize("collective", UNEVEN)
+def test_uneven_blocks(clusters, ranks, collective):
+    many = by_every_algorithm(collective, f"hosts:1x{ranks}", [0, 1, 5, 1000], blocks="uneven")
+    clusters(ranks).run(check_cases, many)
+
+
+def test_uneven_rows(clusters):
+    clusters(3).run(check_rows, [5, 0, 3])
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -256,7 +261,7 @@ def test_properties(clusters):
 
 def test_same_bits_from_run_to_run(clusters):
     def work(comm):
-        return comm.allreduce(vector(comm.rank, 5000, np.dtype("float32"))).tobytes()
+        return comm.allreduce(values(comm.rank, 5000, np.dtype("float32"), seed=0)).tobytes()
 
     cluster = clusters(5)
     assert set(cluster.run(work)) == set(cluster.run(work))

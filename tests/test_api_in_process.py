@@ -7,9 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
-from helpers import COLLECTIVES, DTYPES, PAIRS, Case, cases, check_cases, digest, in_threads, run_case
+from helpers import PAIRS, Case, cases, check_cases, digest, in_threads, run_case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ringroad._oracle import COLLECTIVES, DTYPES
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import ringroad
-from helpers import DTYPES, TRANSPORTS, dtype_of, failure_of, in_threads, launch, vector
+from helpers import TRANSPORTS, failure_of, in_threads, launch
+from ringroad._oracle import DTYPES, dtype_of, values
 
 
 class Thing:
@@ -124,7 +125,7 @@ def coalesced(comm):
     n, me = comm.size, comm.rank
     shapes = [(), (3,), (2, 0), (4, 5), (20_000,)]
     arrays = [
-        vector(me, int(np.prod(shape)), dtype_of(dtype), seed=index).reshape(shape)
+        values(me, int(np.prod(shape)), dtype_of(dtype), seed=index).reshape(shape)
         for index, (shape, dtype) in enumerate(zip(shapes * 3, DTYPES, strict=True))
     ]
     expected = [comm.allreduce(array, op="sum") for array in arrays]

@@ -10,9 +10,10 @@ import sys
 import numpy as np
 import pytest
 from helpers import needs_testbed
+from ringroad import _oracle as oracle
 from ringroad.measure import facts, race
 from ringroad.measure.bench import conductor, launch, plot, reference, verdict
-from ringroad.measure.bench.collectives import COLLECTIVES, DTYPES, IN, OPS, OUT, dtype_of
+from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.options import Options
 from ringroad.measure.bench.statistics import Statistics
@@ -287,26 +288,26 @@ def test_cargo_is_for_the_reference(monkeypatch):
         conductor.Conductor(options(peers=["reference"]))
 
 
-@pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_patterns(dtype, op):
-    """The expected values are what NumPy computes step by step, and one changed element is found."""
-    if op == "avg" and dtype_of(dtype).kind in "iu":
-        return
-    case = Case(COLLECTIVES["allreduce"], 4, 100, dtype, op, 0)
-    ranks = [Buffers(case, rank, *np.empty((2, 100), dtype_of(dtype))) for rank in range(4)]
-    for buffers in ranks:
-        buffers.fill(IN)
-    calls = min(3, case.longest(IN))
-    numpy_op = {"sum": np.add, "product": np.multiply, "min": np.minimum, "max": np.maximum, "avg": np.add}[op]
-    wide = np.int64 if dtype_of(dtype).kind in "iu" else np.float64
-    for _ in range(calls):
-        total = numpy_op.reduce([buffers.recv.astype(wide) for buffers in ranks])
+@pytest.mark.parametrize("dtype", oracle.DTYPES)
+@pytest.mark.parametrize("name", ["allreduce", "reduce_scatter", "scan", "exscan"])
+def test_repeated_calls_in_place(name, dtype):
+    """What is expected after some calls is what NumPy computes call by call; a changed element is found."""
+    for op in oracle.ops(name, dtype):
+        case = Case(COLLECTIVES[name], 4, 100, dtype, op, 0)
+        ranks = [Buffers(case, rank, *np.empty((2, case.elements), oracle.dtype_of(dtype))) for rank in range(4)]
         for buffers in ranks:
-            buffers.recv[:] = (total / 4 if op == "avg" else total).astype(buffers.recv.dtype)
-    assert ranks[1].wrong(IN, calls) == 0
-    ranks[1].recv[37] += 1
-    assert ranks[1].wrong(IN, calls) == 1
+            buffers.fill(IN)
+        calls = min(3, case.longest(IN))
+        for _ in range(calls):
+            before = [buffers.recv.copy() for buffers in ranks]
+            for rank, buffers in enumerate(ranks):
+                found, _ = oracle.result(case.call(), before, rank)
+                if found is not None:
+                    buffers.views(IN)[1][:] = found
+        assert [buffers.wrong(IN, calls) for buffers in ranks] == [0] * 4, op
+        result = ranks[1].views(IN)[1]
+        result[37] = 0 if result[37] else 1
+        assert ranks[1].wrong(IN, calls) == 1, op
 
 
 @pytest.mark.parametrize("place", [OUT, IN])

@@ -9,6 +9,7 @@ import pytest
 import ringroad
 from helpers import needs_testbed
 from ringroad._discovery import DiscoveredLink, Discovery
+from ringroad.doctor import job
 
 RATE = 100e6 / 8
 
@@ -72,13 +73,55 @@ def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
     assert ringroad.Topology(str(saved)).ranks == 4
 
 
+def doctor_says(view):
+    """The finding of a job's ranks that have this view of their network."""
+    cards = {rank: job.Card(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
+    (finding,) = job.network(job.Roster("", 4, cards), {0: job.Part(**job._network(view))})
+    return finding.verdict, finding.found, finding.remedy
+
+
+def views(bed):
+    first, *others = bed.run(lambda comm: comm.network)
+    assert all(other.mismatch == first.mismatch for other in others), "all ranks have the same"
+    return first
+
+
 def test_a_wrong_name_is_a_warning(permitted, capfd):
     with ringroad.testbed.emulate(
         "ring:4", rate="100Mbit", tell="nothing", env={"RINGROAD_TOPOLOGY": "complete:4"}
     ) as bed:
         assert bed.run(lambda comm: comm.allreduce(1).item()) == [4] * 4
+        view = views(bed)
     told = capfd.readouterr().err
     assert "another network than complete:4" in told and "no link leads from rank 0 to rank 2" in told
+    assert "RINGROAD_TOPOLOGY=ring:4" in told and "would be right" in told
+    missing = {(link.source, link.target) for link in view.mismatch.links if link.found == 0}
+    assert missing == {(0, 2), (2, 0), (1, 3), (3, 1)} and not view.mismatch.is_reordered
+    verdict, found, remedy = doctor_says(view)
+    assert verdict == "warning" and "no link leads from rank 1 to rank 3" in found and "=ring:4," in remedy
+
+
+def test_a_wrong_order_and_a_slow_link_are_told(permitted):
+    """The doctor says which setting is right."""
+    env = {"RINGROAD_TOPOLOGY": "ring:4,bandwidth=50Mbit/s"}
+    with ringroad.testbed.emulate("ring:4", rate="50Mbit", tell="nothing", order=[0, 2, 1, 3], env=env) as bed:
+        view = views(bed)
+    assert view.mismatch.is_reordered and view.mismatch.spec.endswith("@0,2,1,3")
+    ends = {frozenset(link[:2]) for link in ringroad.Topology(view.mismatch.spec).links}
+    assert ends == {frozenset(pair) for pair in [(0, 2), (2, 1), (1, 3), (3, 0)]}
+    _, found, remedy = doctor_says(view)
+    assert "another order" in found and f"RINGROAD_TOPOLOGY={view.mismatch.spec}" in remedy
+    for _ in range(8):
+        with ringroad.testbed.emulate("ring:4,0-1=15Gbit/s", rate="50Mbit", tell="nothing", env=env) as bed:
+            view = views(bed)
+        slow = {(link.source, link.target): link for link in view.mismatch.links} if view.mismatch else {}
+        # Where a busy machine fills few links, nobody believes in slow ones; and it may make further links slow.
+        if {(0, 1), (1, 0)} <= set(slow):
+            break
+    assert {(0, 1), (1, 0)} <= set(slow) and not view.mismatch.is_reordered
+    assert all(link.found < 0.3 * link.named for link in slow.values())
+    _, found, remedy = doctor_says(view)
+    assert "the link from rank 0 to rank 1 carries" in found and f"RINGROAD_TOPOLOGY={view.mismatch.spec}" in remedy
 
 
 def test_ranks_of_one_host_have_nothing_to_find(tmp_path):

@@ -587,6 +587,13 @@ def test_how_hosts_are_connected():
     (known,) = job.network(apart, {0: found})
     check(known, "ok", f"{spec}, as the ranks have found")
     assert list(job.network(together, {0: assumed})) == []
+    wrong = job.Part(network=spec, origin="given", differences=[f"link {number}" for number in range(8)], spec="ring:2")
+    (named,) = job.network(apart, {0: wrong})
+    words = [f"named is {spec}, but link 0; link 1", "link 5; 2 more differences", "Set RINGROAD_TOPOLOGY=ring:2"]
+    check(named, "warning", *words)
+    assert "link 6" not in named.found
+    (nameless,) = job.network(apart, {0: job.Part(network=spec, origin="given", differences=["hosts"])})
+    check(nameless, "warning", "but hosts", "RINGROAD_TOPOLOGY=auto", "network.json")
     assert list(job.network(apart, {0: job.Part(error="connection refused")})) == []
 
 

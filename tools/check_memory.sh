@@ -17,8 +17,8 @@ some=(a_wait_may_end any_byte polling_completes memory_of_a_refused)
 # These tests take longer than a minute each.
 skipped=(--skip small_tori --skip 16_ranks --skip 27_ranks --skip 64_ranks --skip up_to_8_ranks --skip 7_and_8_ranks)
 
-echo "loom: every order in which accesses to a lane may take effect"
-RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --quiet -p ringroad-runtime --lib lane
+echo "loom: every order in which accesses to a channel may take effect"
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --quiet -p ringroad-runtime --lib channel
 
 echo "Miri: undefined behaviour"
 miri=("${cargo[@]}" miri test --quiet -p ringroad-runtime)

@@ -30,9 +30,9 @@ os.environ |= {"RINGROAD_PROFILE": "none", "RINGROAD_SCHEDULE_CACHE": "none"}
 
 import numpy as np
 import ringroad
-from faults.calls import Call, Known, Running, draw, known
 from faults.processes import Board, Log, Ranks, open_things, read_log
 from ringroad import Communicator
+from ringroad._oracle import Case, Part, draw
 
 RANKS = 4
 THREADS = 2
@@ -53,11 +53,8 @@ class Soak:
         self.began = time.monotonic()
         self.sampled = 0.0
         random = Random(options.seed)
-        self.short = self.prepare([draw(random, RANKS, SHORT) for _ in range(400)])
-        self.long = self.prepare([draw(random, RANKS, LARGEST) for _ in range(40)])
-
-    def prepare(self, calls: list[Call]) -> list[Known]:
-        return [known.__wrapped__(call, RANKS, self.rank) for call in calls]
+        self.short = [Part(draw(random, RANKS, SHORT), RANKS, rank) for _ in range(400)]
+        self.long = [Part(draw(random, RANKS, LARGEST), RANKS, rank) for _ in range(40)]
 
     def run(self) -> None:
         comm = self.start("world")
@@ -105,12 +102,12 @@ class Soak:
         chosen = [
             random.choice(self.short) if random.random() < 0.99 else random.choice(self.long) for _ in range(calls)
         ]
-        self.count(Running(comm, one).finish() for one in chosen)
+        self.count(one.start(comm).finish() for one in chosen)
 
     def later(self, comm: Communicator, random: Random, calls: int) -> None:
         """Asynchronous calls, four at a time."""
         for _ in range(calls // 4):
-            running = [Running(comm, random.choice(self.short), asynchronous=True) for _ in range(4)]
+            running = [random.choice(self.short).start(comm, async_op=True) for _ in range(4)]
             self.count(one.finish() for one in running)
 
     def in_threads(self, comm: Communicator, others: list[Communicator], number: int) -> None:
@@ -136,7 +133,8 @@ class Soak:
         if number % 8 == 0:
             half = [h for at, h in enumerate(comm.handles) if at // 2 == self.rank // 2 and h is not None]
             with ringroad.regroup(half, uuid=number, timeout=PATIENCE) as pair:
-                self.count(Running(pair, known(Call("allreduce", count=100), 2, pair.rank)).finish() for _ in range(20))
+                one = Part(Case("allreduce", 100), 2, pair.rank)
+                self.count(one.start(pair).finish() for _ in range(20))
         else:
             with self.start(f"group-{number}") as again:
                 self.plain(again, Random(number), 50)

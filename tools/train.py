@@ -15,8 +15,8 @@ import numpy as np
 import ringroad
 import torch
 import torch.distributed as dist
-from faults.calls import COLLECTIVES, OPS_OF, dtype_of
 from ringroad import CostModel, Schedule, Topology
+from ringroad import _oracle as oracle
 from ringroad._support.ucx import _ucx_wheel
 
 SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20]
@@ -39,58 +39,27 @@ def allreduces(comm: ringroad.Communicator) -> None:
 
 
 def collectives(comm: ringroad.Communicator) -> None:
-    """All other collectives, messages, and asynchronous calls."""
+    """All calls with equal and different blocks, and asynchronous ones."""
     for size in SIZES[1:9:2]:
-        block = np.zeros(size // 4, np.float32)
-        vector = np.zeros(size // 4 * comm.size, np.float32)
-        every_call(comm, block, vector, calls(size, comm.size) // 8 + 1)
+        for name, blocks in oracle.FORMS:
+            make(comm, oracle.Case(name, size // 4, place="out", blocks=blocks), calls(size, comm.size) // 8 + 1)
+        average = oracle.Case("allreduce", size // 4, op="avg", place="in place")
+        start = oracle.Part(average, comm.size, comm.rank).function(comm, async_op=True)
+        for _ in range(calls(size, comm.size) // 8 + 1):
+            start().wait()
 
 
-def every_call(comm: ringroad.Communicator, block: np.ndarray, vector: np.ndarray, repeat: int) -> None:
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    at_root = vector if comm.rank == 0 else None
-
-    def message() -> None:
-        sent = comm.send(block, after, async_op=True)
-        comm.recv(block.copy(), before)
-        sent.wait()
-
-    even = [block.size] * comm.size
-    ways: dict[str, Callable[[], object]] = {
-        "allreduce": lambda: comm.allreduce(block),
-        "reduce_scatter": lambda: comm.reduce_scatter(vector, out=block),
-        "allgather": lambda: comm.allgather(block, out=vector),
-        "broadcast": lambda: comm.broadcast(block),
-        "reduce": lambda: comm.reduce(block, out=block),
-        "gather": lambda: comm.gather(block, out=at_root),
-        "scatter": lambda: comm.scatter(at_root, out=block),
-        "alltoall": lambda: comm.alltoall(vector, out=vector.copy()),
-        "scan": lambda: comm.scan(block, out=block),
-        "exscan": lambda: comm.exscan(block, out=block),
-        "reduce_scatter_v": lambda: comm.reduce_scatter_v(vector, even),
-        "allgather_v": lambda: comm.allgather_v(block, even),
-        "gather_v": lambda: comm.gather_v(block, even),
-        "scatter_v": lambda: comm.scatter_v(at_root, even, out=block),
-        "alltoall_v": lambda: comm.alltoall_v(vector, [even] * comm.size),
-        "barrier": comm.barrier,
-        "asynchronous": lambda: comm.allreduce(block, out=block, op="avg", async_op=True).wait(),
-        "message": message,
-    }
-    if missing := {*COLLECTIVES} - {*ways}:
-        raise NotImplementedError(f"add {', '.join(sorted(missing))} here")
-    for way in ways.values():
-        for _ in range(repeat):
-            way()
+def make(comm: ringroad.Communicator, case: oracle.Case, repeat: int) -> None:
+    call = oracle.Part(case, comm.size, comm.rank).function(comm)
+    for _ in range(repeat):
+        call()
 
 
 def reductions(comm: ringroad.Communicator) -> None:
     """Every reduction kernel."""
-    for dtype, ops in OPS_OF.items():
-        for op, elements in itertools.product(ops, [3, 5000, 200_000]):
-            array = np.ones(elements, dtype_of(dtype))
-            factor = 1.0 if op == "premul_sum" else None
-            for _ in range(8):
-                comm.allreduce(array, out=array, op=op, factor=factor)
+    for dtype, elements in itertools.product(oracle.DTYPES, [3, 5000, 200_000]):
+        for op in oracle.ops("allreduce", dtype):
+            make(comm, oracle.Case("allreduce", elements, dtype, op, place="in place"), 8)
 
 
 def distributed(comm: ringroad.Communicator, store: str) -> None:

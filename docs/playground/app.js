@@ -11,6 +11,7 @@ import {
   bytesText,
   fixed,
   fourDigits,
+  loadReaders,
   parseBytes,
   parseNumber,
   plural,
@@ -840,6 +841,7 @@ function fillControls() {
 
 try {
   catalogue = await engine.call("catalogue");
+  await loadReaders();
   fillControls();
   listen();
   open();

@@ -2,20 +2,16 @@
 
 const UNITS = { "": 0, K: 10, M: 20, G: 30, T: 40 };
 
-/** A number of bytes: `8`, `64KiB`, `1.5M`, `2MB`; K, M, G and T are powers of 1024, KB, MB, GB and TB of 1000. */
-export function parseBytes(text) {
-  const match = text.length <= 60 && /^(\d+)(?:\.(\d+))?\s*(?:([KMGT])(iB|B)?|B)?$/i.exec(text.trim());
-  if (!match) {
-    throw new Error(`“${text.slice(0, 40)}” is not a number of bytes; write for example 8, 64KiB, 1MiB or 2G`);
-  }
-  const [, whole, part = "", letter = "", ending = ""] = match;
-  const power = BigInt(UNITS[letter.toUpperCase()]);
-  const unit = ending.toUpperCase() === "B" ? 10n ** ((power * 3n) / 10n) : 2n ** power;
-  const [above, below] = [BigInt(whole + part) * unit, 10n ** BigInt(part.length)];
-  if (above % below) throw new Error(`“${text}” is not a whole number of bytes`);
-  if (above / below > 2n ** 50n) throw new Error("the vector is too long; write at most 1024T");
-  return Number(above / below);
+let core = null;
+
+/** Loads the core, which reads numbers here, and does everything else in its worker. */
+export async function loadReaders() {
+  core = await import("./core/ringroad_web.js");
+  await core.default({ module_or_path: new URL("core/ringroad_web_bg.wasm", import.meta.url) });
 }
+
+/** A number of bytes, as the core reads it: `8`, `64KiB`, `1.5M`, `2MB`. */
+export const parseBytes = (text) => core.readBytes(text);
 
 /** An exact number of bytes: `64 KiB`, or `65537 B` if no unit divides it. */
 export function bytesText(number, space = " ") {

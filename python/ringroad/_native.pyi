@@ -781,6 +781,9 @@ def moore_steps(ranks: int, degree: int, bidirectional: bool) -> int | None:
         The steps; None if not all ranks can be reached.
     """
 
+def collectives() -> list[str]:
+    """Returns the names of all collectives."""
+
 def algorithms(topology: Topology | str | int | None = None) -> list[Algorithm]:
     """Lists the catalogue of algorithms.
 
@@ -4028,6 +4031,25 @@ def reductions() -> dict[str, list[str]]:
 
 def machine() -> str:
     """Returns what is known of this machine, and the numbers that were measured on others, as JSON."""
+
+def read_bytes(text: str) -> int:
+    """Reads a number of bytes.
+
+    Args:
+        text: The number, `8`, `64KiB`, `1.5MiB`, `2MB` or `4M`. KiB, MiB, GiB and TiB are powers of 1024, and KB,
+            MB, GB and TB powers of 1000. Letters alone are powers of 1024.
+
+    Returns:
+        The number, of 63 bits at most.
+
+    Raises:
+        ValueError: The text is no number of bytes.
+
+    Example:
+        >>> from ringroad._native import read_bytes
+        >>> read_bytes("64KiB")
+        65536
+    """
 
 def read_bandwidth(text: str) -> float:
     """Reads a bandwidth.

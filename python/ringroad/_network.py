@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ringroad._native import Topology
 from ringroad._support.text import bandwidth_text
@@ -79,6 +79,55 @@ def _text(rate: float) -> str:
     return bandwidth_text(rate) if rate else "nothing"
 
 
+class WrongLink(NamedTuple):
+    """Links from one node to another that are not as the named network has them.
+
+    Attributes:
+        source: The node where they start: a rank, or behind the ranks a router or a switch.
+        target: The node where they end.
+        named: The bytes per second that they should carry together, by the name and by the other links; 0 if the named
+            network has none.
+        found: The bytes per second that the ranks have found; 0 if there are none.
+    """
+
+    source: int
+    target: int
+    named: float
+    found: float
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """How the network that was named differs from the one that the ranks have found.
+
+    Attributes:
+        links: The links that differ.
+        is_reordered: Whether it is the named network, but its ranks stand in another order.
+        spec: What is right for RINGROAD_TOPOLOGY; None if the network has no name.
+        words: What differs, in a few words each.
+    """
+
+    links: list[WrongLink]
+    is_reordered: bool
+    spec: str | None
+    words: list[str]
+
+
+@dataclass(frozen=True)
+class Straggle:
+    """Ranks that were the reason that calls took longer than usual. The links were as before.
+
+    Attributes:
+        call: The number of the collective call before which all ranks have looked, counted from 1.
+        ranks: Who came late to the calls before it, so that the others waited.
+        ratio: How many times as long as usual calls took.
+    """
+
+    call: int
+    ranks: list[int]
+    ratio: float
+
+
 @dataclass(frozen=True)
 class NetworkView:
     """The network as the ranks of a communicator see it.
@@ -87,13 +136,18 @@ class NetworkView:
         topology: The network as it is now.
         origin: Where it comes from: "given" by the user, "found" by the ranks, or "assumed".
         watched: Whether the ranks measure again when calls take longer or shorter than they used to.
+        mismatch: How the network that was given differs from the one that the ranks found at first; None if it does
+            not, as far as can be told.
         changes: What has changed since the communicator was made.
+        stragglers: Which ranks, and not the network, were the reason that calls took longer than usual.
     """
 
     topology: Topology
     origin: Literal["given", "found", "assumed"]
     watched: bool
+    mismatch: Mismatch | None
     changes: list[NetworkChange]
+    stragglers: list[Straggle]
 
     @classmethod
     def _read(cls, text: str) -> "NetworkView":
@@ -102,6 +156,7 @@ class NetworkView:
             topology=Topology.from_json(json.dumps(view["topology"])),
             origin=view["origin"].lower(),
             watched=view["watched"],
+            mismatch=view["mismatch"] and _mismatch(view["mismatch"]),
             changes=[
                 NetworkChange(
                     call=change["call"],
@@ -110,4 +165,13 @@ class NetworkView:
                 )
                 for change in view["changes"]
             ],
+            stragglers=[
+                Straggle(call=one["call"], ranks=one["ranks"], ratio=one["reason"]["ratio"])
+                for one in view["stragglers"]
+            ],
         )
+
+
+def _mismatch(found: dict[str, Any]) -> Mismatch:
+    links = [WrongLink(**link) for link in found["links"]]
+    return Mismatch(links, found["is_reordered"], found["spec"], found["words"])

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import ringroad
 from ringroad import Communicator
+from ringroad._oracle import CALLS as MEANINGS
+from ringroad._oracle import FORMS, Case, Running, draw, part
 
 from faults import seccomp
-from faults.calls import COLLECTIVES, REDUCTIONS, ROOTED, SCANS, Call, Running, draws, known
 from faults.hosts import CABLE, Hosts
 from faults.processes import CALLS, CLOSE, DONE, START, Board, Log, Ranks
 
@@ -49,8 +50,8 @@ class Job:
     largest: int = LARGEST
     timeout: float = PATIENCE  # of a call
     what: str = ""  # the variant of the fault
-    first: Call | None = None  # both calls of a mismatch
-    other: Call | None = None
+    first: Case | None = None  # both calls of a mismatch
+    other: Case | None = None
 
     @property
     def survivors(self) -> list[int]:
@@ -70,16 +71,15 @@ class Clock:
 def run_calls(job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> Iterator[None]:
     """Makes the same random calls on all ranks, one or a few at a time; yields after each."""
     random = Random(job.seed)
-    endless = draws(random, comm.size, job.largest)
     done = 0
     while (job.calls is None or done < job.calls) and not board.missed():
         together = random.choice([0, 0, 0, 2, 4])  # 0: a single blocking call
-        options: dict[str, Any] = {"asynchronous": together > 0, "timeout": job.timeout}
+        options: dict[str, Any] = {"async_op": together > 0, "timeout": job.timeout}
         clock.began = time.monotonic()
         running, failure = [], None
         try:
             for _ in range(together or 1):
-                running.append(Running(comm, known(next(endless), comm.size, comm.rank), **options))
+                running.append(part(draw(random, comm.size, job.largest), comm.size, comm.rank).start(comm, **options))
         except Exception as error:
             failure = error
         for call in running:  # calls that succeed must have correct results, whatever happens to the others
@@ -265,28 +265,28 @@ class Mismatches(Kind):
 
     def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
         super().__init__(hosts, slack)
-        names = [*COLLECTIVES, "barrier"]
+        self.forms = [form for form in FORMS if form[0] != "exchange"]
         self.variants = [
-            (what, name, count)
+            (what, (name, blocks), count)
             for count in (1, 100, 3_000, 100_000, 500_000)
             for what in ("dtype", "count", "op", "root", "collective", "order")
-            for name in names
-            if (what != "op" or name in REDUCTIONS) and (what != "root" or name in ROOTED)
+            for name, blocks in self.forms
+            if (what != "op" or MEANINGS[name].reduces) and (what != "root" or MEANINGS[name].rooted)
             if name != "barrier" or (what in ("collective", "order") and count == 1)
         ]
         Random(0).shuffle(self.variants)  # so that even few runs cover all variants
 
     def draw(self, random: Random, number: int) -> Job:
         job = super().draw(random, number)
-        what, name, count = self.variants[number % len(self.variants)]
-        first = Call(name, "float32", count, root=random.randrange(job.ranks))
-        others = [other for other in [*COLLECTIVES, "barrier"] if other != name]
+        what, form, count = self.variants[number % len(self.variants)]
+        first = Case(form[0], count, root=random.randrange(job.ranks), blocks=form[1])
+        name, blocks = random.choice([other for other in self.forms if other != form])
         other = {
             "dtype": replace(first, dtype=random.choice(["int32", "float64", "int8"])),
             "count": replace(first, count=random.choice([count + 1, 2 * count, 1000 * count if count < 1000 else 1])),
             "op": replace(first, op=random.choice(["min", "max"])),
             "root": replace(first, root=(first.root + 1) % job.ranks),
-        }.get(what, replace(first, name=random.choice(others)))
+        }.get(what, replace(first, name=name, blocks=blocks))
         # If all ranks wait and none sends, only the deadline reveals the mismatch.
         return replace(
             job, where="calls", victims=job.victims[:1], what=what, first=first, other=other, calls=5, timeout=1.0
@@ -300,10 +300,10 @@ class Mismatches(Kind):
         calls = [job.first, job.other] if job.what == "order" else [job.first]
         if comm.rank in job.victims:
             calls = [job.other, job.first] if job.what == "order" else [job.other]
-        prepared = [known(call, comm.size, comm.rank) for call in calls]
+        prepared = [part(call, comm.size, comm.rank) for call in calls]
         clock.began = board.faults[comm.rank] = time.monotonic()
         for one in prepared:
-            Running(comm, one, timeout=job.timeout).finish()  # the result is not checked
+            one.start(comm, timeout=job.timeout).finish()  # the result is not checked
         for _ in range(10):  # a rank that only sends may notice the mismatch late
             comm.barrier(timeout=job.timeout)
 
@@ -315,11 +315,9 @@ class Mismatches(Kind):
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
         assert job.first and job.other
-        silent = {job.first.name, job.other.name} & {*ROOTED, *SCANS, "barrier"} and job.what in (
-            "root",
-            "collective",
-            "order",
-        )
+        kinds = [MEANINGS[call.name] for call in (job.first, job.other)]
+        silent = any(kind.rooted or kind.prefix or kind.name == "barrier" for kind in kinds)
+        silent &= job.what in ("root", "collective", "order")
         return fault + self.bound + (2 * job.timeout if silent else 0)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Hashable, Mapping, Sequence
@@ -15,34 +14,18 @@ from typing import Any, SupportsIndex, TypeVar
 _Key = TypeVar("_Key", bound=Hashable)
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_DECIMAL = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 MOST = (1 << 63) - 1
 """The largest whole number that options accept."""
-_LONGEST = 60
-"""No sensible number has more characters."""
 _GAP = "  "
 _PROSE = 16
 """A column of text is made no narrower than this, if the table can be split instead."""
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB`, `4M`.
+    """A number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB`, `4M`. Raises ValueError."""
+    from ringroad._native import read_bytes
 
-    KiB, MiB, GiB, TiB are powers of 1024, and KB, MB, GB, TB powers of 1000. Letters alone are powers of 1024, as in
-    nccl-tests. Raises ValueError.
-    """
-    if len(text) > _LONGEST:
-        raise ValueError(f"{text[:_LONGEST]}... is too long for a number of bytes")
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(iB|B)?|B)?", text.strip(), re.IGNORECASE)
-    if match is None:
-        raise ValueError(f"{text!r} is not a number of bytes; write for example 8, 64KiB, 1MiB or 2G")
-    unit, ending = (match[2] or "").upper(), (match[3] or "").upper()
-    number = Fraction(match[1]) * (_DECIMAL if ending == "B" else _UNITS)[unit]
-    if number.denominator != 1:
-        raise ValueError(f"{text!r} is not a whole number of bytes")
-    if number > MOST:
-        raise ValueError(f"{text!r} are too many bytes; write at most {MOST}")
-    return int(number)
+    return read_bytes(text)
 
 
 def parse_seconds(text: str) -> float:

@@ -126,9 +126,9 @@ def _completed(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]
 
 
 def _collectives() -> Iterable[str]:
-    from ringroad.measure.bench.collectives import COLLECTIVES
+    from ringroad._native import collectives
 
-    return (name for name in COLLECTIVES if name != "barrier")
+    return collectives()
 
 
 def _algorithms() -> Iterable[str]:

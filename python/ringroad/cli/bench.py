@@ -10,10 +10,11 @@ from typing import Annotated
 import typer
 
 from ringroad._native import Topology
+from ringroad._oracle import DTYPES, OPS
 from ringroad._support.text import parse_bytes, print_wrapped, progress, width
 from ringroad.cli._options import LAST_RANK, MOST_PROCESSES, bandwidth_option, file_option, time_option, whole_option
 from ringroad.measure.bench import record, table, verdict
-from ringroad.measure.bench.collectives import COLLECTIVES, OPS, collective
+from ringroad.measure.bench.collectives import COLLECTIVES, collective
 from ringroad.measure.bench.conductor import Conductor, Row
 from ringroad.measure.bench.options import Options, names, numbers, sizes
 from ringroad.measure.bench.peers import OURS
@@ -35,7 +36,7 @@ def bench(
     ] = None,
     warmup: Annotated[int, whole_option("-w", "--warmup_iters", help="Warm-up calls, which do not count.")] = 10,
     check: Annotated[int, whole_option("-c", "--check", help="0: do not verify results.")] = 1,
-    dtype: Annotated[str, typer.Option("-d", "--datatype", help="float32, bfloat16, int32 and so on.")] = "float32",
+    dtype: Annotated[str, typer.Option("-d", "--datatype", help=f"{', '.join(DTYPES)}.")] = "float32",
     op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
     root: Annotated[
         int, whole_option("-r", "--root", help="The root, for collectives that have one.", most=LAST_RANK)

@@ -57,6 +57,13 @@ def testbed(
             help="How long a packet is on each cable: 5ms; stated: as long as TOPOLOGY says of its links.",
         ),
     ] = "0s",
+    prepare: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="What every host and every switch runs by sh before the ranks start; `hostname` says which it is.",
+        ),
+    ] = None,
     tell: Annotated[
         Tell,
         typer.Option(
@@ -108,6 +115,8 @@ def testbed(
     for sentence in network.overridden(os.environ):
         print(f"ringroad: {sentence}", file=sys.stderr, flush=True)
     with network, tempfile.TemporaryDirectory(prefix="ringroad-") as directory, Processes() as processes:
+        if prepare is not None:
+            network.prepare(prepare)
         script = Script(network, planned)
         job = {"WORLD_SIZE": str(network.size), "MASTER_ADDR": network.address(0), "MASTER_PORT": str(_PORT)}
         if "RINGROAD_STORE" not in os.environ and network.told:  # else they meet at MASTER_ADDR

@@ -39,6 +39,7 @@ _GRACE = 5.0
 _POLL = 0.02
 _SLOWER = 4.0  # times the median of the pairs over the same transport
 _LATER = 10.0  # likewise
+_SHOWN = 6  # differences of a network
 _SCHEDULING = 200e-6  # ranks that share a core answer this late now and then
 _OWN = {"RINGROAD_HOST", "RINGROAD_TRACE"}
 """Settings that may differ between ranks."""
@@ -245,8 +246,10 @@ class Part:
     planned: int = 0
     tried: int = 0
     network: str = ""
-    """The network, and behind it where it comes from."""
+    """The network. Behind it where it comes from, how it differs from what the ranks have found, and what is right."""
     origin: str = ""
+    differences: list[str] = field(default_factory=list)
+    spec: str | None = None
 
 
 def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
@@ -266,12 +269,18 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
             ucx_wheel=_ucx_wheel(),
         ) as comm:
             planned, tried = _measure_pairs(comm, present, deadline, pairs)
-            view = comm.network
             carried = comm.transport
-            about = (pairs, planned, tried, _network_text(view), view.origin)
-            return Part("", carried.text, carried.sharing, comm.hosts, *about)
+            return Part("", carried.text, carried.sharing, comm.hosts, pairs, planned, tried, **_network(comm.network))
     except (RingroadError, ValueError) as error:
         return Part(error=one_line(error), pairs=pairs)
+
+
+def _network(view: NetworkView) -> dict[str, Any]:
+    """What a part says of the network."""
+    known: dict[str, Any] = {"network": _network_text(view), "origin": view.origin}
+    if view.mismatch:
+        known |= {"differences": view.mismatch.words, "spec": view.mismatch.spec}
+    return known
 
 
 def _network_text(view: NetworkView) -> str:
@@ -468,9 +477,23 @@ def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
             "ring:8,bandwidth=10Gbit/s"
         )
         yield Finding("network", "note", f"not known; assumed is {part.network}", remedy)
+    elif part.differences:
+        yield _wrongly_named(part)
     else:
         how = "as it is named" if part.origin == "given" else "as the ranks have found"
         yield Finding("network", "ok", f"{part.network}, {how}")
+
+
+def _wrongly_named(part: Part) -> Finding:
+    shown, more = part.differences[:_SHOWN], len(part.differences) - _SHOWN
+    text = "; ".join(shown) + (f"; {more} more differences" if more > 0 else "")
+    remedy = (
+        f"Set RINGROAD_TOPOLOGY={part.spec}"
+        if part.spec
+        else "Set RINGROAD_TOPOLOGY=auto, or name the file that ringroad discover --save network.json writes"
+    )
+    remedy += ", or mend the cables; ringroad discover --plot network.png draws what was found"
+    return Finding("network", "warning", f"named is {part.network}, but {text}", remedy)
 
 
 def near(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:

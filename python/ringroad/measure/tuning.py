@@ -6,21 +6,21 @@ same calls.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from ringroad import _oracle as oracle
 from ringroad._native import Communicator, Profile
 from ringroad._support.text import bytes_text, print_wrapped, progress, seconds_text
-from ringroad.measure import race
-from ringroad.measure.bench.collectives import COLLECTIVES as _PROPERTIES
+from ringroad.measure import race as race
 from ringroad.measure.facts import BUSY, busy_cores
 
-COLLECTIVES = tuple(name for name in _PROPERTIES if name != "barrier")
+COLLECTIVES = tuple(oracle.COLLECTIVES)
 DEFAULT_COLLECTIVES = ("allreduce", "reduce_scatter", "allgather", "broadcast")
 SIZES = tuple(sorted({8 * 4**power for power in range(12)} | {1 << power for power in range(18, 23)}))
 """The default sizes in bytes. They are closer to each other where vectors outgrow caches, because much changes
@@ -259,36 +259,26 @@ class _Case:
     """The arrays of a call."""
 
     def __init__(self, communicator: Communicator, collective: str, size: int) -> None:
-        blocks = _PROPERTIES[collective].blocks
-        ranks = communicator.size
+        what = oracle.COLLECTIVES[collective]
+        pieces = communicator.size if what.blocks else 1
         # Vectors that are shorter than a float are measured as bytes.
-        dtype: Any = np.float32 if size >= 4 * (ranks if blocks else 1) else np.uint8
-        unit = np.dtype(dtype).itemsize * (ranks if blocks else 1)
-        self.communicator, self.collective, count = communicator, collective, max(1, size // unit)
-        self.bytes = count * unit
-        block, whole = (count,), (count * ranks if blocks else count,)
+        dtype = "float32" if size >= 4 * pieces else "uint8"
+        unit = oracle.dtype_of(dtype).itemsize * pieces
+        count = max(1, size // unit)
+        self.communicator, self.bytes = communicator, count * unit
+        self.case = oracle.Case(collective, count, dtype)
         # Write the arrays: unwritten memory may be a single page of zeros, which is in every cache.
-        self.send = np.full(block if collective in ("allgather", "gather") else whole, 0, dtype)
-        self.out = np.full(block if collective in ("reduce_scatter", "scatter") else whole, 0, dtype)
+        lengths = {"block": count, "vector": count * pieces}
+        self.send, self.out = np.full(lengths[what.gives], 0, dtype), np.full(lengths[what.gets], 0, dtype)
 
     def call(self, algorithm: str) -> Callable[[], object]:
         """A function that makes one call; allreduces alternate between out of place and in place."""
-        method = getattr(self.communicator, self.collective)
-        send, out = self.send, self.out
-        match self.collective:
-            case "broadcast":
-                return lambda: method(out, 0, algorithm=algorithm)
-            case "allreduce":
-                places = [(send, out), (out, out)]
-                turn = iter(range(1 << 62))
-                return lambda: method(*places[next(turn) % 2], algorithm=algorithm)
-            case "reduce" | "gather":
-                mine = out if self.communicator.rank == 0 else None
-                return lambda: method(send, mine, 0, algorithm=algorithm)
-            case "scatter":
-                whole = send if self.communicator.rank == 0 else None
-                return lambda: method(whole, out, 0, algorithm=algorithm)
-        return lambda: method(send, out, algorithm=algorithm)
+        case = replace(self.case, algorithm=algorithm)
+        apart = oracle.bind(self.communicator, case, self.send, self.out)
+        if case.name != "allreduce":
+            return apart
+        turns = itertools.cycle([apart, oracle.bind(self.communicator, case, self.out, self.out)])
+        return lambda: next(turns)()
 
 
 def _compete(

@@ -27,6 +27,7 @@ def emulate(
     order: Sequence[int] | None = None,
     bridges: bool = False,
     delay: str | float = 0.0,
+    prepare: str | None = None,
 ) -> "Testbed":
     """Starts a worker process for each rank of a topology, on an emulated network of that form, on this machine.
 
@@ -53,13 +54,15 @@ def emulate(
             form a tree, and each host have one cable.
         delay: How long a packet is on a cable, in one direction: "5ms", or seconds; "stated": the latencies of the
             topology's links, from 0.1 ms on.
+        prepare: A shell command that every host and every switch runs before the ranks start, such as one that sets
+            up a firewall. `hostname` says which it is: host0, host1, ..., switch0, ...
 
     Returns:
         A `Testbed`. Use it in a `with` block, or close it.
 
     Raises:
         TestbedError: This machine or this user cannot make network namespaces; that needs root, or user namespaces.
-            The message says what to permit.
+            The message says what to permit. Or `prepare` has failed.
         TopologyError: The topology is malformed, or cannot be emulated.
         WorkerError: A worker does not start, or the workers cannot connect.
         ValueError: `rate` or `tell` is invalid.
@@ -81,6 +84,8 @@ def emulate(
         delay=parse_delay(delay) if isinstance(delay, str) else number("delay", delay),
     )
     try:
+        if prepare is not None:
+            network.prepare(prepare)
         return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)
     except BaseException:
         network.close()

@@ -88,6 +88,12 @@ class EmulatedNetwork:
             self.close()
             raise
 
+    def prepare(self, command: str) -> None:
+        """Runs a shell command on every host and every switch, one after the other. `hostname` tells them apart. Raises
+        TestbedError if it fails."""
+        for host in self._hosts:
+            host.read("sh", "-ec", command)
+
     @property
     def size(self) -> int:
         """The number of ranks."""

@@ -2,7 +2,7 @@
 #![no_main]
 
 use ringroad_core::Collective;
-use ringroad_runtime::profile::Profile;
+use ringroad_runtime::choice::profile::Profile;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     if let Ok(profile) = Profile::from_json(text) {

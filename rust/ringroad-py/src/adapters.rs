@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use ringroad_core::Collective;
-use ringroad_runtime::call::elements_of;
+use ringroad_runtime::calls::call::elements_of;
 use ringroad_runtime::{CallKey, DType, Operation, Request};
 
 use crate::arguments::argument;

@@ -212,6 +212,12 @@ pub fn collective_name(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<
     Ok(text.parse::<Collective>().map_err(raise)?.name())
 }
 
+/// Returns the names of all collectives.
+#[pyfunction]
+pub fn collectives() -> Vec<&'static str> {
+    Collective::ALL.into_iter().map(Collective::name).collect()
+}
+
 /// Lists the catalogue of algorithms.
 ///
 /// Args:

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::PyTypeInfo;
-use ringroad_runtime::call::Side;
+use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::{DType, Memory};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.

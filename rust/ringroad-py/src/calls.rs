@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyAny;
 use ringroad_core::algorithms::{self, Member};
-use ringroad_runtime::{given, Called, ReduceOp, Request, Work};
+use ringroad_runtime::choice::user_schedules;
+use ringroad_runtime::{Called, ReduceOp, Request, Work};
 
 use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
@@ -42,7 +43,7 @@ impl Given<'_> {
                 let schedule = &schedule.0;
                 py.detach(|| algorithms::given::add(schedule)).map_err(schedule_error)
             }
-            Given::File(path) => py.detach(|| given::read(&path)).map_err(raise),
+            Given::File(path) => py.detach(|| user_schedules::read(&path)).map_err(raise),
         }
     }
 }

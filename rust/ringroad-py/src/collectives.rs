@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::Collective;
-use ringroad_runtime::call::Side;
+use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::communicator::Given;
 use ringroad_runtime::{CallKey, Memory, Operation, ReduceOp, Request};
 

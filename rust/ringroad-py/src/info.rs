@@ -8,8 +8,8 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::units;
 use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
-use ringroad_runtime::files;
-use ringroad_runtime::machine::Machine;
+use ringroad_runtime::os::files;
+use ringroad_runtime::os::machine::Machine;
 use ringroad_runtime::{DType, ReduceOp};
 use ucx_sys::LoadOptions;
 
@@ -192,6 +192,27 @@ pub fn read_file(
         }
         None => PyOSError::new_err(format!("{} cannot be read: {error}", path.display())),
     })
+}
+
+/// Reads a number of bytes.
+///
+/// Args:
+///     text: The number, `8`, `64KiB`, `1.5MiB`, `2MB` or `4M`. KiB, MiB, GiB and TiB are powers of 1024, and KB,
+///         MB, GB and TB powers of 1000. Letters alone are powers of 1024.
+///
+/// Returns:
+///     The number, of 63 bits at most.
+///
+/// Raises:
+///     ValueError: The text is no number of bytes.
+///
+/// Example:
+///     >>> from ringroad._native import read_bytes
+///     >>> read_bytes("64KiB")
+///     65536
+#[pyfunction]
+pub fn read_bytes(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<u64> {
+    units::bytes(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Reads a bandwidth.

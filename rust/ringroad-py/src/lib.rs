@@ -60,6 +60,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<prepared::PyPreparedCall>()?;
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collective_name, module)?)?;
+    module.add_function(wrap_pyfunction!(algorithm::collectives, module)?)?;
     module.add_function(wrap_pyfunction!(finder::find_networks, module)?)?;
     module.add_function(wrap_pyfunction!(finder::moore_steps, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
@@ -76,6 +77,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::reductions, module)?)?;
     module.add_function(wrap_pyfunction!(info::machine, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_file, module)?)?;
+    module.add_function(wrap_pyfunction!(info::read_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_bandwidth, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ringroad_core::Collective;
-use ringroad_runtime::call::Prepared;
+use ringroad_runtime::calls::call::Prepared;
 use ringroad_runtime::Request;
 
 use crate::arguments::argument;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use ringroad_core::cost::{write_rules, Rule};
+use ringroad_runtime::choice::profile::Profile;
 use ringroad_runtime::config;
-use ringroad_runtime::profile::Profile;
 
 use crate::arguments::argument;
 use crate::cost::{PyCostModel, COSTS};

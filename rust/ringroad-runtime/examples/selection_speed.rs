@@ -10,9 +10,9 @@ use ringroad_core::algorithms::available;
 use ringroad_core::cost::{CostModel, ScheduleCost};
 use ringroad_core::topology::{names_a_file, Link, Routes};
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::cache::CacheMode;
-use ringroad_runtime::planner::{Choices, Lowering, Wishes};
-use ringroad_runtime::profile::Place;
+use ringroad_runtime::choice::planner::{Choices, Lowering, Wishes};
+use ringroad_runtime::choice::profile::Place;
+use ringroad_runtime::os::machine::cache::CacheMode;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

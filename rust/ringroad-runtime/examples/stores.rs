@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ringroad_runtime::cache::{allowed, CacheProbe};
 use ringroad_runtime::kernels::{copy, Stores};
+use ringroad_runtime::os::machine::cache::{allowed, CacheProbe};
 use rustix::thread::{sched_setaffinity, CpuSet};
 
 const KINDS: [Stores; 2] = [Stores::Plain, Stores::Streaming];

@@ -4,7 +4,7 @@
 //! allowed, and what it is for. An argument takes precedence over the environment, and the environment over the
 //! default: callers use [`Config`] where they were given no argument.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,8 +15,7 @@ use ringroad_core::cost::CostModel;
 use ringroad_core::{units, Topology};
 
 use crate::error::{convert, Error};
-use crate::files;
-use crate::lock::Mutex;
+use crate::os::files;
 pub use ringroad_core::selection::Algorithms;
 
 /// The prefix of all variables of ringroad. Variables `UCX_*` go to UCX unchanged.
@@ -281,9 +280,12 @@ settings! {
     "RINGROAD_SEGMENT" => segment: Option<usize> {
         default: unset,
         unit: "bytes",
-        values: Values::Words("a whole number of bytes, 64 or more"),
+        values: Values::Words("a number of bytes, 64 or more, such as 65536, 64KiB or 100KB"),
         help: "large messages are sent in segments of at most this size, so that reducing and sending overlap; unset: as much as the slowest link carries in 4 ms, within 32 KiB to 512 KiB",
-        read: |text| text.parse().ok().filter(|bytes| *bytes >= 64).map(Some).ok_or_else(String::new),
+        read: |text| match units::bytes(text) {
+            Ok(bytes) if bytes >= 64 => Ok(Some(bytes as usize)),
+            _ => Err(String::new()),
+        },
     }
     "RINGROAD_DEBUG" => debug: Debug {
         default: "WARN",
@@ -576,25 +578,6 @@ impl Config {
 fn environment() -> impl Iterator<Item = (String, String)> {
     let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
-}
-
-/// Prints a warning on standard error, once for each `key`, however many communicators there are.
-pub(crate) fn warn_once(key: &str, text: &str) {
-    if is_new(key) {
-        eprintln!("ringroad: warning: {text}");
-    }
-}
-
-/// Says something that is no warning, once in this process.
-pub(crate) fn say_once(text: &str) {
-    if is_new(text) {
-        eprintln!("ringroad: {text}");
-    }
-}
-
-fn is_new(key: &str) -> bool {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    SAID.lock().insert(key.to_owned())
 }
 
 /// The directory in which `ringroad tune` stores profiles.

@@ -5,14 +5,14 @@ use ringroad_core::algorithms::find;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::{Collective, Rank, Topology};
 
-use crate::agreement::{self, Shared};
+use crate::bootstrap::neighbourhood::{self, Near};
 use crate::bootstrap::{compare, identity, open, read_place, seal, Card, End, Handle};
+use crate::choice::agreement::{self, Shared};
+use crate::choice::options::Options;
+use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known};
 use crate::communicator::Agreement;
 use crate::config::Config;
-use crate::neighbourhood::{self, Near};
-use crate::notice::Notice;
-use crate::options::Options;
-use crate::schedules::{checksum, kept, Header, Key, Known};
+use crate::transport::notice::Notice;
 use crate::transport::shared::Offer;
 
 const RANKS: usize = 4;

@@ -15,45 +15,15 @@ const LAYERS: &[(&str, usize)] = &[
     ("error", 0),
     ("Error", 0),
     ("Result", 0),
-    ("notice", 0),
-    ("random", 0),
-    ("sync", 0),
-    ("lock", 0),
-    ("interfaces", 0),
-    ("routes", 0),
-    ("kept", 0),
-    ("scheduler", 0),
-    ("files", 0),
-    ("watch", 0),
-    ("dtype", 1),
-    ("machine", 1),
-    ("cache", 1),
-    ("config", 1),
-    ("fork", 1),
-    ("pace", 1),
-    ("kernels", 2),
-    ("options", 2),
-    ("turns", 2),
-    ("liveness", 2),
-    ("awake", 2),
-    ("schedules", 2),
-    ("given", 2),
-    ("buffer", 3),
-    ("judging", 3),
+    ("os", 1),
+    ("config", 2),
+    ("kernels", 3),
     ("transport", 4),
     ("bootstrap", 5),
-    ("call", 5),
-    ("neighbourhood", 6),
     ("network", 6),
-    ("profile", 6),
-    ("request", 6),
-    ("work", 6),
-    ("callbacks", 7),
-    ("choices", 7),
-    ("agreement", 8),
-    ("engine", 8),
-    ("planner", 9),
-    ("progress", 9),
+    ("calls", 7),
+    ("choice", 8),
+    ("engine", 9),
     ("communicator", 10),
     ("fuzzing", 11),
 ];
@@ -64,43 +34,37 @@ const CIRCULAR: &[&str] = &["transport/shared", "bootstrap"];
 /// Where unsafe code may be.
 const UNSAFE: &[&str] = &[
     "kernels",
-    "buffer.rs",
     "engine/buffers.rs",
     "network/account.rs",
     "network/datagram.rs",
-    "transport/in_process.rs",
+    "os/fork.rs",
+    "os/scheduler.rs",
+    "transport/buffer.rs",
     "transport/events.rs",
+    "transport/in_process.rs",
     "transport/shared",
     "transport/ucx",
-    "scheduler.rs",
-    "fork.rs",
 ];
 
 /// The modules that may read the clock: those that wait until a deadline, or measure. What is decided for all ranks
 /// (calls, choices, plans) and what computes (kernels) does not depend on time.
 const CLOCK: &[&str] = &[
-    "awake.rs",
     "bootstrap",
-    "callbacks.rs",
+    "calls/callbacks.rs",
+    "choice/evaluation.rs",
+    "choice/schedule_cache.rs",
     "communicator",
     "engine",
-    "judging.rs",
-    "liveness.rs",
-    "lock.rs",
-    "machine/cache.rs",
     "network",
-    "progress.rs",
-    "scheduler.rs",
-    "schedules.rs",
+    "os",
     "transport/in_process.rs",
     "transport/shared",
     "transport/ucx",
-    "turns.rs",
 ];
 
 /// Where the environment may be read.
 const ENVIRONMENT: &[&str] =
-    &["config.rs", "transport/ucx/device.rs", "bootstrap/card.rs", "bootstrap/handle.rs"];
+    &["config.rs", "transport/ucx/device.rs", "bootstrap/endpoint_info.rs", "bootstrap/handle.rs"];
 
 /// The runtime's files, without their tests.
 fn files() -> Vec<(PathBuf, String)> {
@@ -183,10 +147,10 @@ fn the_path_of_bytes_is_as_written() {
 fn offences_are_found() {
     let file = |path: &str, code: &str| (PathBuf::from(path), code.to_owned());
     let files =
-        [file("dtype.rs", "use crate::engine::Engine;"), file("engine/mod.rs", "use crate::dtype::DType;")];
-    assert_eq!(uphill(&files, LAYERS), ["dtype.rs: dtype uses engine"]);
+        [file("os/lock.rs", "use crate::engine::Engine;"), file("engine/mod.rs", "use crate::os::lock;")];
+    assert_eq!(uphill(&files, LAYERS), ["os/lock.rs: os uses engine"]);
     assert_eq!(uphill(&[file("attic.rs", "")], LAYERS), ["attic.rs: room attic has no layer"]);
-    let files = [file("engine/mod.rs", "let x = Instant::now();"), file("turns.rs", "")];
-    assert_eq!(misplaced(&files, &["turns.rs"], &["Instant::now"]), ["engine/mod.rs", "turns.rs has none"]);
+    let files = [file("engine/mod.rs", "let x = Instant::now();"), file("config.rs", "")];
+    assert_eq!(misplaced(&files, &["config.rs"], &["Instant::now"]), ["engine/mod.rs", "config.rs has none"]);
     assert_eq!(names_after("crate::", "use crate::{a, b::{c}};").into_iter().collect::<Vec<_>>(), ["a", "b"]);
 }

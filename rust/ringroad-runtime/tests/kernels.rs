@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 use proptest::prelude::*;
-use ringroad_runtime::dtype::{DType, ReduceOp};
+use ringroad_runtime::kernels::dtype::{DType, ReduceOp};
 use ringroad_runtime::kernels::{self, scalar, InstructionSet, Stores};
 
 /// Which operand `dst` is.

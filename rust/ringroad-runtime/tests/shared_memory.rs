@@ -11,8 +11,8 @@ use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
-use ringroad_runtime::cache;
 use ringroad_runtime::config::{Cma, Config};
+use ringroad_runtime::os::machine::cache;
 use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::processes::{self, now};
 use ringroad_core::Topology;
-use ringroad_runtime::buffer::Region;
+use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::ucx::{UcxSettings, UcxTransport};
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError};
 use ucx_sys::{load, LoadOptions};

@@ -8,11 +8,13 @@ use ringroad_core::algorithms;
 use ringroad_core::cost::{link_loads, Candidate, CostModel, ScheduleCost};
 use ringroad_core::selection::{self, candidates, Choice};
 use ringroad_core::topology::{kinds, named_graphs, operators};
-use ringroad_core::{Action, Bytes, Collective, Schedule, Topology};
+use ringroad_core::{units, Action, Bytes, Collective, Schedule, Topology};
 use serde_json::{json, Value};
 use wasm_bindgen::prelude::*;
 
 type Made<T> = Result<T, JsError>;
+
+const MOST_BYTES: Bytes = 1 << 50;
 
 fn raise(error: impl std::fmt::Display) -> JsError {
     JsError::new(&error.to_string())
@@ -33,6 +35,15 @@ pub fn catalogue() -> String {
         "algorithms": algorithms.collect::<Vec<Value>>(),
     })
     .to_string()
+}
+
+/// Reads a number of bytes, such as `64KiB`.
+#[wasm_bindgen(js_name = readBytes)]
+pub fn read_bytes(text: &str) -> Made<f64> {
+    match units::bytes(text).map_err(raise)? {
+        bytes if bytes > MOST_BYTES => Err(raise("the vector is too long; write at most 1024T")),
+        bytes => Ok(bytes as f64),
+    }
 }
 
 /// A network.

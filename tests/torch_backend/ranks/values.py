@@ -1,6 +1,5 @@
 """Collectives, compared with NumPy."""
 
-import functools
 import itertools
 import random
 import time
@@ -12,21 +11,14 @@ import helpers
 import numpy as np
 import torch
 import torch.distributed as dist
+from ringroad import _oracle as oracle
+from ringroad.measure.bench.peers.tensors import array_of, tensor_of
+from ringroad.torch.tensors import OP_NAMES
 from ringroad.torch.work import Work
-from torch.distributed.distributed_c10d import ReduceOp
 
 from ranks import world
 
-OPS = {
-    "sum": ReduceOp.SUM,
-    "avg": ReduceOp.AVG,
-    "product": ReduceOp.PRODUCT,
-    "min": ReduceOp.MIN,
-    "max": ReduceOp.MAX,
-    "band": ReduceOp.BAND,
-    "bor": ReduceOp.BOR,
-    "bxor": ReduceOp.BXOR,
-}
+OPS = {name: op for op, name in OP_NAMES.items()}
 REDUCING = ["allreduce", "allreduce_coalesced", "reduce", "reduce_scatter", "reduce_scatter_list"]
 UNEVEN = ["allgather_list", "reduce_scatter_list", "alltoall_list", "alltoall_sizes"]
 GUARD = 77
@@ -47,83 +39,16 @@ if not hasattr(dist, "gather_single"):
     MOVING.remove("gather")
 
 
-def to_torch(array: np.ndarray) -> torch.Tensor:
-    array = array.copy()
-    if array.dtype == helpers.dtype_of("bfloat16"):
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
-
-
-def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    tensor = tensor.detach().resolve_conj().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        return tensor.view(torch.int16).numpy().view(helpers.dtype_of("bfloat16"))
-    return tensor.numpy()
-
-
 def reduce_op(name: str, rank: int) -> Any:
     if name == "premul_sum":
-        return dist._make_nccl_premul_sum(helpers.factor_of(rank))
+        return dist._make_nccl_premul_sum(oracle.factor_of(rank))
     return OPS[name]
 
 
 def length(kind: str, count: int, uneven: bool, source: int, target: int) -> int:
-    """The number of elements that `source` has for `target`. A gather has equally many for every target, a reduction
-    equally many from every source.
-    """
-    more = {"allgather_list": source, "reduce_scatter_list": target}.get(kind, source + 2 * target)
+    """The number of elements of a block: the one of `target`, or in an all-to-all the one that `source` has for it."""
+    more = source + 2 * target if kind.startswith("alltoall") else target
     return count + more if uneven else count
-
-
-@functools.cache
-def vectors(lengths: tuple[int, ...], dtype: np.dtype, op: str, seed: int) -> list[np.ndarray]:
-    """The vectors that the ranks contribute."""
-    return [helpers.vector(rank, length, dtype, op, seed) for rank, length in enumerate(lengths)]
-
-
-@functools.cache
-def reduced(lengths: tuple[int, ...], dtype: np.dtype, op: str, seed: int) -> tuple[np.ndarray, Any]:
-    result, tolerance = helpers.reduced(op, vectors(lengths, dtype, op, seed))
-    return result, np.broadcast_to(tolerance, result.shape)
-
-
-def expectation(
-    kind: str, lengths: list[list[int]], dtype: np.dtype, op: str, seed: int, root: int
-) -> tuple[np.ndarray, np.ndarray | None, Any]:
-    """This rank's input, its flat result (None if it has none), and its tolerance.
-
-    `lengths[source][target]` is the number of elements of a rank's vector that are for another, or for all.
-    """
-    rank = dist.get_rank()
-    totals = tuple(map(sum, lengths))
-    inputs = vectors(totals, dtype, op, seed)
-
-    def here(source: int) -> slice:
-        start = sum(lengths[source][:rank])
-        return slice(start, start + lengths[source][rank])
-
-    def result() -> tuple[np.ndarray | None, Any]:
-        match kind.removesuffix("_list").removesuffix("_coalesced").removesuffix("_sizes"):
-            case "allreduce":
-                return reduced(totals, dtype, op, seed)
-            case "reduce":
-                return reduced(totals, dtype, op, seed) if rank == root else (None, 0.0)
-            case "reduce_scatter":
-                whole, tolerance = reduced(totals, dtype, op, seed)
-                return whole[here(rank)], tolerance[here(rank)]
-            case "broadcast":
-                return inputs[root], 0.0
-            case "allgather":
-                return np.concatenate(inputs), 0.0
-            case "gather":
-                return (np.concatenate(inputs), 0.0) if rank == root else (None, 0.0)
-            case "scatter":
-                return inputs[root][here(root)], 0.0
-            case "alltoall":
-                return np.concatenate([one[here(source)] for source, one in enumerate(inputs)]), 0.0
-        raise AssertionError(kind)
-
-    return inputs[rank], *result()
 
 
 def strided(tensor: torch.Tensor) -> torch.Tensor:
@@ -151,7 +76,7 @@ def call(
     rank = dist.get_rank()
     is_root = rank == root
     sent = lengths[rank]
-    received = [sum(row) if len(row) == 1 else row[rank] for row in lengths]
+    received = [row[rank] for row in lengths] if kind.startswith("alltoall") else sent
 
     def new(count: int) -> torch.Tensor:
         fresh = torch.full((count,), GUARD).to(mine.dtype)
@@ -220,6 +145,12 @@ class Case:
     uneven: bool = False
     seed: int = 0
 
+    def call(self, lengths: oracle.Table) -> oracle.Case:
+        """The same for the oracle, which names no ways of calling."""
+        name = self.kind.removesuffix("_list").removesuffix("_coalesced").removesuffix("_sizes")
+        blocks = lengths if oracle.CALLS[name].blocks else "even"
+        return oracle.Case(name, self.count, self.dtype, self.op, self.root, seed=self.seed, blocks=blocks)
+
 
 class Running:
     """A collective that was started. `finish` waits for it and compares its result with NumPy's."""
@@ -227,14 +158,11 @@ class Running:
     def __init__(self, case: Case) -> None:
         self.case = case
         rank, ranks = dist.get_rank(), dist.get_world_size()
-        self.dtype = helpers.dtype_of(case.dtype)
-        scatters = case.kind.startswith(("reduce_scatter", "scatter", "alltoall"))
-        lengths = [
-            [length(case.kind, case.count, case.uneven, r, target) for target in range(ranks if scatters else 1)]
-            for r in range(ranks)
-        ]
-        mine, self.expected, self.tolerance = expectation(case.kind, lengths, self.dtype, case.op, case.seed, case.root)
-        self.sent = strided(to_torch(mine)) if case.gaps else to_torch(mine)
+        lengths = [[length(case.kind, case.count, case.uneven, r, t) for t in range(ranks)] for r in range(ranks)]
+        self.part = oracle.part(case.call(tuple(map(tuple, lengths))), ranks, rank)
+        self.sent = tensor_of(self.part.send.copy())
+        if case.gaps:
+            self.sent = strided(self.sent)
         adjacent = case.seed % 2 == 0
         self.work, self.outputs = call(
             case.kind, self.sent, lengths, reduce_op(case.op, rank), case.root, adjacent, async_op=case.async_op
@@ -246,10 +174,10 @@ class Running:
         if self.work is not None:
             self.work.wait()
             assert not isinstance(self.work, Work) or self.work.is_completed(), self.case
-        if self.expected is None:
+        if self.part.expected[0] is None:
             return ""
-        result = np.concatenate([to_numpy(output).reshape(-1) for output in self.outputs])
-        wrong = helpers.differences(result, self.expected, self.dtype, self.tolerance)
+        result = np.concatenate([array_of(output.detach().resolve_conj().reshape(-1)) for output in self.outputs])
+        wrong = self.part.wrong(result)
         assert wrong is None, f"{self.case} on rank {dist.get_rank()} of {dist.get_world_size()}: {wrong}"
         if self.case.gaps:
             assert all(is_guarded(tensor) for tensor in [self.sent, *self.outputs]), self.case
@@ -258,12 +186,12 @@ class Running:
 
 def torch_refuses(kind: str, dtype: str, op: str) -> bool:
     """all_reduce treats complex numbers as pairs of real ones, so it has no product of them."""
-    return kind.startswith("allreduce") and dtype in helpers.COMPLEX and op == "product"
+    return kind.startswith("allreduce") and dtype.startswith("complex") and op == "product"
 
 
 def pairs_of(kind: str) -> list[tuple[str, str]]:
     """The dtypes that the collective takes, with the operations if it reduces."""
-    pairs = helpers.PAIRS if kind in REDUCING else [(dtype, "sum") for dtype in helpers.DTYPES]
+    pairs = helpers.PAIRS if kind in REDUCING else [(dtype, "sum") for dtype in oracle.DTYPES]
     return [pair for pair in pairs if not torch_refuses(kind, *pair)]
 
 
@@ -295,8 +223,6 @@ def check_values() -> dict[str, str]:
     with world() as (rank, ranks):
         shuffle = random.Random(rank).shuffle
         for dtype, op in helpers.PAIRS:
-            vectors.cache_clear()
-            reduced.cache_clear()
             running = []
             for kind in turns:
                 if (dtype, op) not in pairs_of(kind):

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ringroad import _oracle as oracle
 from ringroad._native import Algorithm, Topology
 from ringroad._support.text import parse_bytes
 from ringroad.cli._options import MOST_PROCESSES
 from ringroad.measure import tuning
-from ringroad.measure.bench.collectives import DTYPES, OPS, Collective, dtype_of
+from ringroad.measure.bench.collectives import Collective
 from ringroad.measure.bench.data import Case
 
 _BUFFERS = ("numpy", "torch")
@@ -56,16 +57,15 @@ class Options:
     """One of _CACHES, or None: only rounds count that begin and end with the CPUs at this distance."""
 
     def __post_init__(self) -> None:
-        _among("-d", [self.dtype], DTYPES)
-        _among("-o", [self.op], OPS)
+        _among("-d", [self.dtype], oracle.DTYPES)
+        _among("-o", [self.op], oracle.OPS)
         _among("--buffers", self.buffers, _BUFFERS)
         if not {"all", "different"}.intersection(self.algorithms):
             for name in self.algorithms:
                 Algorithm(name)
-        if self.op == "avg" and dtype_of(self.dtype).kind in "iu":
-            raise ValueError("bench: -o avg is for floating-point types")
-        if self.op == "avg" and self.collective.prefix:
-            raise ValueError(f"bench: -o avg: {self.collective.name} has no average")
+        if self.collective.reduces:
+            name = self.collective.name
+            _among(f"{name} of {self.dtype}: -o", [self.op], oracle.ops(name, self.dtype))
         if not self.buffers:
             raise ValueError("bench: --buffers needs numpy or torch")
         if not self.ranks or min(self.ranks) < 1 or max(self.ranks) > MOST_PROCESSES:
@@ -91,7 +91,7 @@ class Options:
     def cases(self, ranks: int) -> list[Case]:
         """A case for every size, rounded to what the collective can have on `ranks` ranks, without duplicates."""
         collective = self.collective
-        unit = dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
+        unit = oracle.dtype_of(self.dtype).itemsize * (ranks if collective.blocks else 1)
         counts = [0] if collective.name == "barrier" else [max(1, size // unit) for size in self.sizes]
         if self.place is not None:
             collective = replace(collective, places=(self.place,))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ringroad._oracle import Vector, dtype_of
 from ringroad.measure import tuning
 from ringroad.measure.bench import prediction
-from ringroad.measure.bench.collectives import Vector, dtype_of
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.peers import OURS, Call, Peer
 

@@ -10,7 +10,7 @@ use ringroad_core::topology::{families, named_graphs, operators, Link, RoutingTa
 use ringroad_core::{Collective, Schedule, Topology};
 use ringroad_runtime::bootstrap::{Card, Handle};
 use ringroad_runtime::fuzzing;
-use ringroad_runtime::profile::{Machine, Place, Profile};
+use ringroad_runtime::choice::profile::{Machine, Place, Profile};
 use serde_json::json;
 
 /// Mutations of longer files find less.

@@ -43,13 +43,19 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
     let mut notes = wiring.notes.clone();
     let mut network = Network::routed(&wiring, evidence);
     let is_meshed = wiring.is_opaque() && are_separate(evidence);
-    if !network.is_connected() || (wiring.is_opaque() && !is_meshed) {
+    let is_joined = network.is_connected();
+    if !is_joined || (wiring.is_opaque() && !is_meshed) {
         if wiring.is_opaque() {
             notes.clear();
-        } else {
+        }
+        if !is_joined {
             notes.push("traces do not join all hosts, so rates alone tell what the network is".to_owned());
         }
         network = opaque::network(evidence, &mut notes);
+    }
+    notes.extend(wiring.unreached);
+    if network.hosts > 1 && evidence.rounds.iter().all(|round| round.flows.is_empty()) {
+        notes.push("no rates were measured; they are assumed".to_owned());
     }
     network.complete(evidence);
     let placed = Placed::new(&network, evidence)?;

@@ -29,7 +29,7 @@ mod targets;
 mod wiring;
 
 pub use assemble::{assemble, Found, LinkFacts};
-pub use compare::{differences, with_found_rates};
+pub use compare::{with_found_rates, Mismatch, WrongLink};
 pub use error::DiscoveryError;
 pub use evidence::{Evidence, Flow, HostFacts, Latency, Round, Trace};
 pub use experiments::{experiments, Effort};

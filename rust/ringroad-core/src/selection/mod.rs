@@ -104,7 +104,7 @@ pub enum SelectionError {
         collective: Collective,
         /// The topology's spec.
         topology: String,
-        /// The names of algorithms that do so but may not be used.
+        /// The algorithms that do so but may not be used.
         others: Vec<Member>,
     },
 }
@@ -175,7 +175,7 @@ pub fn suited_to_any_network(collective: Collective, members: Vec<Member>) -> Ve
     suited
 }
 
-/// The names of the members whose exact costs are needed even if they are not the fastest: all members where orders are
+/// The members whose exact costs are needed even if they are not the fastest: all members where orders are
 /// compared (`ordered`), otherwise those that a rule or a measurement names, by their own name or that of their family.
 pub fn needed(
     collective: Collective,

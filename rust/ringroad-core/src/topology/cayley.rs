@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use super::family::{check_size, Family, Form, Layout};
+use super::family::{check_size, Family, Form};
 use super::{text, Topology, TopologyError, MAX_RANKS};
 use crate::units::Rank;
 
@@ -25,7 +25,6 @@ pub(super) static CAYLEY: Family = Family {
     summary: "a group (z8, z8*z2^3, d13, s4, z3xz3) and generators: (x,c)(y,e) = (x + 3^c y, c + e)",
     source: "Cayley: Desiderata and suggestions: the theory of groups: graphical representation, American Journal of Mathematics 1(2), 1878",
     form: Form::List(|group, generators| Some(read(group, generators))),
-    layout: Layout::LISTED,
 };
 
 /// A finite group with numbered elements, of which 0 is the identity.

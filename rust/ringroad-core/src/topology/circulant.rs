@@ -13,7 +13,7 @@
 //!
 //! Links come rank by rank, and port by port within a rank.
 
-use super::family::{check_size, Family, Form, Layout};
+use super::family::{check_size, Family, Form};
 use super::{hyperx, text, Link, Topology, TopologyError, MAX_LINKS};
 
 pub(super) static CIRCULANT: Family = Family {
@@ -23,7 +23,6 @@ pub(super) static CIRCULANT: Family = Family {
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::List(|n, offsets| Some(Topology::circulant(text::number(n)?, &text::numbers(offsets)?))),
-    layout: Layout::LISTED,
 };
 
 pub(super) static DIRECTED_CIRCULANT: Family = Family {
@@ -35,7 +34,6 @@ pub(super) static DIRECTED_CIRCULANT: Family = Family {
     form: Form::List(|n, offsets| {
         Some(Topology::directed_circulant(text::number(n)?, &text::numbers(offsets)?))
     }),
-    layout: Layout::LISTED,
 };
 
 pub(super) static COMPLETE: Family = Family {
@@ -45,7 +43,6 @@ pub(super) static COMPLETE: Family = Family {
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Number(Topology::complete),
-    layout: Layout::LISTED,
 };
 
 pub(super) static COMPLETE_BIPARTITE: Family = Family {
@@ -59,7 +56,6 @@ pub(super) static COMPLETE_BIPARTITE: Family = Family {
         (1, [a, b]) => Some(Topology::complete_bipartite(*a, *b)),
         _ => None,
     }),
-    layout: Layout::LISTED,
 };
 
 pub(super) static HAMMING: Family = Family {
@@ -69,7 +65,6 @@ pub(super) static HAMMING: Family = Family {
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Numbers(Topology::hamming),
-    layout: Layout::LISTED,
 };
 
 pub(super) static UNIRING: Family = Family {
@@ -79,7 +74,6 @@ pub(super) static UNIRING: Family = Family {
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Numbers(Topology::uniring),
-    layout: Layout::LISTED,
 };
 
 pub(super) static BIRING: Family = Family {
@@ -89,7 +83,6 @@ pub(super) static BIRING: Family = Family {
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Numbers(Topology::biring),
-    layout: Layout::LISTED,
 };
 
 impl Topology {

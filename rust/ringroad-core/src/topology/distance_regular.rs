@@ -11,7 +11,7 @@
 //! Where the graph is made as a Cayley graph, its ports are those of [`Topology::cayley`]; where it is made as a
 //! circulant, those of [`Topology::circulant`]. Elsewhere a rank's ports are in the order of its neighbours' numbers.
 
-use super::family::{Family, Form, Layout};
+use super::family::{Family, Form};
 use super::{geometry, Group, Topology, TopologyError};
 use crate::units::Rank;
 
@@ -22,7 +22,6 @@ pub(super) static ODD_GRAPH: Family = Family {
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Number(Topology::odd_graph),
-    layout: Layout::LISTED,
 };
 
 pub(super) static DOUBLED_ODD_GRAPH: Family = Family {
@@ -32,7 +31,6 @@ pub(super) static DOUBLED_ODD_GRAPH: Family = Family {
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
     form: Form::Number(Topology::doubled_odd_graph),
-    layout: Layout::LISTED,
 };
 
 type Make = fn(&str) -> Result<Topology, TopologyError>;

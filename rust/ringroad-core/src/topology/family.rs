@@ -1,5 +1,5 @@
-//! A family of networks as data: how specs of its members are written, which function makes them, which link each port
-//! uses, and from which ranks distances are measured.
+//! A family of networks as data: how specs of its members are written, which function makes them, and, of grids, switches
+//! and hosts, which link each port uses, and from which ranks distances are measured.
 //!
 //! Each family's file has its row, and [`super::catalogue`] lists the rows.
 
@@ -24,7 +24,6 @@ pub struct Family {
     pub source: &'static str,
     /// The parameters that follow the name, and the constructor that takes them.
     pub(super) form: Form,
-    pub(super) layout: Layout,
 }
 
 /// The parameters after the colon of a spec, with the function that makes a topology from them.
@@ -46,17 +45,26 @@ pub(super) enum Form {
     Parts(fn(&[&str]) -> Option<Made>),
 }
 
-/// What all members of a family have in common besides their links.
+/// What all members of a family of grids, switches or hosts have in common besides their links. Other families have none:
+/// their ports are links in turn, and they have no traits.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
+    pub family: &'static Family,
     pub ports: Ports,
     pub ends: Ends,
     pub traits: Traits,
 }
 
-impl Layout {
-    /// The layout of families without a grid.
-    pub const LISTED: Layout = Layout { ports: Ports::InTurn, ends: Ends::All, traits: Traits::NONE };
+impl PartialEq for Layout {
+    fn eq(&self, other: &Layout) -> bool {
+        self.family == other.family
+    }
+}
+
+impl fmt::Debug for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.family.fmt(f)
+    }
 }
 
 /// Which link of a rank a port uses.
@@ -161,25 +169,20 @@ impl fmt::Debug for Family {
 
 impl Topology {
     /// A grid of ranks alone.
-    pub(super) fn on_grid(
-        family: &'static Family,
-        spec: String,
-        sizes: &[usize],
-        links: Vec<Link>,
-    ) -> Topology {
+    pub(super) fn on_grid(layout: Layout, spec: String, sizes: &[usize], links: Vec<Link>) -> Topology {
         let ranks = sizes.iter().product();
-        Topology { dimensions: sizes.to_vec(), ..Topology::member(family, spec, ranks, ranks, links) }
+        Topology { dimensions: sizes.to_vec(), ..Topology::member(layout, spec, ranks, ranks, links) }
     }
 
     /// A member of a family, without a grid.
     pub(super) fn member(
-        family: &'static Family,
+        layout: Layout,
         spec: String,
         ranks: usize,
         nodes: usize,
         links: Vec<Link>,
     ) -> Topology {
-        let kind = Kind::Member { family, spec, parameters: Vec::new() };
+        let kind = Kind::Member { layout, spec, parameters: Vec::new() };
         Topology::plain(kind, ranks, nodes, links)
     }
 

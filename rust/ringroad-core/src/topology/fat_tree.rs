@@ -26,8 +26,10 @@ pub(super) static FAT_TREE: Family = Family {
     summary: "4 switches of 8 ranks; append :2 for half the bandwidth up, :1x2 for each level",
     source: "Leiserson: Fat-trees: universal networks for hardware-efficient supercomputing, IEEE Transactions on Computers C-34(10), 1985",
     form: Form::Parts(read),
-    layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },
 };
+
+const LAYOUT: Layout =
+    Layout { family: &FAT_TREE, ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE };
 
 fn read(parts: &[&str]) -> Option<Made> {
     let (sizes, ratios) = match parts {
@@ -77,7 +79,7 @@ impl Topology {
             ));
         }
         let links = links(sizes, &each);
-        Ok(Topology::member(&FAT_TREE, spec(sizes, &each), ranks, nodes(sizes), links))
+        Ok(Topology::member(LAYOUT, spec(sizes, &each), ranks, nodes(sizes), links))
     }
 }
 

@@ -27,11 +27,13 @@ pub(super) static HAMMING_MESH: Family = Family {
     summary: "4x4 boards of 2x2 ranks; in each row and column a fat tree joins the boards' ends",
     source: "Hoefler et al.: HammingMesh: a network topology for large-scale deep learning, SC 2022",
     form: Form::Parts(read),
-    layout: Layout {
-        ports: Ports::Neighbour(|mesh, rank, dimension, up| Boards::of(mesh)?.neighbour(rank, dimension, up)),
-        ends: Ends::Some(first_board),
-        traits: Traits { is_ordered: true, ..Traits::NONE },
-    },
+};
+
+const LAYOUT: Layout = Layout {
+    family: &HAMMING_MESH,
+    ports: Ports::Neighbour(|mesh, rank, dimension, up| Boards::of(mesh)?.neighbour(rank, dimension, up)),
+    ends: Ends::Some(first_board),
+    traits: Traits { is_ordered: true, ..Traits::NONE },
 };
 
 fn read(parts: &[&str]) -> Option<Made> {
@@ -50,7 +52,7 @@ impl Topology {
         let spec = || HAMMING_MESH.spec(format!("{}:{}", text::join(&board), text::join(&count)));
         let parameters = [board, count].concat();
         check_size(&parameters, 8, spec)?;
-        let kind = Kind::Member { family: &HAMMING_MESH, spec: spec(), parameters };
+        let kind = Kind::Member { layout: LAYOUT, spec: spec(), parameters };
         let grid = boards.grid();
         let mesh = Topology::plain(kind, grid.iter().product(), boards.nodes(), boards.links());
         Ok(Topology { dimensions: grid.to_vec(), ..mesh })

@@ -29,8 +29,10 @@ pub(super) static HOSTS: Family = Family {
     summary: "2 hosts of 4 ranks, which share memory and a cable; hosts:1,2,3 has hosts of 1, 2 and 3",
     source: "ours",
     form: Form::ListAlone(read),
-    layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },
 };
+
+const LAYOUT: Layout =
+    Layout { family: &HOSTS, ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE };
 
 /// `2x4`, or a list of two numbers of ranks or more.
 fn read(text: &str) -> Option<Made> {
@@ -81,7 +83,7 @@ impl Topology {
         extra_latency: Option<Seconds>,
     ) -> Result<Topology, TopologyError> {
         link::check_relative(capacity.unwrap_or(1.0), extra_latency.unwrap_or(0.0))?;
-        if !matches!(&self.kind, Kind::Member { family, .. } if **family == HOSTS) {
+        if !matches!(&self.kind, Kind::Member { layout, .. } if *layout.family == HOSTS) {
             return Ok(self);
         }
         let memory = 2 * self.ranks;
@@ -99,7 +101,7 @@ fn draw(spec: String, hosts: Vec<usize>) -> Topology {
     let ranks = hosts.iter().sum();
     let nodes = ranks + hosts.len() + 1;
     let links = links(&hosts, ranks);
-    Topology { hosts, ..Topology::member(&HOSTS, spec, ranks, nodes, links) }
+    Topology { hosts, ..Topology::member(LAYOUT, spec, ranks, nodes, links) }
 }
 
 fn links(hosts: &[usize], ranks: usize) -> Vec<Link> {

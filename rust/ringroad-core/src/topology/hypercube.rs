@@ -26,11 +26,13 @@ pub(super) static HYPERCUBE: Family = Family {
     summary: "4 dimensions, 16 ranks",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
     form: Form::Number(Topology::hypercube),
-    layout: Layout {
-        ports: Ports::Formula(port_link),
-        ends: Ends::First,
-        traits: Traits { is_ordered: true, ..Traits::NONE },
-    },
+};
+
+const LAYOUT: Layout = Layout {
+    family: &HYPERCUBE,
+    ports: Ports::Formula(port_link),
+    ends: Ends::First,
+    traits: Traits { is_ordered: true, ..Traits::NONE },
 };
 
 pub(super) static TWISTED_HYPERCUBE: Family = Family {
@@ -39,22 +41,29 @@ pub(super) static TWISTED_HYPERCUBE: Family = Family {
     summary: "a hypercube with two cables exchanged; the diameter is one less",
     source: "Esfahanian, Ni, Sagan: The twisted n-cube with application to multiprocessing, IEEE Transactions on Computers 40(1), 1991",
     form: Form::Number(Topology::twisted_hypercube),
-    layout: Layout { ports: Ports::Formula(port_link), ends: Ends::Some(corners), traits: Traits::NONE },
+};
+
+const TWISTED: Layout = Layout {
+    family: &TWISTED_HYPERCUBE,
+    ports: Ports::Formula(port_link),
+    ends: Ends::Some(corners),
+    traits: Traits::NONE,
 };
 
 impl Topology {
     /// 2^`dimensions` ranks with a link to each one whose number differs in one bit.
     pub fn hypercube(dimensions: usize) -> Result<Topology, TopologyError> {
-        cube(&HYPERCUBE, dimensions, false)
+        cube(LAYOUT, dimensions, false)
     }
 
     /// A hypercube of 3 or more dimensions, two of whose cables are exchanged so that its diameter is one less.
     pub fn twisted_hypercube(dimensions: usize) -> Result<Topology, TopologyError> {
-        cube(&TWISTED_HYPERCUBE, dimensions, true)
+        cube(TWISTED, dimensions, true)
     }
 }
 
-fn cube(family: &'static Family, dimensions: usize, twisted: bool) -> Result<Topology, TopologyError> {
+fn cube(layout: Layout, dimensions: usize, twisted: bool) -> Result<Topology, TopologyError> {
+    let family = layout.family;
     let spec = || family.spec(dimensions);
     let (least, what) = match twisted {
         false => (1, "it needs a dimension"),
@@ -68,7 +77,7 @@ fn cube(family: &'static Family, dimensions: usize, twisted: bool) -> Result<Top
     }
     let sizes = vec![2; dimensions];
     check_size(&sizes, dimensions, spec)?;
-    Ok(Topology::on_grid(family, spec(), &sizes, links(dimensions, twisted)))
+    Ok(Topology::on_grid(layout, spec(), &sizes, links(dimensions, twisted)))
 }
 
 /// Of a cube that is twisted in two dimensions, all others are alike.

@@ -22,11 +22,13 @@ pub(super) static HYPERX: Family = Family {
     summary: "a link to every rank that differs in one coordinate",
     source: "Ahn et al.: HyperX: topology, routing, and packaging of efficient large-scale networks, SC 2009",
     form: Form::Sizes(Topology::hyperx),
-    layout: Layout {
-        ports: Ports::Formula(port_link),
-        ends: Ends::First,
-        traits: Traits { is_ordered: true, ..Traits::NONE },
-    },
+};
+
+const LAYOUT: Layout = Layout {
+    family: &HYPERX,
+    ports: Ports::Formula(port_link),
+    ends: Ends::First,
+    traits: Traits { is_ordered: true, ..Traits::NONE },
 };
 
 impl Topology {
@@ -34,7 +36,7 @@ impl Topology {
     pub fn hyperx(sizes: &[usize]) -> Result<Topology, TopologyError> {
         HYPERX.check_grid(sizes, 0)?;
         HYPERX.check_grid(sizes, degree(sizes))?;
-        Ok(Topology::on_grid(&HYPERX, HYPERX.spec(text::join(sizes)), sizes, links(sizes)))
+        Ok(Topology::on_grid(LAYOUT, HYPERX.spec(text::join(sizes)), sizes, links(sizes)))
     }
 }
 

@@ -10,7 +10,7 @@
 //! A rank has a port for each digit. A link from a rank to itself is left out, and the ports after it move down by one.
 
 use super::circulant::MOST_DIMENSIONS;
-use super::family::{check_size, Family, Form, Layout};
+use super::family::{check_size, Family, Form};
 use super::operators::line_links;
 use super::{Link, Topology, TopologyError, MAX_RANKS};
 
@@ -20,7 +20,6 @@ pub(super) static KAUTZ: Family = Family {
     summary: "4 links out of each rank; the line graph, once, of the complete graph of 5",
     source: "Kautz: Bounds on directed (d, k) graphs, 1968",
     form: Form::Numbers(Topology::kautz),
-    layout: Layout::LISTED,
 };
 
 pub(super) static GENERALIZED_KAUTZ: Family = Family {
@@ -29,7 +28,6 @@ pub(super) static GENERALIZED_KAUTZ: Family = Family {
     summary: "4 links out of each rank, for any number of ranks: x to -4x - 1, ... -4x - 4",
     source: "Imase, Itoh: A design for directed graphs with minimum diameter, IEEE Transactions on Computers C-32(8), 1983",
     form: Form::Numbers(Topology::generalized_kautz),
-    layout: Layout::LISTED,
 };
 
 pub(super) static DE_BRUIJN: Family = Family {
@@ -38,7 +36,6 @@ pub(super) static DE_BRUIJN: Family = Family {
     summary: "2^4 ranks: links from x to 2x and 2x + 1, without loops",
     source: "de Bruijn: A combinatorial problem, 1946",
     form: Form::Numbers(Topology::de_bruijn),
-    layout: Layout::LISTED,
 };
 
 impl Topology {

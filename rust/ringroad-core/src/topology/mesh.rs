@@ -18,11 +18,13 @@ pub(super) static MESH: Family = Family {
     summary: "a torus without the wrap-around cables",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
     form: Form::Sizes(Topology::mesh),
-    layout: Layout {
-        ports: Ports::Neighbour(|mesh, rank, dimension, up| neighbour(&mesh.dimensions, rank, dimension, up)),
-        ends: Ends::First,
-        traits: Traits { has_cabled_ports: true, is_irregular: true, is_ordered: true, ..Traits::NONE },
-    },
+};
+
+const LAYOUT: Layout = Layout {
+    family: &MESH,
+    ports: Ports::Neighbour(|mesh, rank, dimension, up| neighbour(&mesh.dimensions, rank, dimension, up)),
+    ends: Ends::First,
+    traits: Traits { has_cabled_ports: true, is_irregular: true, is_ordered: true, ..Traits::NONE },
 };
 
 impl Topology {
@@ -30,7 +32,7 @@ impl Topology {
     pub fn mesh(sizes: &[usize]) -> Result<Topology, TopologyError> {
         MESH.check_grid(sizes, 2 * sizes.len())?;
         let neighbour = |rank, dimension, up| neighbour(sizes, rank, dimension, up);
-        Ok(Topology::on_grid(&MESH, MESH.spec(text::join(sizes)), sizes, grid::links(sizes, neighbour)))
+        Ok(Topology::on_grid(LAYOUT, MESH.spec(text::join(sizes)), sizes, grid::links(sizes, neighbour)))
     }
 }
 

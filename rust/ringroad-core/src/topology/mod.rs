@@ -77,7 +77,7 @@ pub const MAX_LINKS: usize = 1 << 24;
 enum Kind {
     /// A member of a family with a layout of its own.
     Member {
-        family: &'static Family,
+        layout: Layout,
         spec: String,
         /// The family's own: numbers of the spec that neither the grid nor the links tell.
         parameters: Vec<usize>,
@@ -95,14 +95,14 @@ enum Kind {
 impl Kind {
     fn ends(&self) -> Ends {
         match self {
-            Kind::Member { family, .. } => family.layout.ends,
-            _ => Layout::LISTED.ends,
+            Kind::Member { layout, .. } => layout.ends,
+            _ => Ends::All,
         }
     }
 
     fn traits(&self) -> Traits {
         match self {
-            Kind::Member { family, .. } => family.layout.traits,
+            Kind::Member { layout, .. } => layout.traits,
             Kind::Without(..) | Kind::Graph(_) => Traits { is_irregular: true, ..Traits::NONE },
             Kind::Listed(_) | Kind::Behind(_) => Traits::NONE,
         }
@@ -275,7 +275,7 @@ impl Topology {
     }
 
     /// The spec without routing.
-    fn wiring(&self) -> String {
+    pub(crate) fn wiring(&self) -> String {
         if let Some(Placement { base, positions, .. }) = self.placement.as_deref() {
             return format!("{}@{}", base.wiring(), text::list(positions));
         }
@@ -296,12 +296,12 @@ impl Topology {
 
     fn ports(&self) -> Ports {
         match &self.kind {
-            Kind::Member { family, .. } => family.layout.ports,
+            Kind::Member { layout, .. } => layout.ports,
             Kind::Behind(_) => Ports::Uplink,
             Kind::Graph(_) if !self.dimensions.is_empty() => {
                 Ports::Neighbour(|graph, rank, d, up| torus::neighbour(&graph.dimensions, rank, d, up))
             }
-            Kind::Listed(_) | Kind::Without(..) | Kind::Graph(_) => Layout::LISTED.ports,
+            Kind::Listed(_) | Kind::Without(..) | Kind::Graph(_) => Ports::InTurn,
         }
     }
 

@@ -17,20 +17,22 @@ pub(super) static SWITCH: Family = Family {
     summary: "one switch that never blocks",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
     form: Form::Number(Topology::switch),
-    layout: Layout { ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE },
 };
+
+const LAYOUT: Layout =
+    Layout { family: &SWITCH, ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE };
 
 impl Topology {
     /// `n` ranks with one cable each to a switch that can forward all of them at full bandwidth.
     pub fn switch(n: usize) -> Result<Topology, TopologyError> {
         let spec = || SWITCH.spec(n);
         let ranks = check_size(&[n], 2, spec)?;
-        Ok(Topology::member(&SWITCH, spec(), ranks, ranks + 1, links(ranks)))
+        Ok(Topology::member(LAYOUT, spec(), ranks, ranks + 1, links(ranks)))
     }
 
     /// Whether it is a single switch with cables to all ranks or hosts.
     pub fn is_one_switch(&self) -> bool {
-        matches!(&self.kind, Kind::Member { family, .. } if **family == SWITCH || **family == HOSTS)
+        matches!(&self.kind, Kind::Member { layout, .. } if *layout.family == SWITCH || *layout.family == HOSTS)
     }
 }
 

@@ -12,11 +12,15 @@ use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
 use super::{grid, text, Topology, TopologyError};
 use crate::units::{LinkId, Port, Rank};
 
-const LAYOUT: Layout = Layout {
-    ports: Ports::Formula(port_link),
-    ends: Ends::First,
-    traits: Traits { is_torus: true, has_cabled_ports: true, is_ordered: true, ..Traits::NONE },
-};
+/// Of the members of both families.
+const fn layout(family: &'static Family) -> Layout {
+    Layout {
+        family,
+        ports: Ports::Formula(port_link),
+        ends: Ends::First,
+        traits: Traits { is_torus: true, has_cabled_ports: true, is_ordered: true, ..Traits::NONE },
+    }
+}
 
 pub(super) static RING: Family = Family {
     name: "ring",
@@ -24,7 +28,6 @@ pub(super) static RING: Family = Family {
     summary: "a ring",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
     form: Form::Number(Topology::ring),
-    layout: LAYOUT,
 };
 
 pub(super) static TORUS: Family = Family {
@@ -33,7 +36,6 @@ pub(super) static TORUS: Family = Family {
     summary: "rings in every dimension",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
     form: Form::Sizes(Topology::torus),
-    layout: LAYOUT,
 };
 
 impl Topology {
@@ -54,7 +56,7 @@ impl Topology {
 
 fn draw(family: &'static Family, spec: String, sizes: &[usize]) -> Topology {
     let neighbour = |rank, dimension, up| neighbour(sizes, rank, dimension, up);
-    Topology::on_grid(family, spec, sizes, grid::links(sizes, neighbour))
+    Topology::on_grid(layout(family), spec, sizes, grid::links(sizes, neighbour))
 }
 
 pub(super) fn neighbour(sizes: &[usize], rank: Rank, dimension: usize, up: bool) -> Option<Rank> {

@@ -23,11 +23,13 @@ pub(super) static TWISTED_TORUS: Family = Family {
     source:
         "Camara et al.: Twisted torus topologies for enhanced interconnection networks, TPDS 21(12), 2010",
     form: Form::TwoSizes(Topology::twisted_torus),
-    layout: Layout {
-        ports: Ports::Formula(|_, rank, port| (port < 4).then_some(4 * rank + port)),
-        ends: Ends::First,
-        traits: Traits { has_cabled_ports: true, ..Traits::NONE },
-    },
+};
+
+const LAYOUT: Layout = Layout {
+    family: &TWISTED_TORUS,
+    ports: Ports::Formula(|_, rank, port| (port < 4).then_some(4 * rank + port)),
+    ends: Ends::First,
+    traits: Traits { has_cabled_ports: true, ..Traits::NONE },
 };
 
 impl Topology {
@@ -40,7 +42,7 @@ impl Topology {
         let what = "one dimension must be twice as long as the other one, and that 2 or more";
         let long = long(&sizes).ok_or_else(|| TWISTED_TORUS.unfit(spec.clone(), what))?;
         let neighbour = |rank, dimension, up| Some(neighbour(&sizes, long, rank, dimension, up));
-        Ok(Topology::on_grid(&TWISTED_TORUS, spec, &sizes, grid::links(&sizes, neighbour)))
+        Ok(Topology::on_grid(LAYOUT, spec, &sizes, grid::links(&sizes, neighbour)))
     }
 }
 

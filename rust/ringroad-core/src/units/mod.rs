@@ -5,7 +5,7 @@ mod read;
 
 use strsim::levenshtein;
 
-pub use read::{bandwidth, seconds, NotAQuantity};
+pub use read::{bandwidth, bytes, seconds, NotAQuantity};
 
 /// A process of the job: `0..ranks`.
 pub type Rank = usize;

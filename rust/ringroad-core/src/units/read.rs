@@ -1,6 +1,6 @@
 //! Reads quantities with units, as users write them.
 
-use super::Seconds;
+use super::{Bytes, Seconds};
 
 /// A text that is not the quantity that it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,9 +11,47 @@ pub enum NotAQuantity {
     /// Not a time.
     #[error("{0:?} is not a time; write for example 10us, 500ns or 1e-6")]
     Time(String),
+    /// Not a number of bytes.
+    #[error("{0:?} is not a number of bytes; write for example 8, 64KiB, 1MiB or 2G")]
+    Bytes(String),
+    /// A part of a byte.
+    #[error("{0:?} is not a whole number of bytes")]
+    PartOfByte(String),
     /// Too large for a number.
     #[error("{0:?} is too large")]
     TooLarge(String),
+}
+
+/// A number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB`, `4M`. KiB, MiB, GiB and TiB are powers of 1024, and KB, MB, GB and
+/// TB powers of 1000. Letters alone are powers of 1024, as in nccl-tests. The largest number is 2^63 - 1.
+pub fn bytes(text: &str) -> Result<Bytes, NotAQuantity> {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let read = || {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (whole, part) = text[..end].split_once('.').unwrap_or((&text[..end], "0"));
+        let unit = text[end..].trim_start().to_ascii_uppercase();
+        let power = unit.chars().next().and_then(|letter| "KMGT".find(letter)).map_or(0, |at| at as u32 + 1);
+        let unit = match (power, &unit[usize::from(power > 0)..]) {
+            (0, "" | "B") => 1,
+            (1.., "" | "IB") => 1024u128.pow(power),
+            (1.., "B") => 1000u128.pow(power),
+            _ => return None,
+        };
+        (is_digits(whole) && is_digits(part)).then_some((whole, part.trim_end_matches('0'), unit))
+    };
+    let text = text.trim();
+    let (whole, part, mut unit) = read().ok_or_else(|| NotAQuantity::Bytes(text.to_owned()))?;
+    let too_large = || NotAQuantity::TooLarge(text.to_owned());
+    let mut number: u128 = format!("{whole}{part}").parse().map_err(|_| too_large())?;
+    for factor in [2, 5].repeat(part.len()) {
+        match (number % factor, unit % factor) {
+            (0, _) => number /= factor,
+            (_, 0) => unit /= factor,
+            _ => return Err(NotAQuantity::PartOfByte(text.to_owned())),
+        }
+    }
+    let product = number.checked_mul(unit).and_then(|product| i64::try_from(product).ok());
+    product.map(i64::unsigned_abs).ok_or_else(too_large)
 }
 
 /// Bytes per second: `100Gbit/s` or `100Gbit` (bits), `12.5GB/s` (bytes), `12.5e9`; G is 10^9.
@@ -120,6 +158,33 @@ mod tests {
             ("0", 0.0),
         ] {
             assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_bytes_are_exact() {
+        for (text, expected) in [
+            ("8", Ok(8)),
+            (" 8B ", Ok(8)),
+            ("64KiB", Ok(65536)),
+            ("1.5M", Ok(3 << 19)),
+            ("2 MB", Ok(2_000_000)),
+            ("1.1 kb", Ok(1100)),
+            ("2mib", Ok(2 << 20)),
+            ("0.0009765625K", Ok(1)),
+            ("1.0", Ok(1)),
+            ("9223372036854775807", Ok(i64::MAX as u64)),
+            ("0.5", Err(NotAQuantity::PartOfByte("0.5".to_owned()))),
+            ("0.7K", Err(NotAQuantity::PartOfByte("0.7K".to_owned()))),
+            ("9223372036854775808", Err(NotAQuantity::TooLarge("9223372036854775808".to_owned()))),
+            ("8388608T", Err(NotAQuantity::TooLarge("8388608T".to_owned()))),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+        let long = format!("{}T", "9".repeat(60));
+        assert_eq!(bytes(&long), Err(NotAQuantity::TooLarge(long.clone())));
+        for text in ["", "-1", "+1", "1e6", "2iB", "2MBit", "1.", ".5", "1.2.3", "K", "1 2", "٣", "1Ki"] {
+            assert_eq!(bytes(text), Err(NotAQuantity::Bytes(text.to_owned())), "{text}");
         }
     }
 

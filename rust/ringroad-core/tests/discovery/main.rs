@@ -2,6 +2,7 @@
 
 mod hosts;
 mod lab;
+mod named;
 mod odd;
 mod racks;
 

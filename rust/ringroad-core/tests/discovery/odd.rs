@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use proptest::prelude::*;
 use ringroad_core::discovery::{
-    assemble, experiments, next_experiments, Effort, Evidence, Flow, HostFacts, Latency, Round, Trace, Wiring,
+    assemble, experiments, next_experiments, Effort, Evidence, Flow, HostFacts, How, Latency, Round, Trace,
+    Wiring,
 };
 
 use crate::lab::{Lab, Manners, GOOD};
@@ -28,6 +29,23 @@ fn a_silent_host_is_found_by_its_own_traces() {
         let found = Lab::new(&truth, &in_order(truth.ranks()), manners).discover();
         assert_eq!(found.recognised.as_deref(), Some(spec), "{:?}", found.notes);
         assert!(found.notes.iter().any(|note| note.contains("not reached")), "{:?}", found.notes);
+    }
+}
+
+#[test]
+fn behind_firewalls_rates_alone_tell() {
+    for spec in ["switch:5", "ring:5"] {
+        let manners = Manners { opaque: spec == "switch:5", ..GOOD };
+        let mut evidence = Lab::new(&network(spec), &in_order(5), manners).evidence();
+        evidence.traces.iter_mut().for_each(|trace| (trace.hops, trace.reached) = (Vec::new(), false));
+        let found = assemble(&evidence).unwrap();
+        let notes = found.notes.join("; ");
+        assert!(notes.contains("rates alone") && notes.contains("5 hosts were not reached"), "{notes}");
+        assert!(found.links.iter().any(|link| link.how == How::Measured));
+        assert!(spec == "ring:5" || found.recognised.as_deref() == Some(spec), "{found:?}");
+        evidence.rounds.clear();
+        let notes = assemble(&evidence).unwrap().notes.join("; ");
+        assert!(notes.contains("no rates were measured"), "{notes}");
     }
 }
 

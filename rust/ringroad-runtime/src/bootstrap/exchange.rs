@@ -11,8 +11,8 @@ use std::time::Duration;
 use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
-use super::card::{hex, Card};
-use super::meeting::{refused, Meeting, CARD_BYTES};
+use super::endpoint_info::{hex, Card};
+use super::rendezvous::{refused, Meeting, CARD_BYTES};
 use super::StoreError;
 use crate::error::Error;
 

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use super::card::hex;
+use super::endpoint_info::hex;
 use super::{Store, StoreError};
 use crate::error::advice;
-use crate::random::token;
+use crate::os::random::token;
 
 /// The prefix of the names of values.
 const VALUE: &str = "key.";

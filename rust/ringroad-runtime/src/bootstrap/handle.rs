@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::card::{host_name, pid_space, space};
+use super::endpoint_info::{host_name, pid_space, space};
 use super::tcp::{Reach, Server};
-use crate::interfaces::address_towards;
-use crate::liveness::is_gone;
-use crate::random::token;
+use crate::os::interfaces::address_towards;
+use crate::os::liveness::is_gone;
+use crate::os::random::token;
 
 const FORMAT: u32 = 1;
 /// All addresses of a machine fit in a text of this length.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Store, StoreError};
-use crate::lock::{Condvar, Mutex};
+use crate::os::lock::{Condvar, Mutex};
 
 /// A store in memory. Clones share it.
 #[derive(Clone, Default)]

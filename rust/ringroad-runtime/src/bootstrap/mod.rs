@@ -3,12 +3,13 @@
 //! A [`Store`] is what the ranks share before they have connections: a directory ([`FileStore`]), memory
 //! ([`MemoryStore`]), a server in rank 0's process ([`JobStore`]), or another service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
 
-mod card;
+mod endpoint_info;
 mod exchange;
 mod file;
 mod handle;
-mod meeting;
 mod memory;
+pub(crate) mod neighbourhood;
+mod rendezvous;
 mod seal;
 mod tcp;
 
@@ -20,18 +21,18 @@ use ringroad_core::Rank;
 #[cfg(fuzzing)]
 pub(crate) use self::{
     exchange::compare,
-    meeting::{read_place, End},
+    rendezvous::{read_place, End},
     seal::{open, seal},
 };
-pub(crate) use card::hex;
-pub use card::Card;
+pub(crate) use endpoint_info::hex;
+pub use endpoint_info::Card;
 pub(crate) use exchange::identity;
 pub use exchange::BootstrapError;
 pub use file::FileStore;
 pub use handle::Handle;
-pub use meeting::Meeting;
-pub(crate) use meeting::{check_rank, refused, unreadable};
 pub use memory::MemoryStore;
+pub use rendezvous::Meeting;
+pub(crate) use rendezvous::{check_rank, refused, unreadable};
 pub(crate) use tcp::{Heard, Line, Listener, Question, Server, TcpStore, Unreachable};
 pub use tcp::{JobPlace, JobStore};
 

@@ -8,8 +8,8 @@ use ringroad_core::plan::Counts;
 use ringroad_core::{Collective, Rank};
 
 use super::Communicator;
-use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::kernels::dtype::DType;
 
 /// What a rank's input says about the call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,15 +1,15 @@
 //! A group of ranks that call collectives together.
 
-mod adapt;
-mod agree;
+mod adaptation;
 mod arrays;
-mod connect;
-mod discover;
+mod connection;
+mod discovery;
+mod membership;
+mod paths;
 mod patience;
-mod reconsider;
-mod regroup;
+mod regrouping;
+mod revision;
 mod split;
-mod ways;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -19,31 +19,31 @@ use std::time::{Duration, Instant};
 use ringroad_core::cost::Measurement;
 use ringroad_core::{Bytes, Collective, Rank};
 
-use self::adapt::Adaptation;
-pub use self::adapt::{NetworkChange, NetworkView, Reason};
+use self::adaptation::Adaptation;
+pub use self::adaptation::{NetworkChange, NetworkView, Reason, Straggle};
 pub use self::arrays::Given;
-pub use self::discover::Discovered;
+pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
-pub use self::regroup::Means;
+pub use self::regrouping::Means;
 use crate::bootstrap::Card;
-use crate::buffer::{Memory, Region};
-use crate::call::{Operation, Prepared};
+use crate::calls::call::{Operation, Prepared};
+use crate::calls::request::Request;
+use crate::calls::work::Completion;
+use crate::choice::options::Options;
+use crate::choice::planner::{Choices, Explanation, Planner, LEND};
+use crate::choice::profile::Profile;
 use crate::config::{Config, Debug};
-use crate::dtype::{DType, ReduceOp};
+use crate::engine::progress::Driver;
 use crate::engine::Engine;
 pub use crate::engine::Recorded;
 use crate::error::{Error, Result};
-use crate::fork::Own;
-use crate::lock::Mutex;
-use crate::options::Options;
-use crate::pace::Pace;
-use crate::planner::{Choices, Explanation, Planner, LEND};
-use crate::profile::Profile;
-use crate::progress::Driver;
-use crate::request::Request;
+use crate::kernels::dtype::{DType, ReduceOp};
+use crate::network::pace::Pace;
+use crate::os::fork::Own;
+use crate::os::lock::Mutex;
+use crate::transport::buffer::{Memory, Region};
 use crate::transport::shared::Pool;
 use crate::transport::{Description, Kind, Tag};
-use crate::work::Completion;
 
 /// How long closing the connections may take.
 const CLOSE: Duration = Duration::from_secs(2);

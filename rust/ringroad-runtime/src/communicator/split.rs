@@ -14,14 +14,14 @@ use ringroad_core::{Collective, Rank, Topology};
 use super::patience::{GoOn, Heeding, Patience, SLICE};
 use super::{Called, Communicator, Family, Means};
 use crate::bootstrap::{identity, Handle, MemoryStore};
-use crate::buffer::Memory;
-use crate::call::Operation;
-use crate::choices::Origin;
+use crate::calls::call::Operation;
+use crate::calls::request::Request;
+use crate::choice::choices::Origin;
+use crate::choice::options::{part_of, Options};
 use crate::config::Config;
-use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::options::{part_of, Options};
-use crate::request::Request;
+use crate::kernels::dtype::DType;
+use crate::transport::buffer::Memory;
 
 /// What ranks of no colour pass.
 const NONE: i64 = -1;

@@ -8,7 +8,7 @@
 use ringroad_core::{Plan, Rank};
 
 use super::{Engine, Task};
-use crate::call::Operation;
+use crate::calls::call::Operation;
 use crate::transport::Tag;
 
 impl Task {

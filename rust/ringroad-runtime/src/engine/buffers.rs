@@ -5,10 +5,10 @@ use std::ops::Range;
 use ringroad_core::plan::{Buffer, Command, Plan, Span};
 use ringroad_core::Rank;
 
-use crate::buffer::Region;
-use crate::cache::CacheMode;
-use crate::dtype::{DType, ReduceOp};
+use crate::kernels::dtype::{DType, ReduceOp};
 use crate::kernels::{self, Stores};
+use crate::os::machine::cache::CacheMode;
+use crate::transport::buffer::Region;
 use crate::transport::{Arrived, LOOKED_AT};
 
 /// How many operands are reduced in one pass.

@@ -2,16 +2,17 @@
 //!
 //! The engine starts the operations that executors allow and reports their completions back. Whatever goes wrong
 //! becomes one failure of the whole communicator, of which every rank is notified ([`failing`]). The engine never
-//! blocks and is used under a lock; [`crate::progress`] decides who waits, and how.
+//! blocks and is used under a lock; [`crate::engine::progress`] decides who waits, and how.
 
 mod any_source;
 #[allow(unsafe_code)]
 mod buffers;
-mod failing;
+mod diagnostics;
+mod failures;
+pub(crate) mod progress;
 mod recorder;
 mod scratch;
 mod task;
-mod telling;
 
 pub use recorder::Recorded;
 pub(crate) use task::Task;
@@ -24,20 +25,20 @@ use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
-use crate::buffer::Region;
-use crate::cache;
-use crate::call::{CallKey, Prepared};
-use crate::choices::Lowering;
+use crate::calls::call::{CallKey, Prepared};
+use crate::calls::work::Completion;
+use crate::choice::choices::Lowering;
 use crate::error::Error;
-use crate::liveness::Liveness;
-use crate::notice::{Notice, Reason};
-use crate::pace::Pace;
+use crate::network::pace::Pace;
+use crate::network::watch::{Prediction, Sign, Watch};
+use crate::os::liveness::Liveness;
+use crate::os::machine::cache;
+use crate::transport::buffer::Region;
+use crate::transport::notice::{Notice, Reason};
 use crate::transport::{
     Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
     CLOSED, LOOKED_AT,
 };
-use crate::watch::{Prediction, Sign, Watch};
-use crate::work::Completion;
 
 use self::buffers::Buffers;
 use self::recorder::Recorder;
@@ -757,7 +758,7 @@ impl Engine {
             Failure::Broken(reason) => self.suspect(peer, reason),
             Failure::Memory(reason) => self.lack_memory_for_message(slot, peer, &reason),
             Failure::Check { bytes, .. } | Failure::Length { found: bytes, .. } => {
-                let (number, found) = (task.number, telling::misfit(task.call(), peer, bytes));
+                let (number, found) = (task.number, diagnostics::misfit(task.call(), peer, bytes));
                 self.mismatch(number, found);
             }
         }

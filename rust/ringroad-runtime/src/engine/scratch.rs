@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
-use crate::buffer::Region;
-use crate::machine::{ALIKE, APART, CACHE_LINE, PAGE, SPAN};
+use crate::os::machine::{ALIKE, APART, CACHE_LINE, PAGE, SPAN};
+use crate::transport::buffer::Region;
 use crate::transport::Transport;
 
 /// How many regions are kept that do not take turns.

@@ -8,11 +8,11 @@ use ringroad_core::plan::Plan;
 use ringroad_core::{Port, Rank};
 
 use super::buffers::Buffers;
-use crate::buffer::Region;
-use crate::call::Prepared;
+use crate::calls::call::Prepared;
+use crate::calls::work::Completion;
+use crate::network::watch::Prediction;
+use crate::transport::buffer::Region;
 use crate::transport::{Kind, Tag};
-use crate::watch::Prediction;
-use crate::work::Completion;
 
 /// A call to be run. Calls repeat, so a task that has ended well is reused for the next call that is prepared the
 /// same way.

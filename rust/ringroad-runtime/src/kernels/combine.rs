@@ -2,8 +2,8 @@
 
 use super::copy::{fence, Stores, LINE};
 use super::{InstructionSet, ABREAST};
-use crate::dtype::{DType, ReduceOp};
-use crate::machine::PIECE;
+use crate::kernels::dtype::{DType, ReduceOp};
+use crate::os::machine::PIECE;
 use std::mem::MaybeUninit;
 
 /// Sets `target[i] = sources[0][i] op sources[1][i] op ...`, left to right, for `elements` elements. The result is

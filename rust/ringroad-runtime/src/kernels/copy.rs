@@ -1,7 +1,7 @@
 //! Writes data that a peer on another CPU will read: through the caches, or past them.
 
 use super::instruction_set::{InstructionSet, Version};
-use crate::cache::CacheMode;
+use crate::os::machine::cache::CacheMode;
 use std::ptr;
 
 /// How bytes are written.
@@ -41,7 +41,7 @@ impl Stores {
 /// Pointers, and the distance behind each of them of the bytes that will be read next.
 type Ahead<'a> = (&'a [*const u8], usize);
 
-pub(super) use crate::machine::CACHE_LINE as LINE;
+pub(super) use crate::os::machine::CACHE_LINE as LINE;
 
 /// Copies `bytes` bytes with these stores, in any order. Pointers need no alignment.
 ///

@@ -14,7 +14,7 @@
 //!   ([`scale`]).
 //!
 //! ```
-//! use ringroad_runtime::dtype::{DType, ReduceOp};
+//! use ringroad_runtime::kernels::dtype::{DType, ReduceOp};
 //! use ringroad_runtime::kernels;
 //!
 //! let mut total = [1.0f32, 2.0, 3.0];
@@ -31,12 +31,13 @@
 mod block;
 mod combine;
 mod copy;
+pub mod dtype;
 mod element;
 mod instruction_set;
 mod op;
 pub mod scalar;
 
-use crate::dtype::{DType, ReduceOp, Unsupported};
+use crate::kernels::dtype::{DType, ReduceOp, Unsupported};
 use block::{run, run_abreast};
 pub use combine::combine;
 pub use copy::{copy, Stores};

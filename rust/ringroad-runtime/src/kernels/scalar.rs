@@ -4,7 +4,7 @@
 //! It shares no code with the fast kernels, on purpose. Read it to learn how an operation is defined.
 #![forbid(unsafe_code)]
 
-use crate::dtype::{DType, ReduceOp, Unsupported};
+use crate::kernels::dtype::{DType, ReduceOp, Unsupported};
 use bytemuck::Pod;
 use half::{bf16, f16};
 use num_complex::Complex;

@@ -9,10 +9,13 @@
 mod account;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
+mod history;
+mod knock;
+pub(crate) mod pace;
 mod rates;
 mod reach;
-mod remembered;
 mod trace;
+pub(crate) mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,20 +24,21 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    assemble, differences, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Found,
-    HostFacts, How, Latency, Round, Trace, Wiring,
+    assemble, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Found, HostFacts, How,
+    Latency, Round, Trace, Wiring,
 };
 use ringroad_core::topology::Link;
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
+use self::history::Memory;
 use self::rates::Receiving;
-use self::reach::{Answering, Seen, Target, Token};
-use self::remembered::Memory;
+use self::reach::{Answering, Questions, Seen, Target, Token};
+use self::trace::{Hops, Routes, PATIENCE};
 use crate::bootstrap::{refused, unreadable, Card, Meeting};
 use crate::error::Result;
-use crate::random::token;
-use crate::routes::interfaces;
+use crate::os::random::token;
+use crate::os::routes::interfaces;
 
 /// The most addresses that a host publishes.
 const MOST_ADDRESSES: usize = 16;
@@ -52,6 +56,7 @@ const TRIES: usize = 2;
 /// The kinds under which ranks publish what they find.
 const FACTS: &str = "hosts";
 const VIEW: &str = "views";
+const VIEW_AGAIN: &str = "views.again";
 const RATES: &str = "rates";
 /// More bytes than the entry of one host takes.
 const FACTS_BYTES: usize = 8 << 10;
@@ -89,7 +94,7 @@ struct View {
     to: usize,
     seen: Vec<Seen>,
     /// The hops to the address that was traced, which is the last one if all is known.
-    route: Vec<Option<IpAddr>>,
+    route: Hops,
 }
 
 /// What rank 0 knows of the network, besides what the user says.
@@ -128,18 +133,6 @@ impl Insight {
             "{known}{}; `ringroad discover` shows more, and RINGROAD_TOPOLOGY names another",
             notes.collect::<String>()
         )
-    }
-
-    /// A warning if the ranks have found another network than the user names.
-    pub fn differences(&self, named: &Topology) -> Option<String> {
-        let differences = differences(named, self.found.as_ref()?);
-        (!differences.is_empty()).then(|| {
-            format!(
-                "the ranks stand on another network than {named}: {}; `ringroad discover` shows all of it, and \
-                 RINGROAD_TOPOLOGY=auto uses it",
-                differences.join("; ")
-            )
-        })
     }
 
     /// What is to be said of it.
@@ -222,21 +215,28 @@ pub(crate) fn gather(
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders };
     let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
-    if rank == 0 {
-        let spaces: Vec<String> = leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect();
-        let memory = limits.memory.as_ref().map(|directory| Memory::of(directory, &spaces, &evidence));
-        let mut plan = Plan::new(&evidence, &wiring, memory.as_ref(), limits, start);
-        let (rounds, recalled) = flows.run(exchange, Some(&mut plan), &wiring)?;
-        evidence.rounds = rounds;
-        if let Some(recalled) = recalled {
-            (evidence.rounds, evidence.latencies) = (recalled.rounds, recalled.latencies);
-        } else if let Some(memory) = memory.filter(|_| !evidence.rounds.is_empty()) {
-            // The next job measures anew if it cannot be stored.
-            let _ = memory.store(&evidence);
-        }
-    } else {
-        let (rounds, recalled) = flows.run(exchange, None, &wiring)?;
-        evidence.rounds = recalled.map_or(rounds, |recalled| recalled.rounds);
+    let spaces = || leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect::<Vec<_>>();
+    let memory = limits.memory.as_ref().filter(|_| rank == 0);
+    let memory = memory.map(|directory| Memory::of(directory, &spaces(), &evidence));
+    let mut plan = (rank == 0).then(|| Plan::new(&evidence, &wiring, memory.as_ref(), limits, start));
+    let (rounds, recalled) = flows.run(exchange, plan.as_mut(), &wiring)?;
+    if let Some(then) = recalled {
+        (evidence.traces, evidence.rounds, evidence.latencies) = (then.traces, then.rounds, then.latencies);
+        return Ok(Gathered { evidence, main, stated });
+    }
+    evidence.rounds = rounds;
+    if limits.probes.is_none() && !evidence.rounds.is_empty() && are_worth_another_look(&evidence.traces) {
+        // A second later, kernels are willing to complain again.
+        let again = station.as_ref().map(|_| trace(views[own].clone(), &facts, &PATIENCE[..1]));
+        let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most)?;
+        check_each(VIEW_AGAIN, &leaders, &views, |views| {
+            views.iter().try_for_each(|view| view.check(&facts))
+        })?;
+        evidence.traces = traces(&views);
+    }
+    if let Some(memory) = memory.filter(|_| !evidence.rounds.is_empty()) {
+        // The next job measures anew if it cannot be stored.
+        let _ = memory.store(&evidence);
     }
     Ok(Gathered { evidence, main, stated })
 }
@@ -276,6 +276,7 @@ enum Next {
 /// What was measured by an earlier job, as other ranks need it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Recalled {
+    traces: Vec<Trace>,
     rounds: Vec<Round>,
     latencies: Vec<Latency>,
 }
@@ -290,7 +291,7 @@ impl Plan {
     ) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
-            let sample = remembered::sample(&then);
+            let sample = history::sample(&then);
             (then, sample)
         });
         // What single flows say of a link is worth something only if they say it again.
@@ -327,8 +328,12 @@ impl Plan {
                 self.recalled = Some((then, sample));
                 return Next::WAIT;
             }
-            if remembered::still_holds(&sample, &measured[0].flows) {
-                return Next::End(Some(Recalled { rounds: then.rounds, latencies: then.latencies }));
+            if history::still_holds(&sample, &measured[0].flows) {
+                return Next::End(Some(Recalled {
+                    traces: then.traces,
+                    rounds: then.rounds,
+                    latencies: then.latencies,
+                }));
             }
         }
         let left = self.deadline.saturating_duration_since(Instant::now());
@@ -381,10 +386,20 @@ impl Gathered {
         flows.map(|flow| flow.bytes_per_second).reduce(f64::min)
     }
 
+    /// Whether nothing is known but the hosts.
+    fn is_empty(&self) -> bool {
+        let has_flows = self.evidence.rounds.iter().any(|round| !round.flows.is_empty());
+        !has_flows && !self.evidence.traces.iter().any(|trace| trace.reached)
+    }
+
     /// What rank 0 makes of it.
     pub fn insight(&self) -> Insight {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
+        if self.is_empty() {
+            let failure = Some("no host has answered another one".to_owned());
+            return Insight { found: None, stated, failure, hosts };
+        }
         match found(&self.evidence) {
             Ok(found) => Insight { found: Some(found), stated, failure: None, hosts },
             Err(error) => Insight { found: None, stated, failure: Some(error), hosts },
@@ -483,6 +498,7 @@ struct Station {
     facts: Facts,
     /// Kept for its threads, which answer and receive.
     receiving: Option<Receiving>,
+    questions: Questions,
     _answering: Option<Answering>,
 }
 
@@ -501,7 +517,7 @@ impl Station {
             flows: receiving.as_ref().map_or([None; 2], |receiving| receiving.ports),
             token,
         };
-        Station { own, facts, receiving, _answering: answering }
+        Station { own, facts, receiving, questions: Questions::open(), _answering: answering }
     }
 
     /// Asks the other hosts, and traces the routes to them; also to those to which there will be flows.
@@ -513,22 +529,34 @@ impl Station {
         wanted.dedup();
         let mut targets: Vec<Option<Target>> = vec![None; facts.len()];
         wanted.iter().for_each(|host| targets[*host] = Some(facts[*host].target()));
-        let seen = reach::ask(&targets, self.own + 1);
-        let far = |host: &usize| {
-            let first = nearest(&seen[*host])?;
-            Some((*host, (facts[*host].addresses[first.address], first.hops?)))
-        };
-        let (traced, ways): (Vec<usize>, Vec<(IpAddr, u8)>) = wanted.iter().filter_map(far).unzip();
-        let owners = traced.iter().enumerate();
-        let owners: HashMap<IpAddr, usize> = owners
-            .flat_map(|(index, host)| facts[*host].addresses.iter().map(move |address| (*address, index)))
-            .collect();
-        let mut routes: HashMap<usize, Vec<Option<IpAddr>>> =
-            traced.iter().copied().zip(trace::trace(&ways, &owners)).collect();
-        let view =
-            |to: usize| View { to, seen: seen[to].clone(), route: routes.remove(&to).unwrap_or_default() };
-        wanted.into_iter().map(view).collect()
+        let mut seen = reach::ask(&self.questions, &targets, self.own + 1);
+        for (host, target) in targets.iter_mut().enumerate() {
+            *target = target.take().filter(|_| seen[host].is_empty());
+            target.iter_mut().for_each(|target| target.ports = facts[host].flows);
+        }
+        seen.iter_mut().zip(knock::knock(&targets)).for_each(|(seen, more)| seen.extend(more));
+        let view = |to: usize| View { to, seen: seen[to].clone(), route: Hops::new() };
+        trace(wanted.into_iter().map(view).collect(), facts, &PATIENCE)
     }
+}
+
+/// Asks for the hops that are missing in the routes of these views.
+fn trace(mut views: Vec<View>, facts: &[Facts], patience: &[Duration]) -> Vec<View> {
+    let reached = |(index, view): (usize, &View)| {
+        let first = nearest(&view.seen)?;
+        Some((index, (facts[view.to].addresses[first.address], first.hops?)))
+    };
+    let (places, targets): (Vec<usize>, Vec<(IpAddr, u8)>) =
+        views.iter().enumerate().filter_map(reached).unzip();
+    let addresses = |(index, place): (usize, &usize)| {
+        facts[views[*place].to].addresses.iter().map(move |address| (*address, index))
+    };
+    let owners = places.iter().enumerate().flat_map(addresses).collect();
+    let found = places.iter().map(|place| std::mem::take(&mut views[*place].route)).collect();
+    let mut routes = Routes { targets, owners, found };
+    routes.trace(patience);
+    places.into_iter().zip(routes.found).for_each(|(place, route)| views[place].route = route);
+    views
 }
 
 /// Of the addresses that have answered, the first one that the host names: hosts name lasting addresses first.
@@ -548,6 +576,12 @@ fn traces(views: &[Vec<View>]) -> Vec<Trace> {
         .enumerate()
         .flat_map(|(from, views)| views.iter().map(move |view| trace(from, view)))
         .collect()
+}
+
+/// Whether hops are missing in a network some of whose nodes do answer.
+fn are_worth_another_look(traces: &[Trace]) -> bool {
+    let between = || traces.iter().flat_map(|trace| trace.hops.iter().rev().skip(1));
+    between().any(Option::is_none) && between().any(Option::is_some)
 }
 
 /// Half of the time from a question to its answer.
@@ -604,6 +638,7 @@ impl Between {
                     .into_iter()
                     .all(|(from, to, rate, spread)| flow(from, to) && number(rate) && number(spread))
                     && recalled.latencies.iter().all(|one| flow(one.from, one.to) && number(one.seconds))
+                    && recalled.traces.iter().all(|one| flow(one.from, one.to))
             }
             Some(Next::End(None)) | None => true,
         };
@@ -642,16 +677,24 @@ impl Flows<'_> {
                 Some(Next::End(recalled)) => return Ok((measured, recalled)),
                 None => return Err(refused(RATES, 0, "it does not say what comes next".to_owned()).into()),
             };
-            between.received = self.measure(number, &flows, Duration::from_secs_f64(seconds));
+            let rates = measured.iter().flat_map(|round: &Round| &round.flows);
+            let fastest = rates.map(|flow| flow.bytes_per_second).reduce(f64::max);
+            between.received = self.measure(number, &flows, fastest, Duration::from_secs_f64(seconds));
         }
         unreachable!("rank 0 ends the rounds")
     }
 
     /// Sends this host's flows, and returns what came of those to it.
-    fn measure(&self, number: u32, flows: &[(usize, usize)], duration: Duration) -> Vec<(usize, f64, f64)> {
+    fn measure(
+        &self,
+        number: u32,
+        flows: &[(usize, usize)],
+        fastest: Option<f64>,
+        duration: Duration,
+    ) -> Vec<(usize, f64, f64)> {
         let Some(station) = self.station else { return Vec::new() };
         let start = Instant::now();
-        rates::send(self.connect(station, number, flows), duration);
+        rates::send(self.connect(station, number, flows, fastest), duration);
         let until = Instant::now() + GRACE;
         let Some(receiving) = &station.receiving else { return Vec::new() };
         let take = |from: usize| {
@@ -661,7 +704,13 @@ impl Flows<'_> {
         flows.iter().filter(|(_, to)| *to == station.own).filter_map(|(from, _)| take(*from)).collect()
     }
 
-    fn connect(&self, station: &Station, number: u32, flows: &[(usize, usize)]) -> Vec<TcpStream> {
+    fn connect(
+        &self,
+        station: &Station,
+        number: u32,
+        flows: &[(usize, usize)],
+        fastest: Option<f64>,
+    ) -> Vec<TcpStream> {
         let connect = |&(_, to): &(usize, usize)| {
             let view = self.views[station.own].iter().find(|view| view.to == to)?;
             let facts = &self.facts[to];
@@ -669,7 +718,8 @@ impl Flows<'_> {
             let address = facts.addresses[seen.address];
             let to = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
-            rates::connect(to, seen.seconds, &facts.token, number, station.own as u32).ok()
+            let window = rates::window(seen.seconds, fastest);
+            rates::connect(to, window, &facts.token, number, station.own as u32).ok()
         };
         flows.iter().filter(|(from, _)| *from == station.own).filter_map(connect).collect()
     }

@@ -18,15 +18,20 @@ use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 use super::account;
 use super::reach::Token;
 
-/// A sender has no more bytes on the way than a link this fast needs, in bytes per second, and a few more: long queues
-/// overflow, after which tcp takes longer to recover than a flow lasts.
+/// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
+/// overflow, after which tcp takes longer to recover than a flow lasts, and acknowledgements wait in those of the flow back.
 const FAST: f64 = 1.25e9;
 const SHORT_WINDOW: f64 = 256e3;
+/// The same once flows have run: in rates of the fastest one.
+const FASTER: f64 = 2.0;
+const SHORTER_WINDOW: f64 = 64e3;
 /// A flow ends after so many bytes, however fast it is.
 const MOST_BYTES: usize = 32 << 20;
 const CHUNK: usize = 256 << 10;
 /// A connection begins with a token, and the numbers of the round and of the sender.
 const HELLO: usize = 24;
+/// The round of a connection that brings no flow, but asks for an answer of one byte.
+pub(super) const KNOCK: u32 = u32::MAX;
 /// How long a connection may take to be made, and then to say what it is.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// How often the thread that accepts looks whether it shall end.
@@ -39,8 +44,9 @@ const END: f64 = 0.97;
 const PART: f64 = 0.33;
 /// How many such parts, which overlap, are compared.
 const PARTS: usize = 8;
-/// A number for which the kernel was asked for longer than this is not used.
+/// A number for which the kernel was asked for longer than this is not used, if there are enough others.
 const DOUBTFUL: Duration = Duration::from_micros(100);
+const ENOUGH: usize = 8;
 
 /// A measured flow.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -157,30 +163,37 @@ fn receive(mut stream: TcpStream, token: Token) -> Option<((u32, u32), Points)> 
         return None;
     }
     let flow = (number(16)?, number(20)?);
+    if flow.0 == KNOCK {
+        let _ = stream.write_all(&[0]);
+        return None;
+    }
     // The flow begins when all hosts are ready.
     stream.set_read_timeout(Some(4 * PATIENCE)).ok()?;
-    let (mut chunk, mut points, mut total) = (vec![0; CHUNK], Vec::new(), 0u64);
+    let (mut chunk, mut points, mut doubtful, mut total) = (vec![0; CHUNK], Vec::new(), Vec::new(), 0u64);
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
         total += length as u64;
         // What has arrived by now may have waited for this thread.
         let now = Instant::now();
         let arrived = account::received(&stream).map_or(total, |arrived| arrived.max(total));
-        if now.elapsed() < DOUBTFUL {
-            points.push((now, arrived as f64));
-        }
+        let good = now.elapsed() < DOUBTFUL;
+        if good { &mut points } else { &mut doubtful }.push((now, arrived as f64));
         if total >= 2 * MOST_BYTES as u64 {
             break;
         }
+    }
+    if points.len() < ENOUGH {
+        points.extend(doubtful);
+        points.sort_by_key(|(at, _)| *at);
     }
     Some((flow, points))
 }
 
 /// The rates of a flow in a round that began at `start` and took so long. The average is that of the same part of the round
-/// for all flows, unless the flow has ended before.
+/// for all flows, unless the flow had nothing more to send before: one that stands still leaves the link to the others.
 fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Option<Measured> {
     let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
     let points: Vec<(f64, f64)> = points.iter().map(|(at, bytes)| (since(*at), *bytes)).collect();
-    let (first, last) = (points.first()?.0, points.last()?.0);
+    let (first, (last, total)) = (points.first()?.0, *points.last()?);
     // By how many bytes had come at a time: between two points as many as on the line between them.
     let bytes = |time: f64| {
         let next = points.partition_point(|point| point.0 < time).clamp(1, points.len() - 1);
@@ -190,7 +203,8 @@ fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Op
     };
     let slope = |from: f64, to: f64| (to > from).then(|| (bytes(to) - bytes(from)) / (to - from));
     let whole = duration.as_secs_f64();
-    let (begin, end) = if last < END * whole { (first, last) } else { (0.0, whole) };
+    let is_complete = total >= MOST_BYTES as f64;
+    let (begin, end) = if is_complete { (first, last) } else { (0.0, whole) };
     let at = |part: f64| begin + part * (end - begin);
     if points.len() < 2 {
         return None;
@@ -200,21 +214,33 @@ fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Op
     Some(Measured { average: slope(at(BEGIN), at(END))?, fastest: parts.reduce(f64::max)? })
 }
 
-/// Makes the connection of a flow to a host whose answers take so many seconds.
+/// How many bytes may be on the way to a host whose answers take so many seconds. `fastest`: the rate of the fastest flow so
+/// far, in bytes per second.
+pub(super) fn window(seconds: f64, fastest: Option<f64>) -> usize {
+    let (least, rate) =
+        fastest.map_or((SHORT_WINDOW, FAST), |rate| (SHORTER_WINDOW, (FASTER * rate).min(FAST)));
+    (least + seconds.min(1.0) * rate) as usize
+}
+
+/// Makes the connection of a flow.
 pub(super) fn connect(
     to: SocketAddr,
-    seconds: f64,
+    window: usize,
     token: &Token,
     round: u32,
     from: u32,
 ) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
     stream.set_nodelay(true)?;
-    let window = (SHORT_WINDOW + seconds.min(1.0) * FAST) as usize;
     set_socket_send_buffer_size(&stream, window.min(MOST_BYTES))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(&[&token[..], &round.to_be_bytes(), &from.to_be_bytes()].concat())?;
+    greet(&mut stream, token, round, from)?;
     Ok(stream)
+}
+
+/// Says what a connection is.
+pub(super) fn greet(stream: &mut TcpStream, token: &Token, round: u32, from: u32) -> io::Result<()> {
+    stream.write_all(&[&token[..], &round.to_be_bytes(), &from.to_be_bytes()].concat())
 }
 
 /// Sends over all these connections at once, for so long.
@@ -253,12 +279,16 @@ mod tests {
         let second = |number: f64| start + Duration::from_secs_f64(number);
         let points: Points =
             (0..=1000).map(|t| (second(f64::from(t) / 100.0), 500.0 + f64::from(t))).collect();
-        // Also if the flow ends before the round.
-        for duration in [10, 20] {
-            let measured = evaluate(&points, start, Duration::from_secs(duration)).unwrap();
-            assert!((measured.fastest - 100.0).abs() < 1.0, "{measured:?}");
-            assert!((measured.average - 100.0).abs() < 1.0, "{measured:?}");
-        }
+        let measured = evaluate(&points, start, Duration::from_secs(10)).unwrap();
+        assert!((measured.fastest - 100.0).abs() < 1.0, "{measured:?}");
+        assert!((measured.average - 100.0).abs() < 1.0, "{measured:?}");
+        // If nothing comes for a while, the average is lower, and not if nothing is left to be sent.
+        let quiet = evaluate(&points, start, Duration::from_secs(20)).unwrap();
+        assert!(quiet.fastest > 90.0 && quiet.average < 50.0, "{quiet:?}");
+        let large: Points =
+            points.iter().map(|(at, bytes)| (*at, bytes * MOST_BYTES as f64 / 1500.0)).collect();
+        let complete = evaluate(&large, start, Duration::from_secs(20)).unwrap();
+        assert!((complete.average / complete.fastest - 1.0).abs() < 0.01, "{complete:?}");
         assert_eq!(evaluate(&[], start, Duration::ZERO), None);
         assert_eq!(evaluate(&[(start, 5.0)], start, Duration::ZERO), None);
     }
@@ -267,8 +297,8 @@ mod tests {
     fn flows_are_measured_at_the_receiver() {
         let receiving = Receiving::begin([3; 16], None).unwrap();
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), receiving.ports[0].unwrap());
-        let strange = connect(to, 0.0, &[4; 16], 0, 5).unwrap();
-        let own = connect(to, 0.0, &[3; 16], 0, 5).unwrap();
+        let strange = connect(to, window(0.0, None), &[4; 16], 0, 5).unwrap();
+        let own = connect(to, window(0.0, Some(1e6)), &[3; 16], 0, 5).unwrap();
         let (start, duration) = (Instant::now(), Duration::from_millis(50));
         send(vec![own, strange], duration);
         let until = start + Duration::from_secs(20);

@@ -113,9 +113,22 @@ fn answer(socket: &Datagrams, token: &Token, stop: &AtomicBool) {
     }
 }
 
+/// The sockets by which a host asks, for IPv4 and IPv6. They stay open until routes are traced: a kernel complains about an
+/// answer that comes to a closed one, and then it is less willing to complain about a trace.
+pub(super) struct Questions([Option<Datagrams>; 2]);
+
+impl Questions {
+    pub fn open() -> Questions {
+        Questions([false, true].map(|is_ipv6| Datagrams::open(is_ipv6, None).ok()))
+    }
+}
+
 /// What one host has learned of all others, in the order of the targets; `None` for a target that is not asked.
-pub(super) fn ask(targets: &[Option<Target>], first: usize) -> Vec<Vec<Seen>> {
-    let sockets = [false, true].map(|is_ipv6| Datagrams::open(is_ipv6, None).ok());
+pub(super) fn ask(
+    Questions(sockets): &Questions,
+    targets: &[Option<Target>],
+    first: usize,
+) -> Vec<Vec<Seen>> {
     let mut asking = Asking {
         targets,
         sockets,
@@ -136,8 +149,7 @@ pub(super) fn ask(targets: &[Option<Target>], first: usize) -> Vec<Vec<Seen>> {
 
 struct Asking<'a> {
     targets: &'a [Option<Target>],
-    /// For IPv4 and IPv6.
-    sockets: [Option<Datagrams>; 2],
+    sockets: &'a [Option<Datagrams>; 2],
     seen: Vec<Vec<Seen>>,
     /// Of each target, whether it was asked in this round and has not answered yet. Empty once all have answered.
     silent: Vec<bool>,
@@ -244,7 +256,7 @@ mod tests {
             let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 9).into()];
             Some(Target { addresses, ports: answering.ports, token: [token; 16] })
         };
-        let seen = ask(&[target(7), None, target(8)], 1);
+        let seen = ask(&Questions::open(), &[target(7), None, target(8)], 1);
         assert_eq!(seen[0].iter().map(|seen| seen.hops).collect::<Vec<_>>(), [Some(1), Some(1)]);
         assert!(seen[0][0].seconds < 1.0);
         assert!(seen[1].is_empty() && seen[2].is_empty(), "{seen:?}");

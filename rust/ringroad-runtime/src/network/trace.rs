@@ -14,35 +14,47 @@ use super::datagram::{wait, Datagrams};
 const FIRST_PORT: u16 = 33434;
 /// The longest route that is traced.
 const LONGEST: u8 = 48;
-/// How often a hop is asked for, and how long answers may take.
-const TRIES: usize = 5;
-const PATIENCE: Duration = Duration::from_millis(40);
+/// How long answers may take, each time that a hop is asked for. Where hosts are busy, answers are late; asking again then
+/// only uses up what kernels are willing to say.
+pub(super) const PATIENCE: [Duration; 3] =
+    [Duration::from_millis(60), Duration::from_millis(100), Duration::from_millis(150)];
 
-/// The addresses of the hops to each of these hosts, which are so many hops away; `None` for a hop that does not answer. The
-/// last one is the host itself. `owners`: which of the hosts has an address.
-pub(super) fn trace(targets: &[(IpAddr, u8)], owners: &HashMap<IpAddr, usize>) -> Vec<Vec<Option<IpAddr>>> {
-    let sockets = [false, true].map(|is_ipv6| Datagrams::open(is_ipv6, None).ok());
-    let by_address: HashMap<IpAddr, usize> =
-        targets.iter().enumerate().map(|(index, (address, _))| (*address, index)).collect();
-    let mut tracing = Tracing { sockets, by_address };
-    let length = |hops: u8| usize::from(hops.min(LONGEST));
-    let mut found: Vec<Vec<Option<IpAddr>>> =
-        targets.iter().map(|(_, hops)| vec![None; length(*hops)]).collect();
-    for ((address, hops), route) in targets.iter().zip(&mut found) {
-        if let Some(last) = route.last_mut().filter(|_| *hops <= LONGEST) {
-            *last = Some(*address);
+/// The addresses of the hops of a route; `None` for a hop that has not answered. The last one is the host itself.
+pub(super) type Hops = Vec<Option<IpAddr>>;
+
+/// The routes to some hosts.
+pub(super) struct Routes {
+    /// An address of each host, and how many hops away it is.
+    pub targets: Vec<(IpAddr, u8)>,
+    /// Which of these hosts has an address.
+    pub owners: HashMap<IpAddr, usize>,
+    /// What is known of each route.
+    pub found: Vec<Hops>,
+}
+
+impl Routes {
+    /// Asks for all hops that are not known, as often as there is patience for.
+    pub fn trace(&mut self, patience: &[Duration]) {
+        let length = |hops: u8| usize::from(hops.min(LONGEST));
+        for ((address, hops), route) in self.targets.iter().zip(&mut self.found) {
+            route.resize(length(*hops), None);
+            if let Some(last) = route.last_mut().filter(|_| *hops <= LONGEST) {
+                *last = Some(*address);
+            }
         }
+        let before_last: Vec<(usize, u8)> = (0..self.targets.len())
+            .filter(|index| (2..=LONGEST).contains(&self.targets[*index].1))
+            .map(|index| (index, self.targets[index].1 - 1))
+            .collect();
+        let mut tracing = Tracing::of(&self.targets);
+        tracing.find(&self.targets, &before_last, patience, &mut self.found);
+        if self.found.iter().flat_map(|route| route.iter().rev().skip(1)).any(Option::is_some) {
+            let others: Vec<(usize, u8)> =
+                before_last.iter().flat_map(|(index, hop)| (1..*hop).map(|hop| (*index, hop))).collect();
+            tracing.find(&self.targets, &others, patience, &mut self.found);
+        }
+        complete(&self.owners, &mut self.found);
     }
-    let before_last: Vec<(usize, u8)> = (0..targets.len())
-        .filter(|index| (2..=LONGEST).contains(&targets[*index].1))
-        .map(|index| (index, targets[index].1 - 1))
-        .collect();
-    tracing.find(targets, &before_last, &mut found);
-    let others: Vec<(usize, u8)> =
-        before_last.iter().flat_map(|(index, hop)| (1..*hop).map(|hop| (*index, hop))).collect();
-    tracing.find(targets, &others, &mut found);
-    complete(owners, &mut found);
-    found
 }
 
 struct Tracing {
@@ -52,13 +64,26 @@ struct Tracing {
 }
 
 impl Tracing {
+    fn of(targets: &[(IpAddr, u8)]) -> Tracing {
+        let sockets = [false, true].map(|is_ipv6| Datagrams::open(is_ipv6, None).ok());
+        let by_address = targets.iter().enumerate().map(|(index, (address, _))| (*address, index)).collect();
+        Tracing { sockets, by_address }
+    }
+
     /// Asks for these hops, by target and number.
-    fn find(&mut self, targets: &[(IpAddr, u8)], wanted: &[(usize, u8)], found: &mut [Vec<Option<IpAddr>>]) {
-        let open = |found: &[Vec<Option<IpAddr>>], &(index, hop): &(usize, u8)| {
-            found[index][usize::from(hop) - 1].is_none()
-        };
-        for _ in 0..TRIES {
+    fn find(
+        &mut self,
+        targets: &[(IpAddr, u8)],
+        wanted: &[(usize, u8)],
+        patience: &[Duration],
+        found: &mut [Hops],
+    ) {
+        let open = |found: &[Hops], &(index, hop): &(usize, u8)| found[index][usize::from(hop) - 1].is_none();
+        for patience in patience {
             let missing: Vec<(usize, u8)> = wanted.iter().filter(|one| open(found, one)).copied().collect();
+            if missing.is_empty() {
+                break;
+            }
             for (index, hop) in &missing {
                 let address = targets[*index].0;
                 let Some(socket) = &self.sockets[usize::from(address.is_ipv6())] else { continue };
@@ -66,7 +91,7 @@ impl Tracing {
                 // A lost datagram is sent again.
                 let _ = socket.send(to, *hop, b"ringroad");
             }
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + *patience;
             while missing.iter().any(|one| open(found, one)) {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
@@ -79,7 +104,7 @@ impl Tracing {
         }
     }
 
-    fn listen(&mut self, found: &mut [Vec<Option<IpAddr>>]) -> bool {
+    fn listen(&mut self, found: &mut [Hops]) -> bool {
         let mut heard = false;
         for socket in self.sockets.iter().flatten() {
             while let Some(complaint) = socket.complaint() {
@@ -97,7 +122,7 @@ impl Tracing {
 }
 
 /// Fills in hops that did not answer, from the way to the next one, if that is a host to which the way is known.
-fn complete(owners: &HashMap<IpAddr, usize>, found: &mut [Vec<Option<IpAddr>>]) {
+fn complete(owners: &HashMap<IpAddr, usize>, found: &mut [Hops]) {
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|index| found[*index].len());
     for index in order {
@@ -136,7 +161,9 @@ mod tests {
     #[test]
     fn this_host_is_one_hop_away() {
         let own = IpAddr::from([127, 0, 0, 1]);
-        assert_eq!(trace(&[(own, 1)], &HashMap::new()), [vec![Some(own)]]);
-        assert_eq!(trace(&[(own, 0)], &HashMap::new()), [vec![]]);
+        let targets = vec![(own, 1), (own, 0)];
+        let mut routes = Routes { targets, owners: HashMap::new(), found: vec![Vec::new(); 2] };
+        routes.trace(&PATIENCE);
+        assert_eq!(routes.found, [vec![Some(own)], vec![]]);
     }
 }

@@ -9,7 +9,7 @@ use ringroad_core::Rank;
 
 use super::wrapper::{Body, Post, Wrapper};
 use super::{Description, Event, Failure, Posted, Tag, Transport, TransportError};
-use crate::buffer::Region;
+use crate::transport::buffer::Region;
 
 /// The operations that a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

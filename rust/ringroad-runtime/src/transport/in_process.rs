@@ -15,9 +15,11 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 
-use super::{Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
-use crate::buffer::Region;
-use crate::lock::{Condvar, Mutex, MutexGuard};
+use super::{
+    Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
+use crate::os::lock::{Condvar, Mutex, MutexGuard};
+use crate::transport::buffer::Region;
 
 /// Messages of at least this many bytes are sent by rendezvous, unless told otherwise.
 pub const EAGER_LIMIT: usize = 64 << 10;

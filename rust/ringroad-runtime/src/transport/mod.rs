@@ -4,11 +4,14 @@
 //! [`Transport::progress`] and, when there is nothing left to do, [`Transport::arm`] and [`Wait::block`].
 
 #[allow(unsafe_code)]
+pub mod buffer;
 mod description;
+#[allow(unsafe_code)]
 mod events;
 pub mod fault;
 pub mod in_process;
-mod near;
+mod local;
+pub(crate) mod notice;
 pub mod routed;
 #[allow(unsafe_code)]
 pub mod shared;
@@ -16,9 +19,9 @@ pub mod shared;
 pub mod ucx;
 pub mod wrapper;
 
-pub(crate) use near::Returns;
 pub use description::Description;
-pub use near::{Arrived, NearMemory};
+pub(crate) use local::Returns;
+pub use local::{Arrived, NearMemory};
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,8 +29,8 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 
-use crate::buffer::Region;
 use crate::error::convert;
+use crate::transport::buffer::Region;
 
 /// What a message is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -138,7 +141,7 @@ pub enum Failure {
     Memory(String),
 }
 
-pub(crate) use crate::machine::{AWHILE, LOOKED_AT};
+pub(crate) use crate::os::machine::{AWHILE, LOOKED_AT};
 
 /// The reason of [`Event::PeerFailed`] where the peer has aborted: the memory of its last messages may have been
 /// overwritten.

@@ -5,8 +5,10 @@ use std::time::Instant;
 
 use ringroad_core::{Port, Rank};
 
-use super::{is_earlier, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
-use crate::buffer::Region;
+use super::{
+    is_earlier, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
+use crate::transport::buffer::Region;
 
 /// The transport among ranks of which some are near each other.
 pub struct Routed<N: Transport, F: Transport> {
@@ -143,7 +145,7 @@ mod tests {
     use super::super::shared::{Home, SharedMemory};
     use super::super::Kind;
     use super::*;
-    use crate::cache::CacheMode;
+    use crate::os::machine::cache::CacheMode;
 
     /// The transports of three ranks, of which 0 and 1 are near each other.
     fn group() -> Vec<Box<dyn Transport>> {

@@ -6,9 +6,11 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 
 use super::shared::Pool;
-use super::{Arrived, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
-use crate::buffer::Region;
-use crate::cache::CacheMode;
+use super::{
+    Arrived, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
+use crate::os::machine::cache::CacheMode;
+use crate::transport::buffer::Region;
 
 /// A request to be posted.
 pub struct Post {

@@ -21,7 +21,7 @@ use half::{bf16, f16};
 use members::brief_members;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::buffer::Region;
+use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::{CallKey, Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
 
 const OPS: [ReduceOp; 9] = [

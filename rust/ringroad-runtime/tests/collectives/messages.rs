@@ -6,7 +6,7 @@ use super::{message, receive, send};
 use crate::common::Means::{Mailboxes, Shared};
 use crate::common::{each, group, watch, Case, Random, MEANS, SLOW};
 use ringroad_core::Collective;
-use ringroad_runtime::call::TAGS;
+use ringroad_runtime::calls::call::TAGS;
 use ringroad_runtime::{Communicator, DType, ReduceOp};
 
 /// Messages match by source and tag, in the order of posting if both are equal, whichever side comes first.

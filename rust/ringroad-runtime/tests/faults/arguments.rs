@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{allreduce, with};
 use crate::common::{config, each, group, patient, watch};
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::call::TAGS;
+use ringroad_runtime::calls::call::TAGS;
 use ringroad_runtime::{CallKey, Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
 type IsRight = fn(&Error) -> bool;

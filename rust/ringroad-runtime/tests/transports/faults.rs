@@ -1,7 +1,7 @@
 //! Injected faults look like real ones.
 
 use super::{broken, bytes, done, next, pair, pattern, poll, soon, tag};
-use ringroad_runtime::buffer::Region;
+use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::fault::{Fault, FaultInjector, Operation, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::{Event, Failure, Posted, Transport};

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringroad_core::Rank;
-use ringroad_runtime::buffer::Region;
+use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::fault::FaultInjector;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};

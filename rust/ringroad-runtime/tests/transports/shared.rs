@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{broken, bytes, done, long, next, pattern, poll, pooled, soon, tag, Means};
-use ringroad_runtime::buffer::Region;
+use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
 use ringroad_runtime::transport::{
     Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError,

@@ -14,14 +14,9 @@ from ringroad.measure.bench.collectives import IN
 from ringroad.measure.bench.data import Buffers
 from ringroad.measure.bench.peers import OURS, OURS_IN_TORCH, Call
 from ringroad.measure.bench.peers.tensors import tensor_of
+from ringroad.torch.tensors import OP_NAMES
 
-_OPS: Any = {
-    "sum": dist.ReduceOp.SUM,
-    "product": dist.ReduceOp.PRODUCT,
-    "min": dist.ReduceOp.MIN,
-    "max": dist.ReduceOp.MAX,
-    "avg": dist.ReduceOp.AVG,
-}
+_OPS: Any = {name: kind for kind, name in OP_NAMES.items() if kind != dist.ReduceOp.PREMUL_SUM}
 
 
 def join(store: str, rank: int, ranks: int, timeout: float, backends: list[str]) -> list[Distributed]:
@@ -45,9 +40,11 @@ class Distributed:
 
     def call(self, buffers: Buffers, place: str) -> Call | None:
         case, group = buffers.case, self.group
-        name, op = case.collective.name, _OPS[case.op]
+        name, op = case.collective.name, _OPS.get(case.op)
         if name == "barrier":
             return self.barrier
+        if op is None:
+            return None
         send, recv = map(tensor_of, buffers.views(place))
         match name:
             case "allreduce" if place == IN:

@@ -25,9 +25,10 @@ class Mpi4py:
         own, recv = buffers.views(place)
         send = mpi.IN_PLACE if place == IN else own
         at_root = buffers.rank == case.root
-        op = {"sum": mpi.SUM, "product": mpi.PROD, "min": mpi.MIN, "max": mpi.MAX}.get(case.op)
+        ops = {"sum": mpi.SUM, "product": mpi.PROD, "min": mpi.MIN, "max": mpi.MAX}
+        op = (ops | {"band": mpi.BAND, "bor": mpi.BOR, "bxor": mpi.BXOR}).get(case.op)
         if case.collective.reduces and op is None:
-            return None  # MPI has no average
+            return None  # MPI has no average, and no sum of multiples
         match case.collective.name:
             case "allreduce":
                 return partial(world.Allreduce, send, recv, op)

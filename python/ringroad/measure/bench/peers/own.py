@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
+from ringroad import _oracle as oracle
 from ringroad._native import Communicator, FileStore
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.measure.bench.data import Buffers
@@ -47,8 +48,6 @@ class Own:
         return True
 
     def call(self, buffers: Buffers, place: str, algorithm: str | None = None) -> Call | None:
-        case, communicator = buffers.case, self.communicator
-        name: Any = case.collective.name
         send: Any
         recv: Any
         send, recv = buffers.views(place)
@@ -56,22 +55,7 @@ class Own:
             from ringroad.measure.bench.peers.tensors import tensor_of
 
             send, recv = tensor_of(send), tensor_of(recv)
-        # Leave out keywords with default values, as programs do.
-        how: dict[str, Any] = {} if algorithm is None else {"algorithm": algorithm}
-        if case.collective.reduces and case.op != "sum":
-            how["op"] = case.op
-        match name:
-            case "allreduce" | "reduce_scatter" | "allgather" | "alltoall" | "scan" | "exscan":
-                return partial(getattr(communicator, name), send, recv, **how)
-            case "broadcast":
-                return partial(communicator.broadcast, recv, case.root, **how)
-            case "reduce" | "gather":
-                out = recv if buffers.rank == case.root else None
-                return partial(getattr(communicator, name), send, out, case.root, **how)
-            case "scatter":
-                source = send if buffers.rank == case.root else None
-                return partial(communicator.scatter, source, recv, case.root, **how)
-        return communicator.barrier
+        return oracle.bind(self.communicator, replace(buffers.case.call(), algorithm=algorithm), send, recv)
 
     def barrier(self) -> Any:
         return self.communicator.barrier()

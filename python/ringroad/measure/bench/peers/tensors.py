@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ringroad.measure.bench.collectives import Vector, dtype_of
+from ringroad._oracle import Vector, dtype_of
 
 
 def array_of(tensor: torch.Tensor) -> Vector:

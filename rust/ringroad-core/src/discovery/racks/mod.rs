@@ -8,7 +8,7 @@
 mod merge;
 mod model;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use merge::{merged, Counts};
 
@@ -20,6 +20,8 @@ use super::rounding::median;
 
 /// A flow below this part of what its hosts can do is slow.
 const SLOW: f64 = 0.88;
+/// A flow whose acknowledgements wait in the queues of the flow back takes long to begin, and is at least this fast then.
+const LATE: f64 = 0.45;
 /// If no more flows than this are slow, they are by accident.
 const RARE: f64 = 0.02;
 /// With so many times the rate of one flow, flows to several hosts have cables of their own.
@@ -43,8 +45,9 @@ impl Racks {
     pub fn of(evidence: &Evidence) -> Racks {
         let hosts = evidence.hosts.len();
         let rounds: Vec<Rates> = evidence.rounds.iter().map(|round| flows(round, hosts)).collect();
+        let best = best(&rounds);
         let ones: Vec<usize> = (0..hosts).collect();
-        let cables: Vec<[Loads; 2]> = loads(&rounds, hosts, &ones, |_, _| true);
+        let cables: Vec<[Loads; 2]> = loads(&best, hosts, &ones, |_, _| true);
         let limits: Vec<[f64; 2]> = cables
             .iter()
             .map(|loads| loads.each_ref().map(|loads| loads.capacity().map_or(0.0, |(load, _)| load)))
@@ -65,10 +68,14 @@ impl Racks {
         let mut is_slow = vec![BTreeMap::new(); rounds.len()];
         for (flows, is_slow) in relative.iter().zip(&mut is_slow) {
             let slow = median(flows.iter().filter(|flow| flow.2 < SLOW).map(|flow| flow.1));
+            let back: BTreeMap<(usize, usize), f64> =
+                flows.iter().map(|(pair, _, part)| (*pair, *part)).collect();
             for (pair, rate, part) in flows {
                 let counts = pairs.entry((pair.0.min(pair.1), pair.0.max(pair.1))).or_default();
+                // Where the flow back was fast, this one may only have begun late.
+                let is_late = *part > LATE && back.get(&(pair.1, pair.0)).is_some_and(|back| *back > FULL);
                 match (*part < SLOW, *part > FULL, slow) {
-                    (true, ..) => counts.slow += 1,
+                    (true, ..) => counts.slow += usize::from(!is_late),
                     (_, true, None) => counts.idle += 1,
                     (_, true, Some(slow)) if *rate > 1.1 * slow => counts.fast += 1,
                     _ => {}
@@ -80,7 +87,9 @@ impl Racks {
         let is_shared = all().filter(|slow| **slow).count() as f64 > RARE * all().count() as f64;
         let mut racks = merged(hosts, &pairs);
         if is_shared {
-            model::improve(&mut racks, &rounds, &limits);
+            // Where hosts have several flows, how these share their cables says more than where hosts stand.
+            let matched: Vec<Rates> = rounds.iter().filter(|rates| is_matching(rates)).cloned().collect();
+            model::improve(&mut racks, &matched, &limits);
         }
         racks.sort();
         let mut rack_of = vec![0; hosts];
@@ -102,8 +111,8 @@ impl Racks {
         Racks { racks, cables, uplinks, is_shared }
     }
 
-    /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and hosts that are alone are
-    /// paired with some that may be in their rack; in the other all leave.
+    /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and
+    /// hosts that are alone are paired with some that may be in their rack; in the other all leave.
     pub fn tests(&self, seed: usize) -> Vec<Flows> {
         let mut draw = Draw::new(seed as u64);
         let mut shuffled = |hosts: &[usize]| -> Vec<usize> {
@@ -148,6 +157,28 @@ impl Racks {
     }
 }
 
+/// Whether no host has two flows in one direction.
+fn is_matching(rates: &Rates) -> bool {
+    let senders: BTreeSet<usize> = rates.keys().map(|pair| pair.0).collect();
+    let receivers: BTreeSet<usize> = rates.keys().map(|pair| pair.1).collect();
+    senders.len() == rates.len() && receivers.len() == rates.len()
+}
+
+/// The rates of the fastest part of flows that have both of their hosts to themselves. Such a part fills no more than a
+/// cable, however little was left for the rest.
+fn best(rounds: &[Rates]) -> Vec<Rates> {
+    let best = |rates: &Rates| -> Rates {
+        let count =
+            |host: usize, way: usize| rates.keys().filter(|pair| [pair.0, pair.1][way] == host).count();
+        let fastest = |(&(from, to), &(rate, spread)): (&(usize, usize), &(f64, f64))| {
+            let is_alone = count(from, 0) == 1 && count(to, 1) == 1 && spread < 1.0;
+            ((from, to), (if is_alone { rate / (1.0 - spread) } else { rate }, spread))
+        };
+        rates.iter().map(fastest).collect()
+    };
+    rounds.iter().map(best).collect()
+}
+
 /// A flow from every host, and to every host, that leaves its rack; none for those that have no partner.
 fn leaving(racks: &[Vec<usize>]) -> Flows {
     let all = racks.iter().enumerate();
@@ -182,20 +213,32 @@ fn loads(
     loads
 }
 
-/// Whether hosts have a cable to each of several others: together flows to them are faster than one alone.
+/// Whether hosts have a cable to each of several others: together flows to them are faster than one alone, also than one of
+/// those hosts whose single flows shared nothing.
 pub(super) fn are_separate(evidence: &Evidence) -> bool {
     let hosts = evidence.hosts.len();
-    let mut best = vec![[0.0f64; 2]; hosts];
-    for round in &evidence.rounds {
+    let rounds: Vec<Rates> = evidence.rounds.iter().map(|round| flows(round, hosts)).collect();
+    let (mut alone, mut together) = (vec![0.0f64; hosts], vec![0.0f64; hosts]);
+    for rates in best(&rounds) {
         let mut sums = vec![(0.0, 0); hosts];
-        for ((from, _), (rate, _)) in flows(round, hosts) {
+        for ((from, _), (rate, _)) in rates {
             sums[from] = (sums[from].0 + rate, sums[from].1 + 1);
         }
-        for (best, (sum, count)) in best.iter_mut().zip(sums) {
-            let kind = usize::from(count > 1);
-            best[kind] = best[kind].max(sum);
+        for (host, (sum, count)) in sums.into_iter().enumerate() {
+            let kept = if count > 1 { &mut together[host] } else { &mut alone[host] };
+            *kept = sum.max(*kept);
         }
     }
-    let more = best.iter().filter(|[alone, all]| *alone > 0.0 && *all > 0.0).map(|[alone, all]| all / alone);
-    median(more).is_some_and(|more| more >= SEPARATE)
+    let (Some(all), Some(usual)) = (median(together.into_iter().filter(|sum| *sum > 0.0)), upper(alone))
+    else {
+        return false;
+    };
+    all >= SEPARATE * usual
+}
+
+/// What a quarter of these exceed, without those that are zero.
+fn upper(values: Vec<f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().filter(|value| *value > 0.0).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get((sorted.len() * 3).div_ceil(4).checked_sub(1)?).copied()
 }

@@ -19,6 +19,8 @@ const SWEEPS: usize = 6;
 const GAIN: f64 = 0.1;
 /// What is full to this factor is full at the same time.
 const TOGETHER: f64 = 1.02;
+/// How much it counts that a flow is slower than expected.
+const DISTURBED: f64 = 0.5;
 /// A rate that is off by more, relative to what its hosts can do, wants to be explained.
 const OFF: f64 = 0.1;
 
@@ -107,7 +109,9 @@ impl Model<'_> {
             let expected = self.rates(rates, rack_of, &most);
             for (((from, to), (rate, _)), expected) in rates.iter().zip(expected) {
                 let limit = self.limits[*from][0].min(self.limits[*to][1]);
-                let off = ((expected - rate).abs() / limit).min(1.0);
+                // Disturbances make flows slower, and nothing makes them faster.
+                let weight = if *rate < expected { DISTURBED } else { 1.0 };
+                let off = (weight * (expected - rate).abs() / limit).min(1.0);
                 let off = if off < OFF / 2.0 { 0.0 } else { off };
                 errors[*from] += off / 2.0;
                 errors[*to] += off / 2.0;

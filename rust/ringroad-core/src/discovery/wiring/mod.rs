@@ -30,6 +30,8 @@ pub struct Wiring {
     opaque: bool,
     /// What is odd or missing, in plain sentences.
     pub notes: Vec<String>,
+    /// What is to be said of hosts that were not reached, whatever the network is.
+    pub(super) unreached: Option<String>,
 }
 
 /// A direction of a link.
@@ -85,12 +87,10 @@ impl Wiring {
         let silent = wiring.routers.iter().filter(|addresses| addresses.is_empty()).count();
         note(silent, "routers do not answer, and are where something must be");
         let dark: BTreeSet<usize> = walks.iter().filter(|walk| !walk.reached).map(|walk| walk.to).collect();
-        note(
-            dark.len(),
-            "hosts were not reached by all traces; a firewall may drop the probes or the answers",
-        );
         let assumed = wiring.edges.iter().filter(|edge| !edge.seen).count();
         note(assumed, "directions of links are assumed, since nobody's trace shows whether they exist");
+        let what = "hosts were not reached by all traces; a firewall may drop the probes or the answers";
+        wiring.unreached = (!dark.is_empty()).then(|| format!("{} {what}", dark.len()));
         wiring
     }
 

@@ -10,7 +10,7 @@ use ringroad_core::Rank;
 
 use super::wire::{Key, Kind, Message, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
-use crate::lock::Mutex;
+use crate::os::lock::Mutex;
 
 /// The longest time that one request waits for a key.
 const SLICE: Duration = Duration::from_millis(500);

@@ -17,7 +17,7 @@ use super::wire::{Key, PATIENCE};
 use super::{Server, TcpStore};
 use crate::bootstrap::{Store, StoreError};
 use crate::error::{refused, Error, Result};
-use crate::fork::Own;
+use crate::os::fork::Own;
 
 /// How often a rank that looks for the store checks whether the user has interrupted.
 const SLICE: Duration = Duration::from_millis(50);
@@ -325,7 +325,7 @@ mod tests {
 
     /// Ports that are free, and not of those that the kernel gives to clients.
     fn free(count: usize) -> Vec<u16> {
-        let first = 20_000 + (crate::random::token() % 10_000) as u16;
+        let first = 20_000 + (crate::os::random::token() % 10_000) as u16;
         (first..).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
     }
 

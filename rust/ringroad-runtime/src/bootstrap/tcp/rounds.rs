@@ -8,8 +8,8 @@ use lru::LruCache;
 use ringroad_core::agreement::{Acceptor, Reply, Request};
 use ringroad_core::Rank;
 
-use crate::awake;
-use crate::lock::{Condvar, Mutex};
+use crate::os::lock::{Condvar, Mutex};
+use crate::os::pauses;
 
 /// Agreements of a group that slower ranks may still ask for. Who asks for an earlier one was left out.
 const KEPT: usize = 3;
@@ -33,7 +33,7 @@ struct Group {
 impl Group {
     /// Tells the acceptors of a pause.
     fn look(&mut self) {
-        let pauses = awake::pauses();
+        let pauses = pauses::pauses();
         if pauses > self.pauses {
             self.pauses = pauses;
             self.rounds.iter_mut().for_each(|(_, acceptor)| acceptor.note_pause());

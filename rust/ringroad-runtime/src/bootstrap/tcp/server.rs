@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::rounds::Rounds;
 use super::wire::{random, Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
-use crate::fork::Own;
-use crate::lock::Mutex;
+use crate::os::fork::Own;
+use crate::os::lock::Mutex;
 
 /// How many connections may be without a handshake at a time. If there are more, the oldest is closed, so that idle
 /// ones keep nobody out.

@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 
 use ringroad_core::Rank;
 
+use super::channel::{Form, Parcel};
 use super::incoming::Wanted;
-use super::lane::{Form, Parcel};
 use super::SharedMemory;
-use crate::buffer::Region;
-pub use crate::machine::LONG;
-pub(super) use crate::machine::PART;
+pub use crate::os::machine::LONG;
+pub(super) use crate::os::machine::PART;
+use crate::transport::buffer::Region;
 use crate::transport::{
     Arrived, Event, Failure, NearMemory, Posted, RequestId, Returns, Tag, TransportError,
 };

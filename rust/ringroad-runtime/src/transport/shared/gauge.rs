@@ -8,8 +8,8 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::cache::CacheMode;
-use crate::machine::FAST_LOOK;
+use crate::os::machine::cache::CacheMode;
+use crate::os::machine::FAST_LOOK;
 
 /// How many looks are remembered. If all were fast, the ranks share a cache; if [`GONE`] or more were slow, they do
 /// not.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::lane::{Bell, Counters, Farewell, Lane};
-use super::private::Private;
+use super::channel::{Bell, Counters, Farewell, Lane};
+use super::cma::Private;
 use super::segment::Segment;
 use crate::error::refused;
-use crate::machine::{CACHE_LINE, PAGE};
+use crate::os::machine::{CACHE_LINE, PAGE};
 use crate::transport::events::EventWait;
 use crate::transport::Wait;
 
@@ -64,7 +64,7 @@ impl Home {
     pub fn new(rank: Rank, size: usize) -> Result<Home, String> {
         let segment = Segment::create(control(size))?;
         segment.back(segment.mapping(), 0..COUNTERS)?;
-        let instance = crate::random::token();
+        let instance = crate::os::random::token();
         // SAFETY: the segment's first bytes, which nobody else has seen yet.
         unsafe { segment.at(0).cast::<u64>().write(instance) };
         let mut pipe = [0; 2];
@@ -218,7 +218,7 @@ mod tests {
         // One page of counters, and one lane, which takes two pages if it begins within a page.
         assert!((16 * 8192..=16 * 12_288).contains(&spread), "{spread} bytes for 16 neighbours");
         for (peer, last) in [(0, 0), (15_000, 63)] {
-            home.lane_to(peer).put(last, &super::super::lane::Parcel::default());
+            home.lane_to(peer).put(last, &super::super::channel::Parcel::default());
             home.counters_for(peer).take(1);
         }
         assert_eq!(blocks() - alone, spread);

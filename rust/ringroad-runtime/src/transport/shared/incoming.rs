@@ -2,11 +2,11 @@
 
 use ringroad_core::Rank;
 
-use super::lane::{makes_room, Form};
+use super::channel::{makes_room, Form};
 use super::peer::{Came, Incoming, Message, News, Peer};
 use super::tags::{pop, push};
 use super::{SharedMemory, OLDEST};
-use crate::buffer::Region;
+use crate::transport::buffer::Region;
 use crate::transport::{
     Arrived, Event, Failure, Kind, NearMemory, Posted, RequestId, Returns, Tag, TransportError, LOOKED_AT,
 };

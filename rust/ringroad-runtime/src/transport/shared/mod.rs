@@ -8,26 +8,26 @@
 //! (see `flow.rs`). Where that is faster, the kernel copies it directly for the receiver instead (see `private.rs`).
 //! Plans for near ranks make the necessary copies themselves and keep their scratch memory in the segment.
 
-mod available;
+mod channel;
+mod cma;
 mod flow;
 mod gauge;
 mod home;
+#[cfg(test)]
+mod hostile_peers;
 mod incoming;
-mod lane;
+mod memory_limits;
 mod outgoing;
 mod peer;
 mod pool;
-mod private;
-mod released;
+mod release_set;
 mod segment;
 mod tags;
-#[cfg(test)]
-mod unsound;
 
+pub use cma::PRIVATE;
 pub use flow::LONG;
 pub use home::{Home, Neighbour, Offer};
 pub use pool::Pool;
-pub use private::PRIVATE;
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -36,18 +36,19 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 
+use self::channel::{End, Form, Parcel, INLINE};
+use self::cma::{is_found, Reading};
 use self::flow::Room;
 use self::gauge::Gauge;
 use self::incoming::Wanted;
-use self::lane::{End, Form, Parcel, INLINE};
 use self::peer::{Message, News, Peer};
-use self::private::{is_found, Reading};
 use self::tags::{Queue, Tags};
 use super::{
-    Arrived, Description, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait,
+    Arrived, Description, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport,
+    TransportError, Wait,
 };
-use crate::buffer::Region;
-use crate::cache::CacheMode;
+use crate::os::machine::cache::CacheMode;
+use crate::transport::buffer::Region;
 
 /// The list of candidates for the oldest message holds at least this many before it is cleaned up.
 const OLDEST: usize = 32;

@@ -2,12 +2,12 @@
 
 use ringroad_core::Rank;
 
+use super::channel::{Bell, Form, Parcel, INLINE};
+use super::cma::{is_found, PRIVATE};
 use super::flow::LONG;
-use super::lane::{Bell, Form, Parcel, INLINE};
 use super::peer::{News, Queued, Retained};
-use super::private::{is_found, PRIVATE};
 use super::{error, SharedMemory};
-use crate::buffer::Region;
+use crate::transport::buffer::Region;
 use crate::transport::{Event, Kind, Posted, RequestId, Tag, TransportError, AWHILE};
 
 /// At most this many bytes may wait to be read after their sends have ended. Further sends end only when peers have

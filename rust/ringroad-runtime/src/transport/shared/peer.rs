@@ -9,15 +9,15 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
+use super::channel::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
+use super::cma::Private;
 use super::flow::{Inflow, Outflow, Room, LONG, PART};
 use super::gauge::{is_clock_fast, Gauge};
 use super::home::{lanes, BELL, COUNTERS, FAREWELL};
-use super::lane::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
-use super::private::Private;
-use super::released::Released;
+use super::release_set::Released;
 use super::segment::Segment;
-use crate::buffer::Region;
-use crate::notice::LONGEST;
+use crate::transport::buffer::Region;
+use crate::transport::notice::LONGEST;
 use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
 
 /// The segment of a near rank, and the messages in both directions.

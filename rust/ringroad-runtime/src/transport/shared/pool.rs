@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::available::available;
+use super::memory_limits::available;
 use super::segment::{Mapping, Segment, HUGE_PAGE};
-use crate::buffer::Region;
-use crate::fork::Own;
-use crate::lock::Mutex;
-use crate::machine::CACHE_LINE;
+use crate::os::fork::Own;
+use crate::os::lock::Mutex;
+use crate::os::machine::CACHE_LINE;
+use crate::transport::buffer::Region;
 
 /// The segment gets memory, and returns it to the machine, in pieces of this many bytes.
 const PIECE: usize = 1 << 20;

@@ -11,8 +11,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::null_mut;
 
 use crate::error::refused;
-pub(super) use crate::machine::HUGE_PAGE;
-use crate::machine::PAGE;
+pub(super) use crate::os::machine::HUGE_PAGE;
+use crate::os::machine::PAGE;
 
 /// The length of every file in bytes, the same on all machines.
 const LENGTH: usize = 1 << 40;

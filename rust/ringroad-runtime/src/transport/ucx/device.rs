@@ -12,7 +12,7 @@ use std::rc::Rc;
 use ucx_sys::*;
 
 use super::endpoint::Endpoint;
-use super::forked::Watched;
+use super::forks::Watched;
 use crate::error::refused;
 
 /// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].

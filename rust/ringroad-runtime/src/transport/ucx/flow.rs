@@ -10,7 +10,7 @@ use ringroad_core::Rank;
 
 use super::requests::Post;
 use super::UcxTransport;
-use crate::buffer::Region;
+use crate::transport::buffer::Region;
 use crate::transport::{Event, Failure, Kind, Posted, Tag, TransportError};
 
 /// How many messages of collectives to one rank may be on their way or unreceived.

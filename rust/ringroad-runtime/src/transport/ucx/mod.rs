@@ -11,12 +11,12 @@
 mod device;
 mod endpoint;
 mod flow;
-mod forked;
+mod forks;
+mod keep_alive;
 mod notices;
 mod ports;
 mod requests;
 mod shutdown;
-mod unanswered;
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -30,13 +30,15 @@ use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_OK};
 use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
 use self::flow::Flow;
+use self::keep_alive::Connections;
 use self::notices::Farewell;
 pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
-use self::unanswered::Connections;
 use super::events::EventWait;
-use super::{Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
-use crate::buffer::Region;
+use super::{
+    Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
+use crate::transport::buffer::Region;
 
 /// The first version that does.
 const ASKS_FOR_ROUTES: (u32, u32, u32) = (1, 20, 0);
@@ -107,7 +109,7 @@ impl UcxTransport {
         others: Vec<OwnedFd>,
     ) -> Result<Self, TransportError> {
         let tls = settings.tls.as_deref();
-        if forked::lacks_thread() && size > 1 && !device::allows_shared_memory(tls) {
+        if forks::lacks_thread() && size > 1 && !device::allows_shared_memory(tls) {
             return Err(error(
                 "this process was forked from one that uses UCX, and lacks the thread by which UCX accepts connections; \
                  start it another way, by multiprocessing's \"spawn\" or \"forkserver\"",

@@ -6,8 +6,8 @@ use ucx_sys::UCS_ERR_CONNECTION_RESET;
 
 use super::requests::{Post, Purpose};
 use super::UcxTransport;
-use crate::buffer::Region;
-use crate::notice::LONGEST;
+use crate::transport::buffer::Region;
+use crate::transport::notice::LONGEST;
 use crate::transport::{self, Event, Kind, Tag, ABORTED};
 
 /// How a rank says that it leaves.

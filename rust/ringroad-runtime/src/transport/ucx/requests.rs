@@ -10,7 +10,7 @@ use ringroad_core::Rank;
 use ucx_sys::*;
 
 use super::immediate;
-use crate::buffer::Region;
+use crate::transport::buffer::Region;
 use crate::transport::{Failure, Kind, Posted, RequestId, Tag};
 
 /// A connection that broke.

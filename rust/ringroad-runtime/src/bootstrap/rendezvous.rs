@@ -1,0 +1,432 @@
+//! A meeting: where in a store the ranks of one communicator meet, and everything that they tell each other there.
+//!
+//! All values in the store are sealed here, and all waiting for them happens here. Every 50 ms a rank that waits
+//! checks whether a rank of this host has died, whether a rank has given up, whether rank 0 has started a new
+//! meeting, and whether the user has interrupted.
+
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::Rank;
+use serde::{Deserialize, Serialize};
+
+use super::exchange::CARD;
+use super::{seal, BootstrapError, Card, Store, StoreError};
+use crate::error::Error;
+use crate::os::liveness::{has_ended, Liveness};
+use crate::os::random::token;
+
+/// The announcement while no meeting is open.
+const NOWHERE: &[u8] = b"-";
+const LOOK: Duration = Duration::from_millis(2);
+/// How often a rank that waits makes these checks.
+const SLICE: Duration = Duration::from_millis(50);
+/// How many other cards are looked for in each check.
+const AT_ONCE: usize = 8;
+/// The most bytes of an announcement, a card, and a farewell.
+const PLACE_BYTES: usize = 64;
+pub(super) const CARD_BYTES: usize = 1 << 20;
+const END_BYTES: usize = 1 << 20;
+
+/// Rank 0 draws a place in the store and announces it. When all ranks have come, or rank 0 has given up, rank 0
+/// removes the announcement. So a job may make communicators of one name one after the other, and on any number of
+/// stores. A rank that finds an old place, where somebody has died or given up, waits for the next announcement.
+pub struct Meeting {
+    store: Arc<dyn Store>,
+    /// The key of the announcement; `None` at a fixed place.
+    announced: Option<String>,
+    /// The prefix of all its keys.
+    place: String,
+    /// The prefix of the keys of ranks that have seen the same cards.
+    pub(super) part: String,
+    pub(crate) card: Card,
+    secret: Option<String>,
+    start: Instant,
+    deadline: Instant,
+    /// The cards that have come, by rank.
+    pub(super) cards: Vec<Option<Card>>,
+    /// The rank whose card is looked for next.
+    next: Rank,
+    liveness: Liveness,
+    dead: Vec<Rank>,
+    moved: bool,
+    /// Kept open so that a rank that runs out of descriptors can still leave its farewell.
+    spare: Option<File>,
+}
+
+/// The farewell of a rank that gives up.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct End {
+    rank: Rank,
+    /// Whether it gave up over a timeout.
+    late: bool,
+    message: String,
+}
+
+impl End {
+    /// Reads and checks the farewell of one of `ranks` ranks.
+    pub(crate) fn read(content: &[u8], ranks: usize) -> Result<End, String> {
+        let end: End = serde_json::from_slice(content).map_err(|e| unreadable(&e))?;
+        check_rank(end.rank, ranks)?;
+        Ok(end)
+    }
+}
+
+impl Meeting {
+    /// Joins the meeting called `name` as the rank of this card. The meeting begins when rank 0 comes.
+    pub fn join(
+        store: Arc<dyn Store>,
+        name: &str,
+        card: Card,
+        secret: Option<&str>,
+        deadline: Instant,
+    ) -> Result<Meeting, BootstrapError> {
+        let key = format!("ringroad/{name}");
+        let place = |place: &str| format!("{key}/{place}");
+        if card.rank == 0 {
+            let drawn = format!("{:016x}", token());
+            store.set(&key, &seal::seal(secret, &key, drawn.as_bytes()))?;
+            let mut meeting = Meeting::at(store, &place(&drawn), card, secret, deadline);
+            meeting.announced = Some(key);
+            return Ok(meeting);
+        }
+        let start = Instant::now();
+        // The announcement of an old meeting, rank 0's card there, and its farewell.
+        let (mut over, mut host, mut end) = (None, None, None);
+        loop {
+            let announced = store.get(&key)?.filter(|announced| announced != NOWHERE);
+            let known = announced.is_some() && announced == over;
+            if let Some(bytes) = announced.filter(|_| !known) {
+                let drawn = open_place(secret, &key, &bytes)?;
+                let mut meeting = Meeting::at(store.clone(), &place(&drawn), card.clone(), secret, deadline);
+                if !meeting.is_over() {
+                    meeting.announced = Some(key);
+                    return Ok(meeting);
+                }
+                end = meeting.end().ok().flatten();
+                (over, host) = (Some(bytes), meeting.cards[0].take());
+            }
+            if Instant::now() >= deadline {
+                if let Some(End { rank, message, .. }) = end {
+                    let waited = start.elapsed().as_secs_f64();
+                    let message =
+                        format!("rank 0 did not start a new meeting within {waited:.1} s, after {message}");
+                    return Err(BootstrapError::GaveUp { rank, late: true, message });
+                }
+                let came = host.into_iter().collect();
+                return Err(BootstrapError::Missing { missing: vec![0], came, waited: start.elapsed() });
+            }
+            store.go_on()?;
+            std::thread::sleep(if known { SLICE } else { LOOK });
+        }
+    }
+
+    /// Joins the meeting at a fixed place, which all ranks know and which serves one meeting only.
+    pub fn at(
+        store: Arc<dyn Store>,
+        place: &str,
+        card: Card,
+        secret: Option<&str>,
+        deadline: Instant,
+    ) -> Meeting {
+        Meeting {
+            store,
+            announced: None,
+            place: place.to_owned(),
+            part: place.to_owned(),
+            secret: secret.map(str::to_owned),
+            start: Instant::now(),
+            deadline,
+            cards: vec![None; card.ranks],
+            next: 0,
+            liveness: Liveness::default(),
+            dead: Vec::new(),
+            moved: false,
+            spare: File::open("/dev/null").ok(),
+            card,
+        }
+    }
+
+    /// Whether rank 0 has started a new meeting and so ended this one. Then join the next one.
+    pub fn has_moved(&self) -> bool {
+        self.moved
+    }
+
+    /// Returns an error if the user has interrupted or a rank has given up.
+    pub fn go_on(&self) -> Result<(), BootstrapError> {
+        self.store.go_on()?;
+        match self.end()? {
+            Some(End { rank, late, message }) => Err(BootstrapError::GaveUp { rank, late, message }),
+            None => Ok(()),
+        }
+    }
+
+    /// The host that serves the store, if there is one.
+    pub fn host(&self) -> Option<String> {
+        self.store.host()
+    }
+
+    /// Removes rank 0's announcement.
+    pub fn close(&mut self) {
+        let Some(key) = self.announced.take().filter(|_| self.card.rank == 0) else { return };
+        // Another rank 0 may have announced its own place meanwhile. If the store is gone, no rank can come either.
+        let Ok(Some(bytes)) = self.store.get(&key) else { return };
+        let is_mine = open_place(self.secret(), &key, &bytes).is_ok_and(|place| self.place.ends_with(&place));
+        if is_mine {
+            let _ = self.store.set(&key, NOWHERE);
+        }
+    }
+
+    /// Publishes `value` as `kind` and returns the values of all ranks, in order. Each has at most `most` bytes.
+    pub fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
+        self.tell(kind, value)?;
+        (0..self.card.ranks).map(|rank| self.hear(kind, rank, 0..self.card.ranks, most)).collect()
+    }
+
+    /// Rank 0 publishes `value`, and all ranks return it. It has at most `most` bytes.
+    pub fn share(
+        &mut self,
+        kind: &str,
+        value: Option<&[u8]>,
+        most: usize,
+    ) -> Result<Vec<u8>, BootstrapError> {
+        match (self.card.rank, value) {
+            (0, Some(value)) => self.tell(kind, value).map(|()| value.to_vec()),
+            (0, None) => Err(BootstrapError::Store(StoreError::Failed {
+                action: format!("share {kind:?}"),
+                reason: "rank 0 has no value to share".to_owned(),
+            })),
+            _ => self.hear(kind, 0, 0..1, most),
+        }
+    }
+
+    /// Tells the ranks that wait for this one that it gives up, and why. Does nothing if this rank has not come, or
+    /// if another rank has given up first. The announcement stays, so that ranks that come later read the farewell,
+    /// too.
+    pub fn give_up(&mut self, error: &Error) {
+        let key = self.end_key();
+        if self.moved || self.cards[self.card.rank].is_none() {
+            return;
+        }
+        self.spare = None;
+        if !matches!(self.store.get(&key), Ok(None)) {
+            self.announced = None;
+            return;
+        }
+        let late = matches!(error, Error::Timeout(_));
+        let message: String =
+            format!("{} gave up: {error}", self.card).chars().take(END_BYTES / 16).collect();
+        let end = End { rank: self.card.rank, late, message };
+        let content = serde_json::to_vec(&end).expect("numbers and text can be written");
+        // If the store is gone, no other rank can read it either.
+        if self.store.set(&key, &seal::seal(self.secret(), &key, &content)).is_ok() {
+            self.announced = None;
+        }
+    }
+
+    pub(super) fn tell(&self, kind: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        let key = self.key(kind, self.card.rank);
+        Ok(self.store.set(&key, &seal::seal(self.secret(), &key, value))?)
+    }
+
+    /// Waits for the value that `rank` publishes as `kind`. `sources`: all ranks that publish such a value.
+    pub(super) fn hear(
+        &mut self,
+        kind: &str,
+        rank: Rank,
+        sources: Range<Rank>,
+        most: usize,
+    ) -> Result<Vec<u8>, BootstrapError> {
+        let key = self.key(kind, rank);
+        let bytes = loop {
+            match self.store.wait(&key, self.deadline.min(Instant::now() + SLICE)) {
+                Ok(bytes) => break bytes,
+                Err(StoreError::Timeout { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(obstacle) = self.look_around(kind, &sources)? {
+                // A rank that has ended or left may have published it meanwhile.
+                break self.store.get(&key)?.ok_or(obstacle)?;
+            }
+        };
+        self.open(kind, rank, &bytes, most)
+    }
+
+    /// The value that `rank` has published as `kind`, or `None` if there is none yet.
+    pub(super) fn look(
+        &self,
+        kind: &str,
+        rank: Rank,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, BootstrapError> {
+        let bytes = self.store.get(&self.key(kind, rank))?;
+        bytes.map(|bytes| self.open(kind, rank, &bytes, most)).transpose()
+    }
+
+    /// Notes a card that has come.
+    pub(super) fn welcome(&mut self, card: Card) {
+        self.liveness.watch(self.card.process(), card.process());
+        let rank = card.rank;
+        self.cards[rank] = Some(card);
+    }
+
+    fn secret(&self) -> Option<&str> {
+        self.secret.as_deref()
+    }
+
+    fn key(&self, kind: &str, rank: Rank) -> String {
+        format!("{}/{kind}/{rank}", self.part)
+    }
+
+    fn end_key(&self) -> String {
+        format!("{}/end", self.place)
+    }
+
+    fn open(&self, kind: &str, rank: Rank, bytes: &[u8], most: usize) -> Result<Vec<u8>, BootstrapError> {
+        let content = seal::open(self.secret(), &self.key(kind, rank), bytes, most);
+        content.map(<[u8]>::to_vec).map_err(|reason| refused(kind, rank, reason))
+    }
+
+    /// Whether ranks have died or given up here. Invalid values at this place are reported later, once the other
+    /// ranks can be told.
+    fn is_over(&mut self) -> bool {
+        let [host, mine] = [0, self.card.rank].map(|rank| self.look_for_card(rank).ok().flatten());
+        let ended =
+            [&host, &mine].into_iter().flatten().any(|card| has_ended(self.card.process(), card.process()));
+        let is_over = ended || matches!(self.end(), Ok(Some(_)));
+        if is_over {
+            self.cards[0] = host;
+        }
+        is_over
+    }
+
+    /// Why waiting is pointless, if it is.
+    fn look_around(
+        &mut self,
+        kind: &str,
+        sources: &Range<Rank>,
+    ) -> Result<Option<BootstrapError>, BootstrapError> {
+        if kind == CARD {
+            self.look_for_cards()?;
+        }
+        // In this order, a rank's farewell is found before its end.
+        self.dead.extend(self.liveness.ended());
+        match self.go_on() {
+            Err(obstacle @ BootstrapError::GaveUp { .. }) => return Ok(Some(obstacle)),
+            go_on => go_on?,
+        }
+        if let Some(card) = self.dead.first().and_then(|rank| self.cards[*rank].clone()) {
+            return Ok(Some(BootstrapError::Died { card: Box::new(card) }));
+        }
+        if let Some(obstacle) = self.look_for_announcement()? {
+            return Ok(Some(obstacle));
+        }
+        Ok((Instant::now() >= self.deadline).then(|| self.missing(kind, sources)))
+    }
+
+    /// The farewell of a rank that gave up here, if there is one.
+    fn end(&self) -> Result<Option<End>, BootstrapError> {
+        let key = self.end_key();
+        let Some(bytes) = self.store.get(&key)? else { return Ok(None) };
+        let content = seal::open(self.secret(), &key, &bytes, END_BYTES);
+        let end = content.and_then(|content| End::read(content, self.card.ranks));
+        end.map(Some).map_err(|reason| BootstrapError::Note { key, reason })
+    }
+
+    fn look_for_cards(&mut self) -> Result<(), BootstrapError> {
+        for _ in 0..AT_ONCE.min(self.card.ranks) {
+            let rank = self.next;
+            self.next = (rank + 1) % self.card.ranks;
+            if self.cards[rank].is_none() {
+                if let Some(card) = self.look_for_card(rank)? {
+                    self.welcome(card);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn look_for_card(&self, rank: Rank) -> Result<Option<Card>, BootstrapError> {
+        self.look(CARD, rank, CARD_BYTES)?.map(|content| Card::read(rank, &content)).transpose()
+    }
+
+    /// Checks the announcement. For rank 0: whether another process has announced a place. For others: whether rank 0
+    /// has announced another place.
+    fn look_for_announcement(&mut self) -> Result<Option<BootstrapError>, BootstrapError> {
+        let Some(key) = &self.announced else { return Ok(None) };
+        let announced = self.store.get(key)?.filter(|announced| announced != NOWHERE);
+        let Some(bytes) = announced else {
+            if self.card.rank == 0 {
+                // The announcement was removed a little late by an earlier meeting.
+                self.announce()?;
+            }
+            return Ok(None);
+        };
+        let place = format!("{key}/{}", open_place(self.secret(), key, &bytes)?);
+        if place == self.place {
+            return Ok(None);
+        }
+        if self.card.rank == 0 {
+            return Ok(Some(BootstrapError::Replaced { card: Box::new(self.card.clone()) }));
+        }
+        self.moved = true;
+        Ok(Some(BootstrapError::Moved))
+    }
+
+    fn announce(&self) -> Result<(), StoreError> {
+        let Some(key) = &self.announced else { return Ok(()) };
+        let drawn = self.place.rsplit('/').next().unwrap_or_default();
+        self.store.set(key, &seal::seal(self.secret(), key, drawn.as_bytes()))
+    }
+
+    /// The error after a timeout, with the ranks that are missing.
+    fn missing(&self, kind: &str, sources: &Range<Rank>) -> BootstrapError {
+        let there = |rank: &Rank| matches!(self.store.get(&self.key(kind, *rank)), Ok(Some(_)));
+        let missing: Vec<Rank> = sources.clone().filter(|rank| !there(rank)).collect();
+        // A rank may come at this very moment.
+        let card = |rank: Rank| match &self.cards[rank] {
+            None if kind == CARD => self.look_for_card(rank).ok().flatten(),
+            known => known.clone(),
+        };
+        let came = (0..self.card.ranks).filter_map(card).collect();
+        BootstrapError::Missing { missing, came, waited: self.start.elapsed() }
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn open_place(secret: Option<&str>, key: &str, bytes: &[u8]) -> Result<String, BootstrapError> {
+    let content = seal::open(secret, key, bytes, PLACE_BYTES);
+    content.and_then(read_place).map_err(|reason| BootstrapError::Note { key: key.to_owned(), reason })
+}
+
+/// Reads and checks the content of an announcement.
+pub(crate) fn read_place(content: &[u8]) -> Result<String, String> {
+    let place = String::from_utf8_lossy(content).into_owned();
+    let is_one = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then_some(place).ok_or_else(|| "it contains no meeting place".to_owned())
+}
+
+/// The error for an invalid value that a rank has published.
+pub(crate) fn refused(kind: &str, rank: Rank, reason: String) -> BootstrapError {
+    BootstrapError::Refused { kind: kind.to_owned(), rank, reason }
+}
+
+/// Why a value cannot be read.
+pub(crate) fn unreadable(error: &serde_json::Error) -> String {
+    format!("it cannot be read ({error}); use the same version of ringroad on all ranks")
+}
+
+/// Checks the number of a rank that another process has named.
+pub(crate) fn check_rank(rank: Rank, ranks: usize) -> Result<(), String> {
+    if rank < ranks {
+        return Ok(());
+    }
+    Err(format!("it names rank {rank}, but there are {ranks} ranks"))
+}

@@ -1,0 +1,438 @@
+//! A call: what distinguishes it from others, and what all ranks must agree on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ringroad_core::algorithms::Member;
+use ringroad_core::collective::Holding;
+use ringroad_core::plan::Counts;
+use ringroad_core::{Collective, Plan, Rank};
+
+use crate::error::{Error, Result};
+use crate::kernels::dtype::{DType, ReduceOp};
+use crate::network::watch::Prediction;
+use crate::transport::Tag;
+
+/// User tags of messages between two ranks are below this.
+pub const TAGS: u32 = 1 << 28;
+
+/// The number of bits of the check that hold the digest. The others count how often the sequence numbers have wrapped
+/// around.
+const DIGEST_BITS: u32 = 18;
+
+/// How often sequence numbers had wrapped around in the sender's call. Distinguishes the call from an earlier or
+/// later one with the same sequence number.
+pub(crate) fn generation(tag: Tag) -> u32 {
+    tag.check >> DIGEST_BITS
+}
+
+/// The generation of call number `number`.
+pub(crate) fn generation_of(number: u64) -> u32 {
+    (number / u64::from(Tag::SEQUENCES) % (1 << (20 - DIGEST_BITS))) as u32
+}
+
+/// The kind of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A collective on data.
+    Collective(Collective),
+    /// No rank leaves before all ranks have entered.
+    Barrier,
+    /// A message to a rank.
+    Send {
+        /// The receiver.
+        peer: Rank,
+        /// Matches the send with its receive.
+        tag: u32,
+    },
+    /// A message from a rank.
+    Receive {
+        /// The sender.
+        peer: Rank,
+        /// Matches the receive with its send.
+        tag: u32,
+    },
+    /// A message from the rank that sends one first.
+    ReceiveAny {
+        /// Matches the receive with its send.
+        tag: u32,
+    },
+}
+
+impl Operation {
+    /// The name that users know.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Collective(collective) => collective.name(),
+            Operation::Barrier => "barrier",
+            Operation::Send { .. } => "send",
+            Operation::Receive { .. } | Operation::ReceiveAny { .. } => "recv",
+        }
+    }
+
+    /// The operation of this name: a collective, `barrier`, or `send` or `recv` with tag 0. `root` is also the peer
+    /// of the latter.
+    pub fn named(name: &str, root: Rank) -> Result<Operation> {
+        match name {
+            "barrier" => Ok(Operation::Barrier),
+            "send" | "recv" => Operation::message(name, Some(root), 0),
+            _ => Ok(Operation::Collective(name.parse::<Collective>()?.with_root(root))),
+        }
+    }
+
+    /// A message in this direction, `send` or `recv`. A `recv` without a peer accepts any source.
+    pub fn message(direction: &str, peer: Option<Rank>, tag: u32) -> Result<Operation> {
+        match (direction, peer) {
+            ("send", Some(peer)) => Ok(Operation::Send { peer, tag }),
+            ("send", None) => Err(Error::Type("send needs a peer".to_owned())),
+            ("recv", Some(peer)) => Ok(Operation::Receive { peer, tag }),
+            ("recv", None) => Ok(Operation::ReceiveAny { tag }),
+            _ => Err(Error::Argument(format!("direction {direction:?} is neither send nor recv"))),
+        }
+    }
+
+    /// The collective that performs the operation, if one does.
+    #[inline]
+    pub fn collective(self) -> Option<Collective> {
+        match self {
+            Operation::Collective(collective) => Some(collective),
+            Operation::Barrier => Some(Collective::Allreduce),
+            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => None,
+        }
+    }
+}
+
+/// Everything that the plan of a call depends on: the call without its memory and its timeout.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CallKey {
+    /// The operation.
+    pub operation: Operation,
+    /// How contributions are combined, in a reduction.
+    pub op: ReduceOp,
+    /// The type of the elements.
+    pub dtype: DType,
+    /// Elements of the whole vector (allreduce, broadcast, reduce, messages), or of one rank's block (all others).
+    pub elements: usize,
+    /// The number of elements of each rank's block, if blocks differ in length; for an all-to-all that of each
+    /// pair's, by source, then by target. Then `elements` is not used. The same on all ranks.
+    pub counts: Option<Arc<[usize]>>,
+    /// Whether input and output share memory.
+    pub in_place: bool,
+    /// The algorithm to use instead of the cheapest one; the same on all ranks.
+    pub algorithm: Option<Member>,
+    /// Whether near ranks can read the input, and the output. The communicator sets this; a value from the caller is
+    /// ignored.
+    pub readable: (bool, bool),
+}
+
+/// The memory of an input or output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Side {
+    /// The address of the first byte.
+    pub address: usize,
+    /// The number of bytes.
+    pub bytes: usize,
+}
+
+impl Side {
+    /// Whether the two have bytes in common.
+    #[inline]
+    fn overlaps(self, other: Side) -> bool {
+        let end = |side: Side| side.address.saturating_add(side.bytes);
+        self.bytes > 0 && other.bytes > 0 && self.address.max(other.address) < end(self).min(end(other))
+    }
+}
+
+impl CallKey {
+    /// A call out of place with the cheapest algorithm. Reductions are sums.
+    #[inline]
+    pub fn new(operation: Operation, dtype: DType, elements: usize) -> CallKey {
+        CallKey {
+            operation,
+            op: ReduceOp::Sum,
+            dtype,
+            elements,
+            counts: None,
+            in_place: false,
+            algorithm: None,
+            readable: (false, false),
+        }
+    }
+
+    /// A barrier: an allreduce of one byte.
+    pub fn barrier() -> CallKey {
+        let byte = CallKey::new(Operation::Barrier, DType::U8, 1);
+        CallKey { op: ReduceOp::Bor, in_place: true, ..byte }
+    }
+
+    #[inline]
+    pub(crate) fn counts(&self) -> Counts<'_> {
+        Counts::of(self.elements, self.counts.as_deref())
+    }
+
+    #[inline]
+    fn reduces(&self) -> bool {
+        self.operation.collective().is_some_and(Collective::reduces)
+    }
+
+    /// Whether the result does not depend on the order in which contributions are combined.
+    pub(crate) fn any_order(&self) -> bool {
+        !self.reduces() || self.op.order_independent(self.dtype)
+    }
+
+    pub(crate) fn premultiplies(&self) -> bool {
+        self.reduces() && self.op == ReduceOp::PremulSum
+    }
+
+    pub(crate) fn averages(&self) -> bool {
+        self.reduces() && self.op == ReduceOp::Avg
+    }
+
+    /// The number of bytes of `elements` elements; an error if that overflows.
+    #[inline]
+    fn bytes(&self, elements: Option<usize>) -> Result<usize> {
+        elements.and_then(|elements| elements.checked_mul(self.dtype.size())).ok_or_else(|| {
+            Error::Argument(match self.counts {
+                Some(_) => "the sum of counts is too large".to_owned(),
+                None => format!("elements is too large: {}", self.elements),
+            })
+        })
+    }
+
+    /// The bytes of the input and of the output on rank `rank` of `ranks`, for a call out of place. An error if the
+    /// call is not valid there.
+    #[inline]
+    fn sides(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
+        let refused = |text: String| Err(Error::Argument(text));
+        match self.operation {
+            Operation::Send { peer, .. } | Operation::Receive { peer, .. }
+                if peer >= ranks || peer == rank =>
+            {
+                refused(format!("peer {peer} is not another rank of 0..{ranks} than this one, {rank}"))
+            }
+            Operation::ReceiveAny { .. } if ranks == 1 => {
+                refused("there is no other rank to receive from".to_owned())
+            }
+            Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag }
+                if tag >= TAGS =>
+            {
+                refused(format!("tag {tag} is not below {TAGS}"))
+            }
+            Operation::Send { .. } => Ok([self.bytes(Some(self.elements))?, 0]),
+            Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
+                Ok([0, self.bytes(Some(self.elements))?])
+            }
+            Operation::Barrier => Ok([1, 1]),
+            Operation::Collective(collective) => {
+                self.check_collective(collective, ranks)?;
+                let lengths = self.counts().lengths(collective, ranks, rank);
+                let side = |side: usize| self.bytes(lengths.map(|elements| elements[side]));
+                Ok([side(0)?, side(1)?])
+            }
+        }
+    }
+
+    #[inline]
+    fn check_collective(&self, collective: Collective, ranks: usize) -> Result<()> {
+        let refused = |text: String| Err(Error::Argument(text));
+        if let Some(root) = collective.root().filter(|root| *root >= ranks) {
+            return refused(format!("root {root} is not one of the ranks 0..{ranks}"));
+        }
+        if collective.reduces() {
+            self.op.check(self.dtype)?;
+        }
+        if collective.is_prefix() && self.op == ReduceOp::Avg {
+            return refused(format!("{collective} takes no avg; divide a sum by the number of ranks in it"));
+        }
+        if !self.counts().fits(collective, ranks) {
+            let found = self.counts.as_ref().map_or(0, |counts| counts.len());
+            let wanted = match collective {
+                Collective::Alltoall => "one count for each pair of ranks",
+                _ if collective.has_blocks() => "one count for each rank",
+                _ => "the same count on all ranks",
+            };
+            let name = collective.name();
+            return refused(format!("{name} over {ranks} ranks takes {wanted}, not {found} counts"));
+        }
+        if self.in_place && self.counts.is_some() && collective == Collective::Alltoall {
+            let what = "an alltoall whose blocks differ is not performed in place; pass another output";
+            return refused(what.to_owned());
+        }
+        Ok(())
+    }
+
+    /// What a rank holds before and after the call, if it has both an input and an output.
+    #[inline]
+    fn both_sides(&self, rank: Rank) -> Option<(Holding, Holding)> {
+        let collective = self.operation.collective()?;
+        let (input, output) = (collective.input(rank), collective.output(rank));
+        (input != Holding::Nothing && output != Holding::Nothing).then_some((input, output))
+    }
+
+    /// The bytes of the input and of the output on rank `rank` of `ranks`. In place, all bytes are the output's. An
+    /// error if the call is not valid there.
+    pub fn lengths(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
+        let [input, output] = self.sides(rank, ranks)?;
+        let shared = self.in_place && self.both_sides(rank).is_some();
+        Ok(if shared { [0, input.max(output)] } else { [input, output] })
+    }
+
+    /// Finds out from the addresses of input and output whether the call is in place, and which memory it uses as
+    /// either. An error if they overlap in any other way.
+    #[inline]
+    pub fn locate(&mut self, rank: Rank, ranks: usize, addresses: [usize; 2]) -> Result<[Side; 2]> {
+        self.in_place = false;
+        let bytes = self.sides(rank, ranks)?;
+        let side = |side: usize| Side { address: addresses[side], bytes: bytes[side] };
+        let (input, output) = (side(0), side(1));
+        let Some(holdings) = self.both_sides(rank).filter(|_| input.overlaps(output)) else {
+            return Ok([input, output]);
+        };
+        let before = || match self.counts() {
+            Counts::Equal(_) => rank * input.bytes.min(output.bytes),
+            Counts::PerBlock(counts) => counts[..rank].iter().sum::<usize>() * self.dtype.size(),
+        };
+        self.in_place = match holdings {
+            (Holding::Block(_), Holding::Whole) => input.address.wrapping_sub(output.address) == before(),
+            (Holding::Whole, Holding::Block(_)) => output.address.wrapping_sub(input.address) == before(),
+            _ => input == output,
+        };
+        if !self.in_place {
+            return Err(Error::Argument(
+                "send and out overlap; they must be apart, or equal, or one must be this rank's block of the other"
+                    .to_owned(),
+            ));
+        }
+        Ok([Side { address: 0, bytes: 0 }, if input.bytes > output.bytes { input } else { output }])
+    }
+
+    /// The bytes of the whole vector of a rank; the algorithm is chosen by this length.
+    pub(crate) fn vector(&self, collective: Collective, ranks: usize) -> Result<usize> {
+        self.bytes(self.counts().total(collective, ranks))
+    }
+
+    /// A digest that differs (with near certainty) between calls that ranks must not mix up.
+    fn digest(&self, algorithm: &str) -> u32 {
+        // FNV-1a: the same on every machine and in every version.
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut mix = |bytes: &[u8]| {
+            for byte in bytes {
+                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        };
+        let (kind, root) = match self.operation {
+            // Sends and receives have to agree on size and type only.
+            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
+                ("message", 0)
+            }
+            Operation::Collective(collective) => (collective.name(), collective.root().unwrap_or(0)),
+            Operation::Barrier => ("barrier", 0),
+        };
+        mix(kind.as_bytes());
+        mix(algorithm.as_bytes());
+        mix(&[self.op.code(), self.dtype.code()]);
+        mix(&(self.total() as u64).to_le_bytes());
+        for count in self.counts.iter().flat_map(|counts| counts.iter()) {
+            mix(&(*count as u64).to_le_bytes());
+        }
+        mix(&(root as u64).to_le_bytes());
+        ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32
+    }
+
+    /// The number of elements, summed over the blocks if these differ.
+    fn total(&self) -> usize {
+        self.counts.as_ref().map_or(self.elements, |counts| counts.iter().sum())
+    }
+}
+
+/// The number of elements of a collective (see [`CallKey::elements`]) of which this rank's input and output have
+/// `sides` elements; `None` if there is no such number.
+pub fn elements_of(collective: Collective, rank: Rank, ranks: usize, sides: [usize; 2]) -> Option<usize> {
+    let blocks = collective.blocks_per_vector(ranks);
+    let of = |elements: usize, holding| match holding {
+        Holding::Nothing => None,
+        Holding::Block(_) => Some(Some(elements)),
+        Holding::Whole => Some(elements.is_multiple_of(blocks).then(|| elements / blocks)),
+    };
+    match (of(sides[0], collective.input(rank)), of(sides[1], collective.output(rank))) {
+        (Some(input), Some(output)) => input.filter(|_| input == output),
+        (input, output) => input.or(output)?,
+    }
+}
+
+/// A call with this rank's plan, and its digest for the tags of messages.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The call.
+    pub key: CallKey,
+    /// The name of the algorithm that performs it, which its traces share.
+    pub algorithm: Arc<str>,
+    /// The plan. A receive from any source gets another one once its source is known.
+    pub(crate) plan: Arc<Plan>,
+    /// The bytes of input and output.
+    pub(crate) lengths: [usize; 2],
+    /// What it is expected to take, if that is known and watched.
+    pub(crate) prediction: Option<Prediction>,
+    /// How often the network had changed when it was prepared.
+    pub(crate) epoch: u64,
+    digest: u32,
+}
+
+impl Prepared {
+    pub(crate) fn new(key: CallKey, member: Member, plan: Plan, lengths: [usize; 2]) -> Prepared {
+        let algorithm: Arc<str> = member.name().into();
+        let digest = key.digest(&algorithm);
+        Prepared { key, algorithm, plan: Arc::new(plan), lengths, prediction: None, epoch: 0, digest }
+    }
+
+    /// The value of [`Tag::check`] for call number `number`: its generation and the digest.
+    pub(crate) fn check(&self, number: u64) -> u32 {
+        generation_of(number) << DIGEST_BITS | self.digest
+    }
+
+    /// About how many bytes it takes besides its own size.
+    pub(crate) fn footprint(&self) -> usize {
+        let counts = self.key.counts.as_ref().map_or(0, |counts| size_of_val(&**counts));
+        size_of::<Prepared>() + self.plan.footprint() + counts + self.algorithm.len()
+    }
+}
+
+/// For example `allreduce of 10 float32, sum, by ring`.
+impl fmt::Display for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Prepared { key, algorithm, .. } = self;
+        let (elements, dtype) = (key.total(), key.dtype);
+        match key.operation {
+            Operation::Barrier => write!(f, "barrier, by {algorithm}"),
+            Operation::Send { peer, tag } => {
+                write!(f, "send of {elements} {dtype} to rank {peer} (tag {tag})")
+            }
+            Operation::Receive { peer, tag } => {
+                write!(f, "recv of {elements} {dtype} from rank {peer} (tag {tag})")
+            }
+            Operation::ReceiveAny { tag } => {
+                write!(f, "recv of {elements} {dtype} from any rank (tag {tag})")
+            }
+            Operation::Collective(collective) => {
+                write!(f, "{collective} of {elements} {dtype}")?;
+                match &key.counts {
+                    Some(counts) => write!(f, " in blocks of {}", some_of(counts))?,
+                    None if collective.has_blocks() => write!(f, " per rank")?,
+                    None => {}
+                }
+                if collective.reduces() {
+                    write!(f, ", {}", key.op)?;
+                }
+                write!(f, ", by {algorithm}")
+            }
+        }
+    }
+}
+
+/// The first 16 counts.
+fn some_of(counts: &[usize]) -> String {
+    const SHOWN: usize = 16;
+    let shown: Vec<String> = counts.iter().take(SHOWN).map(usize::to_string).collect();
+    let more = if counts.len() > SHOWN { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
+}

@@ -1,0 +1,405 @@
+//! Which algorithm performs which call.
+//!
+//! Rank 0 makes the choices once, when the communicator is made: for every collective a table of algorithms by the
+//! number of bytes. The table has the cheapest algorithms by the cost model, unless measurements or the user's rules
+//! say otherwise. The other ranks use rank 0's tables, so that different settings or rounding cannot lead to
+//! different choices.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ringroad_core::algorithms::{self, given, Member};
+use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
+use ringroad_core::discovery::Mismatch;
+use ringroad_core::selection::{
+    allowed, contestants, decide, is_ordered, needed, suited_to_any_network, Choice, Contender, Selection,
+    SelectionError, Terms,
+};
+pub use ringroad_core::selection::{Contest, Explanation, Overview};
+use ringroad_core::{Bytes, Collective, Topology};
+use serde::{Deserialize, Serialize};
+
+use crate::choice::evaluation::Judge;
+use crate::choice::profile::{Place, Profile};
+use crate::choice::schedule_cache::Schedules;
+use crate::choice::user_schedules::Sent;
+use crate::config::{Algorithms, Network};
+use crate::error::{Error, Result};
+use crate::os::lock::Mutex;
+use crate::os::machine::cache::CacheMode;
+use crate::os::messages::warn_once;
+
+/// What the user wants of the choice, and what was measured earlier.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    /// The algorithms that may be used. One that is named need not be consistent.
+    pub algorithms: Algorithms,
+    /// Whether only algorithms are used that suit any network, unless some are named.
+    pub anywhere: bool,
+    /// Whether floats are added up in one order for all sizes.
+    pub size_invariant: bool,
+    /// The user's rules. The first one that fits is used. Rules for this number of ranks must name algorithms that
+    /// the topology has.
+    pub rules: Vec<Rule>,
+    /// Rules from measurements, used where no rule of the user fits.
+    pub measured: Vec<Rule>,
+    /// The time after which no more schedules are made for the graph; `None` for no limit.
+    pub synthesis_budget: Option<Duration>,
+    /// The directory in which schedules that were made for a graph are kept, if they are.
+    pub schedule_cache: Option<PathBuf>,
+}
+
+impl Wishes {
+    fn terms(&self) -> Terms<'_> {
+        let Wishes { size_invariant, rules, measured, .. } = self;
+        Terms { size_invariant: *size_invariant, rules, measured }
+    }
+}
+
+/// A network, a collective, and the members whose costs are asked for.
+type Question = (Topology, Collective, Vec<Member>);
+/// Members with their costs.
+type Costs = Vec<(Member, Candidate)>;
+
+/// Vectors are cut into pieces of at least this many bytes.
+const SHORTEST: usize = 64;
+
+/// How plans are made, whatever the algorithm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lowering {
+    /// The most bytes in one message.
+    pub segment: usize,
+    /// The most bytes of a vector that are processed at a time.
+    pub part: usize,
+    /// Whether these parts take turns with two areas of scratch memory.
+    pub two_areas: bool,
+    /// Whether the ranks of a host mostly share a cache.
+    pub cache: CacheMode,
+}
+
+/// Where what is known of the network comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Origin {
+    /// The user.
+    Given,
+    /// The ranks, who have found it out.
+    Found,
+    /// Nowhere: nothing is known but which ranks share a host.
+    Assumed,
+}
+
+impl Origin {
+    /// Whether communicators of some of the ranks find out anew, where they cannot stand on a part of this network.
+    pub(crate) fn of_parts(self) -> Network {
+        match self {
+            Origin::Given | Origin::Found => Network::Auto,
+            Origin::Assumed => Network::Off,
+        }
+    }
+}
+
+/// What rank 0 has decided for all ranks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Choices {
+    /// The given schedules among the candidates. They come first, because what follows names them.
+    given: Vec<Sent>,
+    /// The network.
+    pub topology: Topology,
+    /// Where the network comes from.
+    pub origin: Origin,
+    /// What is to be said of how it was found out.
+    pub notes: Vec<String>,
+    /// How the network that the user has named differs from the one that the ranks have found.
+    pub mismatch: Option<Mismatch>,
+    /// The assumed costs of the network.
+    pub model: CostModel,
+    /// How plans are made.
+    pub lowering: Lowering,
+    /// The place of the ranks.
+    pub place: Place,
+    /// The file of the profile that the model and the choice come from, if they do.
+    pub profile: Option<String>,
+    /// A table for each collective (with root 0).
+    tables: Vec<Choice>,
+    /// The schedules that were made for the graph and that the tables use.
+    made: Vec<Made>,
+    /// What the algorithms of the tables are predicted to take.
+    costs: Vec<Line>,
+}
+
+/// What an algorithm is predicted to take, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Line {
+    collective: Collective,
+    algorithm: Member,
+    fixed: f64,
+    per_byte: f64,
+}
+
+/// What is decided for several collectives.
+#[derive(Default)]
+struct Decided {
+    tables: Vec<Choice>,
+    made: Vec<Made>,
+    costs: Vec<Line>,
+}
+
+/// A schedule that was made for the graph. All ranks must have the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Made {
+    collective: Collective,
+    algorithm: Member,
+    digest: String,
+}
+
+/// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order, and after them
+/// `given` schedules.
+pub fn candidates(topology: &Topology, collective: Collective, given: &[Member]) -> Result<Vec<Candidate>> {
+    given.iter().try_for_each(|member| member.supports(topology, collective))?;
+    let members = [&algorithms::available(topology, collective), given].concat();
+    Ok(costs(topology, collective, &members)?.into_iter().map(|(_, candidate)| candidate).collect())
+}
+
+/// The costs of these members, without members that cannot be built.
+///
+/// The latest result is kept: people ask about several sizes on one network, and an answer takes seconds on thousands
+/// of ranks.
+fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Result<Costs> {
+    static LATEST: Mutex<Option<(Question, Costs)>> = Mutex::new(None);
+    let collective = collective.with_root(0);
+    if let Some(((on, of, among), found)) = &*LATEST.lock() {
+        if *of == collective && among == members && on == topology {
+            return Ok(found.clone());
+        }
+    }
+    let found = Judge::new(topology, &Schedules::default(), None).all(collective, members)?;
+    let question = (topology.clone(), collective, members.to_vec());
+    *LATEST.lock() = Some((question, found.clone()));
+    Ok(found)
+}
+
+/// The candidates of a choice with their costs.
+fn candidates_of(topology: &Topology, choice: &Choice) -> Result<Vec<Candidate>> {
+    let costs = costs(topology, choice.collective, &choice.any.among)?;
+    Ok(costs.into_iter().map(|(_, candidate)| candidate).collect())
+}
+
+impl Choices {
+    /// Makes the choices.
+    pub fn make(
+        topology: Topology,
+        model: CostModel,
+        lowering: Lowering,
+        place: Place,
+        wishes: &Wishes,
+    ) -> Result<Choices> {
+        let Decided { tables, made, costs } = choose(&topology, &model, &Collective::ALL, wishes)?;
+        let selections = tables.iter().flat_map(|choice| [&choice.floats, &choice.any]);
+        let among: BTreeSet<Member> =
+            selections.flat_map(|selection| selection.among.iter().copied()).collect();
+        let given = among.into_iter().filter(|member| given::schedule(*member).is_some()).map(Sent).collect();
+        let (origin, notes) = (Origin::Given, Vec::new());
+        Ok(Choices {
+            given,
+            topology,
+            origin,
+            notes,
+            mismatch: None,
+            model,
+            lowering,
+            place,
+            profile: None,
+            tables,
+            made,
+            costs,
+        })
+    }
+
+    /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are near each
+    /// other. An error says what is wrong.
+    pub(crate) fn check(&self, ranks: usize, per_host: usize) -> std::result::Result<(), String> {
+        let Lowering { segment, part, .. } = self.lowering;
+        for (what, found) in [("topology", &self.topology), ("place", &self.place.topology)] {
+            if found.ranks() != ranks {
+                return Err(format!("its {what} has {} ranks, but there are {ranks}", found.ranks()));
+            }
+        }
+        if self.place.per_host != per_host {
+            return Err(format!("it says {} ranks per host, but there are {per_host}", self.place.per_host));
+        }
+        if segment.min(part) < SHORTEST {
+            return Err(format!("it cuts vectors into pieces of {segment} and {part} bytes"));
+        }
+        for collective in Collective::ALL {
+            let of_it = |choice: &&Choice| choice.collective == collective.with_root(0);
+            let Some(Choice { floats, any, .. }) = self.tables.iter().find(of_it) else {
+                return Err(format!("it has no table for {}", collective.name()));
+            };
+            let ranges = [floats, any].into_iter().flat_map(|selection| selection.table.ranges());
+            for member in ranges.map(|range| range.algorithm) {
+                if member.algorithm().offer(collective).is_none() {
+                    return Err(format!("it takes {member} for {}", collective.name()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The digest that this schedule must have, if rank 0 made it for the graph.
+    pub(crate) fn digest(&self, collective: Collective, algorithm: Member) -> Option<&str> {
+        let is = |made: &&Made| made.collective == collective && made.algorithm == algorithm;
+        self.made.iter().find(is).map(|made| &*made.digest)
+    }
+
+    /// What a vector of `bytes` bytes is predicted to take by this algorithm, if that is known.
+    pub(crate) fn seconds(&self, collective: Collective, algorithm: Member, bytes: Bytes) -> Option<f64> {
+        let of_it = |line: &&Line| (line.collective, line.algorithm) == (collective.with_root(0), algorithm);
+        let line = self.costs.iter().find(of_it)?;
+        let seconds = line.fixed + line.per_byte * bytes as f64;
+        (seconds > 0.0 && seconds.is_finite()).then_some(seconds)
+    }
+
+    fn choice(&self, collective: Collective) -> &Choice {
+        let of_it = |choice: &&Choice| choice.collective == collective.with_root(0);
+        self.tables.iter().find(of_it).expect("there is a table for every collective")
+    }
+
+    fn selection(&self, collective: Collective, any_order: bool) -> &Selection {
+        self.choice(collective).selection(any_order)
+    }
+
+    /// The algorithm for a vector of `bytes` bytes. `any_order`: whether the result does not depend on the order of
+    /// reduction, as for integers.
+    pub fn pick(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Member {
+        self.selection(collective, any_order).table.pick(bytes)
+    }
+
+    /// The ranges of bytes and the algorithm chosen in each, for floating-point data.
+    pub fn switch_points(&self, collective: Collective) -> &[SwitchRange] {
+        self.selection(collective, false).table.ranges()
+    }
+
+    /// The algorithms worth measuring: those among which the choice for floating-point data is made. Of several with
+    /// the same cost and the same operations, only the first is included.
+    pub fn contestants(&self, collective: Collective) -> Result<Vec<Member>> {
+        let among = &self.selection(collective, false).among;
+        let candidates = costs(&self.topology, collective, among)?;
+        // A profile outlives the process, which alone knows its given schedules.
+        let candidates = candidates.into_iter().filter(|(member, _)| given::schedule(*member).is_none());
+        let all_near = self.place.per_host == self.topology.ranks();
+        Ok(contestants(&self.topology, collective, candidates.collect(), all_near)?)
+    }
+
+    /// Why [`Choices::pick`] picks what it does.
+    pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        let Choices { topology, model, .. } = self;
+        let choice = self.choice(collective);
+        let candidates = &candidates_of(topology, choice)?;
+        Ok(Contest { topology, model, candidates, choice }.explain(bytes, any_order))
+    }
+}
+
+impl Profile {
+    /// Why a communicator in this profile's place picks what it does.
+    pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        self.with_contest(collective, |contest| contest.explain(bytes, any_order))
+    }
+
+    /// What such a communicator picks for all sizes, and why for these.
+    pub fn overview(&self, collective: Collective, sizes: &[Bytes]) -> Result<Overview> {
+        self.with_contest(collective, |contest| contest.overview(sizes))
+    }
+
+    /// The ranges of bytes and the algorithm that such a communicator picks in each.
+    pub fn switch_points(&self, collective: Collective, any_order: bool) -> Result<Vec<SwitchRange>> {
+        Ok(self.choice(collective)?.selection(any_order).table.ranges().to_vec())
+    }
+
+    fn with_contest<T>(&self, collective: Collective, ask: impl FnOnce(&Contest<'_>) -> T) -> Result<T> {
+        let (topology, model, choice) = (&self.place.topology, &self.fit.model, &self.choice(collective)?);
+        let candidates = &candidates_of(topology, choice)?;
+        Ok(ask(&Contest { topology, model, candidates, choice }))
+    }
+
+    fn choice(&self, collective: Collective) -> Result<Choice> {
+        let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
+        let mut decided = choose(&self.place.topology, &self.fit.model, &[collective.with_root(0)], &wishes)?;
+        Ok(decided.tables.remove(0))
+    }
+}
+
+/// Chooses for several collectives at once: what is computed for one is reused for the others.
+fn choose(
+    topology: &Topology,
+    model: &CostModel,
+    collectives: &[Collective],
+    wishes: &Wishes,
+) -> Result<Decided> {
+    let kept = Schedules::new(wishes.schedule_cache.clone());
+    let mut judge = Judge::new(topology, &kept, wishes.synthesis_budget);
+    let (mut decided, mut contests) = (Decided::default(), Vec::new());
+    for &collective in collectives {
+        let mut wanted = allowed(topology, collective, &wishes.algorithms)?;
+        if wishes.anywhere && wishes.algorithms.preferred(collective).is_empty() {
+            wanted = suited_to_any_network(collective, wanted);
+        }
+        let ordered = is_ordered(topology, collective, wishes.size_invariant);
+        match (&wanted[..], ordered) {
+            ([only], false) if !only.is_made_for_graph(collective) => {
+                let selection = Selection::always(*only);
+                decided.tables.push(Choice { collective, floats: selection.clone(), any: selection });
+            }
+            _ => {
+                let needed = needed(collective, &wanted, ordered, wishes.terms());
+                contests.push(judge.contest(collective, wanted, needed)?);
+            }
+        }
+    }
+    judge.settle(model, &mut contests)?;
+    for contest in contests {
+        let collective = contest.collective;
+        let contenders: Vec<Contender<'_>> = contest.contenders().collect();
+        let (choice, unkept) = decide(topology, model, collective, &contenders, wishes.terms())?;
+        for (rule, error) in unkept {
+            warn_once(&format!("{rule:?}"), &unkept_rule(&error));
+        }
+        let ranges = choice.floats.table.ranges().iter().chain(choice.any.table.ranges());
+        let chosen: BTreeSet<Member> = ranges.map(|range| range.algorithm).collect();
+        let costs = contenders.iter().filter(|one| one.is_exact && chosen.contains(&one.member));
+        decided.costs.extend(costs.map(|one| {
+            let (algorithm, cost) = (one.member, &one.candidate.cost);
+            Line { collective, algorithm, fixed: model.fixed(cost), per_byte: model.per_byte(cost) }
+        }));
+        decided.made.extend(chosen.into_iter().filter_map(|algorithm| {
+            let digest = contest.made(algorithm)?.clone();
+            Some(Made { collective, algorithm, digest })
+        }));
+        decided.tables.push(choice);
+    }
+    decided.tables.sort_by_key(|choice| collectives.iter().position(|c| *c == choice.collective));
+    Ok(decided)
+}
+
+fn unkept_rule(error: &algorithms::Unavailable) -> String {
+    format!("a rule of RINGROAD_TUNER_FILE cannot be kept: {error}")
+}
+
+/// Adds what to do, which depends on where the wishes came from.
+impl From<SelectionError> for Error {
+    fn from(error: SelectionError) -> Error {
+        match error {
+            SelectionError::Rule(error) => Error::Config(unkept_rule(&error)),
+            SelectionError::NoneLeft { .. } => {
+                Error::Config(format!("{error} by ^ in RINGROAD_ALGO or algorithm=; leave out fewer"))
+            }
+            SelectionError::NoOrder { .. } => {
+                Error::Config(format!("{error}, or unset RINGROAD_DETERMINISTIC"))
+            }
+            SelectionError::Unavailable(_)
+            | SelectionError::Cost(_)
+            | SelectionError::Table(_)
+            | SelectionError::Lower(_) => Error::Schedule(error.to_string()),
+        }
+    }
+}

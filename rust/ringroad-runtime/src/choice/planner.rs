@@ -1,0 +1,233 @@
+//! Turns a call into the plan that performs it: the operations of this rank by the chosen algorithm. Calls repeat, so
+//! prepared calls are kept.
+
+use std::sync::Arc;
+
+use ringroad_core::algorithms::Member;
+use ringroad_core::plan::{LowerOptions, Near};
+use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule};
+
+use crate::calls::call::{CallKey, Operation, Prepared};
+use crate::calls::request::Request;
+pub use crate::choice::choices::{candidates, Choices, Explanation, Lowering, Wishes};
+use crate::choice::plan_cache::Kept;
+use crate::choice::schedule_cache::Schedules;
+use crate::error::Result;
+use crate::network::watch::Prediction;
+pub(crate) use crate::os::machine::LEND;
+use crate::os::machine::{NEAR_BROADCAST_SEGMENT, NEAR_SEGMENT};
+use crate::transport::shared::PRIVATE;
+
+/// How many bytes the prepared calls may take, and also the schedules from which their plans are made. A training
+/// loop repeats a few hundred calls, mostly with plans of less than 100 KiB each.
+const KEPT_BYTES: usize = 64 << 20;
+
+pub(crate) struct Planner {
+    rank: Rank,
+    /// For each rank, whether it is near; empty if none is.
+    near: Arc<[bool]>,
+    /// The shortest vector in bytes for which near ranks copy out of private memory; `None` if they never do.
+    copies: Option<usize>,
+    choices: Arc<Choices>,
+    /// The choices of the beginning: messages between two ranks keep their ports, whatever changes.
+    first: Arc<Choices>,
+    /// How often the choices were replaced.
+    epoch: u64,
+    kept: Schedules,
+    schedules: Kept<(Member, Collective), Arc<Schedule>>,
+    calls: Kept<CallKey, Arc<Prepared>>,
+}
+
+impl Planner {
+    pub fn new(
+        rank: Rank,
+        near: Arc<[bool]>,
+        copies: Option<usize>,
+        choices: Arc<Choices>,
+        kept: Schedules,
+    ) -> Planner {
+        let (schedules, calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+        Planner { rank, near, copies, first: choices.clone(), choices, epoch: 0, kept, schedules, calls }
+    }
+
+    /// Makes all later plans by other choices. Calls that were prepared earlier are prepared anew.
+    pub fn replace(&mut self, choices: Arc<Choices>) {
+        self.choices = choices;
+        self.epoch += 1;
+        (self.schedules, self.calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+    }
+
+    /// Whether this call was prepared by the choices of now.
+    #[inline]
+    pub fn is_current(&self, prepared: &Prepared) -> bool {
+        prepared.epoch == self.epoch
+    }
+
+    /// By each rank, the port by which it sends messages to this one.
+    pub fn inlets(&self) -> Vec<Port> {
+        let topology = &self.first.topology;
+        (0..topology.ranks()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
+    }
+
+    /// The call and this rank's plan, prepared now or kept from an earlier call with the same key. An error if the
+    /// call is not valid.
+    pub fn prepare(&mut self, request: &Request) -> Result<&Arc<Prepared>> {
+        let key = &request.key;
+        if self.calls.latest().is_none_or(|(latest, _)| latest != key) && self.calls.get(key).is_none() {
+            let lengths = request.check(self.rank, self.choices.topology.ranks())?;
+            let prepared = Arc::new(self.prepare_anew(key, lengths)?);
+            let bytes = prepared.footprint();
+            self.calls.insert(key.clone(), prepared, bytes);
+        }
+        let (_, prepared) = self.calls.latest().expect("it is the latest one now");
+        if prepared.lengths != request.lengths() {
+            request.check(self.rank, self.choices.topology.ranks())?;
+        }
+        Ok(prepared)
+    }
+
+    fn prepare_anew(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Prepared> {
+        let port = |from, to| self.first.topology.port_to(from, to).unwrap_or(0);
+        let [input, output] = lengths;
+        let epoch = self.epoch;
+        let message = |plan| {
+            let mut prepared = Prepared::new(key.clone(), Member::of_messages(), plan, lengths);
+            prepared.epoch = epoch;
+            Ok(prepared)
+        };
+        match key.operation {
+            Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
+            Operation::Receive { peer, .. } => message(Plan::receive(peer, port(peer, self.rank), output)),
+            // The source and its port are known only once a message has come.
+            Operation::ReceiveAny { .. } => message(Plan::receive(0, 0, output)),
+            Operation::Barrier => self.prepare_collective(key, Collective::Allreduce, lengths),
+            Operation::Collective(collective) => self.prepare_collective(key, collective, lengths),
+        }
+    }
+
+    fn prepare_collective(
+        &mut self,
+        key: &CallKey,
+        collective: Collective,
+        lengths: [usize; 2],
+    ) -> Result<Prepared> {
+        let bytes = key.vector(collective, self.choices.topology.ranks())?;
+        let member = match key.algorithm {
+            Some(member) => member,
+            None => self.choices.pick(collective, bytes as Bytes, key.any_order()),
+        };
+        let schedule = self.schedule(member, collective)?;
+        let options = LowerOptions {
+            in_place: key.in_place,
+            premultiply: key.premultiplies(),
+            average: key.averages(),
+            segment: self.choices.lowering.segment,
+            part: self.choices.lowering.part,
+            two_areas: self.choices.lowering.two_areas,
+            near: Near {
+                ranks: self.near.clone(),
+                segment: match collective {
+                    Collective::Broadcast { .. } => NEAR_BROADCAST_SEGMENT,
+                    _ => NEAR_SEGMENT,
+                },
+                input: key.readable.0,
+                output: key.readable.1,
+                zero_copy: LEND,
+                copies: self.copies.filter(|least| bytes >= *least).map(|_| PRIVATE),
+            },
+            ..LowerOptions::default()
+        };
+        let plan = Plan::lower(&schedule, self.rank, key.counts(), key.dtype.size(), &options)?;
+        let is_watched = matches!(key.operation, Operation::Collective(_)) && key.counts.is_none();
+        let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
+        let prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
+        let mut prepared = Prepared::new(key.clone(), member, plan, lengths);
+        (prepared.prediction, prepared.epoch) = (prediction, self.epoch);
+        Ok(prepared)
+    }
+
+    /// The verified schedule of `member`.
+    fn schedule(&mut self, member: Member, collective: Collective) -> Result<Arc<Schedule>> {
+        if let Some(schedule) = self.schedules.get(&(member, collective)) {
+            return Ok(schedule.clone());
+        }
+        let expected = self.choices.digest(collective, member);
+        let schedule = self.kept.schedule(&self.choices.topology, member, collective, self.rank, expected)?;
+        let schedule = Arc::new(schedule);
+        self.schedules.insert((member, collective), schedule.clone(), schedule.footprint());
+        Ok(schedule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringroad_core::algorithms;
+
+    use super::*;
+    use crate::bootstrap::Card;
+    use crate::choice::agreement::choose;
+    use crate::choice::options::Options;
+    use crate::config::Config;
+    use crate::kernels::dtype::DType;
+    use crate::network::Insight;
+    use crate::transport::buffer::Memory;
+
+    const RANKS: usize = 12;
+    const RANK: Rank = 3;
+
+    fn planner(most: usize) -> Planner {
+        let cards: Vec<Card> = (0..RANKS).map(|rank| Card::new(rank, RANKS, "", "", Vec::new())).collect();
+        let choices =
+            choose(&cards, &Config::default(), &Options::default(), 1, &Insight::default()).unwrap();
+        let near = Arc::new([false; RANKS]);
+        let planner = Planner::new(RANK, near, None, Arc::new(choices), Schedules::new(None));
+        Planner { schedules: Kept::new(most), calls: Kept::new(most), ..planner }
+    }
+
+    fn request(collective: Collective, elements: usize, algorithm: Option<&str>) -> Request {
+        let algorithm = algorithm.map(|name| algorithms::find(name).unwrap());
+        let key = CallKey::new(Operation::Collective(collective), DType::I32, elements);
+        let key = CallKey { algorithm, ..key };
+        let [input, output] = key.lengths(RANK, RANKS).unwrap().map(Memory::zeroed);
+        Request::of(key, input, output)
+    }
+
+    /// However many sizes and algorithms are called, the kept values stay within their bounds, and every plan is
+    /// right.
+    #[test]
+    #[cfg_attr(miri, ignore = "hundreds of plans, and no unsafe code")]
+    fn what_is_kept_is_bounded_and_plans_stay_right() {
+        const MOST: usize = 256 << 10;
+        let (mut small, mut large) = (planner(MOST), planner(usize::MAX));
+        let collectives = [Collective::Allreduce, Collective::Allgather, Collective::Broadcast { root: 5 }];
+        let algorithms = [None, Some("ring"), Some("direct"), Some("bfb")];
+        for round in 0..200 {
+            for collective in collectives {
+                for algorithm in algorithms {
+                    let request = request(collective, 1 + round % 80 * 57, algorithm);
+                    let (Ok(call), Ok(expected)) = (small.prepare(&request), large.prepare(&request)) else {
+                        continue;
+                    };
+                    assert_eq!((&call.algorithm, &call.plan), (&expected.algorithm, &expected.plan));
+                    assert!(small.calls.bytes() <= MOST && small.schedules.bytes() <= MOST);
+                }
+            }
+        }
+        assert!(large.calls.bytes() > 2 * MOST, "{} bytes are no test", large.calls.bytes());
+        let again = || request(Collective::Allreduce, 1000, None);
+        let call = large.prepare(&again()).unwrap().clone();
+        assert!(Arc::ptr_eq(&call, large.prepare(&again()).unwrap()));
+    }
+
+    /// A call with a kept key is refused all the same if its memory has another length.
+    #[test]
+    fn memory_is_looked_at_in_every_call() {
+        let mut planner = planner(usize::MAX);
+        let whole = request(Collective::Allreduce, 10, None);
+        planner.prepare(&whole).unwrap();
+        let short = Request { output: Memory::zeroed(39), ..request(Collective::Allreduce, 10, None) };
+        let error = planner.prepare(&short).unwrap_err().to_string();
+        assert_eq!(error, "this call needs 40 bytes of output on rank 3, not 39");
+        planner.prepare(&whole).unwrap();
+    }
+}

@@ -1,0 +1,509 @@
+//! How ranks form a communicator.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::discovery::Mismatch;
+use ringroad_core::{Collective, Rank, Topology};
+use ucx_sys::LoadOptions;
+
+use super::paths::{self, Surroundings};
+use super::{Adaptation, Called, Communicator, Family, Means, State};
+use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
+use crate::bootstrap::{refused, unreadable, BootstrapError, Card, Handle, Meeting, Store, StoreError};
+use crate::calls::request::Request;
+use crate::choice::agreement::{agree, choose, send_buffer};
+use crate::choice::choices::Origin;
+use crate::choice::options::Options;
+use crate::choice::planner::{Choices, Planner};
+use crate::choice::schedule_cache::Schedules;
+use crate::config::{Cma, Config, Debug, Network, Secret};
+use crate::engine::progress::Driver;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::network::pace::Pace;
+use crate::network::{self, Insight, Limits};
+use crate::os::fork::Own;
+use crate::os::interfaces;
+use crate::os::lock::Mutex;
+use crate::os::machine::COPIED;
+use crate::os::messages::{say_once, warn_once};
+use crate::os::pauses;
+use crate::os::routes::interfaces;
+use crate::os::scheduler::Crowd;
+use crate::transport::in_process::InProcess;
+use crate::transport::routed::Routed;
+use crate::transport::shared::SharedMemory;
+use crate::transport::ucx::{UcxSettings, UcxTransport};
+use crate::transport::{Tag, Transport};
+
+/// How often the first barrier checks whether the user has interrupted or a rank has given up.
+const LISTEN: Duration = Duration::from_millis(50);
+
+impl Communicator {
+    /// Meets the other ranks at `store` and connects to them. Every rank calls this.
+    ///
+    /// `wheel` is the `libucp.so.0` of an installed `libucx` package, used if the system has none.
+    pub fn connect(
+        store: Arc<dyn Store>,
+        rank: Rank,
+        size: usize,
+        wheel: Option<PathBuf>,
+        config: &Config,
+        options: &Options,
+    ) -> Result<Communicator> {
+        check_group(rank, size)?;
+        let timeout = options.timeout(config);
+        let deadline = Instant::now() + timeout;
+        config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
+        let name = options.name();
+        let secret = config.secret.as_ref().map(Secret::reveal);
+        let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
+        loop {
+            let offered = Offered::new(rank, size, config);
+            let mut card = Card::new(rank, size, "", "", Vec::new());
+            offered.announce(&mut card, config);
+            card.handle = handle.clone();
+            let mut meeting = Meeting::join(store.clone(), name, card, secret, deadline)?;
+            match Communicator::meet(&mut meeting, offered, rank, wheel.clone(), config, options, deadline) {
+                Err(_) if meeting.has_moved() => {}
+                Err(error) => {
+                    meeting.give_up(&error);
+                    return Err(error);
+                }
+                communicator => return communicator,
+            }
+        }
+    }
+
+    /// Connects the ranks that come to this meeting.
+    fn meet(
+        meeting: &mut Meeting,
+        offered: Offered,
+        rank: Rank,
+        wheel: Option<PathBuf>,
+        config: &Config,
+        options: &Options,
+        deadline: Instant,
+    ) -> Result<Communicator> {
+        let mut cards = meeting.exchange()?;
+        let around = Neighbourhood::explore(meeting, offered, &cards, rank, config)?;
+        let explored = explore(meeting, &cards, rank, config, options, &around)?;
+        let mut network = None;
+        if !around.is_complete {
+            let interface = explored.interface.clone().or_else(|| interface(&cards, meeting.host()));
+            let open = |interface: Option<String>, devices: Option<String>| {
+                open_network(rank, &cards, &wheel, config, options, &explored, (interface, devices), &around)
+            };
+            let transport = open(interface, None)?;
+            if !share_loopback(&cards) {
+                let secret = config.secret.as_ref().map(Secret::reveal);
+                meeting.card.handle = listen(Handle::for_all(secret, meeting.host().as_deref()));
+            }
+            let seen = (!share_loopback(&cards)).then(Surroundings::look).flatten();
+            meeting.card.named = transport.has_named_devices();
+            cards = tell_addresses(meeting, "network", &transport, seen.as_ref())?;
+            network = Some((transport, seen));
+        }
+        let choices = agree(meeting, rank, &cards, config, options, around.per_host, &explored.insight)?;
+        let network = match network {
+            None => None,
+            Some((mut transport, seen)) => {
+                let topology = &choices.topology;
+                let mut obstacle = paths::obstacle(meeting, "", &cards, rank, seen.as_ref(), topology)?;
+                let leading = seen.as_ref().map(|seen| seen.leading(&cards, rank)).unwrap_or_default();
+                if obstacle.is_some() && cards.iter().all(|card| !card.named) {
+                    // One device is not enough here: all that lead to others, on all ranks.
+                    drop(transport);
+                    let devices = (!leading.is_empty()).then(|| leading.join(","));
+                    let (wanted, cards_now) = ((None, devices), &cards);
+                    transport =
+                        open_network(rank, cards_now, &wheel, config, options, &explored, wanted, &around)?;
+                    cards = tell_addresses(meeting, "network again", &transport, seen.as_ref())?;
+                    obstacle = paths::obstacle(meeting, " again", &cards, rank, seen.as_ref(), topology)?;
+                }
+                if let Some(obstacle) = obstacle {
+                    return Err(Error::Transport(paths::remedy(&obstacle, transport.version())));
+                }
+                Some(transport)
+            }
+        };
+        let mut network = network;
+        if let Some(network) = &mut network {
+            network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
+        }
+        let transport: Box<dyn Transport> = match (around.home, network) {
+            (None, Some(network)) => Box::new(network),
+            (Some((home, neighbours)), network) => {
+                let waiter = match &network {
+                    Some(network) => network.waiter(),
+                    None => home.waiter().map_err(unshared)?,
+                };
+                let wanted = match config.cma {
+                    Cma::Auto => crowd(&cards, rank).is_crowded(),
+                    Cma::On => true,
+                    Cma::Off => false,
+                };
+                let private = wanted && around.unreadable.is_empty();
+                let cache = choices.lowering.cache;
+                let near = SharedMemory::new(home, neighbours, waiter, private, cache)?;
+                match network {
+                    None => Box::new(near),
+                    Some(network) => Box::new(Routed::new(near, network)),
+                }
+            }
+            // A single rank sends nothing.
+            (None, None) => Box::new(InProcess::group(1).remove(0)),
+        };
+        let timeout = options.timeout(config);
+        let name = options.name();
+        let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
+        communicator.means =
+            Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
+        if communicator.size() > 1 {
+            communicator.pauses = AtomicU64::new(pauses::pauses());
+        }
+        communicator.adaptation = Adaptation::of(&communicator, config);
+        if communicator.adaptation.is_some() {
+            let pace = communicator.pace.clone();
+            communicator.driver.get()?.with(|engine| engine.watch(pace));
+        }
+        // All ranks have come, so the next communicator of this name meets elsewhere.
+        meeting.close();
+        // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
+        communicator.first_barrier(meeting, deadline)?;
+        communicator.record_into(config)?;
+        let is_asked_for = config.topology == Network::Off && config.debug < Debug::Info;
+        if rank == 0
+            && communicator.choices.origin != Origin::Given
+            && explored.insight.hosts > 1
+            && !is_asked_for
+        {
+            let sentence = explored.insight.sentence(&communicator.choices.topology);
+            say_once(&sentence);
+        }
+        if let Some(mismatch) = communicator.choices.mismatch.as_ref().filter(|_| rank == 0) {
+            let text = warning(&communicator.choices.topology, mismatch);
+            warn_once(&text, &text);
+        }
+        if config.debug >= Debug::Info {
+            communicator.introduce(&around.obstacles)?;
+        }
+        // If the user has asked for CMA, say why it cannot be used.
+        if config.cma == Cma::On || config.cma == Cma::Auto && config.debug >= Debug::Info {
+            for reason in &around.unreadable {
+                eprintln!("ringroad: {name}: no rank copies out of rank {rank}'s private memory: {reason}");
+            }
+        }
+        Ok(communicator)
+    }
+
+    /// A group whose ranks are threads of this process.
+    pub fn in_process(size: usize, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
+        check_group(0, size)?;
+        let transports =
+            InProcess::group(size).into_iter().map(|t| Box::new(t) as Box<dyn Transport>).collect();
+        Communicator::over(transports, config, options)
+    }
+
+    /// A group within this process over the given transports, one for each rank.
+    pub fn over(
+        transports: Vec<Box<dyn Transport>>,
+        config: &Config,
+        options: &Options,
+    ) -> Result<Vec<Communicator>> {
+        let size = transports.len();
+        check_group(0, size)?;
+        let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
+        let choices = choose(&cards, config, options, 1, &Insight::default())?;
+        let name = options.name();
+        let timeout = options.timeout(config);
+        let assemble = |(rank, transport)| {
+            Communicator::assemble(name, cards.clone(), rank, transport, choices.clone(), timeout, config)
+        };
+        let mut group: Vec<Communicator> = transports.into_iter().enumerate().map(assemble).collect();
+        let family = Family { config: config.clone(), options: options.clone(), made: Mutex::default() };
+        let family = Arc::new(family);
+        group.iter_mut().for_each(|communicator| communicator.family = Some(family.clone()));
+        group.iter().try_for_each(|communicator| communicator.record_into(config))?;
+        Ok(group)
+    }
+
+    fn assemble(
+        name: &str,
+        cards: Vec<Card>,
+        rank: Rank,
+        mut transport: Box<dyn Transport>,
+        choices: Choices,
+        timeout: Duration,
+        config: &Config,
+    ) -> Communicator {
+        let (debug, kept) = (config.debug, Schedules::new(config.schedule_cache.clone()));
+        let (mut near, mut pool, mut copies_private) = (Arc::default(), None, false);
+        if let Some(memory) = transport.near_memory() {
+            (near, pool, copies_private) = (memory.ranks(), Some(memory.pool()), memory.copies_private());
+        }
+        let crowd = crowd(&cards, rank);
+        let copies = copies_private.then(|| COPIED * crowd.cores.min(crowd.ranks) / crowd.ranks);
+        let crowd = Some(crowd).filter(Crowd::is_crowded);
+        let (cards, choices) = (Arc::new(cards), Arc::new(choices));
+        let engine = Engine::new(name.to_owned(), rank, cards.clone(), &choices.lowering, transport);
+        Communicator {
+            name: name.to_owned(),
+            rank,
+            cards,
+            timeout,
+            debug,
+            state: Arc::new(Mutex::new(State {
+                planner: Planner::new(rank, near, copies, choices.clone(), kept),
+                calls: 0,
+            })),
+            pace: Arc::new(Pace::new()),
+            adaptation: None,
+            pool,
+            choices,
+            driver: Own::new(Driver::new(engine, rank, crowd)),
+            means: None,
+            family: None,
+            agreements: AtomicU64::new(0),
+            left_out: Mutex::default(),
+            pauses: AtomicU64::new(0),
+            splits: AtomicU64::new(0),
+        }
+    }
+
+    /// Records everything from now on, if the settings ask for a trace.
+    fn record_into(&self, config: &Config) -> Result<()> {
+        let driver = self.driver.get()?;
+        config
+            .trace
+            .clone()
+            .into_iter()
+            .for_each(|directory| driver.with(|engine| engine.record_into(directory)));
+        Ok(())
+    }
+
+    /// A barrier that also ends if the user interrupts, or if a rank gives up that has not come so far.
+    fn first_barrier(&self, meeting: &Meeting, deadline: Instant) -> Result<()> {
+        let timeout = Some(deadline.saturating_duration_since(Instant::now()));
+        let Called::InFlight(work) = self.call(Request { timeout, ..Request::barrier() })? else {
+            return Ok(());
+        };
+        while !work.wait_until(Instant::now() + LISTEN) {
+            match meeting.go_on() {
+                // Rank 0 may have ended, and its store with it, as soon as it has what it needs.
+                Ok(()) | Err(BootstrapError::Store(StoreError::Failed { .. })) => {}
+                Err(error) => {
+                    self.abort(&error.to_string())?;
+                    return Err(error.into());
+                }
+            }
+        }
+        work.finish().map(drop)
+    }
+
+    /// Prints on standard error what was found and chosen.
+    fn introduce(&self, obstacles: &[String]) -> Result<()> {
+        let Communicator { name, rank, .. } = self;
+        eprintln!("ringroad: {name}: rank {rank} of {}: {}", self.size(), self.transport()?);
+        for obstacle in obstacles {
+            eprintln!("ringroad: {name}: rank {rank} shares no memory with others of its host: {obstacle}");
+        }
+        if *rank > 0 {
+            return Ok(());
+        }
+        let choices = &self.choices;
+        match &choices.profile {
+            Some(file) => eprintln!("ringroad: {name}: costs as measured, from {file}"),
+            None => eprintln!("ringroad: {name}: costs are assumed; `ringroad tune` measures them"),
+        }
+        for collective in Collective::ALL {
+            let points: Vec<String> = choices
+                .switch_points(collective)
+                .iter()
+                .map(|r| format!("{} from {} bytes ({})", r.algorithm, r.from_bytes, r.origin))
+                .collect();
+            eprintln!(
+                "ringroad: {name}: {} on {}: {}",
+                collective.name(),
+                choices.topology,
+                points.join(", ")
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What a rank knows of the network before it opens its devices.
+#[derive(Default)]
+struct Explored {
+    /// Rank 0's.
+    insight: Insight,
+    /// The interface by whose address most other hosts reach this one.
+    interface: Option<String>,
+    /// The bytes per second of the slowest flow that was measured.
+    slowest: Option<f64>,
+}
+
+/// Finds out what the network is, if ranks are on several hosts and rank 0 does not know it.
+fn explore(
+    meeting: &mut Meeting,
+    cards: &[Card],
+    rank: Rank,
+    config: &Config,
+    options: &Options,
+    around: &Neighbourhood,
+) -> Result<Explored> {
+    if around.is_complete || share_loopback(cards) {
+        return Ok(Explored::default());
+    }
+    let hosts = network::hosts(cards).into_iter().max().unwrap_or(0) + 1;
+    let is_named = options.topology.is_some() || config.topology.given().is_some();
+    let budget = match &config.topology {
+        _ if is_named => config.discovery_budget.min(CHECK),
+        Network::Off => Duration::ZERO,
+        _ => config.discovery_budget,
+    };
+    let is_wanted = !budget.is_zero() || config.topology == Network::Auto && !is_named;
+    let budget = (rank == 0).then(|| is_wanted.then_some(budget.as_secs_f64()));
+    let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
+    let text = meeting.share(EXPLORE, text.as_deref(), 64)?;
+    let budget: Option<f64> =
+        serde_json::from_slice(&text).map_err(|e| refused(EXPLORE, 0, unreadable(&e)))?;
+    let Some(budget) = budget.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
+        let stated = interface(cards, meeting.host()).and_then(|name| network::stated_speed(&name));
+        let insight = Insight { stated, hosts, ..Insight::default() };
+        return Ok(Explored { insight, ..Explored::default() });
+    };
+    // To check a network that is named, two looks at each link are enough, which are not worth remembering.
+    let (memory, rounds) = match is_named {
+        true => (None, 2),
+        false => (config.network_cache.clone(), usize::MAX),
+    };
+    let limits = Limits { budget, ports: config.port_range, memory, rounds, probes: None };
+    let gathered = network::gather(meeting, cards, rank, &limits)?;
+    let own = gathered.main[gathered.evidence.host_of[rank]];
+    let insight = if rank == 0 { gathered.insight() } else { Insight::default() };
+    let named = |address| interfaces().into_iter().find(|one| one.address == address);
+    let interface = own.and_then(named).map(|interface| interface.name);
+    Ok(Explored { insight, interface, slowest: gathered.slowest() })
+}
+
+/// What to say if the ranks stand on another network than the user names.
+fn warning(named: &Topology, mismatch: &Mismatch) -> String {
+    let remedy = match &mismatch.spec {
+        Some(spec) => format!("RINGROAD_TOPOLOGY={spec} would be right"),
+        None => "RINGROAD_TOPOLOGY=auto uses it".to_owned(),
+    };
+    format!(
+        "the ranks stand on another network than {named}: {mismatch}; `ringroad discover` shows all of it, and {remedy}"
+    )
+}
+
+/// How long it may take to check a network that the user names.
+const CHECK: Duration = Duration::from_millis(400);
+/// The kind under which rank 0 says whether, and for how long, the network is explored.
+const EXPLORE: &str = "explore";
+
+/// Whether all ranks have the same loopback interface.
+fn share_loopback(cards: &[Card]) -> bool {
+    let here = &cards[0].net_space;
+    !here.is_empty() && cards.iter().all(|card| card.net_space == *here)
+}
+
+/// The handle, or `None` after a warning. Without a handle the job runs as well, unless a rank is lost.
+fn listen(handle: std::io::Result<Handle>) -> Option<Handle> {
+    let unheard = |error| {
+        let text = format!("cannot listen for other processes: {error}; ranks cannot regroup after a loss");
+        warn_once("listen", &text);
+    };
+    handle.map_err(unheard).ok()
+}
+
+/// The network interface to listen on: loopback if that leads to all ranks, otherwise the one that leads to the host
+/// of the store. `None` if neither is known.
+fn interface(cards: &[Card], meeting_place: Option<String>) -> Option<String> {
+    if share_loopback(cards) {
+        return interfaces::loopback();
+    }
+    // A host's own name may stand for loopback there, which leads to none of the others.
+    let leads = |interface: &String| interfaces::loopback().as_ref() != Some(interface);
+    interfaces::towards(&meeting_place?).filter(leads)
+}
+
+/// The error if the bell of near ranks cannot be used.
+fn unshared(reason: String) -> Error {
+    Error::Transport(format!("shared memory: {reason}"))
+}
+
+/// Tells the others how to reach this rank, and returns the cards of all ranks.
+fn tell_addresses(
+    meeting: &mut Meeting,
+    kind: &str,
+    transport: &UcxTransport,
+    seen: Option<&Surroundings>,
+) -> Result<Vec<Card>> {
+    meeting.card.devices = seen.map(|seen| seen.devices(transport)).unwrap_or_default();
+    Ok(meeting.exchange_addresses(kind, "ucx", transport.version(), transport.addresses())?)
+}
+
+/// Opens UCX, and this rank's devices: `devices`, if they are given, or those of the settings. Blocking on its waiter also
+/// ends when near ranks ring.
+#[allow(clippy::too_many_arguments)] // what a rank knows of itself and of the others
+fn open_network(
+    rank: Rank,
+    cards: &[Card],
+    wheel: &Option<PathBuf>,
+    config: &Config,
+    options: &Options,
+    explored: &Explored,
+    (interface, devices): (Option<String>, Option<String>),
+    around: &Neighbourhood,
+) -> Result<UcxTransport> {
+    let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose().map_err(unshared)?;
+    let load = LoadOptions {
+        explicit: config.ucx_library.clone(),
+        wheel: wheel.clone(),
+        environment: true,
+        variables: variables(config),
+        ..LoadOptions::default()
+    };
+    let ucx = ucx_sys::load(&load).map_err(|error| around.without_network(error.to_string()))?;
+    let several_hosts = cards.iter().any(|card| card.host != cards[0].host);
+    let settings = UcxSettings {
+        tls: several_hosts.then(ucx_sys::network_tls).flatten(),
+        send_buffer: send_buffer(config, options, explored.slowest),
+        net_devices: devices.or_else(|| config.net_devices.as_ref().map(|d| d.join(","))),
+        interface,
+        ports: config.ports.clone().unwrap_or_default(),
+    };
+    let transport = UcxTransport::new(ucx, rank, cards.len(), settings, bell.into_iter().collect());
+    transport.map_err(|error| around.without_network(error.to_string()))
+}
+
+/// The settings that UCX reads only from the environment. Variables that the user has set come first.
+fn variables(config: &Config) -> Vec<(&'static str, String)> {
+    let ports = config.port_range.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
+    // Failures are reported by this crate's errors; UCX's own messages appear with RINGROAD_DEBUG=INFO.
+    let quiet = (config.debug < Debug::Info).then(|| ("UCX_LOG_LEVEL", "fatal".to_owned()));
+    ports.into_iter().chain(quiet).collect()
+}
+
+/// The number of ranks on this rank's machine, their cores, and this rank's place among them.
+fn crowd(cards: &[Card], rank: Rank) -> Crowd {
+    let here: Vec<&Card> = cards.iter().filter(|card| card.shares_machine(&cards[rank])).collect();
+    let number = here.iter().position(|card| card.rank == rank).expect("it has a card itself");
+    Crowd { ranks: here.len(), cores: Card::cores_of(&here), number }
+}
+
+pub(super) fn check_group(rank: Rank, size: usize) -> Result<()> {
+    if size == 0 || rank >= size || size > Tag::RANKS {
+        return Err(Error::Argument(format!(
+            "rank {rank} of {size} makes no sense: ranks are 0..size, and size is 1..={}",
+            Tag::RANKS
+        )));
+    }
+    Ok(())
+}

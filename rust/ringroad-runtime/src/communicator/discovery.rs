@@ -1,0 +1,72 @@
+//! What the network of a communicator is, found out anew.
+
+use std::time::Duration;
+
+use ringroad_core::discovery::{Evidence, Found};
+use ringroad_core::Collective;
+use serde::{Deserialize, Serialize};
+
+use super::patience::{GoOn, Patience};
+use super::Communicator;
+use crate::calls::call::Operation;
+use crate::calls::request::Request;
+use crate::error::{Error, Result};
+use crate::kernels::dtype::DType;
+use crate::network::{self, Exchange, Limits};
+use crate::transport::buffer::Memory;
+
+/// What the ranks have found out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Discovered {
+    /// The network.
+    pub found: Found,
+    /// What it follows from.
+    pub evidence: Evidence,
+}
+
+impl Communicator {
+    /// Finds out how the ranks' hosts are connected, in about `budget`. Ranks of one host have nothing to find out. All
+    /// ranks call this, like a collective, and get the same result.
+    pub fn discover(&self, budget: Duration, timeout: Option<Duration>, go_on: &GoOn) -> Result<Discovered> {
+        let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
+        let mut calls = Calls { communicator: self, patience };
+        let ports = self.means.as_ref().and_then(|means| means.config.port_range);
+        let limits = Limits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
+        let evidence = network::gather(&mut calls, &self.cards, self.rank, &limits)?.evidence;
+        let found = (self.rank == 0).then(|| network::found(&evidence));
+        let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));
+        let all = calls.collect("found", &text.unwrap_or_default(), usize::MAX)?;
+        let found: std::result::Result<Found, String> = serde_json::from_slice(&all[0])
+            .map_err(|error| Error::Topology(format!("what rank 0 has found cannot be read: {error}")))?;
+        Ok(Discovered { found: found.map_err(Error::Topology)?, evidence })
+    }
+}
+
+/// Ranks tell each other what they find by allgathers.
+pub(super) struct Calls<'a> {
+    pub communicator: &'a Communicator,
+    pub patience: Patience<'a>,
+}
+
+impl Exchange for Calls<'_> {
+    fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
+        let lengths = self.communicator.tell_all(&[value.len() as i64], self.patience)?;
+        let lengths: Vec<usize> = lengths.into_iter().map(|length| length.max(0) as usize).collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        if longest > most {
+            return Err(Error::Topology(format!(
+                "a rank says {longest} bytes about {kind}; {most} would do"
+            )));
+        }
+        if longest == 0 {
+            return Ok(vec![Vec::new(); lengths.len()]);
+        }
+        let mut padded = value.to_vec();
+        padded.resize(longest, 0);
+        let output = Memory::zeroed(longest * lengths.len());
+        let operation = Operation::Collective(Collective::Allgather);
+        let request = Request::new(operation, DType::U8, longest, Memory::of(&padded), output);
+        let all = self.communicator.run_patiently(request, self.patience)?.to_vec::<u8>();
+        Ok(all.chunks(longest).zip(lengths).map(|(chunk, length)| chunk[..length].to_vec()).collect())
+    }
+}

@@ -1,0 +1,276 @@
+//! Agreements of the ranks that are left: asks the others, as the protocol in [`ringroad_core::agreement`] says.
+//!
+//! A rank counts as lost if its process has ended, if nobody listens at its port any more, or if it has not answered for
+//! [`SILENCE`] while this rank itself was awake. The caller's deadline proves nothing: when it passes, this rank takes
+//! its vote back, and nothing is decided.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::agreement::{Decision, Outcome, Proposer, Reply, Vote, Waiting};
+use ringroad_core::Rank;
+
+use super::patience::{server, GoOn, Patience, SLICE};
+use super::Communicator;
+use crate::bootstrap::{identity, Heard, Line, Question, Server};
+use crate::config::Secret;
+use crate::error::{refused, Error, Result};
+use crate::os::pauses;
+
+/// Who has not answered for so long counts as lost.
+pub(super) const SILENCE: Duration = Duration::from_secs(6);
+/// How long a rank waits beyond its deadline for a decision that others may already act on.
+const GRACE: Duration = Duration::from_secs(2);
+/// The longest step of the clock by which silence is measured: what is longer, this process was paused.
+const STEP: Duration = Duration::from_millis(200);
+
+/// Time in which this process was awake.
+#[derive(Debug)]
+pub(super) struct Awake {
+    last: Instant,
+    passed: Duration,
+}
+
+impl Awake {
+    pub fn new() -> Awake {
+        Awake { last: Instant::now(), passed: Duration::ZERO }
+    }
+
+    /// The time that has passed. To be called often.
+    pub fn passed(&mut self) -> Duration {
+        let now = Instant::now();
+        self.passed += now.saturating_duration_since(self.last).min(STEP);
+        self.last = now;
+        self.passed
+    }
+}
+
+/// What a rank does when its time is up before there is a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// It takes its vote back, and may come again.
+    Withdraws,
+    /// It votes against, and does not come again.
+    Refuses,
+}
+
+impl Communicator {
+    /// Agrees with all remaining ranks on who they are, and on whether all of them vote `true`. Every remaining rank
+    /// calls this equally often, after a failure or before.
+    pub fn agree(&self, flag: bool, timeout: Option<Duration>, go_on: &GoOn) -> Result<Decision> {
+        self.agree_within(flag, 0, Patience::new(timeout.unwrap_or(self.timeout), go_on))
+    }
+
+    pub(super) fn agree_within(&self, flag: bool, quorum: usize, patience: Patience<'_>) -> Result<Decision> {
+        let number = self.agreements.load(Ordering::Relaxed);
+        let decision = self.decide(number, flag, quorum, Late::Withdraws, patience)?;
+        // After a timeout the same agreement goes on, so that all ranks count alike. Odd numbers are for the second
+        // agreement of a shrink.
+        self.agreements.store(number + 2, Ordering::Relaxed);
+        Ok(decision)
+    }
+
+    /// Agreement `number` of this communicator.
+    pub(super) fn decide(
+        &self,
+        number: u64,
+        flag: bool,
+        quorum: usize,
+        late: Late,
+        patience: Patience<'_>,
+    ) -> Result<Decision> {
+        self.driver.get()?;
+        if self.size() == 1 {
+            return Ok(Decision { vote: flag, alive: vec![0] });
+        }
+        let server = self.server()?;
+        let group = identity(&self.cards);
+        let mut pauses = pauses::pauses();
+        let vote = Vote { flag, quorum, paused: pauses > self.pauses.load(Ordering::Relaxed) };
+        let left_out = self.left_out.lock().clone();
+        let proposer = server.rounds().with(&group, number, |acceptor| {
+            let mut proposer = Proposer::join(acceptor, self.rank, self.size(), vote);
+            left_out.iter().for_each(|rank| proposer.bury(acceptor, *rank));
+            proposer
+        });
+        let mut round = Round { of: self, server, group, number, proposer };
+        let outcome = round.run(&mut pauses, patience);
+        if outcome.is_err() {
+            round.leave(late, vote);
+        }
+        match outcome? {
+            Outcome::Decided(decision) if decision.is_sound(self.size()) => {
+                // The others count on this rank, so that earlier pauses do not matter any more.
+                self.pauses.store(pauses, Ordering::Relaxed);
+                *self.left_out.lock() =
+                    (0..self.size()).filter(|rank| !decision.alive.contains(rank)).collect();
+                Ok(decision)
+            }
+            Outcome::Decided(_) => {
+                Err(Error::Store("a rank has sent an invalid list of the remaining ranks".to_owned()))
+            }
+            Outcome::LeftOut => Err(Error::Aborted(format!(
+                "the other ranks have taken {} for dead, since it did not answer for seconds, and go on without it",
+                self.cards[self.rank]
+            ))),
+            Outcome::Paused => Err(Error::Aborted(format!(
+                "{} was stopped for seconds, and none of the others is left who could say whether they went on without \
+                 it; end this process",
+                self.cards[self.rank]
+            ))),
+            Outcome::TooFew { alive, quorum } => Err(Error::Aborted(format!(
+                "only {} of {} ranks are left here (ranks {alive:?}), fewer than the quorum of {quorum}; end this \
+                 process, since others may go on",
+                alive.len(),
+                self.size()
+            ))),
+        }
+    }
+
+    /// Votes against, without waiting for the others.
+    pub(super) fn refuse(&self, number: u64) -> Result<()> {
+        let vote = Vote { flag: false, quorum: 0, paused: false };
+        self.server()?.rounds().with(&identity(&self.cards), number, |acceptor| acceptor.join(vote));
+        Ok(())
+    }
+
+    fn server(&self) -> Result<Arc<Server>> {
+        server(&self.means()?.config)
+    }
+}
+
+/// This rank's part in one agreement.
+struct Round<'a> {
+    of: &'a Communicator,
+    server: Arc<Server>,
+    group: String,
+    number: u64,
+    proposer: Proposer,
+}
+
+impl Round<'_> {
+    /// Asks the others until there is an outcome. `pauses` are those that are known.
+    fn run(&mut self, pauses: &mut u64, patience: Patience<'_>) -> Result<Outcome> {
+        let (tell, heard) = channel();
+        let mut lines: Vec<Option<Line>> = (0..self.of.size()).map(|_| None).collect();
+        // When each rank was asked what it has not answered.
+        let mut asked: Vec<Option<Duration>> = vec![None; self.of.size()];
+        let mut awake = Awake::new();
+        loop {
+            let now = awake.passed();
+            let known = pauses::pauses();
+            if known > *pauses {
+                *pauses = known;
+                self.step(|proposer, acceptor| proposer.note_pause(acceptor));
+            }
+            for rank in 0..self.of.size() {
+                if asked[rank].is_some_and(|since| now - since > SILENCE) && self.proposer.counts_on(rank) {
+                    self.step(|proposer, acceptor| proposer.lose(acceptor, rank));
+                }
+                if let (None, Some(request)) = (asked[rank], self.proposer.request(rank)) {
+                    if lines[rank].is_none() {
+                        lines[rank] = Some(self.line(rank, tell.clone())?);
+                    }
+                    let (group, number, from) = (self.group.clone(), self.number, self.of.rank);
+                    let question = Question::Agree { group, number, from, request };
+                    lines[rank].iter().for_each(|line| line.ask(question.clone()));
+                    asked[rank] = Some(now);
+                }
+            }
+            if let Some(outcome) = self.proposer.outcome() {
+                return Ok(outcome.clone());
+            }
+            self.check(patience)?;
+            match heard.recv_timeout(SLICE) {
+                Ok((rank, Heard::Reply(request, reply))) => {
+                    asked[rank] = None;
+                    if is_sound(&reply, self.of.size()) {
+                        self.step(|proposer, acceptor| proposer.hear(acceptor, rank, &request, reply));
+                    }
+                }
+                Ok((rank, Heard::Ended(_))) => {
+                    self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
+                }
+                Ok((_, Heard::Alive | Heard::Told(..) | Heard::Stranger(_))) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Does something with both halves of the protocol.
+    fn step(&mut self, act: impl FnOnce(&mut Proposer, &mut ringroad_core::agreement::Acceptor)) {
+        let proposer = &mut self.proposer;
+        self.server.rounds().with(&self.group, self.number, |acceptor| {
+            act(proposer, acceptor);
+            acceptor.await_ranks(awaited(proposer));
+        });
+    }
+
+    fn line(&self, rank: Rank, tell: std::sync::mpsc::Sender<(usize, Heard)>) -> Result<Line> {
+        let secret = self.of.means()?.config.secret.as_ref().map(Secret::reveal);
+        let line = Line::open(rank, self.of.handle(rank)?.clone(), secret.map(str::to_owned), tell);
+        line.map_err(|error| Error::Transport(refused("cannot start a thread to ask other ranks", &error)))
+    }
+
+    /// An error if the user has interrupted, or the time is up and no decision can come.
+    fn check(&self, patience: Patience<'_>) -> Result<()> {
+        (patience.go_on)()?;
+        let over = Instant::now().checked_duration_since(patience.deadline);
+        let Some(over) = over else { return Ok(()) };
+        let free = self.server.rounds().with(&self.group, self.number, |acceptor| acceptor.withdraw());
+        if !free && over < GRACE {
+            return Ok(());
+        }
+        let waiting: Vec<String> =
+            self.proposer.waiting().into_iter().map(|waiting| self.text(&waiting)).collect();
+        Err(Error::Timeout(format!(
+            "the ranks have not agreed on who is left: {}; nothing was decided; allow more time (timeout=, RINGROAD_TIMEOUT)",
+            waiting.join(", ")
+        )))
+    }
+
+    /// Leaves before there is an outcome.
+    fn leave(&mut self, late: Late, vote: Vote) {
+        self.server.rounds().with(&self.group, self.number, |acceptor| {
+            if acceptor.withdraw() && late == Late::Refuses {
+                acceptor.join(Vote { flag: false, ..vote });
+            }
+        });
+    }
+
+    fn text(&self, waiting: &Waiting) -> String {
+        let card = |rank: &Rank| &self.of.cards[*rank];
+        match waiting {
+            Waiting::Absent(rank) => format!("{} runs, but has not come to agree", card(rank)),
+            Waiting::Silent(rank) => format!("{} has not answered so far", card(rank)),
+            Waiting::Leading(rank, others) => {
+                let others: Vec<String> = others
+                    .iter()
+                    .filter(|other| **other < self.of.size())
+                    .map(|other| card(other).to_string())
+                    .collect();
+                format!("{} waits for {}", card(rank), others.join(", "))
+            }
+        }
+    }
+}
+
+/// Whom a rank waits for.
+fn awaited(proposer: &Proposer) -> Vec<Rank> {
+    let ranks = proposer.waiting().into_iter().flat_map(|waiting| match waiting {
+        Waiting::Absent(rank) | Waiting::Silent(rank) => vec![rank],
+        Waiting::Leading(_, others) => others,
+    });
+    ranks.collect()
+}
+
+/// Whether the decisions in a reply can be those of a group of `size` ranks.
+fn is_sound(reply: &Reply, size: usize) -> bool {
+    match reply {
+        Reply::Decided(decision) | Reply::Promise { accepted: Some((_, decision)), .. } => {
+            decision.is_sound(size)
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,295 @@
+//! Giving up: notifies every rank of a failure and its reason.
+
+use std::collections::BTreeSet;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringroad_core::Rank;
+
+use super::{Engine, Task, ABORT, ANSWER_TIME, GRACE};
+use crate::calls::call::{generation, generation_of, Prepared};
+use crate::error::Error;
+use crate::transport::notice::{Notice, Reason, CALLS_TOLD};
+use crate::transport::{Event, Tag};
+
+impl Engine {
+    /// Looks for messages with the numbers of calls in flight whose senders have made a different call.
+    pub(super) fn check_messages_of_calls_in_flight(&mut self) {
+        let calls: Vec<(u64, Tag)> =
+            self.tasks.iter().flatten().map(|task| (task.number, task.tag)).collect();
+        for (number, tag) in calls.into_iter().filter(|(number, _)| *number > 0) {
+            for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
+                let unexpected = self.transport.unexpected(source, tag.sequence);
+                if unexpected.is_some_and(|t| t.check != tag.check && generation(t) == generation(tag)) {
+                    return self.mismatch(number, String::new());
+                }
+            }
+        }
+    }
+
+    /// Looks for unmatched messages of calls that have ended here: their senders have made a different call.
+    pub(super) fn check_messages_of_ended_calls(&mut self) {
+        let Some(tag) = self.transport.oldest_unexpected() else { return };
+        // Of the call numbers that the tag can mean, take the one that is not far ahead.
+        let sequences = u64::from(Tag::SEQUENCES);
+        let behind = (self.started + sequences - u64::from(tag.sequence)) % sequences;
+        let Some(number) = self.started.checked_sub(behind).filter(|n| *n > 0) else { return };
+        let ended = !self.tasks.iter().flatten().any(|task| task.number == number);
+        if ended && generation(tag) == generation_of(number) {
+            self.mismatch(number, String::new());
+        }
+    }
+
+    /// Gives up because ranks have made different calls. For messages between two ranks (`number` 0), `found` says
+    /// what came.
+    pub(super) fn mismatch(&mut self, number: u64, found: String) {
+        if self.failure.is_some() {
+            return;
+        }
+        if number == 0 {
+            let message = format!("rank {}: {found}", self.describe_rank(self.rank));
+            return self.fail(Error::Mismatch(message.clone()), Reason::Abort, message);
+        }
+        self.compare_calls(Reason::Mismatch { number }, String::new());
+    }
+
+    /// Gives up because a deadline has passed. `message` says what this rank was doing.
+    pub(super) fn late(&mut self, number: u64, message: String) {
+        if self.failure.is_some() {
+            return;
+        }
+        if number == 0 {
+            let message = format!("{message}. It has not made the matching call, is late, or has stopped");
+            return self.fail(Error::Timeout(message.clone()), Reason::LateMessage, message);
+        }
+        self.compare_calls(Reason::Timeout { number }, message);
+    }
+
+    /// Tells the other ranks which calls this rank made recently, collects their answers, and gives up. If the calls
+    /// differ, the error names them; otherwise it names the ranks that did not make call `number`. `message` says what
+    /// this rank was doing.
+    fn compare_calls(&mut self, reason: Reason, message: String) {
+        let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
+        let mine = self.recent_calls();
+        let ended = self.last_ended();
+        self.notify_all(&Notice { reason, message: message.clone(), calls: mine.clone(), ended });
+        let answers = self.collect_calls(mine);
+        let numbers: BTreeSet<u64> = answers.iter().flatten().flatten().map(|(n, _)| *n).collect();
+        let called = |rank: Rank, number: u64| {
+            answers[rank].as_ref()?.iter().find(|(n, _)| *n == number).map(|(_, call)| call.as_str())
+        };
+        let all = || 0..answers.len();
+        let differ = |n: &u64| all().filter_map(|r| called(r, *n)).collect::<BTreeSet<_>>().len() > 1;
+        // Says which other call a rank is in.
+        let elsewhere = |rank: Rank| match answers[rank].as_ref().map(|calls| calls.last()) {
+            None => "(did not answer: has not made this call, is late, or has stopped)".to_owned(),
+            Some(None) => "(has made no call yet)".to_owned(),
+            Some(Some((n, call))) => format!("(is at call number {n}: {call})"),
+        };
+        let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.describe_rank(rank));
+        let unlike = numbers.into_iter().find(differ);
+        let error = if unlike.is_some() || matches!(reason, Reason::Mismatch { .. }) {
+            let number = unlike.unwrap_or(number);
+            let row =
+                |r: Rank| called(r, number).map_or_else(|| line(r, &elsewhere(r)), |call| line(r, call));
+            Error::Mismatch(format!(
+                "ranks made different calls as number {number} of communicator {:?}:\n{}\n\
+                 All ranks must make the same calls in the same order with equal arguments.",
+                self.name,
+                all().map(row).collect::<Vec<_>>().join("\n")
+            ))
+        } else {
+            let absent = all().filter(|r| called(*r, number).is_none()).map(|r| line(r, &elsewhere(r)));
+            let absent: Vec<String> = absent.collect();
+            Error::Timeout(if absent.is_empty() {
+                format!("{message}. All ranks have made this call; raise the timeout if it is only slow")
+            } else {
+                format!("{message}, when the timeout passed. Not in this call:\n{}", absent.join("\n"))
+            })
+        };
+        self.fail_here(error);
+    }
+
+    /// The number of the last collective call that has ended here together with all calls before it.
+    fn last_ended(&self) -> u64 {
+        let in_flight = self.tasks.iter().flatten().map(|task| task.number).filter(|number| *number > 0);
+        in_flight.min().map_or(self.started, |first| first - 1)
+    }
+
+    /// Takes the next notice that has to be handled now.
+    pub(super) fn next_notice(&mut self) -> Option<(Rank, Notice)> {
+        let waits =
+            !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
+        let is_due = |(from, notice): &(Rank, Notice)| {
+            // Other ranks may be ahead: a notice about a call that this rank has not made yet is handled when it
+            // makes the call, or when it waits for something else.
+            let is_ahead = !waits && notice.reason.number().is_some_and(|number| number > self.called);
+            !self.can_put_off(*from, notice) && (!is_ahead || self.is_of_call_in_flight(*from, notice))
+        };
+        let index = self.notices.iter().position(is_due);
+        let gives_up = |(from, notice): &(Rank, Notice)| notice.is_of_own_end(*from);
+        if index.is_none() && self.notices.iter().any(gives_up) {
+            self.put_off_since.get_or_insert_with(Instant::now);
+        }
+        self.notices.remove(index?)
+    }
+
+    /// Whether a rank has given up within a call that is in flight here. Its messages for that call may have been
+    /// read after their memory was reused.
+    fn is_of_call_in_flight(&self, from: Rank, notice: &Notice) -> bool {
+        self.tasks.iter().flatten().any(|task| match task.number {
+            0 => task.executor.plan().peers().contains(&from),
+            number => number > notice.ended,
+        })
+    }
+
+    /// Whether the notice can be put off: the sender has given up, but had ended calls that are still in flight here.
+    /// Its messages for them are valid, and for a short time the calls may still end.
+    fn can_put_off(&self, from: Rank, notice: &Notice) -> bool {
+        let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
+        notice.is_of_own_end(from)
+            && self.put_off_since.is_none_or(|since| since.elapsed() < GRACE)
+            && self.tasks.iter().flatten().any(|task| has_ended(task))
+    }
+
+    /// The latest collective calls of this rank, by number.
+    fn recent_calls(&self) -> Vec<(u64, String)> {
+        let mut calls: Vec<&(u64, Arc<Prepared>)> = self.history.iter().collect();
+        calls.sort_by_key(|(number, _)| *number);
+        let first = calls.len().saturating_sub(CALLS_TOLD);
+        calls[first..].iter().map(|(number, prepared)| (*number, prepared.to_string())).collect()
+    }
+
+    /// Collects the recent calls of all ranks, for a limited time. `None` for ranks that have not answered.
+    fn collect_calls(&mut self, mine: Vec<(u64, String)>) -> Vec<Option<Vec<(u64, String)>>> {
+        let mut calls = vec![None; self.cards.len()];
+        calls[self.rank] = Some(mine);
+        let deadline = Instant::now() + ANSWER_TIME;
+        let mut events = Vec::new();
+        loop {
+            self.notices.drain(..).for_each(|(from, notice)| calls[from] = Some(notice.calls));
+            if calls.iter().all(Option::is_some) || Instant::now() > deadline {
+                return calls;
+            }
+            self.transport.progress(&mut events);
+            self.transport.inspect(None, &mut events);
+            for event in events.drain(..) {
+                if let Event::Notice { from, payload } = event {
+                    self.note(from, &payload);
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Keeps a notice until it is handled. A sender of an invalid notice counts as lost.
+    pub(super) fn note(&mut self, from: Rank, payload: &[u8]) {
+        match Notice::parse(payload, self.cards.len()) {
+            Some(notice) => self.notices.push_back((from, notice)),
+            None => self.lose(from, "it has sent an invalid notice".to_owned()),
+        }
+    }
+
+    /// Fails as another rank's notice says.
+    pub(super) fn fail_as_told(&mut self, from: Rank, notice: Notice) {
+        if self.failure.is_some() {
+            return;
+        }
+        let told = |message: &str| format!("{message} (as rank {} says)", self.describe_rank(from));
+        match notice.reason {
+            Reason::Mismatch { .. } => {
+                let reason = notice.reason;
+                self.notices.push_front((from, notice));
+                self.compare_calls(reason, String::new());
+            }
+            Reason::Timeout { number } => {
+                let reason = notice.reason;
+                let own = self.tasks.iter().flatten().find(|task| task.number == number);
+                let here = own.map(|t| {
+                    format!("; rank {} was {}", self.describe_rank(self.rank), self.describe_call(t))
+                });
+                let message = format!("{}{}", told(&notice.message), here.unwrap_or_default());
+                self.notices.push_front((from, notice));
+                self.compare_calls(reason, message);
+            }
+            Reason::Peer { rank } => {
+                let message = told(&notice.message);
+                self.fail(Error::Peer { rank, message }, Reason::Peer { rank }, notice.message);
+            }
+            Reason::LateMessage => {
+                let message = told(&notice.message);
+                self.fail(Error::Timeout(message), Reason::LateMessage, notice.message);
+            }
+            Reason::Abort => {
+                let message = told(&notice.message);
+                self.fail(Error::Aborted(message), Reason::Abort, notice.message);
+            }
+        }
+    }
+
+    /// Gives up the communicator because this rank leaves it: for the others, a member is lost.
+    pub fn leave(&mut self, message: String) {
+        self.fail(Error::Aborted(message.clone()), Reason::Peer { rank: self.rank }, message);
+    }
+
+    /// Gives up the communicator, on this rank and on all others.
+    pub fn fail(&mut self, error: Error, reason: Reason, message: String) {
+        if self.failure.is_some() || self.closed {
+            return;
+        }
+        self.notify_all(&Notice { reason, message, calls: self.recent_calls(), ended: self.last_ended() });
+        // Let the notices leave before the connections are cut.
+        let deadline = Instant::now() + ANSWER_TIME / 3;
+        let mut events = Vec::new();
+        while Instant::now() < deadline {
+            self.transport.progress(&mut events);
+            events.clear();
+            std::thread::yield_now();
+        }
+        self.fail_here(error);
+    }
+
+    fn fail_here(&mut self, error: Error) {
+        self.failure = Some(error.clone());
+        self.transport.abort(Instant::now() + ABORT);
+        self.end_all(&error);
+    }
+
+    fn end_all(&mut self, error: &Error) {
+        for slot in 0..self.tasks.len() {
+            self.finish(slot, Some(error.clone()));
+        }
+        self.give_up_waiting(error);
+        if let Some(completion) = self.being_posted.take() {
+            self.end(&completion, Some(error.clone()));
+        }
+    }
+
+    /// Gives up the communicator after a panic with the message `what`. The cleanup may panic again.
+    pub fn give_up(&mut self, what: &str) -> Error {
+        let message = format!("rank {} hit a bug in ringroad: {what}", self.describe_rank(self.rank));
+        let error = Error::Aborted(message.clone());
+        attempt(|| self.fail(error.clone(), Reason::Abort, message));
+        if self.failure.is_none() && !self.closed {
+            attempt(|| self.fail_here(error.clone()));
+        }
+        let error = self.failure.clone().unwrap_or(error);
+        attempt(|| self.end_all(&error));
+        error
+    }
+
+    fn notify_all(&mut self, notice: &Notice) {
+        let payload = notice.to_bytes();
+        for peer in (0..self.cards.len()).filter(|p| *p != self.rank) {
+            if self.broken[peer].is_none() {
+                self.transport.notify(peer, &payload);
+            }
+        }
+    }
+}
+
+/// Does something that may panic, and ignores that: the first panic is reported.
+fn attempt(action: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(action));
+}

@@ -1,0 +1,162 @@
+//! What was measured of a network, in a file for the next job on the same hosts.
+//!
+//! A file belongs to hosts with these network namespaces and addresses; a kernel that has started again has other
+//! namespaces. What it says is used only if the routes are still the same and some flows are as fast as they were.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ringroad_core::discovery::{Evidence, Flow, Trace};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::bootstrap::hex;
+use crate::os::files;
+use crate::os::random::token;
+
+/// How much slower or faster a flow may be now.
+const TOLERANCE: f64 = 0.15;
+/// Hosts that start again, and containers, leave files behind that nobody reads again.
+const MOST_FILES: usize = 64;
+
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    /// Whose network it is.
+    place: String,
+    evidence: Evidence,
+}
+
+/// The file for hosts in these network namespaces.
+pub(super) struct Memory {
+    file: PathBuf,
+    place: String,
+}
+
+impl Memory {
+    pub fn of(directory: &Path, spaces: &[String], evidence: &Evidence) -> Memory {
+        let addresses: Vec<_> = evidence.hosts.iter().map(|host| &host.addresses).collect();
+        let whole = (spaces, addresses, &evidence.host_of);
+        let text = serde_json::to_vec(&whole).expect("numbers and text can be written");
+        let place = hex(&Sha256::digest(&text)[..16]);
+        Memory { file: directory.join(format!("{place}.json")), place }
+    }
+
+    /// What was measured then, if the routes are the same as now; of hops that do not answer now, it says who answered
+    /// then. An unreadable file is like none: it is written anew.
+    pub fn recall(&self, now: &Evidence) -> Option<Evidence> {
+        let text = files::read_text(&self.file).ok()?;
+        let remembered: Remembered = serde_json::from_str(&text).ok()?;
+        let mut then = remembered.evidence;
+        let hosts = now.hosts.len();
+        let known = |flow: &Flow| flow.from < hosts && flow.to < hosts && flow.bytes_per_second > 0.0;
+        let sensible = then.rounds.iter().flat_map(|round| &round.flows).all(known)
+            && then.latencies.iter().all(|one| one.from < hosts && one.to < hosts);
+        let same = then.traces.len() == now.traces.len() && then.traces.iter().zip(&now.traces).all(alike);
+        for (then, now) in then.traces.iter_mut().zip(&now.traces) {
+            then.reached = now.reached;
+            then.hops.iter_mut().zip(&now.hops).for_each(|(hop, now)| *hop = now.or(*hop));
+        }
+        (remembered.place == self.place && sensible && same).then_some(then)
+    }
+
+    /// Writes what was measured. Several jobs may do so at the same time.
+    pub fn store(&self, evidence: &Evidence) -> io::Result<()> {
+        let remembered = Remembered { place: self.place.clone(), evidence: evidence.clone() };
+        let directory = self.file.parent().expect("it is in a directory");
+        fs::create_dir_all(directory)?;
+        let partial = directory.join(format!("{:016x}.partial", token()));
+        fs::write(&partial, serde_json::to_vec(&remembered).expect("numbers and text can be written"))?;
+        fs::rename(&partial, &self.file)?;
+        make_room(directory)
+    }
+}
+
+/// Removes the oldest files beyond [`MOST_FILES`].
+fn make_room(directory: &Path) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        files.push((entry.metadata()?.modified()?, entry.path()));
+    }
+    files.sort();
+    let surplus = files.len().saturating_sub(MOST_FILES);
+    files[..surplus].iter().try_for_each(|(_, file)| fs::remove_file(file))
+}
+
+/// Whether two traces of a route agree, where both say something.
+fn alike((then, now): (&Trace, &Trace)) -> bool {
+    let hops = then.hops.iter().zip(&now.hops).all(|(a, b)| a.is_none() || b.is_none() || a == b);
+    (then.from, then.to, then.hops.len()) == (now.from, now.to, now.hops.len()) && hops
+}
+
+/// Some flows that do not share a host, and how fast they were.
+pub(super) fn sample(then: &Evidence) -> Vec<Flow> {
+    let Some(first) = then.rounds.first() else { return Vec::new() };
+    let mut chosen: Vec<Flow> = Vec::new();
+    for flow in &first.flows {
+        let apart =
+            |other: &Flow| ![other.from, other.to].iter().any(|host| [flow.from, flow.to].contains(host));
+        if chosen.iter().all(apart) {
+            chosen.push(*flow);
+        }
+    }
+    chosen
+}
+
+/// Whether each of these flows is as fast as it was.
+pub(super) fn still_holds(then: &[Flow], now: &[Flow]) -> bool {
+    let as_fast = |then: &Flow| {
+        let same = now.iter().find(|now| (now.from, now.to) == (then.from, then.to));
+        same.is_some_and(|now| (now.bytes_per_second / then.bytes_per_second - 1.0).abs() < TOLERANCE)
+    };
+    !then.is_empty() && then.iter().all(as_fast)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use ringroad_core::discovery::{HostFacts, Round};
+
+    use super::*;
+
+    fn evidence(rate: f64) -> Evidence {
+        let host = |number: u8| HostFacts { name: String::new(), addresses: vec![[10, 0, 0, number].into()] };
+        let hop = |number: u8| Some([10, 0, 0, number].into());
+        let flow = |from, to| Flow { from, to, bytes_per_second: rate, spread: 0.0 };
+        Evidence {
+            hosts: vec![host(1), host(2)],
+            host_of: vec![0, 1],
+            traces: vec![
+                Trace { from: 0, to: 1, hops: vec![hop(2)], reached: true },
+                Trace { from: 1, to: 0, hops: vec![hop(1)], reached: true },
+            ],
+            rounds: vec![Round { flows: vec![flow(0, 1), flow(1, 0)] }],
+            latencies: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_measured_is_recalled_on_the_same_hosts() {
+        let directory = std::env::temp_dir().join(format!("ringroad-networks-{:016x}", token()));
+        let spaces = ["a".to_owned(), "b".to_owned()];
+        let now = Evidence { rounds: Vec::new(), ..evidence(1.0) };
+        let memory = Memory::of(&directory, &spaces, &now);
+        assert!(memory.recall(&now).is_none());
+        memory.store(&evidence(100.0)).unwrap();
+        let then = memory.recall(&now).expect("it was stored");
+        let sample = sample(&then);
+        assert_eq!(sample.len(), 1, "flows that share no host");
+        assert!(still_holds(&sample, &evidence(95.0).rounds[0].flows));
+        assert!(!still_holds(&sample, &evidence(50.0).rounds[0].flows));
+        assert!(!still_holds(&sample, &[]));
+        // Other namespaces, and another route.
+        assert!(Memory::of(&directory, &["a".to_owned(), "c".to_owned()], &now).recall(&now).is_none());
+        let mut elsewhere = now.clone();
+        elsewhere.traces[0].hops.push(None);
+        assert!(memory.recall(&elsewhere).is_none());
+        (0..MOST_FILES).for_each(|number| fs::write(directory.join(number.to_string()), "").unwrap());
+        memory.store(&evidence(100.0)).unwrap();
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), MOST_FILES);
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

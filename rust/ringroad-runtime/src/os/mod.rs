@@ -1,0 +1,18 @@
+//! What this process knows of its machine and asks of its kernel: locks, forks, threads and their cores, other
+//! processes, network interfaces, files.
+
+pub mod files;
+#[allow(unsafe_code)]
+pub(crate) mod fork;
+pub(crate) mod interfaces;
+pub(crate) mod liveness;
+pub(crate) mod lock;
+pub mod machine;
+pub(crate) mod messages;
+pub(crate) mod pauses;
+pub(crate) mod random;
+pub(crate) mod routes;
+#[allow(unsafe_code)]
+pub(crate) mod scheduler;
+pub(crate) mod sync;
+pub(crate) mod turns;

@@ -1,0 +1,61 @@
+//! Whether this process was paused: stopped by a signal, swapped out, or asleep with its machine.
+//!
+//! Others cannot tell a paused process from a dead one, so they may have gone on without it. A thread wakes up twice a
+//! second; if it wakes up seconds late, the process was paused.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{clock_gettime, ClockId};
+
+use crate::os::fork::Own;
+use crate::os::lock::Mutex;
+
+/// How often the thread wakes up.
+const TICK: Duration = Duration::from_millis(500);
+/// Longer gaps are pauses. Others wait for twice as long before they go on without a rank.
+const GAP: Duration = Duration::from_secs(3);
+const STACK: usize = 64 << 10;
+
+struct Watch {
+    /// When the process was last seen awake.
+    last: Duration,
+    pauses: u64,
+}
+
+impl Watch {
+    /// Counts a pause that has just ended.
+    fn look(&mut self) -> u64 {
+        let now = now();
+        self.pauses += u64::from(now.saturating_sub(self.last) > GAP);
+        self.last = now;
+        self.pauses
+    }
+}
+
+/// The time since the machine started, with the time that it slept.
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+/// How many times this process was paused since it first called this.
+pub(crate) fn pauses() -> u64 {
+    // The thread does not take this lock, so that forked children find it free.
+    static WATCH: Mutex<Option<Own<Arc<Mutex<Watch>>>>> = Mutex::new(None);
+    let mut place = WATCH.lock();
+    if let Some(Ok(watch)) = place.as_ref().map(Own::get) {
+        return watch.lock().look();
+    }
+    let watch = Arc::new(Mutex::new(Watch { last: now(), pauses: 0 }));
+    *place = Some(Own::new(watch.clone()));
+    let look_regularly = move || loop {
+        thread::sleep(TICK);
+        watch.lock().look();
+    };
+    let thread = thread::Builder::new().name("ringroad-awake".to_owned()).stack_size(STACK);
+    // Without the thread, each call looks back to the one before: that finds more pauses, never fewer.
+    let _ = thread.spawn(look_regularly);
+    0
+}

@@ -1,0 +1,79 @@
+//! Operations between near ranks, which read each other's memory.
+
+use std::sync::Arc;
+
+use ringroad_core::{Port, Rank};
+
+use super::shared::Pool;
+use super::{Posted, RequestId, Tag, TransportError};
+use crate::os::machine::cache::CacheMode;
+use crate::transport::buffer::Region;
+
+/// A message that can be read where its sender left it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The message's bytes, in the sender's memory. They may only be read.
+    pub region: Region,
+    /// The sender.
+    pub(crate) peer: Rank,
+    /// Who may use the memory again.
+    pub(crate) returns: Returns,
+}
+
+/// Who may use a message's memory again once it has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// The sender, which gave the message this number among its parcels to this rank.
+    ToSender(u64),
+    /// The transport that delivered the message.
+    ToTransport,
+    /// Nobody else: it is a copy that belongs to this rank.
+    Nowhere,
+}
+
+/// What a transport can do between *near* ranks, which can read each other's memory.
+///
+/// A message between near ranks is a place in the sender's memory. The receiver may read it there
+/// ([`NearMemory::expect`]) instead of receiving a copy.
+pub trait NearMemory {
+    /// For each rank, whether it is near.
+    fn ranks(&mut self) -> Arc<[bool]>;
+
+    /// The pool of memory that near ranks can read.
+    fn pool(&mut self) -> Arc<Pool>;
+
+    /// Whether near ranks copy long messages directly out of this rank's private memory.
+    fn copies_private(&mut self) -> bool;
+
+    /// Whether this rank and `peer` share a cache, as far as known ([`CacheMode::Near`]: they do). `None` if `peer`
+    /// is not a near rank.
+    fn distance(&mut self, peer: Rank) -> Option<CacheMode>;
+
+    /// Like [`send`](super::Transport::send) to a near rank, but without a copy. The source must not change for as
+    /// long as somebody holds the region: the send may end before the peer has read it.
+    fn send_zero_copy(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError>;
+
+    /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, and leaves it in the sender's memory. The
+    /// message comes as [`Posted::Arrived`] or [`Event::Arrived`](super::Event::Arrived).
+    fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError>;
+
+    /// Tells the sender that the message has been read, so that its memory may be used again.
+    fn release(&mut self, arrived: Arrived);
+
+    /// Spins until a message from `tag.source`, a near rank, has come, or for a few microseconds at most: too short a
+    /// time to do anything else.
+    fn spin(&mut self, tag: Tag);
+
+    /// Drops the regions that near ranks have read.
+    fn reclaim(&mut self);
+
+    /// Whether a message is still queued although its call may have ended.
+    fn has_queued(&mut self) -> bool;
+}

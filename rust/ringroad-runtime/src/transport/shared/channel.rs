@@ -1,0 +1,617 @@
+//! A lane carries messages from one rank to another. It is a ring of slots that only the sender writes, and two
+//! counters that only the receiver writes. Each side keeps its own position private, so there are no locks.
+//!
+//! A slot is free again when the receiver has taken its content. The memory that a message names is free when the
+//! receiver has released it. Both counters only grow, and mean "all before this one".
+//!
+//! A release before older parcels are released is reported by a parcel of its own, since a send must not wait for
+//! other sends.
+//!
+//! A rank that is about to block sets its [`Bell`] and then polls once more. A rank that has put something reads the
+//! bell afterwards. Both have a full fence in between, so that one of them sees what the other has done.
+
+use crate::os::machine::cache::CacheMode;
+use crate::os::sync::{fence, AtomicU32, AtomicU64, Ordering, UnsafeCell};
+
+/// How many parcels a lane holds before the receiver has taken any.
+pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
+/// Messages of at most this many bytes travel within the slot.
+pub(super) const INLINE: usize = 32;
+
+/// A message, or the place where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub(super) struct Parcel {
+    /// A [`crate::transport::Tag`].
+    pub tag: u64,
+    /// The length in bytes, below the code of the [`Form`].
+    length: u64,
+    /// Where the message lies; its meaning depends on the form.
+    pub place: u64,
+    /// The message itself, if it is short.
+    pub inline: [u64; INLINE / 8],
+}
+
+/// What a parcel holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// The message itself.
+    Inline,
+    /// An offset in the sender's segment.
+    Segment,
+    /// No message: the parcel of this number in the opposite lane has been released before older ones.
+    Release,
+    /// The first part of a long message, at an offset in the sender's segment. The length is that of the whole
+    /// message.
+    Flow,
+    /// Another part of a long message. The tag is the number of the first part's parcel.
+    Part,
+    /// An address in the sender's private memory.
+    Private,
+    /// None of these: the sender has made a mistake.
+    Unknown,
+}
+
+/// The bits of `Parcel::length` that hold the length in bytes.
+const LENGTH: u64 = (1 << FORM) - 1;
+/// The lowest bit of `Parcel::length` that belongs to the form.
+const FORM: u32 = 61;
+
+impl Parcel {
+    pub fn new(tag: u64, form: Form, bytes: usize) -> Parcel {
+        Parcel { tag, length: bytes as u64 | (form as u64) << FORM, ..Parcel::default() }
+    }
+
+    /// A parcel whose length may name no form.
+    #[cfg(test)]
+    pub fn of_length(tag: u64, length: u64) -> Parcel {
+        Parcel { tag, length, ..Parcel::default() }
+    }
+
+    pub fn bytes(&self) -> usize {
+        (self.length & LENGTH) as usize
+    }
+
+    pub fn form(&self) -> Form {
+        match self.length >> FORM {
+            0 => Form::Inline,
+            1 => Form::Segment,
+            2 => Form::Release,
+            3 => Form::Flow,
+            4 => Form::Part,
+            5 => Form::Private,
+            _ => Form::Unknown,
+        }
+    }
+}
+
+/// One cache line.
+#[repr(C, align(64))]
+struct Slot {
+    parcel: UnsafeCell<Parcel>,
+    /// The number of the parcel in this slot, plus one, modulo 2^32.
+    number: AtomicU32,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() == crate::os::machine::CACHE_LINE);
+
+/// The part that the sender writes, in the sender's segment.
+#[repr(C)]
+pub(super) struct Lane {
+    slots: [Slot; SLOTS],
+}
+
+/// The part that the receiver writes, in the receiver's segment. All parcels before these numbers have been ...
+#[repr(C, align(64))]
+pub(super) struct Counters {
+    /// ... taken out of their slots.
+    taken: AtomicU64,
+    /// ... released.
+    released: AtomicU64,
+    /// Whether the ranks share a cache, as the receiver has measured it; 0 while that is unknown.
+    distance: AtomicU32,
+}
+
+/// Whether a rank is about to block; in its own segment.
+#[repr(C, align(64))]
+pub(super) struct Bell {
+    asleep: AtomicU32,
+}
+
+/// Whether and how a rank has ended; in its own segment.
+#[repr(C, align(64))]
+pub(super) struct Farewell {
+    said: AtomicU32,
+}
+
+/// How a rank has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum End {
+    Closed = 1,
+    Aborted,
+    Dropped,
+}
+
+// SAFETY: a slot's parcel is written by the sender only while the slot is free, which `Counters::taken` says. The
+// receiver reads it only while it is full, which `number` says. Both numbers are acquired before the access and
+// released after it.
+unsafe impl Sync for Lane {}
+
+impl Lane {
+    #[cfg(test)]
+    pub fn new() -> Lane {
+        let slot = |_| Slot { parcel: UnsafeCell::new(Parcel::default()), number: AtomicU32::new(0) };
+        Lane { slots: std::array::from_fn(slot) }
+    }
+
+    /// Puts parcel `number` into its slot, which must be free. Only the sender may call this, with consecutive
+    /// numbers.
+    #[inline]
+    pub fn put(&self, number: u64, parcel: &Parcel) {
+        let slot = &self.slots[number as usize % SLOTS];
+        // SAFETY: the caller is the only writer, and nobody reads a free slot.
+        slot.parcel.with_mut(|place| unsafe { *place = *parcel });
+        slot.number.store(mark(number), Ordering::Release);
+    }
+
+    /// Parcel `number`, if it is there. Only the receiver may call this, with consecutive numbers. Afterwards it
+    /// frees the slot with [`Counters::take`].
+    #[inline]
+    pub fn get(&self, number: u64) -> Option<Parcel> {
+        // SAFETY: the slot is full, and the sender leaves it alone until it is free.
+        self.full(number).map(|parcel| parcel.with(|place| unsafe { *place }))
+    }
+
+    /// The form and the tag of parcel `number`, if it is there. For the receiver, as [`Lane::get`].
+    #[inline]
+    pub fn peek(&self, number: u64) -> Option<(Form, u64)> {
+        // SAFETY: as above.
+        self.full(number).map(|parcel| parcel.with(|place| unsafe { ((*place).form(), (*place).tag) }))
+    }
+
+    #[inline]
+    fn full(&self, number: u64) -> Option<&UnsafeCell<Parcel>> {
+        self.has(number).then(|| &self.slots[number as usize % SLOTS].parcel)
+    }
+
+    /// Whether parcel `number` is there.
+    #[inline]
+    pub fn has(&self, number: u64) -> bool {
+        self.slots[number as usize % SLOTS].number.load(Ordering::Acquire) == mark(number)
+    }
+}
+
+/// The value of `Slot::number` in the slot that holds parcel `number`.
+#[inline]
+fn mark(number: u64) -> u32 {
+    (number as u32).wrapping_add(1)
+}
+
+/// Whether the receiver has to wake the sender after it took parcel `number`. A sender that found the lane full may
+/// have blocked. It read the counter at some value, and exactly one multiple of [`SLOTS`] is above that value and not
+/// above the number of parcels that it has put. The receiver rings after the counter has reached that multiple, so
+/// that one of the two sees the other.
+#[inline]
+pub(super) fn makes_room(number: u64) -> bool {
+    (number + 1).is_multiple_of(SLOTS as u64)
+}
+
+impl Counters {
+    #[cfg(test)]
+    pub fn new() -> Counters {
+        Counters { taken: AtomicU64::new(0), released: AtomicU64::new(0), distance: AtomicU32::new(0) }
+    }
+
+    /// Records that the slots of all parcels before `number` are free.
+    #[inline]
+    pub fn take(&self, number: u64) {
+        self.taken.store(number, Ordering::Release);
+    }
+
+    /// Records that the memory of all parcels before `number` has been read.
+    #[inline]
+    pub fn release(&self, number: u64) {
+        self.released.store(number, Ordering::Release);
+    }
+
+    /// Tells the sender whether the two ranks share a cache.
+    pub fn tell_distance(&self, mode: CacheMode) {
+        self.distance.store(1 + u32::from(mode == CacheMode::Far), Ordering::Relaxed);
+    }
+
+    /// Whether they share a cache, as the receiver has told; `None` while that is unknown.
+    pub fn distance(&self) -> Option<CacheMode> {
+        match self.distance.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(CacheMode::Near),
+            _ => Some(CacheMode::Far),
+        }
+    }
+
+    #[inline]
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub fn released(&self) -> u64 {
+        self.released.load(Ordering::Acquire)
+    }
+}
+
+impl Bell {
+    #[cfg(test)]
+    pub fn new() -> Bell {
+        Bell { asleep: AtomicU32::new(0) }
+    }
+
+    /// The owner calls this before it polls for the last time and blocks. `releases`: it waits for releases or free
+    /// slots, too.
+    pub fn announce_sleep(&self, releases: bool) {
+        self.asleep.store(1 + u32::from(releases), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The owner no longer blocks.
+    pub fn announce_awake(&self) {
+        self.asleep.store(0, Ordering::Relaxed);
+    }
+
+    /// A rank calls this after it has put parcels, released some or freed slots, and before it reads the bells of the
+    /// ranks concerned.
+    #[inline]
+    pub fn before_look() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the owner has to be woken; to be called after [`Bell::before_look`]. `released`: no parcel has been
+    /// put, only memory released or slots freed.
+    #[inline]
+    pub fn is_asleep(&self, released: bool) -> bool {
+        self.asleep.load(Ordering::Relaxed) > u32::from(released)
+    }
+}
+
+impl Farewell {
+    #[cfg(all(test, loom))]
+    pub fn new() -> Farewell {
+        Farewell { said: AtomicU32::new(0) }
+    }
+
+    /// The owner calls this after its last parcel.
+    pub fn say(&self, end: End) {
+        self.said.store(end as u32, Ordering::Release);
+    }
+
+    /// How the owner has ended, or `None` while it has not. After an end no more parcels come.
+    #[inline]
+    pub fn said(&self) -> Option<End> {
+        match self.said.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(End::Closed),
+            2 => Some(End::Aborted),
+            _ => Some(End::Dropped),
+        }
+    }
+}
+
+/// With threads of the standard library; Miri and ThreadSanitizer watch them (`make check-memory`).
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    fn parcel(number: u64) -> Parcel {
+        let mut parcel = Parcel::new(number, Form::Segment, number as usize);
+        parcel.inline = [number; INLINE / 8];
+        parcel
+    }
+
+    #[test]
+    fn parcels_say_what_they_are() {
+        for bytes in [0, 1, INLINE, LENGTH as usize] {
+            for form in [Form::Inline, Form::Segment, Form::Release, Form::Flow, Form::Part, Form::Private] {
+                let parcel = Parcel::new(7, form, bytes);
+                assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn slots_are_used_again() {
+        // The slots' numbers have 32 bits and wrap around.
+        for first in [0, (1 << 32) - 3 * SLOTS as u64, (1 << 33) - 2 * SLOTS as u64] {
+            let lane = Lane::new();
+            for number in first..first + 5 * SLOTS as u64 {
+                assert_eq!(lane.get(number), None, "{number}");
+                lane.put(number, &parcel(number));
+                assert_eq!(lane.get(number + 1), None, "{number}");
+                assert_eq!(lane.get(number), Some(parcel(number)));
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_sleeps_is_woken_for_what_it_waits_for() {
+        let bell = Bell::new();
+        let woken = || {
+            Bell::before_look();
+            (bell.is_asleep(false), bell.is_asleep(true))
+        };
+        assert_eq!(woken(), (false, false));
+        bell.announce_sleep(false);
+        assert_eq!(woken(), (true, false));
+        bell.announce_sleep(true);
+        assert_eq!(woken(), (true, true));
+        bell.announce_awake();
+        assert_eq!(woken(), (false, false));
+    }
+
+    /// Two threads and one lane. The receiver also reads the memory that the parcels name, and releases several
+    /// parcels at once.
+    #[test]
+    fn nothing_is_lost_or_mixed() {
+        let rounds = if cfg!(miri) { 300 } else { 100_000 };
+        let (lane, counters) = (Lane::new(), Counters::new());
+        struct Shared([UnsafeCell<u64>; 4]);
+        impl Shared {
+            fn of(&self, number: u64) -> &UnsafeCell<u64> {
+                &self.0[number as usize % 4]
+            }
+        }
+        // SAFETY: the counters decide who accesses it when.
+        unsafe impl Sync for Shared {}
+        let memory = Shared(Default::default());
+        let ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..rounds {
+                    while number - counters.taken() >= SLOTS as u64 || number - counters.released() >= 4 {
+                        thread::yield_now();
+                    }
+                    // SAFETY: the parcel of four numbers ago, which used this place, has been released.
+                    memory.of(number).with_mut(|place| unsafe { *place = number });
+                    lane.put(number, &parcel(number));
+                }
+                while counters.released() < rounds {
+                    thread::yield_now();
+                }
+                ended.store(true, Ordering::Relaxed);
+            });
+            let mut number = 0;
+            while number < rounds {
+                let Some(found) = lane.get(number) else {
+                    thread::yield_now();
+                    continue;
+                };
+                assert_eq!(found, parcel(number));
+                // SAFETY: the place belongs to this parcel until it is released.
+                assert_eq!(memory.of(number).with(|place| unsafe { *place }), number);
+                number += 1;
+                counters.take(number);
+                if number % 3 == 0 || number == rounds {
+                    counters.release(number);
+                }
+            }
+        });
+        assert!(ended.into_inner());
+    }
+}
+
+/// Tries every order in which the accesses may take effect: `RUSTFLAGS="--cfg loom" cargo test --release --lib lane`.
+///
+/// No thread really sleeps here: the models check at the end that each sleeper would have been woken.
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    /// What one rank sends another.
+    struct Way {
+        lane: Lane,
+        counters: Counters,
+        /// The bell of the rank that sleeps in the model.
+        bell: Bell,
+        farewell: Farewell,
+        /// The memory that the parcels name.
+        memory: UnsafeCell<u64>,
+    }
+
+    // SAFETY: the lane's protocol decides who accesses the memory when; loom checks that.
+    unsafe impl Sync for Way {}
+    // SAFETY: as above.
+    unsafe impl Send for Way {}
+
+    fn parcel(number: u64) -> Parcel {
+        Parcel { place: number, ..Parcel::new(10 + number, Form::Segment, 100) }
+    }
+
+    /// Runs two threads in every order.
+    fn model(one: fn(&Way) -> bool, other: fn(&Way) -> bool, fits: fn(bool, bool) -> bool) {
+        model_with(None, one, other, fits);
+    }
+
+    /// Runs two threads in every order in which a thread is interrupted at most `interruptions` times.
+    fn model_with(
+        interruptions: Option<usize>,
+        one: fn(&Way) -> bool,
+        other: fn(&Way) -> bool,
+        fits: fn(bool, bool) -> bool,
+    ) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = interruptions;
+        builder.check(move || {
+            let way = Arc::new(Way {
+                lane: Lane::new(),
+                counters: Counters::new(),
+                bell: Bell::new(),
+                farewell: Farewell::new(),
+                memory: UnsafeCell::new(0),
+            });
+            let same = way.clone();
+            let thread = thread::spawn(move || one(&same));
+            let other = other(&way);
+            assert!(fits(thread.join().unwrap(), other));
+        });
+    }
+
+    fn put(way: &Way, numbers: std::ops::Range<u64>) -> bool {
+        for number in numbers {
+            while number - way.counters.taken() >= SLOTS as u64 {
+                thread::yield_now();
+            }
+            way.lane.put(number, &parcel(number));
+        }
+        true
+    }
+
+    fn rings(way: &Way, released: bool) -> bool {
+        Bell::before_look();
+        way.bell.is_asleep(released)
+    }
+
+    /// Takes the parcels that are there from `first` up to `end`. Returns the number of the next one, and whether the
+    /// sender was woken.
+    fn take(way: &Way, first: u64, end: u64) -> (u64, bool) {
+        let (mut next, mut has_room) = (first, false);
+        while next < end {
+            let Some(found) = way.lane.get(next) else { break };
+            assert_eq!(found, parcel(next));
+            has_room |= makes_room(next);
+            next += 1;
+            way.counters.take(next);
+        }
+        (next, has_room && rings(way, true))
+    }
+
+    #[test]
+    fn parcels_come_in_order_and_slots_are_used_again() {
+        let receive = |way: &Way| {
+            let mut next = 0;
+            while next < 3 {
+                match take(way, next, 3).0 {
+                    same if same == next => thread::yield_now(),
+                    more => next = more,
+                }
+            }
+            true
+        };
+        model_with(Some(3), |way| put(way, 0..3), receive, |_, _| true);
+    }
+
+    #[test]
+    fn memory_is_read_after_it_was_written_and_written_after_it_was_read() {
+        let send = |way: &Way| {
+            for number in 0..2 {
+                // SAFETY: the parcel before this one, if there is one, has been released.
+                way.memory.with_mut(|memory| unsafe { *memory = 7 + number });
+                way.lane.put(number, &parcel(number));
+                while way.counters.released() <= number {
+                    thread::yield_now();
+                }
+            }
+            true
+        };
+        let receive = |way: &Way| {
+            for number in 0..2 {
+                while way.lane.get(number).is_none() {
+                    thread::yield_now();
+                }
+                // The slot is free long before the memory is read.
+                way.counters.take(number + 1);
+                // SAFETY: the parcel has come and was not released.
+                assert_eq!(way.memory.with(|memory| unsafe { *memory }), 7 + number);
+                way.counters.release(number + 1);
+            }
+            true
+        };
+        model(send, receive, |_, _| true);
+    }
+
+    /// Either the sleeper sees the parcel, or the sender sees the sleeper.
+    #[test]
+    fn who_waits_for_parcels_is_woken() {
+        let sleep = |way: &Way| {
+            way.bell.announce_sleep(false);
+            way.lane.get(0).is_some()
+        };
+        let send = |way: &Way| {
+            way.lane.put(0, &parcel(0));
+            rings(way, false)
+        };
+        model(sleep, send, |seen, rung| seen || rung);
+    }
+
+    #[test]
+    fn who_waits_for_releases_is_woken() {
+        let sleep = |way: &Way| {
+            way.bell.announce_sleep(true);
+            way.counters.released() == 1
+        };
+        let release = |way: &Way| {
+            way.counters.release(1);
+            rings(way, true)
+        };
+        model(sleep, release, |seen, rung| seen || rung);
+    }
+
+    /// The sender has one parcel more than there are slots, and sleeps if it sees no free one.
+    #[test]
+    fn who_waits_for_slots_is_woken() {
+        let send = |way: &Way| {
+            put(way, 0..2);
+            way.bell.announce_sleep(true);
+            way.counters.taken() > 0
+        };
+        let receive = |way: &Way| {
+            let (mut next, mut woken) = (0, false);
+            while next < 2 {
+                let (more, rung) = take(way, next, 2);
+                woken |= rung;
+                if more == next {
+                    thread::yield_now();
+                }
+                next = more;
+            }
+            woken
+        };
+        model(send, receive, |seen, rung| seen || rung);
+    }
+
+    /// A rank that sees another's farewell also finds all parcels that were put before.
+    #[test]
+    fn last_words_are_heard() {
+        let leave = |way: &Way| {
+            way.lane.put(0, &parcel(0));
+            way.farewell.say(End::Closed);
+            true
+        };
+        let hear = |way: &Way| way.farewell.said().is_none() || way.lane.get(0).is_some();
+        model(leave, hear, |_, complete| complete);
+    }
+
+    /// A rank that sleeps again is woken again.
+    #[test]
+    fn who_sleeps_twice_is_woken_twice() {
+        let sleep = |way: &Way| {
+            way.bell.announce_sleep(false);
+            if way.lane.get(0).is_none() {
+                // Woken, possibly without a reason.
+                way.bell.announce_awake();
+                way.bell.announce_sleep(false);
+            }
+            way.lane.get(0).is_some()
+        };
+        let send = |way: &Way| {
+            way.lane.put(0, &parcel(0));
+            rings(way, false)
+        };
+        model(sleep, send, |seen, rung| seen || rung);
+    }
+}

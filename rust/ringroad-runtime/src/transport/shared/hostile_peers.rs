@@ -1,0 +1,119 @@
+//! Tests that nothing which a peer has written into its segment, by mistake or on purpose, is used unchecked.
+
+use super::channel::{Counters, Form, Parcel, INLINE};
+use super::cma::PRIVATE;
+use super::flow::{LONG, PART};
+use super::SharedMemory;
+use crate::transport::buffer::Region;
+use crate::transport::{Event, Kind, NearMemory, Posted, Tag, Transport};
+
+fn pair() -> [SharedMemory; 2] {
+    SharedMemory::group(2).unwrap().try_into().ok().unwrap()
+}
+
+fn tag(source: usize, kind: Kind) -> u64 {
+    Tag { source, kind, sequence: 1, message: 2, check: 3 }.pack()
+}
+
+fn parcel(tag: u64, form: Form, bytes: usize, place: u64) -> Parcel {
+    let mut parcel = Parcel::new(tag, form, bytes);
+    parcel.place = place;
+    parcel
+}
+
+/// The events that rank 0 reports after several polls, when rank 1 has put these parcels.
+fn told(parcels: &[Parcel]) -> Vec<Event> {
+    let [mut ours, theirs] = pair();
+    for (number, parcel) in parcels.iter().enumerate() {
+        theirs.home.lane_to(0).put(number as u64, parcel);
+    }
+    looks(&mut ours)
+}
+
+fn looks(transport: &mut SharedMemory) -> Vec<Event> {
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        transport.progress(&mut events);
+        transport.inspect(None, &mut events);
+    }
+    events
+}
+
+/// Checks that rank 1 has been reported as failed exactly once, for what it has written.
+#[track_caller]
+fn check(events: &[Event], what: &str) {
+    match events {
+        [Event::PeerFailed { peer: 1, reason }] => {
+            assert!(reason.contains("invalid data"), "{what}: {reason}")
+        }
+        _ => panic!("{what}: {events:?}"),
+    }
+}
+
+#[test]
+fn parcels_that_make_no_sense_are_refused() {
+    let (ours, notice) = (tag(1, Kind::Collective), tag(1, Kind::Control));
+    let end = pair()[1].home.segment.len() as u64;
+    let flow = parcel(ours, Form::Flow, LONG, 4096);
+    let cases: &[(&str, &[Parcel])] = &[
+        ("beyond the end", &[parcel(ours, Form::Segment, 100, end - 99)]),
+        ("a sum that wraps", &[parcel(ours, Form::Segment, 100, u64::MAX - 50)]),
+        ("a long sum that wraps", &[parcel(ours, Form::Segment, (1 << 61) - 1, u64::MAX - (1 << 61) + 4097)]),
+        ("a length beyond its slot", &[parcel(ours, Form::Inline, INLINE + 1, 0)]),
+        ("a flow at the end", &[parcel(ours, Form::Flow, LONG, end - PART as u64 + 1)]),
+        ("a short flow", &[parcel(ours, Form::Flow, PART - 1, 4096)]),
+        ("a part of nothing", &[parcel(7, Form::Part, PART, 4096)]),
+        ("a part beyond the end", &[flow, parcel(0, Form::Part, PART, end)]),
+        ("a part that is too long", &[flow, parcel(0, Form::Part, PART + 1, 4096)]),
+        ("a part of no bytes", &[flow, parcel(0, Form::Part, 0, 4096)]),
+        ("private memory that wraps", &[parcel(ours, Form::Private, PRIVATE, u64::MAX - 5)]),
+        ("a release of what was never sent", &[parcel(0, Form::Release, 0, 3)]),
+        ("somebody else's tag", &[parcel(tag(0, Kind::Collective), Form::Inline, 4, 0)]),
+        ("nobody's tag", &[parcel(tag(9000, Kind::PointToPoint), Form::Inline, 4, 0)]),
+        ("an endless notice", &[parcel(notice, Form::Segment, end as usize - 4096, 4096)]),
+        ("a notice that flows", &[parcel(notice, Form::Flow, LONG, 4096)]),
+        ("a notice in private memory", &[parcel(notice, Form::Private, 100, 4096)]),
+        ("no form", &[Parcel::of_length(ours, u64::MAX)]),
+    ];
+    for (what, parcels) in cases {
+        check(&told(parcels), what);
+    }
+}
+
+/// Each part fits, but together they are longer than the whole.
+#[test]
+fn parts_beyond_the_whole_are_refused() {
+    let mut parcels = vec![parcel(tag(1, Kind::Collective), Form::Flow, LONG, 4096)];
+    parcels.resize(LONG / PART + 1, parcel(0, Form::Part, PART, 4096));
+    check(&told(&parcels), "a part after the last");
+}
+
+#[test]
+fn counters_ahead_of_what_was_sent_are_refused() {
+    let [taken, released]: [fn(&Counters); 2] =
+        [|counters| counters.take(1 << 40), |counters| counters.release(1 << 40)];
+    for (what, write) in [("taken", taken), ("released", released)] {
+        let [mut ours, theirs] = pair();
+        write(theirs.home.counters_for(0));
+        for request in 0..100 {
+            let posted = ours.send(1, 0, Tag::unpack(tag(0, Kind::Collective)), Region::zeroed(100), request);
+            assert!(matches!(posted, Ok(Posted::Complete | Posted::Pending)), "{what}");
+        }
+        ours.reclaim();
+        check(&looks(&mut ours), what);
+    }
+}
+
+/// Messages before an invalid parcel are delivered.
+#[test]
+fn earlier_messages_are_taken() {
+    let [mut ours, mut theirs] = pair();
+    theirs.send(0, 0, Tag::unpack(tag(1, Kind::Collective)), Region::of(&[7_u8; 100]), 1).unwrap();
+    theirs.home.lane_to(0).put(1, &parcel(7, Form::Segment, 100, u64::MAX));
+    let target = Region::zeroed(100);
+    let posted = ours.receive(0, Tag::unpack(tag(1, Kind::Collective)), target.clone(), 2).unwrap();
+    assert_eq!(posted, Posted::Complete);
+    check(&looks(&mut ours), "a flaw after a message");
+    // SAFETY: nobody writes it any more.
+    assert_eq!(unsafe { target.to_vec::<u8>() }, [7; 100]);
+}
