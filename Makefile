@@ -104,12 +104,12 @@ bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in 
 
 bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (20 minutes)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	$(PYTHON) -m ringroad bench --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py,reference --launches 2 --budget $(BUDGET) \
+	$(PYTHON) benchmarks/goals --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py --reference --launches 2 --budget $(BUDGET) \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
 bench-far: build ## Compare large allreduces with Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
 	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	$(PYTHON) -m ringroad bench --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
+	$(PYTHON) benchmarks/goals --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
 		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
 
 bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
@@ -117,7 +117,7 @@ bench-network: build ## Measure on emulated networks, beside the model, the simu
 	tools/bench_network.sh $(RECORD)
 
 bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and the figures of all papers
-	$(PYTHON) -m ringroad.reproduce.speed
+	$(PYTHON) -m ringroad.lab.reproduce.speed
 
 bench-kernels: ## Time the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
 	cargo bench -p ringroad-runtime --bench kernels
@@ -126,7 +126,7 @@ bench-torch: build ## Compare calls and training steps of torch with gloo, in on
 	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
 
 bench-select: build ## Tune, then compare the choice with every fixed algorithm, for 2, 4 and 8 ranks in one run (7 minutes)
-	RINGROAD_PROFILE=none $(PYTHON) -m ringroad bench --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
+	RINGROAD_PROFILE=none $(PYTHON) benchmarks/goals --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
 		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
 
 notebooks: build ## Run the notebooks and store their outputs in them (3 minutes)

@@ -1,9 +1,7 @@
 """The benchmark runs, verifies what it measures, and writes a record. The tests do not examine times."""
 
-import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
 
@@ -11,15 +9,12 @@ import numpy as np
 import pytest
 from helpers import needs_testbed
 from ringroad import _oracle as oracle
-from ringroad.measure import facts, race
-from ringroad.measure.bench import conductor, launch, plot, reference, verdict
+from ringroad.measure import race
+from ringroad.measure.bench import choice, conductor, launch
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.options import Options
 from ringroad.measure.bench.statistics import Statistics
-
-needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
-"""Skips tests that compile the reference program. Users who install the wheel need not have cargo."""
 
 
 def bench(*arguments, status=0):
@@ -32,11 +27,10 @@ def bench(*arguments, status=0):
 
 
 def record(path, *arguments):
-    """The machine's line and the measurements of a run."""
+    """The measurements of a run."""
     out = bench(*arguments, "--json", str(path))
     assert "# wrong elements: 0" in out
-    machine, team, *rows = [json.loads(line) for line in path.read_text().splitlines()]
-    assert machine["kind"] == "machine" and machine["versions"]["numpy"]
+    team, *rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert team["kind"] == "team" and team["transport"]
     rows = [row for row in rows if row["kind"] == "measurement"]
     assert all(row["wrong"] == 0 and 0 < row["min"] <= row["p50"] <= row["p99"] <= row["max"] for row in rows)
@@ -47,7 +41,7 @@ def options(**others):
     """Options of a short run of two ranks, for a conductor that the test makes."""
     sizes = {"sizes": [8, 4096], "ranks": [2], "buffers": ["numpy"], "peers": []}
     calls = {"dtype": "float32", "op": "sum", "root": 0, "calls": None, "warmup": 5, "check": True}
-    limits = {"budget": 2.0, "hogs": 0, "timeout": 30.0, "json": None}
+    limits = {"budget": 2.0, "hogs": 0, "timeout": 30.0}
     return Options(COLLECTIVES["allreduce"], **sizes | calls | limits | others)
 
 
@@ -104,48 +98,6 @@ def test_launches(tmp_path):
     assert all(len(row["by_round"]) == row["rounds"] >= 4 for row in rows if row["peer"] == "ringroad")
 
 
-@needs_cargo
-def test_reference(tmp_path):
-    arguments = ("--sizes", "8,1000,300K", "--ranks", "3", "--budget", "1", "--peers", "reference", "--launches", "2")
-    rows = record(tmp_path / "r.jsonl", *arguments)
-    assert {row["peer"] for row in rows} == {"ringroad", "reference"}
-    assert {row["cache"] for row in rows} <= {"near", "far", "mixed", "single"}
-    assert all(len(row["cache_by_round"]) == len(row["by_round"]) for row in rows)
-    assert {label for row in rows for label in row["cache_by_round"]} <= {"near", "far", "mixed", "single"}
-
-
-@pytest.mark.parametrize("labels", [["far"], ["near", "far", "far", "near", "far"], ["near"]])
-def test_it_waits_for_caches(monkeypatch, labels):
-    """Only rounds count that begin and end with CPUs as far apart as requested."""
-    looks = itertools.cycle(labels)
-    monkeypatch.setattr(facts, "caches", lambda: facts.Caches(next(looks), 1.0))
-    monkeypatch.setattr(conductor, "_PAUSE", 0.01)
-    budget = 30.0 if "far" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
-    rows = list(conductor.Conductor(options(cache="far", budget=budget)).run())
-    measured = [row for row in rows if row["kind"] == "measurement"]
-    assert {row["cache"] for row in measured} <= {"far"}
-    assert all(row["cache_by_round"] == ["far"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
-    assert all(len(row["by_round"]) == row["rounds"] for row in measured)
-    sizes = [8, 4096] if "far" in labels else []
-    assert [row["size"] for row in measured if row["place"] == IN] == sizes
-    refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
-    assert refusals == (
-        [] if sizes else [f"{size} B, numpy: only 0 rounds while caches were far" for size in (8, 4096)]
-    )
-
-
-@needs_cargo
-def test_reference_is_right():
-    """Lengths at which shares and windows are uneven."""
-    with reference.Reference(reference.build(), 3, 4 << 20) as plain:
-        for count in (1, 2, 1021, 70_000, 200_003, 1_000_003):
-            case = Case(COLLECTIVES["allreduce"], 3, count, "float32", "sum", 0)
-            for place in case.collective.places:
-                plain.tune(case, place)
-                times, wrong = plain.burst(case, place, 7)
-                assert (times.shape, wrong) == ((3, 7), 0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -158,13 +110,9 @@ def test_reference_is_right():
         (["--ranks", "99999999999999999999999"], "numbers from 1 to 1024"),
         (["--peers", "glo"], "but not glo"),
         (["--peers", "mpi4py-tcp"], "but not mpi4py-tcp"),
-        (["--cache", "fra"], "there are near, far"),
         (["--testbed", "ring:3"], "--testbed needs --rate"),
-        (["--testbed", "ring:3", "--rate", "1Mbit", "--peers", "reference"], "not for --testbed"),
         (["--testbed", "rign:3", "--rate", "1Mbit"], "rign"),
-        (["--cache", "far", "-n", "5"], "waits for as long as --budget says"),
         (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
-        (["--peers", "reference", "-d", "float64", "-b", "8", "-e", "8", "--ranks", "1"], "float32 in allreduce only"),
     ],
 )
 def test_refusals(arguments, message):
@@ -214,26 +162,6 @@ def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
     assert len(refusals) == 4 and all("left out from 4096 B on" in text for text in refusals)  # for each place
 
 
-def test_a_record_is_drawn_by_network(tmp_path):
-    pytest.importorskip("matplotlib")
-    lines = []
-    for testbed, ranks in ((None, 2), ("ring:3", 3)):
-        lines.append({"kind": "team", "ranks": ranks, "testbed": testbed})
-        for peer, size in itertools.product(("ringroad", "gloo", "ringroad:ring"), (8, 1024)):
-            simulated = size / 1e9 if testbed and peer == "ringroad" else None
-            about = {"collective": "allreduce", "buffers": "numpy", "place": IN, "calls": 5, "ranks": ranks}
-            lines.append(
-                {"kind": "measurement", "peer": peer, "size": size, "time": size / 1e8, "simulated": simulated, **about}
-            )
-    file, picture = tmp_path / "r.jsonl", tmp_path / "r.png"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    places = plot.read(file, "numpy")
-    assert list(places) == ["2 ranks on one host", "ring:3"]
-    assert all(set(peers) == {"ringroad", "gloo"} and set(peers["gloo"]) == {8, 1024} for peers in places.values())
-    plot.draw(file, picture)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
 def test_it_chooses_by_what_it_measured_first(tmp_path):
     few = ("--sizes", "8,1K", "--ranks", "2", "-n", "3", "--tune", "0.5", "--json", str(tmp_path / "r.jsonl"))
     bench(*few)
@@ -281,13 +209,6 @@ def test_what_is_missing_is_said_before_anything_runs(monkeypatch):
             conductor.Conductor(options(peers=peers))
 
 
-def test_cargo_is_for_the_reference(monkeypatch):
-    monkeypatch.setattr(reference.shutil, "which", lambda name: None)
-    conductor.Conductor(options(cache="near"))
-    with pytest.raises(launch.BenchError, match="cargo is missing"):
-        conductor.Conductor(options(peers=["reference"]))
-
-
 @pytest.mark.parametrize("dtype", oracle.DTYPES)
 @pytest.mark.parametrize("name", ["allreduce", "reduce_scatter", "scan", "exscan"])
 def test_repeated_calls_in_place(name, dtype):
@@ -330,51 +251,7 @@ def test_statistics():
     assert (found.time, found.p50, found.min, found.max, found.calls, found.rounds) == (2.5, 2.0, 1.0, 9.0, 6, 2)
 
 
-def test_verdict():
-    shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
-    shared |= {"buffers": "numpy", "pml": None, "cache": "far"}
-    times = {
-        ("ringroad", 8): 3e-6,
-        ("gloo", 8): 1.5e-6,
-        ("ringroad", 4 << 20): 1e-3,
-        ("gloo", 4 << 20): 2e-3,
-        ("reference", 4 << 20): 0.9e-3,
-    }
-    rows = [shared | {"peer": peer, "size": size, "time": time} for (peer, size), time in times.items()]
-    for row in rows:
-        row |= {"by_round": [row["time"]] * 3, "cache_by_round": ["near", "mixed", "near"]}
-    text = verdict.text(rows)
-    assert "(b, far)" not in text
-    assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within the allowance
-    assert "FAIL at 1 of 1" in text and "gloo 2000 us (2.00)" in text
-    assert "(c)" in text and "pass at 1;" in text
-
-    for row in rows:
-        fast = row["time"] / (4 if row["peer"] == "ringroad" else 1)
-        row |= {"by_round": [row["time"], fast, fast, row["time"]], "cache_by_round": ["near", "far", "far", "mixed"]}
-    text = verdict.text(rows)
-    assert "(b, far)" in text and "pass at 1; least: 2 ranks 4 MiB numpy in place (far): 250 us, gloo 2000 us" in text
-
-
-@pytest.mark.parametrize("size, unit", [(1024, 1e-6), (8, 25e-6)])
-@pytest.mark.parametrize(
-    "ours, theirs, passes",
-    [([1, 1, 10, 10, 10], [1.2, 1.2, 9, 12, 12], True), ([1, 1, 1, 9, 9], [0.9, 0.9, 2, 8, 8], False)],
-)
-def test_the_verdict_compares_within_rounds(ours, theirs, passes, size, unit):
-    """If the machine's speed drifts, the medians of the times suggest the opposite."""
-    assert (np.median(ours) <= np.median(theirs)) is not passes
-    shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
-    shared |= {"buffers": "numpy", "pml": None, "cache": "near", "cache_by_round": ["near"] * 5, "size": size}
-    rows = [
-        shared | {"peer": peer, "by_round": [unit * time for time in times], "time": unit * np.median(times)}
-        for peer, times in (("ringroad", ours), ("gloo", theirs))
-    ]
-    text = verdict.text(rows)
-    assert "(a)" in text and ("pass at 1;" in text) is passes
-
-
-def test_verdict_on_the_order():
+def test_the_order_is_compared():
     shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "size": 8}
     shared |= {"buffers": "numpy", "pml": None}
     measured = {"ring": 1.0, "swing": 2.0, "direct": 3.0, "bruck": 3.1}  # the last two differ too little to count
@@ -383,14 +260,14 @@ def test_verdict_on_the_order():
         for name, time in measured.items()
     ]
     rows.append(shared | {"peer": "ringroad", "by_round": [1.0] * 3, "model": 1.0, "simulated": 1.0})
-    assert verdict.kendall(rows, "model") == (1.0, 5)
-    assert verdict.kendall(rows, "simulated") == (-1.0, 5)
+    assert choice.kendall(rows, "model") == (1.0, 5)
+    assert choice.kendall(rows, "simulated") == (-1.0, 5)
     rows[1]["model"] = rows[0]["model"]  # equal by the model: counts as neither right nor wrong
-    assert verdict.kendall(rows, "model") == (0.8, 5)
-    assert verdict.kendall(rows[:1], "model") == (0.0, 0)
+    assert choice.kendall(rows, "model") == (0.8, 5)
+    assert choice.kendall(rows[:1], "model") == (0.0, 0)
 
 
-def test_verdict_on_the_choice():
+def test_the_choice_is_compared():
     shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
     shared |= {"buffers": "numpy", "pml": None, "cache": "far"}
     times = {8: (1.5, 1.0, 1.6), 1024: (1.2, 1.0, 1.3), 4096: (1.04, 1.1, 1.0)}
@@ -402,10 +279,10 @@ def test_verdict_on_the_choice():
             (("ringroad", "ring"), ("ringroad:ring", "ring"), ("ringroad:swing", "swing")), all_times, strict=True
         )
     ]
-    text = verdict.text(rows)  # at 8 and 1024 bytes the time of the choice itself is noise
+    text = choice.text(rows)  # at 8 and 1024 bytes the time of the choice itself is noise
     assert "at 3 of 3; the fastest itself at 2; worst: 2 ranks 4 KiB in place: ring 1.04 us, swing 1 us (1.04)" in text
     for row in rows:
         if row["peer"] == "ringroad" and row["size"] == 4096:
             row["by_round"] = [1e-6, 1.2e-6] * 2
-    text = verdict.text(rows)
+    text = choice.text(rows)
     assert "at 2 of 3;" in text and "#   slower: 2 ranks 4 KiB in place: ring 1.2 us, swing 1 us (1.20)" in text

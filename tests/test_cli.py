@@ -104,11 +104,12 @@ def test_schedule_as_json(ask, tmp_path):
         "max_link_load": 3.0,
         "operations": 2,
         "verified": True,
+        "files": [],
     }
     shown = json.loads(ask(*arguments, "--show", "--save", str(file)))
     shown.pop("effort")
     schedule = ringroad.Schedule.build("binomial", 5, "broadcast", 3)
-    assert shown == report | {"schedule": json.loads(schedule.to_json())}
+    assert shown == report | {"schedule": json.loads(schedule.to_json()), "files": [str(file)]}
     assert ringroad.Schedule.from_json(file.read_text()) == schedule
 
 

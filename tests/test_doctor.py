@@ -526,7 +526,7 @@ def card(rank, host="a", versions=None, settings=None):
 
 
 def roster(*cards, size=None):
-    return job.Roster("s", size or len(cards), {one.rank: one for one in cards})
+    return job.Roster(size or len(cards), {one.rank: one for one in cards})
 
 
 def test_ranks_that_came():
@@ -632,11 +632,15 @@ def test_which_pairs_are_measured():
     assert len(many) == 65 and many[:2] == [(0, 1), (1, 2)] and many[-1] == (0, 64)
 
 
-def test_other_hosts_report_what_is_not_ok(tmp_path):
-    board = job._Directory(str(tmp_path))
+class Board(dict):
+    def look(self, kind, rank):
+        return self.get((kind, rank))
+
+
+def test_other_hosts_report_what_is_not_ok():
     findings = [Finding("memory", "ok", "enough"), Finding("/dev/shm", "note", "small", "--shm-size")]
-    board.set("machine-s-1", json.dumps([one.to_json() for one in findings]))
-    board.set("machine-s-3", json.dumps([findings[1].to_json()]))
+    told = {1: findings, 3: findings[1:]}
+    board = Board({("machine", rank): json.dumps([one.to_json() for one in those]) for rank, those in told.items()})
     together = roster(card(0), card(1, "b"), card(2, "c"), card(3, "d"), card(4, "e"))
     parts = dict.fromkeys(range(4), job.Part())  # nobody waits for rank 4, which has fallen silent
     silent, small = job._others(board, together, parts, 0.1)

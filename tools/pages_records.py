@@ -3,6 +3,7 @@
 import json
 import lzma
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 from pages_text import figure, folded, literal, table, whole
 from ringroad._support.text import bytes_text, seconds_text
-from ringroad.measure.bench import plot, verdict
 from ringroad.measure.bench.peers import OURS
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "benchmarks"))
+from goals import plot, verdict  # noqa: E402
+
 RECORDS = sorted((ROOT / "benchmarks").glob("*.jsonl*"), reverse=True)
 BUFFERS = {"numpy": "NumPy arrays", "torch": "torch tensors"}
 
@@ -98,7 +101,7 @@ def _time(row: dict[str, Any] | None) -> str:
 
 
 def _judged(rows: list[dict[str, Any]]) -> str:
-    """The verdict of `ringroad bench`, with the missed comparisons folded."""
+    """The verdict of `python benchmarks/goals`, with the missed comparisons folded."""
     text, missed = "", list[str]()
     for line in [*verdict.text(rows).splitlines(), "# "]:
         detail = re.match(r"#   (?:fails|slower): (.+)", line)

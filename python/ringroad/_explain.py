@@ -1,12 +1,9 @@
 """Why an algorithm was chosen, in words."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ringroad._native import CostModel
 from ringroad._support.text import bytes_text, seconds_text, significant
-
-if TYPE_CHECKING:
-    from ringroad._costs import Explanation
 
 _ORIGINS = {
     "model": "the fastest by the cost model",
@@ -24,7 +21,38 @@ _TERMS = {
 }
 
 
-def text(found: "Explanation") -> str:
+class Explained(Protocol):
+    """What is put into words: an `Explanation`."""
+
+    @property
+    def topology(self) -> str: ...
+    @property
+    def collective(self) -> str: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def range(self) -> tuple[int, int | None]: ...
+    @property
+    def model(self) -> CostModel: ...
+    @property
+    def runner_up(self) -> str | None: ...
+    @property
+    def margin(self) -> float | None: ...
+    @property
+    def terms(self) -> dict[str, float] | None: ...
+    @property
+    def runner_up_terms(self) -> dict[str, float] | None: ...
+    @property
+    def runner_up_bytes(self) -> tuple[int, int | None] | None: ...
+    @property
+    def factors(self) -> dict[str, float]: ...
+
+
+def text(found: Explained) -> str:
     """Lines that say which algorithm runs, why, and what would change the choice."""
     lines = [f"{found.collective} of {bytes_text(found.bytes)} on {found.topology}: {found.algorithm}"]
     lines.append(f"  {_ORIGINS[found.origin]}, {_range(found.range)}")
@@ -60,7 +88,7 @@ def _margin(runner_up: str, margin: float) -> str:
     return f"{runner_up} takes {significant(100 * margin)} % longer"
 
 
-def _terms(found: "Explanation") -> list[str]:
+def _terms(found: Explained) -> list[str]:
     """A table of both algorithms' times, term by term, largest difference first. Leaves out terms that are 0 for
     both."""
     ours, theirs = found.terms or {}, found.runner_up_terms or {}
@@ -73,7 +101,7 @@ def _terms(found: "Explanation") -> list[str]:
     return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in cells]
 
 
-def _changes(found: "Explanation") -> list[str]:
+def _changes(found: Explained) -> list[str]:
     """The changes that would make the runner-up the faster one; each suffices on its own."""
     changes = []
     if found.runner_up_bytes is not None:

@@ -1504,6 +1504,16 @@ class FileStore:
     def __new__(cls, path: str | PathLike[str]) -> FileStore: ...
 
 @final
+class RollCall:
+    def __new__(
+        cls, store: Store | MemoryStore | FileStore | TcpStore, rank: int, size: int, timeout: float, word: str
+    ) -> RollCall: ...
+    @property
+    def words(self) -> list[str | None]: ...
+    def tell(self, kind: str, text: str) -> None: ...
+    def look(self, kind: str, rank: int) -> str | None: ...
+
+@final
 class TcpStore:
     """A store in the process of rank 0, which the other ranks reach over TCP. Its server runs until rank 0's
     process ends.

@@ -14,7 +14,7 @@ def test_benchmark(tmp_path):
     command = [sys.executable, "-m", "ringroad", "bench", *arguments]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ringroad (a)" in done.stdout and "# wrong elements: 0" in done.stdout
+    assert "# wrong elements: 0" in done.stdout
     rows = [json.loads(line) for line in record.read_text().splitlines()]
     rows = [row for row in rows if row["kind"] == "measurement" and row["place"] == "in_place"]
     assert {(row["buffers"], row["peer"], row["ranks"], row["size"]) for row in rows} == {

@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+MOST = 1024
+"""The most processes that a command starts on this machine."""
+
 
 class Processes:
     """Processes in the order of their start. A context manager; at its end it kills those that still run."""

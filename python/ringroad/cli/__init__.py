@@ -16,8 +16,8 @@ PANELS = {
     "Algorithms": ("explain", "schedule", "simulate", "lab"),
     "Real calls": ("bench", "tune", "trace", "testbed"),
 }
-"""The names of the commands, of their modules in `ringroad.cli`, and of the functions there, by their panels in the help.
-`lab` is a group."""
+"""The names of the commands, of their modules in `ringroad.cli`, and of the functions there, by their panels in the
+help. `lab` is a group."""
 LAB = ("find", "routes", "alltoall", "training", "reproduce")
 """The same for the commands of `ringroad lab` and `ringroad.cli.lab`."""
 _PLAIN: dict[str, Any] = {

@@ -12,8 +12,6 @@ from ringroad._support.text import MOST, parse_bandwidth, parse_seconds
 
 LAST_RANK = (1 << 20) - 1
 """The largest number of a rank in the largest network."""
-MOST_PROCESSES = 1024
-"""The most processes that a command starts on this machine."""
 _SHOWN = 30
 """Errors show this many characters of a wrong number."""
 

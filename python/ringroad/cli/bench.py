@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,11 @@ import typer
 
 from ringroad._native import Topology
 from ringroad._oracle import DTYPES, OPS
+from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import parse_bytes, print_wrapped, progress, width
-from ringroad.cli._options import LAST_RANK, MOST_PROCESSES, bandwidth_option, file_option, time_option, whole_option
-from ringroad.measure.bench import record, table, verdict
+from ringroad.cli._options import LAST_RANK, bandwidth_option, file_option, time_option, whole_option
+from ringroad.lab._prediction import Prediction
+from ringroad.measure.bench import choice, table
 from ringroad.measure.bench.collectives import COLLECTIVES, collective
 from ringroad.measure.bench.conductor import Conductor, Row
 from ringroad.measure.bench.options import Options, names, numbers, sizes
@@ -55,8 +58,8 @@ def bench(
     peers: Annotated[
         str,
         typer.Option(
-            help="Peers to compare with: mpi4py (or one of its ways, mpi4py-ob1 or mpi4py-ucx), reference, gloo or "
-            "another backend of torch.distributed."
+            help="Peers to compare with: mpi4py (or one of its ways, mpi4py-ob1 or mpi4py-ucx), gloo or another "
+            "backend of torch.distributed."
         ),
     ] = "",
     place: Annotated[str | None, typer.Option(help="in_place, out_of_place: these calls only.")] = None,
@@ -73,10 +76,6 @@ def bench(
     launches: Annotated[
         int, whole_option(help="Start all ranks this many times, because times differ between starts.", least=1)
     ] = 1,
-    cache: Annotated[
-        str | None,
-        typer.Option(help="Wait for rounds in which the CPUs share a cache (near), or share none (far)."),
-    ] = None,
     budget: Annotated[float, time_option(help="Approximate seconds for the whole run; without -n.")] = _BUDGET,
     hogs: Annotated[int, whole_option(help="Busy processes to run beside.", most=MOST_PROCESSES)] = 0,
     timeout: Annotated[float, time_option(help="Time limit of a call in seconds.", least=1.0)] = 120.0,
@@ -103,31 +102,29 @@ def bench(
         budget=budget,
         hogs=hogs,
         timeout=timeout,
-        json=json_file,
         algorithms=names(algorithms),
         tune=tune,
         launches=launches,
-        cache=cache,
         place=place,
     )
-    rows = _run(options)
-    print_wrapped(verdict.text(rows), "#   ")
+    rows = run(Conductor(options, Prediction), json_file)
+    print_wrapped(choice.text(rows), "#   ")
     if any(row["wrong"] for row in rows):
         raise typer.Exit(1)
 
 
-def _run(options: Options) -> list[Row]:
-    """Runs the benchmark, prints and writes the rows, and returns the measurements."""
+def run(conductor: Conductor, record: Path | None, first: Sequence[Row] = ()) -> list[Row]:
+    """Runs the benchmark, prints the rows, writes them into the record after `first`, and returns the measurements."""
     measured: list[Row] = []
-    conductor = Conductor(options)
     with ExitStack() as stack:
-        file = stack.enter_context(options.json.open("w")) if options.json else None
+        file = None if record is None else stack.enter_context(record.open("w"))
 
         def write(row: Row) -> None:
             if file is not None:
                 print(json.dumps(row), file=file, flush=True)
 
-        write(record.machine())
+        for row in first:
+            write(row)
         print_wrapped(table.LEGEND, "# ")
         printer = _Printer()
         for row in conductor.run():

@@ -30,8 +30,8 @@ def discover(
 ) -> None:
     """Find out how the hosts of a job are connected.
 
-    It finds routes, links, rates and latencies. Every rank runs this. Start it as you start the job, such as `srun -n 8 ringroad discover` or `torchrun --no-python ... ringroad
-    discover`. Rank 0 prints and writes.
+    It finds routes, links, rates and latencies. Every rank runs this. Start it as you start the job, such as `srun -n 8
+    ringroad discover` or `torchrun --no-python ... ringroad discover`. Rank 0 prints and writes.
     """
     with ringroad.init(settings={"RINGROAD_TOPOLOGY": "off"}) as comm:
         if comm.rank == 0 and json_file != Path("-"):

@@ -91,9 +91,9 @@ def testbed(
 ) -> None:
     """Run a command on every rank of an emulated network.
 
-    Each host is a namespace, and each link a cable. Ranks get the variables that torchrun sets (RANK, WORLD_SIZE, MASTER_ADDR and so on) and those by which ringroad,
-    gloo and Open MPI find the network. Of the latter, those that are already set stay, and with --tell nothing no
-    others are set.
+    Each host is a namespace, and each link a cable. Ranks get the variables that torchrun sets (RANK, WORLD_SIZE,
+    MASTER_ADDR and so on) and those by which ringroad, gloo and Open MPI find the network. Of the latter, those
+    that are already set stay, and with --tell nothing no others are set.
     """
     reenter()
     planned = [*(read(events) if events else ()), *map(parse, at or ())]

@@ -10,6 +10,7 @@ import typer
 
 import ringroad
 from ringroad._native import Config, ConfigError, Profile, collective_name, profile_directory
+from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import (
     bytes_text,
     parse_bytes,
@@ -19,7 +20,7 @@ from ringroad._support.text import (
     seconds_text,
     significant,
 )
-from ringroad.cli._options import MOST_PROCESSES, Json, time_option, whole_option
+from ringroad.cli._options import Json, time_option, whole_option
 from ringroad.measure import tuning
 from ringroad.measure.tuning import Options
 

@@ -1,7 +1,8 @@
 """The ranks of a job, examined together.
 
-They meet at the job's store. Rank 0 decides who came; those make a communicator and measure every pair. One rank of
-each host then checks its machine. Each rank publishes what it found, and rank 0 makes the report.
+They meet in the job's store, as the ranks of a communicator do. Rank 0 decides who came; those make a communicator and
+measure every pair. One rank of each host then checks its machine. Each rank publishes what it found, and rank 0 makes
+the report.
 """
 
 import json
@@ -9,21 +10,18 @@ import os
 import secrets
 import socket
 import statistics
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-import ringroad
-from ringroad._native import Communicator, Config, FileStore, RingroadError, StoreError, TcpStore
+from ringroad._native import Communicator, Config, FileStore, RingroadError, RollCall, StoreError
+from ringroad._native import TimeoutError as RingroadTimeout
 from ringroad._network import NetworkView
 from ringroad._support.text import bandwidth_text
 from ringroad._support.ucx import _ucx_wheel
@@ -48,76 +46,8 @@ _OWN = {"RINGROAD_HOST", "RINGROAD_TRACE"}
 # ------------------------------------------------------------------------------------------------ the store
 
 
-class Board(Protocol):
-    """Where the ranks publish texts for each other."""
-
-    def set(self, key: str, value: str) -> None: ...
-    def get(self, key: str) -> str | None: ...
-
-
-class _Directory:
-    """A board in the existing directory of RINGROAD_STORE. A FileStore accepts only files with such names there."""
-
-    def __init__(self, path: str) -> None:
-        self._folder = Path(path)
-
-    def set(self, key: str, value: str) -> None:
-        with tempfile.NamedTemporaryFile("w", dir=self._folder, prefix="tmp.doctor.", delete=False) as file:
-            file.write(value)
-            file.flush()
-            os.fsync(file.fileno())  # over a network file system others may open the file as soon as it has its name
-        os.replace(file.name, self._path(key))
-
-    def get(self, key: str) -> str | None:
-        try:
-            return self._path(key).read_text()
-        except FileNotFoundError:
-            return None
-
-    def _path(self, key: str) -> Path:
-        return self._folder / f"key.doctor.{key}"
-
-
-class _Tcp:
-    """A board in the store that rank 0 serves."""
-
-    def __init__(self, store: TcpStore) -> None:
-        self._store = store
-
-    def set(self, key: str, value: str) -> None:
-        self._store.set(f"doctor/{key}", value.encode())
-
-    def get(self, key: str) -> str | None:
-        value = self._store.get(f"doctor/{key}")
-        return None if value is None else value.decode()
-
-
-class _Torch:
-    """A board in one of torch's stores."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def set(self, key: str, value: str) -> None:
-        with _store_errors("the store of MASTER_ADDR failed"):
-            self._store.set(key, value.encode())
-
-    def get(self, key: str) -> str | None:
-        with _store_errors("the store of MASTER_ADDR failed"):
-            return bytes(self._store.get(key)).decode() if self._store.check([key]) else None
-
-
-@contextmanager
-def _store_errors(what: str) -> Iterator[None]:
-    """Turns torch's errors into StoreError."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        raise StoreError(f"{what}: {one_line(error)}") from error
-
-
-def open_store(rank: int, size: int, timeout: float) -> tuple[Board, Any]:
-    """A board, and the store for the communicator, as `ringroad.init` would find it, but without waiting for ranks.
+def open_store(rank: int, size: int, timeout: float) -> Any:
+    """The store, as `ringroad.init` would find it, but without waiting for ranks.
 
     Raises:
         ConfigError: None is set.
@@ -125,21 +55,25 @@ def open_store(rank: int, size: int, timeout: float) -> tuple[Board, Any]:
     """
     where = rendezvous._where(rank, size, Config())
     if isinstance(where, str):
-        return _Directory(where), FileStore(where)
-    if where is not None:
-        try:
-            served = rendezvous._own_store(where, rank, timeout, None)
-        except ringroad.TimeoutError as error:
-            raise StoreError(str(error)) from error
-        return _Tcp(served), served
+        return FileStore(where)
+    try:
+        return rendezvous._own_store(where, rank, timeout, None) if where else _torch_store(rank, timeout)
+    except RingroadTimeout as error:
+        raise StoreError(str(error)) from error
+
+
+def _torch_store(rank: int, timeout: float) -> Any:
     host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     distributed: Any = import_module("torch.distributed")
     serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # torchrun's agent serves it
     within = timedelta(seconds=timeout)
-    what = "cannot serve the store at" if serves else "found no store at"
-    with _store_errors(f"rank {rank} {what} MASTER_ADDR:MASTER_PORT={host}:{port}"):
+    try:
         store = distributed.TCPStore(host, int(port), None, serves, timeout=within, wait_for_workers=False)
-    return _Torch(distributed.PrefixStore("doctor", store)), distributed.PrefixStore("ringroad", store)
+    except (RuntimeError, ValueError) as error:
+        what = "cannot serve the store at" if serves else "found no store at"
+        text = f"rank {rank} {what} MASTER_ADDR:MASTER_PORT={host}:{port}: {one_line(error)}"
+        raise StoreError(text) from error
+    return distributed.PrefixStore("ringroad", store)
 
 
 # ------------------------------------------------------------------------------------------------ who is there
@@ -168,9 +102,8 @@ class Card:
 
 @dataclass(frozen=True)
 class Roster:
-    """The ranks that came, by number, and the name of this examination."""
+    """The ranks that came, by number."""
 
-    meeting: str
     size: int
     cards: dict[int, Card]
 
@@ -187,47 +120,26 @@ class Roster:
         return hosts
 
 
-def meet(board: Board, rank: int, size: int, timeout: float) -> Roster:
-    """Rank 0 waits for all ranks, up to the timeout; the others for rank 0's decision. Raises StoreError.
+class Board(Protocol):
+    """Where the ranks publish texts for each other: the meeting of a roll call."""
 
-    What is left in the store from earlier examinations has another meeting, or other nonces, and is passed over.
-    """
-    return _gather(board, size, timeout) if rank == 0 else _join(board, rank, size, timeout)
-
-
-def _gather(board: Board, size: int, timeout: float) -> Roster:
-    meeting = secrets.token_hex(8)
-    cards = {0: Card.own(0)}
-    board.set("meeting", meeting)
-    deadline = time.monotonic() + timeout
-    while len(cards) < size and time.monotonic() < deadline:
-        for rank in range(size):
-            if rank not in cards and (text := board.get(f"card-{meeting}-{rank}")):
-                cards[rank] = Card(**json.loads(text))
-        time.sleep(_POLL)
-    board.set(f"roster-{meeting}", json.dumps([asdict(card) for card in cards.values()]))
-    return Roster(meeting, size, cards)
+    def tell(self, kind: str, text: str) -> None: ...
+    def look(self, kind: str, rank: int) -> str | None: ...
 
 
-def _join(board: Board, rank: int, size: int, timeout: float) -> Roster:
+def meet(store: Any, rank: int, size: int, timeout: float) -> tuple[Board, Roster]:
+    """Rank 0 waits for all ranks, up to the timeout; the others for rank 0's decision. Raises StoreError."""
     card = Card.own(rank)
-    start, shown = time.monotonic(), ""
-    # Rank 0 may start this much later, and then waits this long for others.
-    while time.monotonic() < start + 2 * timeout + _GRACE:
-        meeting = board.get("meeting")
-        if meeting and meeting != shown:
-            board.set(f"card-{meeting}-{rank}", json.dumps(asdict(card)))
-            shown = meeting
-        if text := meeting and board.get(f"roster-{meeting}"):
-            cards = {one["rank"]: Card(**one) for one in json.loads(text)}
-            if cards.get(rank) == card:
-                return Roster(meeting or "", size, cards)
-        if not shown and time.monotonic() > start + timeout:
-            break
-        time.sleep(_POLL)
-    waited = time.monotonic() - start
-    who = "rank 0 went on without it" if shown else "rank 0 did not come"
-    raise StoreError(f"{card}: {who} within {waited:.0f} s; see that rank 0 runs and uses the same store")
+    word = json.dumps(asdict(card))
+    advice = "see that rank 0 runs and uses the same store"
+    try:
+        called = RollCall(store, rank, size, timeout, word)
+    except RingroadTimeout as error:
+        raise StoreError(f"{card}: rank 0 did not come within {timeout:g} s; {advice}") from error
+    words = called.words
+    if words[rank] != word:
+        raise StoreError(f"{card}: rank 0 went on without it; start all ranks at the same time, or set --timeout")
+    return called, Roster(size, {one: Card(**json.loads(word)) for one, word in enumerate(words) if word})
 
 
 # ------------------------------------------------------------------------------------------------ the pairs
@@ -340,21 +252,20 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
         ConfigError: No store is set, or a setting is invalid.
         StoreError: This rank did not find the store, or not rank 0.
     """
-    board, store = open_store(rank, size, timeout)
-    roster = meet(board, rank, size, timeout)
+    store = open_store(rank, size, timeout)
+    board, roster = meet(store, rank, size, timeout)
     present = sorted(roster.cards)
     end = time.monotonic() + timeout + _GRACE  # all ranks begin now
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
-    key = f"part-{roster.meeting}"
-    board.set(f"{key}-{rank}", json.dumps(asdict(part)))
+    board.tell("part", json.dumps(asdict(part)))
     hosts = roster.hosts
     checks = machine_checks(Place(size, len(hosts[roster.cards[rank].host]), len(hosts) > 1))
     if rank:
         if hosts[roster.cards[rank].host][0] == rank:
             findings = perform_all(checks)
-            board.set(f"machine-{roster.meeting}-{rank}", json.dumps([one.to_json() for one in findings]))
+            board.tell("machine", json.dumps([one.to_json() for one in findings]))
         return None
-    parts = {one: Part(**found) for one, found in _collect(board, key, present, remaining(end, 1)).items()}
+    parts = {one: Part(**found) for one, found in _collect(board, "part", present, remaining(end, 1)).items()}
     findings = [*perform_all(checks), *_others(board, roster, parts, longest(checks))]
     findings += [came(roster, timeout), *same_versions(roster), *same_settings(roster)]
     findings += [*connected(roster, parts), *network(roster, parts), *near(roster, parts), *paired(parts)]
@@ -362,13 +273,13 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     return Report(findings, [asdict(card) for _, card in sorted(roster.cards.items())], pairs)
 
 
-def _collect(board: Board, key: str, ranks: Sequence[int], seconds: float) -> dict[int, Any]:
-    """What ranks have published under the key, of those that do so in time."""
+def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float) -> dict[int, Any]:
+    """What ranks have published under a name, of those that do so in time."""
     found: dict[int, Any] = {}
     deadline = time.monotonic() + seconds
     while len(found) < len(ranks) and time.monotonic() < deadline:
         for rank in ranks:
-            if rank not in found and (text := board.get(f"{key}-{rank}")):
+            if rank not in found and (text := board.look(kind, rank)):
                 found[rank] = json.loads(text)
         time.sleep(_POLL)
     return found
@@ -378,7 +289,7 @@ def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: fl
     """What the other hosts have to say of themselves, if it is not ok; what several say, once. Ranks that have fallen
     silent before are not waited for."""
     firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0 and ranks[0] in parts}
-    found = _collect(board, f"machine-{roster.meeting}", list(firsts), seconds)
+    found = _collect(board, "machine", list(firsts), seconds)
     said: dict[Finding, list[str]] = {}
     for rank, host in firsts.items():
         if rank not in found:

@@ -24,7 +24,7 @@ mod objects;
 mod prepared;
 mod profile;
 mod regroup;
-mod results;
+mod roll_call;
 mod routes;
 mod schedule;
 mod shutdown;
@@ -55,6 +55,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyMemoryStore>()?;
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
+    module.add_class::<roll_call::PyRollCall>()?;
     module.add_class::<work::PyWork>()?;
     module.add_class::<communicator::PyCommunicator>()?;
     module.add_class::<prepared::PyPreparedCall>()?;

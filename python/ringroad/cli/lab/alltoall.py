@@ -50,8 +50,8 @@ def alltoall(
 ) -> None:
     """Find the fastest all-to-all on a network, and prove it.
 
-    It finds the paths, and a bound: no all-to-all is faster. Ranks forward the messages of others over links between neighbours (maximum concurrent flow). Times do not include
-    latencies.
+    It finds the paths, and a bound: no all-to-all is faster. Ranks forward the messages of others over links between
+    neighbours (maximum concurrent flow). Times do not include latencies.
     """
     network = Topology(topology)
     each = parse_bytes(size) / network.ranks if demands is None else _read(demands)

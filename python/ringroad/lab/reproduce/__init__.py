@@ -7,7 +7,8 @@ is a table, the paper's statements beside our values, and a picture.
 from ringroad.lab.reproduce.claims import Verdict
 from ringroad.lab.reproduce.definition import PAPERS, Definition
 from ringroad.lab.reproduce.evaluation import Panel
+from ringroad.lab.reproduce.plot import picture
 from ringroad.lab.reproduce.report import Report, reproduce
 from ringroad.lab.reproduce.tables import TableReport
 
-__all__ = ["PAPERS", "Definition", "Panel", "Report", "TableReport", "Verdict", "reproduce"]
+__all__ = ["PAPERS", "Definition", "Panel", "Report", "TableReport", "Verdict", "picture", "reproduce"]

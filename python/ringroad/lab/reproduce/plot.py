@@ -36,7 +36,14 @@ def draw(report: Report | TableReport, folder: Path) -> Path | None:
 
 
 def picture(report: Report | TableReport) -> "Figure | None":
-    """A figure in the paper's layout; None for a table without a picture. Needs matplotlib."""
+    """Draws a figure in the paper's layout, or a table's picture. Needs matplotlib.
+
+    Args:
+        report: The report.
+
+    Returns:
+        A matplotlib figure; None for a table without a picture.
+    """
     if isinstance(report, TableReport):
         return _table(report, report.chart) if report.chart else None
     if report.figure.plot == "none":

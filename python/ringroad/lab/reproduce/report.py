@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ringroad._support.text import bytes_text, print_table, print_wrapped, seconds_text
 from ringroad.lab.reproduce import basu, zhao
@@ -12,9 +12,6 @@ from ringroad.lab.reproduce.claims import Verdict, judge, print_verdicts
 from ringroad.lab.reproduce.definition import Definition, Figure, NetworkDefinition, introduction
 from ringroad.lab.reproduce.evaluation import Panel
 from ringroad.lab.reproduce.tables import TableReport
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 TABLES = {"zhao": zhao.reports, "basu": basu.reports}
 """The functions that make the tables of papers that compare networks."""
@@ -59,16 +56,6 @@ class Report:
                 for panel in self.panels:
                     _print_panel(panel)
         print_verdicts(self.verdicts)
-
-    def plot(self) -> "Picture | None":
-        """Draws the figure in the paper's layout. Needs matplotlib.
-
-        Returns:
-            A matplotlib figure; None for a table without a picture.
-        """
-        from ringroad.lab.reproduce.plot import picture
-
-        return picture(self)
 
 
 def reproduce(paper: str, figure: str | None = None) -> Iterator[Report | TableReport]:

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ringroad import Candidate, CostModel, Schedule, Topology
+from ringroad._costs import Candidate
+from ringroad._native import CostModel, Schedule, Topology
 from ringroad._support.text import bytes_text, significant
 from ringroad.lab._finding import find
 from ringroad.lab.reproduce import PAPERS, reproduce
@@ -158,7 +159,7 @@ def main() -> None:
         start = time.perf_counter()
         for paper in PAPERS:
             taken = _measured(partial(_draw_all, paper, Path(folder)))
-            print(f"ringroad reproduce {paper} --plot: {taken}")
+            print(f"ringroad lab reproduce {paper} --plot: {taken}")
         print(f"all papers: {significant(time.perf_counter() - start)} s; goal 60 s on 2 cores")
 
 

@@ -1,13 +1,10 @@
 """Tables whose rows are networks or other things than sizes of vectors, and the statements in them."""
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ringroad._support.text import print_table, print_wrapped
 from ringroad.lab.reproduce.claims import Verdict, print_verdicts
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -74,16 +71,6 @@ class TableReport:
             print_wrapped(f"  {note}", "  ")
         print()
         print_verdicts(self.below)
-
-    def plot(self) -> "Figure | None":
-        """Draws the table's picture. Needs matplotlib.
-
-        Returns:
-            A matplotlib figure; None for a table without a picture.
-        """
-        from ringroad.lab.reproduce.plot import picture
-
-        return picture(self)
 
 
 def yes(holds: bool) -> str:

@@ -1,4 +1,4 @@
-"""The interfaces that pictures need. Simulations and measured traces implement them."""
+"""The interfaces that pictures need. Simulations, measured traces and iterations of training implement them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -76,3 +76,45 @@ class Loaded(Protocol):
     @property
     def failed_links(self) -> Sequence[tuple[int, int]]:
         """Source and target of the links that carry nothing."""
+
+
+class Span(Protocol):
+    """Something that takes time, in seconds from the beginning."""
+
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+
+
+class Layer(Protocol):
+    """A layer of a model: the seconds of its passes."""
+
+    @property
+    def forward(self) -> float: ...
+    @property
+    def backward(self) -> float: ...
+
+
+class Layers(Protocol):
+    """A model."""
+
+    @property
+    def layers(self) -> Sequence[Layer]: ...
+
+
+class Iteration(Protocol):
+    """An iteration of training. Times are in seconds."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def model(self) -> Layers: ...
+    @property
+    def allreduces(self) -> Sequence[Span]: ...
+    @property
+    def compute(self) -> float: ...
+    @property
+    def exposed(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 from ringroad._support.pictures import need_matplotlib
 from ringroad._support.text import seconds_text
 from ringroad.lab.viz.scales import unit_of_time
+from ringroad.lab.viz.subjects import Iteration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ringroad.lab.training import Iteration
-
 _SHADES = {"forward": ("#9ecae1", "#6baed6"), "backward": ("#3182bd", "#08519c")}
 _SENT, _EXPOSED = "#fd8d3c", "#fee8d2"
 
 
-def iterations(shown: "Sequence[Iteration]") -> "Figure":
+def iterations(shown: Sequence[Iteration]) -> "Figure":
     """Draws iterations of training, a panel for each, in one scale of time. Needs matplotlib.
 
     The upper lane has the layers of the forward and the backward pass, the lower one the allreduces. What is
@@ -58,7 +57,7 @@ def iterations(shown: "Sequence[Iteration]") -> "Figure":
     return figure
 
 
-def _draw(panel: "Axes", iteration: "Iteration", size: float) -> None:
+def _draw(panel: "Axes", iteration: Iteration, size: float) -> None:
     forward, backward = ([layer.forward for layer in iteration.model.layers], _backward(iteration))
     clock = 0.0
     for seconds, shades in ((forward, _SHADES["forward"]), (backward, _SHADES["backward"])):
@@ -76,5 +75,5 @@ def _draw(panel: "Axes", iteration: "Iteration", size: float) -> None:
     )
 
 
-def _backward(iteration: "Iteration") -> list[float]:
+def _backward(iteration: Iteration) -> list[float]:
     return [layer.backward for layer in reversed(iteration.model.layers)]

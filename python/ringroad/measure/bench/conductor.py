@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ringroad._native import Topology
 from ringroad._support.text import progress
 from ringroad.measure import facts, race
-from ringroad.measure.bench import reference
 from ringroad.measure.bench.data import LONGEST, Case
 from ringroad.measure.bench.launch import BenchError, Ranks, directory, hogs, mpirun, require_backend
 from ringroad.measure.bench.options import MPI, PMLS, Options
 from ringroad.measure.bench.peers import OURS, OURS_IN_TORCH
-from ringroad.measure.bench.prediction import NOTHING, Prediction
-from ringroad.measure.bench.reference import Reference
 from ringroad.measure.bench.statistics import Samples, Statistics
 from ringroad.measure.bench.worker import Setup
 from ringroad.measure.facts import Caches
@@ -29,8 +26,22 @@ from ringroad.testbed.network import EmulatedNetwork
 Row = dict[str, Any]
 """One line of the record; `kind` is its kind."""
 
-_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 100
-_ROUNDS_AIM = 10
+NOTHING = {"model": None, "simulated": None}
+"""What is predicted of a call if nobody predicts."""
+
+
+class Predictor(Protocol):
+    """Predicts the times of calls, beside which they are shown."""
+
+    def of(self, algorithm: str, case: Case, /) -> Mapping[str, float | None]:
+        """The seconds of a call, by the keys of `NOTHING`."""
+
+
+Predict = Callable[[Topology, Mapping[str, Any]], Predictor]
+"""Makes a predictor for an emulated network and what the ranks say of themselves: their `model` and `segment`."""
+
+FEWEST_ROUNDS, MOST_ROUNDS = 3, 100
+ROUNDS_AIM = 10
 """The length of bursts is chosen so that this many rounds fit into the time for a size."""
 _BURST_AMONG_PEERS = 50
 """The most calls in a burst if other peers wait for their turn."""
@@ -41,12 +52,10 @@ _LONG_CALL, _FEWEST_LONG_ROUNDS = 0.5, 2
 _HOPELESS, _LARGE = 4.0, 1 << 20
 """A fixed algorithm that takes `_HOPELESS` times the fastest's time at a size of `_LARGE` bytes or more is not measured
 at larger sizes."""
-_PAUSE = 0.5
-"""Seconds between two probes of the caches while a round waits for the state of `--cache`."""
 
 
 @dataclass(eq=False)
-class _Contestant:
+class Contestant:
     """A peer that makes the call in one place (in place or out of place)."""
 
     peer: str
@@ -74,26 +83,28 @@ class _Contestant:
         self.samples.pop()
         self.times.pop()
 
-    def restart(self, new: _Contestant) -> None:
+    def restart(self, new: Contestant) -> None:
         """Continues with the processes of `new`, which is the same contestant after another start."""
         self.burst = new.burst
         self.ways += [way for way in new.ways if way not in self.ways]
 
 
 @dataclass
-class _Bout:
+class Bout:
     """The measurements of one size and kind of buffers in one team."""
 
-    race: Race[_Contestant] = field(default_factory=lambda: Race([]))
+    race: Race[Contestant] = field(default_factory=lambda: Race([]))
     caches: list[tuple[Caches, Caches]] = field(default_factory=list)
     """The caches before and after every round that counts."""
+    last: Caches = field(init=False)
+    """The caches after the last round."""
     launches: int = 0
     busy_cores: float = 0.0
     """The cores that other processes used before the measurements, the maximum over all launches."""
 
 
 @dataclass(frozen=True)
-class _Team:
+class Team:
     """Peers that share processes. A process can use one PML of Open MPI only, so each PML needs a team of its own."""
 
     ranks: int
@@ -101,15 +112,15 @@ class _Team:
     peers: list[str]
 
 
-def _teams(options: Options) -> list[_Team]:
+def _teams(options: Options) -> list[Team]:
     """The first team for each number of ranks has all peers; further teams have only Open MPI with another PML."""
     ways = [pml for pml in PMLS if MPI in options.peers or f"{MPI}-{pml}" in options.peers]
     others = [peer for peer in options.peers if not _is_mpi(peer)]
     if not ways:
-        return [_Team(ranks, None, others) for ranks in options.ranks]
+        return [Team(ranks, None, others) for ranks in options.ranks]
     first, *more = ways
     return [
-        _Team(ranks, pml, [*others, f"{MPI}-{pml}"] if pml == first else [f"{MPI}-{pml}"])
+        Team(ranks, pml, [*others, f"{MPI}-{pml}"] if pml == first else [f"{MPI}-{pml}"])
         for ranks in options.ranks
         for pml in (first, *more)
     ]
@@ -118,32 +129,30 @@ def _teams(options: Options) -> list[_Team]:
 def _backends(peers: list[str], buffers: list[str]) -> list[str]:
     """The backends of torch.distributed among the peers; with torch's buffers also ringroad's own."""
     ours = [OURS] if "torch" in buffers else []
-    return ours + [peer for peer in peers if peer != reference.NAME and not _is_mpi(peer)]
+    return ours + [peer for peer in peers if not _is_mpi(peer)]
 
 
 def _is_mpi(peer: str) -> bool:
     return peer == MPI or peer in [f"{MPI}-{pml}" for pml in PMLS]
 
 
-def _require_peers(options: Options) -> Path | None:
-    """Checks that all peers can take part. Returns the reference program, which is compiled if it is one of them.
-    Raises BenchError."""
+def _require_peers(options: Options) -> None:
+    """Checks that all peers can take part. Raises BenchError."""
     for backend in _backends(options.peers, options.buffers):
         require_backend(backend)
     if any(map(_is_mpi, options.peers)):
         mpirun()
-    if reference.NAME not in options.peers:
-        return None
-    if not all(Reference.performs(case) for ranks in options.ranks for case in options.cases(ranks)):
-        raise BenchError("bench: the peer reference performs the sum of float32 in allreduce only")
-    return reference.build()
 
 
 class Conductor:
-    def __init__(self, options: Options) -> None:
+    """Runs all measurements. Programs that compare with more than the peers override `start_others` and the methods
+    after it."""
+
+    def __init__(self, options: Options, predict: Predict | None = None) -> None:
         self.options = options
+        self.predict = predict
         self.teams = _teams(options)
-        self.reference = _require_peers(options)
+        _require_peers(options)
         weight = sum(
             _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
         )
@@ -154,12 +163,12 @@ class Conductor:
     def run(self) -> Iterator[Row]:
         """Runs all measurements and yields the rows of the record."""
         for team in self.teams:
-            bouts: dict[tuple[str, Case], _Bout] = {}
+            bouts: dict[tuple[str, Case], Bout] = {}
             for launch in range(1, self.options.launches + 1):
                 yield from self._launch(team, bouts, launch)
             progress("")
 
-    def _launch(self, team: _Team, bouts: dict[tuple[str, Case], _Bout], launch: int) -> Iterator[Row]:
+    def _launch(self, team: Team, bouts: dict[tuple[str, Case], Bout], launch: int) -> Iterator[Row]:
         """Starts the team and measures all sizes; the last launch yields the rows of measurements."""
         options = self.options
         name = f"{team.ranks} ranks" + (f", launch {launch} of {options.launches}" if options.launches > 1 else "")
@@ -168,11 +177,7 @@ class Conductor:
             setup = self._setup(team, stack.enter_context(directory()))
             network = self._network(stack)
             ranks = stack.enter_context(Ranks(setup, team.pml, network))
-            plain = None
-            if reference.NAME in team.peers:
-                assert self.reference is not None
-                largest = max(case.size for case in options.cases(team.ranks))
-                plain = stack.enter_context(Reference(self.reference, team.ranks, largest))
+            self.start_others(team, stack)
             busy_cores = facts.busy_cores()
             if options.tune:
                 self._tune(ranks)
@@ -186,17 +191,19 @@ class Conductor:
                     "busy_cores": busy_cores,
                     **ranks.about,
                 }
-            prediction = None if network is None else Prediction(network.topology, ranks.about)
+            predictor = None
+            if network is not None and self.predict is not None:
+                predictor = self.predict(network.topology, ranks.about)
             stack.enter_context(hogs(options.hogs))
             for buffers in options.buffers:
                 self.hopeless.clear()
                 for case in options.cases(team.ranks):
                     progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
-                    bout = bouts.setdefault((buffers, case), _Bout())
+                    bout = bouts.setdefault((buffers, case), Bout())
                     bout.busy_cores = max(bout.busy_cores, busy_cores or 0.0)
-                    yield from self._measure(bout, case, buffers, ranks, plain)
+                    yield from self._measure(bout, case, buffers, ranks)
                     if launch == options.launches:
-                        yield from self._rows(bout, case, buffers, team, prediction)
+                        yield from self.rows(bout, case, buffers, team, predictor)
 
     def _network(self, stack: ExitStack) -> EmulatedNetwork | None:
         """The emulated network of `--testbed`, or None."""
@@ -205,7 +212,7 @@ class Conductor:
             return None
         return stack.enter_context(EmulatedNetwork(options.testbed, options.rate))
 
-    def _setup(self, team: _Team, path: str) -> Setup:
+    def _setup(self, team: Team, path: str) -> Setup:
         options = self.options
         mpi = next(filter(_is_mpi, team.peers), None)
         return Setup(
@@ -232,12 +239,12 @@ class Conductor:
 
     # ------------------------------------------------------------------------------------------ one size
 
-    def _measure(self, bout: _Bout, case: Case, buffers: str, ranks: Ranks, plain: Reference | None) -> Iterator[Row]:
+    def _measure(self, bout: Bout, case: Case, buffers: str, ranks: Ranks) -> Iterator[Row]:
         """Runs the rounds of one launch. Yields rows for peers that cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
         try:
-            new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks, plain)}
+            new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks)}
         except _Refusal as refusal:  # for example because memory is too short
             yield {"kind": "refusal", "text": f"{case.size} B, {buffers}: {refusal}"}
             return
@@ -246,8 +253,7 @@ class Conductor:
         bout.race.left = [one for one in bout.race.left if (one.peer, one.place) in new]
         for contestant in bout.race.left:
             contestant.restart(new[contestant.peer, contestant.place])
-        tuned = facts.caches()
-        self._tune_reference(bout, case, plain)
+        self.begin(bout, case)
         for one in [one for one in bout.race.contestants if one.peer in self.hopeless]:
             bout.race.leave(one)
             yield {
@@ -256,29 +262,10 @@ class Conductor:
             }
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
-        start, before = time.monotonic(), facts.caches()
+        start, bout.last = time.monotonic(), facts.caches()
 
-        def take_turns(left: list[_Contestant]) -> bool:
-            nonlocal before, tuned
-            if not self._counts(before):
-                progress(f"{case.size} B, until caches are {self.options.cache}, {self._left():.0f} s left")
-                time.sleep(_PAUSE)
-                before = facts.caches()
-                return False
-            if before.label != tuned.label:
-                self._tune_reference(bout, case, plain)
-                tuned = before
-            for contestant in left:
-                contestant.run()
-            after = facts.caches()
-            counts = self._counts(after)
-            if counts:
-                bout.caches.append((before, after))
-            else:
-                for contestant in left:
-                    contestant.forget()
-            before = after
-            return counts
+        def take_turns(left: list[Contestant]) -> bool:
+            return self.round(bout, case, left)
 
         def goes_on(rounds: int) -> bool:
             return self._another(bout.race.left, rounds, time.monotonic() - start < seconds)
@@ -290,18 +277,36 @@ class Conductor:
                 ratios = race.ratios([one.times for one in group])
                 self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= _HOPELESS}
 
-    def _counts(self, caches: Caches) -> bool:
-        """Whether rounds that begin or end with these caches count."""
-        return self.options.cache in (None, caches.label)
+    # ------------------------------------------------------------------------------------------ to override
 
-    def _tune_reference(self, bout: _Bout, case: Case, plain: Reference | None) -> None:
-        """Another way may be the fastest now."""
-        for contestant in bout.race.left:
-            if plain is not None and contestant.peer == reference.NAME:
-                way = plain.tune(case, contestant.place)
-                contestant.ways += [way] if way not in contestant.ways else []
+    def start_others(self, team: Team, stack: ExitStack) -> None:
+        """Starts what else takes part beside the ranks of a team; `stack` ends it."""
 
-    def _rows(self, bout: _Bout, case: Case, buffers: str, team: _Team, prediction: Prediction | None) -> Iterator[Row]:
+    def others(self, case: Case, most: int) -> list[Contestant]:
+        """Contestants that are not among the ranks, with at most so many calls in a burst."""
+        return []
+
+    def begin(self, bout: Bout, case: Case) -> None:
+        """Called before the rounds of a size."""
+
+    def round(self, bout: Bout, case: Case, left: list[Contestant]) -> bool:
+        """Lets everyone have a turn. Returns whether the round counts."""
+        for contestant in left:
+            contestant.run()
+        before, bout.last = bout.last, facts.caches()
+        bout.caches.append((before, bout.last))
+        return True
+
+    def share(self, seconds: float) -> float:
+        """The seconds of a burst, if its round is to have so many."""
+        return seconds
+
+    def limits(self, contestants: list[Contestant]) -> tuple[int, int]:
+        """The fewest and the most rounds of a size, over all launches."""
+        return _fewest_rounds(contestants), MOST_ROUNDS
+
+    def rows(self, bout: Bout, case: Case, buffers: str, team: Team, predictor: Predictor | None) -> Iterator[Row]:
+        """The rows of a size."""
         shared = {
             "buffers": buffers,
             "pml": team.pml,
@@ -309,15 +314,14 @@ class Conductor:
             "busy_cores": bout.busy_cores,
             **_cache(bout.caches),
         }
-        if bout.race.contestants and self.options.cache is not None and len(bout.caches) < _FEWEST_ROUNDS:
-            text = f"{case.size} B, {buffers}: only {len(bout.caches)} rounds while caches were {self.options.cache}"
-            yield {"kind": "refusal", "text": text}
-        else:
-            yield from _rows(case, bout.race.contestants, shared, self.options.check, prediction)
+        yield from _rows(case, bout.race.contestants, shared, self.options.check, predictor)
 
-    def _contestants(self, case: Case, buffers: str, ranks: Ranks, plain: Reference | None) -> list[_Contestant]:
+    # ------------------------------------------------------------------------------------------ contestants
+
+    def _contestants(self, case: Case, buffers: str, ranks: Ranks) -> list[Contestant]:
         found = _agreed(ranks.ask("case", case, buffers))
-        alone = len({peer for peer, _, _ in found}) + (plain is not None) == 1
+        others = self.others(case, _BURST_AMONG_PEERS)
+        alone = len({peer for peer, _, _ in found}) == 1 and not others
         most = LONGEST if alone else _BURST_AMONG_PEERS
 
         def burst(peer: str, place: str) -> Callable[[int], tuple[Samples, int]]:
@@ -328,23 +332,18 @@ class Conductor:
             return run
 
         contestants = [
-            _Contestant(
+            Contestant(
                 peer, place, [algorithm] if algorithm else [], burst(peer, place), min(most, case.longest(place))
             )
             for peer, place, algorithm in found
         ]
-        if plain is None:
-            return contestants
-        for place in case.collective.places:
-            longest = min(most, case.longest(place))
-            contestants.append(_Contestant(reference.NAME, place, [], _reference_burst(plain, case, place), longest))
-        return contestants
+        return contestants + others
 
-    def _warm_up(self, bout: _Bout, seconds: float) -> list[str]:
+    def _warm_up(self, bout: Bout, seconds: float) -> list[str]:
         """Runs a few calls and sets the lengths of bursts. Contestants that cannot make the call drop out; returns
         why."""
         refusals = []
-        rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
+        rounds, number = max(ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
         for contestant in list(bout.race.left):
             try:
                 times, _ = contestant.burst(1)
@@ -357,31 +356,27 @@ class Conductor:
                 continue
             if not contestant.calls:
                 time_of_call = float(np.median(times, axis=1).max())
-                share = seconds * self.options.launches / rounds / number
-                if self.options.cache is not None:
-                    share = 0.0  # rounds are short, so that they end before the CPUs move
+                share = self.share(seconds * self.options.launches / rounds / number)
                 fitting = burst_length(time_of_call, share, contestant.longest)
                 contestant.calls = min(contestant.longest, self.options.calls or fitting)
         return refusals
 
-    def _another(self, contestants: list[_Contestant], rounds: int, in_time: bool) -> bool:
+    def _another(self, contestants: list[Contestant], rounds: int, in_time: bool) -> bool:
         """Whether to run another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
-        # With `--cache` rounds may never come; time that one size does not use goes to sizes that wait for longer.
-        limits = (_fewest_rounds(contestants), _MOST_ROUNDS) if self.options.cache is None else (0, _ROUNDS_AIM)
-        fewest, most = (-(-count // self.options.launches) for count in limits)
+        fewest, most = (-(-count // self.options.launches) for count in self.limits(contestants))
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
 
 
-def _fewest_rounds(contestants: list[_Contestant]) -> int:
+def _fewest_rounds(contestants: list[Contestant]) -> int:
     typical = [float(np.median(one.samples[-1], axis=1).max()) for one in contestants if one.samples]
-    return _FEWEST_LONG_ROUNDS if typical and min(typical) >= _LONG_CALL else _FEWEST_ROUNDS
+    return _FEWEST_LONG_ROUNDS if typical and min(typical) >= _LONG_CALL else FEWEST_ROUNDS
 
 
-def _rivals(contestants: list[_Contestant]) -> list[list[_Contestant]]:
+def _rivals(contestants: list[Contestant]) -> list[list[Contestant]]:
     """The groups of fixed algorithms, by place. Only they may drop out, because only the fastest of them matters."""
-    groups: dict[str, list[_Contestant]] = {}
+    groups: dict[str, list[Contestant]] = {}
     for one in contestants:
         if one.peer.startswith(f"{OURS}:"):
             groups.setdefault(one.place, []).append(one)
@@ -401,10 +396,6 @@ def _agreed(answers: list[Any], same: bool = True) -> list[Any]:
     if texts:
         raise BenchError("bench: some ranks failed and others did not:\n" + "\n".join(texts))
     return list(answers[0]) if same else answers
-
-
-def _reference_burst(plain: Reference, case: Case, place: str) -> Callable[[int], tuple[Samples, int]]:
-    return lambda calls: plain.burst(case, place, calls)
 
 
 def burst_length(time_of_call: float, seconds: float, most: int) -> int:
@@ -429,7 +420,7 @@ def _cache(rounds: list[tuple[Caches, Caches]]) -> Row:
 
 
 def _rows(
-    case: Case, contestants: list[_Contestant], shared: Row, checked: bool, prediction: Prediction | None
+    case: Case, contestants: list[Contestant], shared: Row, checked: bool, predictor: Predictor | None
 ) -> Iterator[Row]:
     statistics = {(c.peer, c.place): Statistics.of(np.stack(c.samples, axis=1)) for c in contestants}
     collective = case.collective
@@ -456,12 +447,12 @@ def _rows(
             "wrong": contestant.wrong if checked else None,
             "ratio": race.ratio(mine.by_round, ours.by_round) if ours else None,
             "ratio_torch": race.ratio(mine.by_round, theirs.by_round) if theirs else None,
-            **_predicted(prediction, contestant, case),
+            **_predicted(predictor, contestant, case),
             **shared,
         }
 
 
-def _predicted(prediction: Prediction | None, contestant: _Contestant, case: Case) -> Row:
+def _predicted(predictor: Predictor | None, contestant: Contestant, case: Case) -> Row:
     """The predictions of the model and the simulator, if the contestant used one known algorithm."""
-    known = prediction is not None and contestant.peer.split(":")[0] == OURS and len(contestant.ways) == 1
-    return dict(prediction.of(contestant.ways[0], case)) if prediction and known else NOTHING
+    known = predictor is not None and contestant.peer.split(":")[0] == OURS and len(contestant.ways) == 1
+    return dict(predictor.of(contestant.ways[0], case)) if predictor and known else NOTHING

@@ -56,7 +56,7 @@ def require_backend(name: str) -> None:
         ways = ", ".join(f"{MPI}-{pml}" for pml in PMLS)
         raise BenchError(
             f"bench: --peers {name}: there are gloo and other backends of torch.distributed, but not {name}; "
-            f"also {MPI} ({ways}) and reference"
+            f"also {MPI} ({ways})"
         )
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from ringroad import _oracle as oracle
 from ringroad._native import Algorithm, Topology
+from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import parse_bytes
-from ringroad.cli._options import MOST_PROCESSES
 from ringroad.measure import tuning
 from ringroad.measure.bench.collectives import Collective
 from ringroad.measure.bench.data import Case
 
 _BUFFERS = ("numpy", "torch")
-_CACHES = ("near", "far")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
 """Open MPI with each of the PMLs; `mpi4py-ucx`, for example, is one of them."""
@@ -40,7 +38,6 @@ class Options:
     budget: float
     hogs: int
     timeout: float
-    json: Path | None
     algorithms: list[str] = field(default_factory=list)
     """ringroad's algorithms that also take turns; or `all`, or `different`."""
     tune: float = 0.0
@@ -53,8 +50,6 @@ class Options:
     """Bytes per second of the emulated cables."""
     place: str | None = None
     """One of the collective's places: only calls there are measured; None: all."""
-    cache: str | None = None
-    """One of _CACHES, or None: only rounds count that begin and end with the CPUs at this distance."""
 
     def __post_init__(self) -> None:
         _among("-d", [self.dtype], oracle.DTYPES)
@@ -78,15 +73,8 @@ class Options:
             raise ValueError("bench: --tune goes with --buffers numpy: torch's groups are made before")
         if self.place is not None:
             _among("--place", [self.place], self.collective.places)
-        if self.cache is not None:
-            _among("--cache", [self.cache], _CACHES)
-            if self.calls is not None:
-                raise ValueError("bench: --cache waits for as long as --budget says: leave -n out")
-        if self.testbed is not None:
-            if self.rate <= 0:
-                raise ValueError("bench: --testbed needs --rate, such as 100Mbit: what its cables carry")
-            if self.cache is not None or "reference" in self.peers:
-                raise ValueError("bench: --cache and the peer reference are for one host, and not for --testbed")
+        if self.testbed is not None and self.rate <= 0:
+            raise ValueError("bench: --testbed needs --rate, such as 100Mbit: what its cables carry")
 
     def cases(self, ranks: int) -> list[Case]:
         """A case for every size, rounded to what the collective can have on `ranks` ranks, without duplicates."""

@@ -19,7 +19,6 @@ import numpy as np
 
 from ringroad._oracle import Vector, dtype_of
 from ringroad.measure import tuning
-from ringroad.measure.bench import prediction
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.peers import OURS, Call, Peer
 
@@ -100,7 +99,7 @@ class Worker:
     def _describe(self, ours: Own) -> None:
         communicator = ours.communicator
         self.about["profile"] = communicator.profile
-        self.about["model"] = prediction.terms(communicator.model)
+        self.about["model"] = communicator.model.__getnewargs_ex__()[1]
         self.about["segment"] = communicator.segment
 
     def _own(self, store: str, settings: dict[str, str] | None = None) -> Own:

@@ -10,6 +10,7 @@ mod handle;
 mod memory;
 pub(crate) mod neighbourhood;
 mod rendezvous;
+mod roll_call;
 mod seal;
 mod tcp;
 
@@ -33,6 +34,7 @@ pub use handle::Handle;
 pub use memory::MemoryStore;
 pub use rendezvous::Meeting;
 pub(crate) use rendezvous::{check_rank, refused, unreadable};
+pub use roll_call::RollCall;
 pub(crate) use tcp::{Heard, Line, Listener, Question, Server, TcpStore, Unreachable};
 pub use tcp::{JobPlace, JobStore};
 

@@ -44,7 +44,7 @@ pub struct Meeting {
     pub(crate) card: Card,
     secret: Option<String>,
     start: Instant,
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// The cards that have come, by rank.
     pub(super) cards: Vec<Option<Card>>,
     /// The rank whose card is looked for next.
@@ -303,7 +303,7 @@ impl Meeting {
     }
 
     /// Why waiting is pointless, if it is.
-    fn look_around(
+    pub(super) fn look_around(
         &mut self,
         kind: &str,
         sources: &Range<Rank>,

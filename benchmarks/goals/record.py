@@ -21,7 +21,7 @@ def machine() -> dict[str, Any]:
     return {
         "kind": "machine",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": ["ringroad", *sys.argv[1:]],
+        "command": sys.argv,
         "cpu": _cpu(),
         "rustc": _output("rustc", "--version"),
         "libc": " ".join(platform.libc_ver()),

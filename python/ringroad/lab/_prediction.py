@@ -10,30 +10,12 @@ from ringroad._native import CostModel, Schedule, Topology
 from ringroad.lab._simulation import simulate
 from ringroad.measure.bench.data import Case
 
-NOTHING = {"model": None, "simulated": None}
-_TERMS = (
-    "step_latency",
-    "message_latency",
-    "incast_latency",
-    "hop_latency",
-    "bandwidth",
-    "reduce_cost",
-    "overlapped",
-    "cores",
-    "over_links",
-)
-
-
-def terms(model: CostModel) -> dict[str, Any]:
-    """The coefficients of a model, to send to another process."""
-    return {name: getattr(model, name) for name in _TERMS}
-
 
 class Prediction:
     """Predictions for one network and one model."""
 
     def __init__(self, topology: Topology, about: Mapping[str, Any]) -> None:
-        """`about` has `model` (from `terms`) and `segment`, the most bytes of a message."""
+        """`about` has `model`, the coefficients, and `segment`, the most bytes of a message."""
         self.topology = topology
         self.model = CostModel(**about["model"])
         self.segment: int = about["segment"]

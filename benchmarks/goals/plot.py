@@ -1,4 +1,4 @@
-"""Draws a record: `python -m ringroad.measure.bench.plot RECORD.jsonl PICTURE.png [numpy|torch]` (needs matplotlib)."""
+"""Draws a record: `python benchmarks/goals/plot.py RECORD.jsonl PICTURE.png [numpy|torch]` (needs matplotlib)."""
 
 import json
 import sys

@@ -10,37 +10,27 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
-
 from ringroad.measure.bench.collectives import IN
 from ringroad.measure.bench.data import Case
 from ringroad.measure.bench.launch import BenchError
 from ringroad.measure.bench.statistics import Samples
 
 NAME = "reference"
-_SOURCES = Path(__file__).parents[3]
+_SOURCES = Path(__file__).parents[2]
 _MANIFEST = _SOURCES / "benchmarks" / "reference" / "Cargo.toml"
-
-
-def missing() -> str | None:
-    """The reason why the program cannot be built; None if it can."""
-    if not _MANIFEST.exists():
-        return f"its source is not at {_MANIFEST.parent}: run ringroad from a source checkout"
-    if shutil.which("cargo") is None:
-        return "cargo is missing: install Rust from https://rustup.rs"
-    return None
 
 
 def build() -> Path:
     """Compiles the program for this CPU, and returns its path. Raises BenchError."""
-    if (reason := missing()) is not None:
-        raise BenchError(f"bench: the peer reference is compiled here, but {reason}")
+    if shutil.which("cargo") is None:
+        raise BenchError("the reference is compiled here, but cargo is missing: install Rust from https://rustup.rs")
     # A separate directory: with other flags in the same one, cargo would compile everything else again.
     target = Path(os.environ.get("CARGO_TARGET_DIR", _SOURCES / "target"), "reference")
     command = ["cargo", "build", "--release", "--quiet", "--manifest-path", str(_MANIFEST), "--target-dir", str(target)]
     environ = os.environ | {"RUSTFLAGS": "-C target-cpu=native"}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BenchError(f"bench: the peer reference does not compile:\n{done.stderr}")
+        raise BenchError(f"the reference does not compile:\n{done.stderr}")
     return target / "release" / "reference"
 
 
@@ -75,7 +65,7 @@ class Reference:
             pass  # the missing answer shows it
         answer = self.process.stdout.readline()
         if not answer:
-            raise BenchError(f"bench: the reference ended with status {self.process.wait()}; its message is above")
+            raise BenchError(f"the reference ended with status {self.process.wait()}; its message is above")
         return answer.strip()
 
     def __enter__(self) -> Reference:

@@ -1,0 +1,85 @@
+//! A roll call of the ranks of a job, for `ringroad doctor`.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use ringroad_runtime::bootstrap::{BootstrapError, RollCall, Store};
+use ringroad_runtime::config::{Config, Secret};
+use ringroad_runtime::Error;
+
+use crate::arguments::argument;
+use crate::errors::raise;
+use crate::store::{store_of, Listening};
+use crate::work::duration;
+
+/// The ranks of a job that come in time, and what they tell each other.
+///
+/// Args:
+///     store: Where they meet.
+///     rank: The number of this rank.
+///     size: The number of ranks.
+///     timeout: Seconds that rank 0 waits for the others.
+///     word: What this rank says when it comes.
+///
+/// Raises:
+///     TimeoutError: Rank 0 does not come in time.
+///     StoreError: The store fails.
+#[pyclass(name = "RollCall", module = "ringroad._native", frozen)]
+pub struct PyRollCall {
+    call: RollCall,
+    listening: Arc<Listening>,
+}
+
+#[pymethods]
+impl PyRollCall {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        store: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument)] rank: usize,
+        #[pyo3(from_py_with = argument)] size: usize,
+        #[pyo3(from_py_with = argument)] timeout: f64,
+        #[pyo3(from_py_with = argument)] word: String,
+    ) -> PyResult<Self> {
+        let config = Config::from_arguments(Default::default()).map_err(raise)?;
+        let patience = duration(Some(timeout))?.unwrap_or(config.timeout);
+        let secret = config.secret.as_ref().map(Secret::reveal);
+        let listening = store_of(store)?;
+        let shared: Arc<dyn Store> = listening.clone();
+        let call = py.detach(|| RollCall::hold(&shared, "roll-call", rank, size, secret, patience, &word));
+        let call = listening.outcome(py, call.map_err(Error::from))?;
+        Ok(PyRollCall { call, listening })
+    }
+
+    /// What each rank said, by rank; None of those that did not come.
+    #[getter]
+    fn words(&self) -> Vec<Option<String>> {
+        self.call.words().to_vec()
+    }
+
+    /// Publishes a text of this rank under a name.
+    fn tell(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] kind: String,
+        #[pyo3(from_py_with = argument)] text: String,
+    ) -> PyResult<()> {
+        self.outcome(py, py.detach(|| self.call.tell(&kind, &text)))
+    }
+
+    /// Returns the text that a rank has published under a name, or None.
+    fn look(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] kind: String,
+        #[pyo3(from_py_with = argument)] rank: usize,
+    ) -> PyResult<Option<String>> {
+        self.outcome(py, py.detach(|| self.call.look(&kind, rank)))
+    }
+}
+
+impl PyRollCall {
+    fn outcome<T>(&self, py: Python<'_>, result: Result<T, BootstrapError>) -> PyResult<T> {
+        self.listening.outcome(py, result.map_err(Error::from))
+    }
+}

@@ -1,0 +1,97 @@
+"""The order of the package's rooms: what a module may import. CONTRIBUTING says where things belong."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pages
+import ringroad
+
+PACKAGE = Path(ringroad.__file__).parent
+
+LIBRARY, FACADE = "library", "ringroad"
+ROOMS = ["_native", "_support", LIBRARY, "start", "testbed", "torch", "measure", "doctor", "lab", FACADE, "cli"]
+"""A room may import itself and those before it. The library is what is in no room. The facade is `ringroad` itself,
+which offers names of the others on first use; nothing but the command line imports it."""
+
+
+def name_of(path: Path) -> str:
+    """The name of a module below `ringroad`; "" for the facade."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def room_of(module: str) -> str:
+    first = module.partition(".")[0]
+    if not first:
+        return FACADE
+    return "cli" if first == "__main__" else first if first in ROOMS else LIBRARY
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules of the package that a module imports anywhere, also in functions and for annotations only."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports in full"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            package, _, rest = name.partition(".")
+            if package == "ringroad":
+                yield module_of(rest)
+
+
+def module_of(name: str) -> str:
+    """The module that has a name: "lab.viz.timeline" may be a module, or a function of "lab.viz"."""
+    if name.partition(".")[0] == "_native":
+        return "_native"
+    while name not in MODULES:
+        name = name.rpartition(".")[0]
+    return name
+
+
+IMPORTS = {module: set(imported(path)) - {module} for module, path in MODULES.items()}
+
+
+def test_rooms_import_only_those_before_them():
+    wrong = [
+        f"{module} imports {other or FACADE}"
+        for module, others in IMPORTS.items()
+        for other in others
+        if ROOMS.index(room_of(other)) > ROOMS.index(room_of(module)) or (other == "" and room_of(module) != "cli")
+    ]
+    assert wrong == []
+
+
+def test_modules_import_each_other_in_no_circle():
+    left = dict(IMPORTS)
+    while free := [module for module, others in left.items() if not others & left.keys()]:
+        for module in free:
+            del left[module]
+    assert left == {}
+
+
+def test_the_extension_needs_the_library_only():
+    """Its methods that are written in Python are in the library."""
+    rust = PACKAGE.parent.parent / "rust" / "ringroad-py" / "src"
+    named = {
+        name
+        for file in rust.glob("*.rs")
+        for name in re.findall(r'(?:import\(|str = )"ringroad\.(\w+)"', file.read_text())
+    }
+    assert named and all(name in MODULES and room_of(name) == LIBRARY for name in named), named
+
+
+def test_a_public_name_has_one_path():
+    """No two of the modules that users import offer the same thing."""
+    found: dict[int, str] = {}
+    for module in (ringroad, *pages.modules()):
+        for name in pages.public(module):
+            path = f"{module.__name__}.{name}"
+            assert found.setdefault(id(getattr(module, name)), path) == path
