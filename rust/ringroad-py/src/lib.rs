@@ -24,6 +24,7 @@ mod objects;
 mod prepared;
 mod profile;
 mod regroup;
+mod results;
 mod roll_call;
 mod routes;
 mod schedule;
