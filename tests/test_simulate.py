@@ -188,7 +188,7 @@ def test_replanning():
     failed = {"topology": "torus:4x4", "bytes": 1 << 20, "failed_links": [(0, 1), (1, 0)]}
     around, again = simulate("ring", **failed), simulate("ring", replan=True, **failed).replanned
     left = ringroad.Topology("torus:4x4").without_links([(0, 1)])
-    best = MODEL.explain("allreduce", left, 1 << 20)
+    best = next(row for row in MODEL.explain("allreduce", left, 1 << 20).candidates if row.consistent)
     assert again.schedule == ringroad.Schedule.build(best.algorithm, left)
     assert len(again.topology.links) == len(left.links) and again.seconds == pytest.approx(best.seconds)
     assert again.seconds < around.seconds and around.replanned is None

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ringroad._native import CostModel, Outcome, Schedule, Topology
+from ringroad._native import CostModel, Schedule, Topology
 from ringroad._native import simulate as _simulate
 from ringroad._notebook import frame, table
 from ringroad._support.text import by_key, bytes_text, parse_bytes, seconds_text, whole
 from ringroad.measure.traces import TraceEvent
 
 if TYPE_CHECKING:
+    from ringroad._native import Outcome
     from matplotlib.figure import Figure
 
 
@@ -197,7 +198,7 @@ class Simulation:
     busiest_links: list[LinkLoad | None]
     predicted: float
     replanned: "Simulation | None"
-    _outcome: Outcome = field(repr=False, compare=False)
+    _outcome: "Outcome" = field(repr=False, compare=False)
 
     @property
     def ranks(self) -> int:

@@ -107,6 +107,7 @@ impl Default for Simulator {
 
 /// The result of a simulation. All times are in seconds from its start.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename = "OutcomeReport")]
 pub struct Outcome {
     /// When the last rank finished.
     pub seconds: Seconds,
