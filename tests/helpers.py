@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 import ringroad
 from ringroad._native import ucx_info
-from ringroad._oracle import DTYPES, SUPPORTED, Case, Part, differences, dtype_of, ops, reduced, values
+from ringroad._oracle import DTYPES, PLACES, SUPPORTED, Case, Part, differences, dtype_of, ops, reduced, values
 from ringroad._support.processes import Processes
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.testbed.network import EmulatedNetwork
@@ -53,13 +53,12 @@ PAIRS = [(dtype, op) for dtype in DTYPES for op in SUPPORTED if dtype in SUPPORT
 
 
 def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterator[Case]:
-    """All dtypes and operations, each with one of the sizes, roots and placements in turn."""
+    """All dtypes and operations, each with one of the sizes, roots and PLACES in turn."""
     sizes = sizes or [0, 1, 2, 3, 7, ranks - 1, ranks, ranks + 1, 1000, 65537]
     pairs = [(dtype, op) for dtype in DTYPES for op in ops(collective, dtype)]
-    placements = ["new", "out", "in place"]
-    for index in range(max(len(pairs), len(sizes) * len(placements), ranks)):
+    for index in range(max(len(pairs), len(sizes) * len(PLACES), ranks)):
         dtype, op = pairs[index % len(pairs)]
-        place = placements[index // len(sizes) % len(placements)]
+        place = PLACES[index // len(sizes) % len(PLACES)]
         yield Case(collective, sizes[index % len(sizes)], dtype, op, index % ranks, place, seed=index)
 
 
@@ -100,15 +99,17 @@ def check_rows(comm: Any, counts: list[int]) -> None:
     rank, total = comm.rank, sum(counts)
     whole = np.arange(total * 3).reshape(total, 3)
     own = whole[sum(counts[:rank]) : sum(counts[: rank + 1])]
-    assert np.array_equal(comm.allgather_v(own, counts), whole)
-    assert np.array_equal(comm.reduce_scatter_v(whole, counts), comm.size * own)
-    assert np.array_equal(comm.alltoall_v(whole, np.array([counts] * comm.size)), np.concatenate([own] * comm.size))
-    assert np.array_equal(comm.scatter_v(whole if rank == 0 else None, counts, np.empty_like(own)), own)
-    gathered = comm.gather_v(own, counts)
+    assert np.array_equal(comm.allgather(own, counts=counts), whole)
+    assert np.array_equal(comm.reduce_scatter(whole, counts=counts), comm.size * own)
+    assert np.array_equal(
+        comm.alltoall(whole, counts=np.array([counts] * comm.size)), np.concatenate([own] * comm.size)
+    )
+    assert np.array_equal(comm.scatter(whole if rank == 0 else None, np.empty_like(own), counts=counts), own)
+    gathered = comm.gather(own, counts=counts)
     assert np.array_equal(gathered, whole) if rank == 0 else gathered is None
     for wrong, send in (([*counts, 1], whole), (counts, np.zeros((total + 1, 3)))):
         with pytest.raises(ValueError, match=r"counts|rows"):
-            comm.reduce_scatter_v(send, wrong)
+            comm.reduce_scatter(send, counts=wrong)
     comm.barrier()
 
 

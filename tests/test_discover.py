@@ -76,7 +76,7 @@ def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
 def doctor_says(view):
     """The finding of a job's ranks that have this view of their network."""
     cards = {rank: job.Card(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
-    (finding,) = job.network(job.Roster("", 4, cards), {0: job.Part(**job._network(view))})
+    (finding,) = job.network(job.Roster(4, cards), {0: job.Part(**job._network(view))})
     return finding.verdict, finding.found, finding.remedy
 
 

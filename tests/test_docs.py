@@ -16,6 +16,7 @@ import pages
 import pytest
 import ringroad
 from helpers import needs_testbed
+from ringroad import _oracle as oracle
 
 ROOT = pages.ROOT
 WRITTEN = sorted((ROOT / "docs").glob("*.md"))
@@ -224,9 +225,9 @@ def general_options() -> set[str]:
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_exist_with_their_options(page):
     check_commands(page.read_text())
-    known = pages.all_commands()
+    known = {**pages.command_line().commands, **pages.all_commands()}
     for code in re.findall(r"`ringroad ([^`]+)`", prose(page)):
-        if code.split()[0] in general_options():
+        if code.split()[0] in general_options() or code.split() == ["lab"]:  # the group of commands itself
             continue
         name, words = named(code.split())
         assert name in known, code
@@ -359,6 +360,16 @@ def test_records_are_shown_with_what_they_miss():
     for record in (ROOT / "benchmarks").glob("*.jsonl*"):
         assert f"`benchmarks/{record.name}`" in text
     assert "ringroad-torch (a) never slower" in text and "fastest fixed algorithm" in text
+
+
+def test_the_types_and_reductions_are_those_of_the_extension():
+    (answer,) = re.findall(
+        r"## Which types and reductions .*?\n\n(.*?)\n\n", (ROOT / "docs/faq.md").read_text(), re.DOTALL
+    )
+    words = set(re.findall(r"\b[a-z]+_?[a-z0-9]*\b", answer))
+    assert {*oracle.DTYPES, *oracle.OPS} <= words
+    numbered = {word for word in words if word[-1].isdigit()}
+    assert numbered <= {*oracle.DTYPES}
 
 
 def test_the_page_of_settings_is_complete():

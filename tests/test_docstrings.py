@@ -16,13 +16,9 @@ import ringroad
 import stubs
 from helpers import needs_testbed
 from ringroad import _native
+from ringroad import _oracle as oracle
 
-COLLECTIVES = [
-    "allgather", "allgather_v", "allreduce", "alltoall", "alltoall_v", "broadcast",
-    "gather", "gather_v", "reduce", "reduce_scatter", "reduce_scatter_v", "scatter", "scatter_v",
-    "scan", "exscan",
-    "allreduce_coalesced", "broadcast_coalesced",
-]  # fmt: skip
+COLLECTIVES = [*oracle.COLLECTIVES, "allreduce_coalesced", "broadcast_coalesced"]
 ERRORS = ["TypeError", "ValueError", "MismatchError", "TimeoutError", "PeerError", "AbortedError", "MemoryError"]
 IMPORTANT = [
     "init",

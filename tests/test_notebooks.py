@@ -30,8 +30,9 @@ def kinds(cell):
 
 
 def is_unexpected(output):
-    """Errors and warnings. Ranks that find their network say so on standard error."""
-    said = output.get("name") == "stderr" and not output.text.startswith("ringroad: the ranks have found")
+    """Errors and warnings. Ranks say on standard error which network they have found, and if another one was named."""
+    shown = ("ringroad: the ranks have found", "ringroad: warning: the ranks stand on another network")
+    said = output.get("name") == "stderr" and not output.text.startswith(shown)
     return said or output.output_type == "error"
 
 

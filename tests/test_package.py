@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import ringroad
 from packaging.requirements import Requirement
+from ringroad import _oracle as oracle
 
 ROOT = Path(__file__).parent.parent
 
@@ -165,3 +166,10 @@ def test_the_command_line_is_installed():
     program = Path(sys.executable).with_name("ringroad")
     done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60)
     assert done.stdout == f"ringroad {ringroad.__version__}\n", done.stderr
+
+
+def test_the_stub_names_all_collectives_and_operations():
+    stub = Path(ringroad.__file__).with_name("_native.pyi").read_text()
+    for alias, names in (("CollectiveName", oracle.COLLECTIVES), ("Op", oracle.OPS)):
+        (listed,) = re.findall(rf"^{alias}: TypeAlias = Literal\[(.*?)\]", stub, re.DOTALL | re.MULTILINE)
+        assert set(re.findall(r"\w+", listed)) == set(names)

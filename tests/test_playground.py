@@ -1,6 +1,6 @@
 """The playground: its core has the command line's numbers, and the page works in a browser.
 
-`make test-playground` builds what these tests need; without it they are skipped, each with its reason.
+`make test SET=playground` builds what these tests need; without it they are skipped, each with its reason.
 """
 
 import functools
@@ -28,7 +28,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def missing(reason: str) -> None:
-    """Skips the test, or fails it under `make test-playground`."""
+    """Skips the test, or fails it under `make test SET=playground`."""
     assert not REQUIRED, reason
     pytest.skip(reason)
 

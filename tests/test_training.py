@@ -219,7 +219,7 @@ def test_files(tmp_path):
         ("batch = 2", "batch = true", "not True"),
         ("batch = 2", "batches = 2", "mine.toml: key 'batches' is unknown; known keys are batch, dtype"),
         ("batch = 2", "name = 3", "mine.toml: key 'name' must be a string, not 3"),
-        ("bfloat16", "int3", "mine.toml: dtype 'int3' is unknown; write one of float64"),
+        ("bfloat16", "int3", "mine.toml: dtype 'int3' is unknown; write one of float16"),
         ("throughput = 100", "throughput = 0", "mine.toml: throughput is 0"),
         ("throughput = 100", "throughput = -inf", "key 'throughput' must be a number of 0 or more, not -inf"),
         ("throughput = 100", "", "layer 'first': flops need a throughput"),

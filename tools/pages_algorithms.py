@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ringroad
 from pages_text import figure, literal, sentence, table, whole, with_links
+from ringroad import _oracle as oracle
 from ringroad._support.text import about_bytes, bytes_text, seconds_text, significant
 from ringroad.cli._algorithms import on_network
 
@@ -35,8 +36,6 @@ CHOSEN = [
 """The networks for which the fastest algorithm is listed."""
 SIZES = [8 << (2 * power) for power in range(13)]
 """The sizes at which an algorithm that is nowhere the fastest is compared with those that are: 8 B to 128 MiB."""
-COLLECTIVES = ["allreduce", "reduce_scatter", "allgather", "broadcast", "reduce", "gather", "scatter", "alltoall"]
-REDUCING = {"allreduce", "reduce_scatter", "reduce"}
 LEAST = 8
 """The least bytes that count: shorter vectors have less than one number."""
 LINES = 16
@@ -85,7 +84,7 @@ numbers, and [`ringroad tune`](../choosing.md#measure-ringroad-tune) measures in
 {figure("pictures/fastest.svg", "The fastest allreduce by network and size, and how much longer the next one takes.")}
 """
     listed: dict[str, list[str]] = {}
-    for collective in COLLECTIVES:
+    for collective in oracle.COLLECTIVES:
         listed.setdefault(_winners(collective), []).append(collective)
     text += "".join(f"\n### {', '.join(names)}\n\n{winners}" for winners, names in listed.items())
     return f"{text}\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
@@ -266,7 +265,7 @@ class Span:
 def _fastest(collective: str, consistent: bool) -> dict[str, list[Span]]:
     """The fastest families by network; of consistent members only, as it is for floats, or of all, as it is for
     integers."""
-    if not consistent and collective not in REDUCING:
+    if not consistent and not oracle.COLLECTIVES[collective].reduces:
         return _fastest(collective, True)
     model = ringroad.CostModel()
     found = {}

@@ -106,7 +106,7 @@ def models() -> None:
     for spec in ["ring:7", "torus:4x4", "torus:3x5", "torus:8x8", "mesh:4x4", "hosts:2x4", "fattree:4x8", "hyperx:4x4"]:
         topology = Topology(spec)
         model.compare("allreduce", topology, SIZES)
-        for collective in ["reduce_scatter", "allgather", "broadcast", "alltoall"]:
+        for collective in oracle.COLLECTIVES:
             model.explain(collective, topology, 1 << 20)
         for algorithm in ringroad.algorithms(topology):
             if algorithm.supports(topology):

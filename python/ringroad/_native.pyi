@@ -1505,13 +1505,30 @@ class FileStore:
 
 @final
 class RollCall:
+    """The ranks of a job that come in time, and what they tell each other.
+
+    Args:
+        store: Where they meet.
+        rank: The number of this rank.
+        size: The number of ranks.
+        timeout: Seconds that rank 0 waits for the others.
+        word: What this rank says when it comes.
+
+    Raises:
+        TimeoutError: Rank 0 does not come in time.
+        StoreError: The store fails.
+    """
+
     def __new__(
         cls, store: Store | MemoryStore | FileStore | TcpStore, rank: int, size: int, timeout: float, word: str
     ) -> RollCall: ...
     @property
-    def words(self) -> list[str | None]: ...
-    def tell(self, kind: str, text: str) -> None: ...
-    def look(self, kind: str, rank: int) -> str | None: ...
+    def words(self) -> list[str | None]:
+        """What each rank said, by rank; None of those that did not come."""
+    def tell(self, kind: str, text: str) -> None:
+        """Publishes a text of this rank under a name."""
+    def look(self, kind: str, rank: int) -> str | None:
+        """Returns the text that a rank has published under a name, or None."""
 
 @final
 class TcpStore:
@@ -1826,7 +1843,8 @@ class Communicator:
     @property
     def network(self) -> NetworkView:
         """The network as the ranks see it now, a `ringroad._network.NetworkView`: its topology, where that comes
-        from, and what has changed since the communicator was made.
+        from, how a name that was given differs from it, and what has changed since the communicator was
+        made.
         """
     @property
     def has_switches(self) -> bool:
@@ -1957,6 +1975,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
@@ -1966,9 +1985,12 @@ class Communicator:
         """Reduces an array over all ranks. Each rank gets one block of the result.
 
         Args:
-            send: `size` blocks of equal length along the first axis; the same shape and dtype on all ranks.
-            out: An array for the result: the shape of one block, the dtype of `send`. This rank's block of
-                `send` itself: in place. None: a new array.
+            send: `size` blocks along the first axis; the same shape and dtype on all ranks. With `counts` it has
+                `sum(counts)` rows.
+            out: An array for the result: the shape of this rank's block, the dtype of `send`. This rank's block
+                of `send` itself: in place. None: a new array.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
                 have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
                 bitwise operations for integers and bool only.
@@ -2003,96 +2025,17 @@ class Communicator:
             array([33, 44])
             >>> work.result()
             array([11, 22])
-        """
-    @overload
-    def reduce_scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: Op = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def reduce_scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: Op = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def reduce_scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: Op = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Reduces an array over all ranks. Each rank gets one block; blocks may differ in length.
-
-        Args:
-            send: The blocks of all ranks along the first axis: `sum(counts)` rows; the same shape and dtype
-                on all ranks.
-            counts: The number of rows (entries of the first axis) of each rank's block; the same on all
-                ranks.
-            out: An array for the result: `counts[rank]` rows, the dtype of `send`. This rank's block of
-                `send` itself: in place. None: a new array.
-            op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
-                have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
-                bitwise operations for integers and bool only.
-            factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
-                operation takes it. Ranks may pass different factors.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            This rank's block of the reduced array. With `async_op=True` a `Work` whose `result()` returns
-            it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = a.reduce_scatter_v(np.array([1, 2, 3]), [1, 2], async_op=True)
-            >>> b.reduce_scatter_v(np.array([10, 20, 30]), [1, 2])
+            >>> work = a.reduce_scatter(np.array([1, 2, 3]), counts=[1, 2], async_op=True)
+            >>> b.reduce_scatter(np.array([10, 20, 30]), counts=[1, 2])
             array([22, 33])
-            >>> work.result()
-            array([11])
         """
     @overload
-    def reduce_scatter_v(
+    def reduce_scatter(
         self,
         send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
@@ -2100,12 +2043,12 @@ class Communicator:
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def reduce_scatter_v(
+    def reduce_scatter(
         self,
         send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
@@ -2118,6 +2061,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
@@ -2125,9 +2069,12 @@ class Communicator:
         """Concatenates the arrays of all ranks. Every rank gets the whole result.
 
         Args:
-            send: This rank's block; the same shape and dtype on all ranks.
-            out: An array for the result: `size` times as long as `send` along the first axis, the same
-                dtype. `send` may be this rank's block of it: in place. None: a new array.
+            send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+                rows.
+            out: An array for the result: all blocks along the first axis, the dtype of `send`. `send` may be this
+                rank's block of it: in place. None: a new array.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2156,97 +2103,28 @@ class Communicator:
             >>> work = a.allgather(np.array([1, 2]), async_op=True)
             >>> b.allgather(np.array([10, 20]))
             array([ 1,  2, 10, 20])
-            >>> work.wait()
-            True
-        """
-    @overload
-    def allgather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def allgather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def allgather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Concatenates the arrays of all ranks, which may differ in length. Every rank gets the whole result.
-
-        Args:
-            send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
-            counts: The number of rows (entries of the first axis) that each rank sends; the same on all
-                ranks.
-            out: An array for the result, of `sum(counts)` rows and the dtype of `send`. `send` may be this
-                rank's block of it: in place. None: a new array.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            The blocks along the first axis, that of rank 0 first. With `async_op=True` a `Work` whose
-            `result()` returns it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = a.allgather_v(np.array([1, 2, 3]), [3, 1], async_op=True)
-            >>> b.allgather_v(np.array([10]), [3, 1])
+            >>> work = a.allgather(np.array([1, 2, 3]), counts=[3, 1], async_op=True)
+            >>> b.allgather(np.array([10]), counts=[3, 1])
             array([ 1,  2,  3, 10])
-            >>> work.wait()
-            True
         """
     @overload
-    def allgather_v(
+    def allgather(
         self,
         send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def allgather_v(
+    def allgather(
         self,
         send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -2257,17 +2135,20 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: ArrayLike | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
-        """Sends a block of equal length from every rank to every rank.
+        """Sends a block from every rank to every rank.
 
         Args:
-            send: `size` blocks of equal length along the first axis, block `r` for rank `r`; the same shape
-                and dtype on all ranks.
-            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
-                new array.
+            send: `size` blocks along the first axis, block `r` for rank `r`; the same dtype on all ranks. Without
+                `counts` all ranks pass the same shape.
+            out: An array for the result, of as many rows as this rank receives and the dtype of `send`. `send`
+                itself: in place, only without `counts`. None: a new array.
+            counts: `counts[s][t]` is the number of rows (entries of the first axis) that rank `s` sends to rank
+                `t`; shape `(size, size)`, the same on all ranks. None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2298,96 +2179,29 @@ class Communicator:
             array([ 2, 20])
             >>> work.result()
             array([ 1, 10])
-        """
-    @overload
-    def alltoall(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def alltoall(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def alltoall_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: ArrayLike,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Sends a block from every rank to every rank. Blocks may differ in length.
-
-        Args:
-            send: The rows (entries of the first axis) for rank 0, then those for rank 1, and so on.
-            counts: `counts[s][t]` is the number of rows that rank `s` sends to rank `t`; shape `(size,
-                size)`, the same on all ranks.
-            out: An array for the result, of as many rows as this rank receives and the dtype of `send`. It
-                must not overlap `send`. None: a new array.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            The rows from rank 0, then those from rank 1, and so on. With `async_op=True` a `Work` whose
-            `result()` returns them.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
             >>> counts = [[1, 2], [0, 1]]
-            >>> work = a.alltoall_v(np.array([1, 2, 3]), counts, async_op=True)
-            >>> b.alltoall_v(np.array([10]), counts)
+            >>> work = a.alltoall(np.array([1, 2, 3]), counts=counts, async_op=True)
+            >>> b.alltoall(np.array([10]), counts=counts)
             array([ 2,  3, 10])
-            >>> work.result()
-            array([1])
         """
     @overload
-    def alltoall_v(
+    def alltoall(
         self,
         send: NDArray[_Scalar] | _Plain,
-        counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: ArrayLike | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def alltoall_v(
+    def alltoall(
         self,
         send: NDArray[_Scalar] | _Plain,
-        counts: ArrayLike,
         out: NDArray[_Scalar] | None = None,
         *,
+        counts: ArrayLike | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -2547,6 +2361,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
@@ -2554,11 +2369,13 @@ class Communicator:
         """Concatenates the arrays of all ranks. One rank gets the result.
 
         Args:
-            send: This rank's block; the same shape and dtype on all ranks.
-            out: At the root, an array for the result: `size` times as long as `send` along the first axis,
-                the same dtype. `send` may be this rank's block of it: in place. None: a new array. Other
-                ranks need none.
+            send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+                rows.
+            out: At the root, an array for the result: all blocks along the first axis, the dtype of `send`.
+                `send` may be this rank's block of it: in place. None: a new array. Other ranks need none.
             root: The rank that gets the result.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2587,8 +2404,9 @@ class Communicator:
             >>> work = b.gather(np.array([10, 20]), async_op=True)
             >>> a.gather(np.array([1, 2]))
             array([ 1,  2, 10, 20])
-            >>> work.wait()
-            True
+            >>> work = b.gather(np.array([10]), counts=[3, 1], async_op=True)
+            >>> a.gather(np.array([1, 2, 3]), counts=[3, 1])
+            array([ 1,  2,  3, 10])
         """
     @overload
     def gather(
@@ -2597,6 +2415,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
@@ -2608,6 +2427,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -2619,6 +2439,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
@@ -2626,12 +2447,14 @@ class Communicator:
         """Sends each rank one block of an array that one rank has.
 
         Args:
-            send: At the root, `size` blocks of equal length along the first axis, block `r` for rank `r`.
-                Other ranks pass None.
-            out: An array for this rank's block. This rank's block of `send` itself: in place. The root may
-                pass None for a new array; other ranks must pass an array, since only the root knows the
-                shape.
+            send: At the root, `size` blocks along the first axis, block `r` for rank `r`; with `counts` they have
+                `sum(counts)` rows. Other ranks pass None.
+            out: An array for this rank's block; with `counts` it has `counts[rank]` rows. This rank's block of
+                `send` itself: in place. The root may pass None for a new array; other ranks must pass an array,
+                since only the root knows the shape.
             root: The rank that sends.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2661,178 +2484,30 @@ class Communicator:
             array([3, 4])
             >>> work.result()
             array([1, 2])
-        """
-    @overload
-    def scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
-    @overload
-    def scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
-    @overload
-    def gather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar] | None:
-        """Concatenates the arrays of all ranks, which may differ in length. One rank gets the result.
-
-        Args:
-            send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
-            counts: The number of rows (entries of the first axis) that each rank sends; the same on all
-                ranks.
-            out: At the root, an array for the result, of `sum(counts)` rows and the dtype of `send`. `send`
-                may be this rank's block of it: in place. None: a new array. Other ranks need none.
-            root: The rank that gets the result.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
-            `async_op=True` a `Work` whose `result()` returns it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = b.gather_v(np.array([10]), [3, 1], async_op=True)
-            >>> a.gather_v(np.array([1, 2, 3]), [3, 1])
-            array([ 1,  2,  3, 10])
-            >>> work.wait()
-            True
-        """
-    @overload
-    def gather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar] | None]: ...
-    @overload
-    def gather_v(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
-    @overload
-    def scatter_v(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        counts: Sequence[int],
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]:
-        """Sends each rank one block of an array that one rank has. Blocks may differ in length.
-
-        Args:
-            send: At the root, the blocks of all ranks along the first axis: `sum(counts)` rows. Other ranks
-                pass None.
-            counts: The number of rows (entries of the first axis) of each rank's block; the same on all
-                ranks.
-            out: An array for this rank's block, of `counts[rank]` rows. This rank's block of `send` itself:
-                in place. The root may pass None for a new array; other ranks must pass an array, since only
-                the root knows the dtype and the other axes.
-            root: The rank that sends.
-            algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
-                its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
-            async_op: True: return a `Work` at once instead of waiting. Until the work is complete, do not write to
-                any array of the call, and do not read its result.
-
-        Returns:
-            This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
-
-        Raises:
-            TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
-                support the dtype. Nothing was sent.
-            ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-                or is read-only. Nothing was sent; correct the argument and call again.
-            ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
-            MismatchError: Ranks made different calls. The message lists what each rank called.
-            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
-            PeerError: Another rank died, left or closed its communicator. Call `shrink` to continue without it.
-            AbortedError: The communicator failed or was aborted earlier. Make a new one, or call `shrink`.
-            TransportError: The network failed.
-            MemoryError: There is not enough memory for messages.
-
-        Example:
-            >>> a, b = ringroad.Communicator.in_process(2)
-            >>> work = a.scatter_v(np.array([1, 2, 3, 4]), [3, 1], async_op=True)
-            >>> b.scatter_v(None, [3, 1], np.zeros(1, int))
+            >>> work = a.scatter(np.array([1, 2, 3, 4]), counts=[3, 1], async_op=True)
+            >>> b.scatter(None, np.zeros(1, int), counts=[3, 1])
             array([4])
-            >>> work.result()
-            array([1, 2, 3])
         """
     @overload
-    def scatter_v(
+    def scatter(
         self,
         send: NDArray[_Scalar] | _Plain | None,
-        counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def scatter_v(
+    def scatter(
         self,
         send: NDArray[_Scalar] | _Plain | None,
-        counts: Sequence[int],
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
+        counts: Sequence[int] | None = None,
         algorithm: By = None,
         timeout: float | None = None,
         async_op: bool,
@@ -3191,6 +2866,7 @@ class Communicator:
         dtype: str,
         owner: object,
         *,
+        counts: ArrayLike | None = None,
         op: str = "sum",
         factor: float | None = None,
         root: int = 0,
@@ -3218,17 +2894,6 @@ class Communicator:
         owner: object,
         peer: int | None,
         tag: int,
-        *,
-        timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Work[None] | None: ...
-    def _run_raw_alltoall_v(
-        self,
-        input: int,
-        output: int,
-        counts: ArrayLike,
-        dtype: str,
-        owner: object,
         *,
         timeout: float | None = None,
         async_op: bool = False,
@@ -3546,7 +3211,7 @@ class Communicator:
         send: NDArray[Any] | None = None,
         out: NDArray[Any] | None = None,
         *,
-        counts: Sequence[int] | ArrayLike | None = None,
+        counts: ArrayLike | None = None,
         root: int = 0,
         op: Op = "sum",
         factor: float | None = None,
@@ -3563,7 +3228,7 @@ class Communicator:
             send: The input, as for the collective's method; for a broadcast, the array. It must be a
                 C-contiguous array, since every start reads it. Ranks without an input pass None.
             out: The output, as for the collective's method. None: a new array, which every start overwrites.
-            counts: The numbers of rows, as for the method of this name with `_v`. None: equal blocks.
+            counts: The numbers of rows, as for the collective's method. None: blocks of equal length.
             root: The root of a broadcast, reduce, gather or scatter.
             op: The reduction of an allreduce, reduce-scatter or reduce.
             factor: This rank's factor in a "premul_sum".

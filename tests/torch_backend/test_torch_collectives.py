@@ -1,10 +1,14 @@
 """Every collective of torch.distributed over ringroad, against NumPy, in several processes."""
 
+import re
+from pathlib import Path
+
 import pytest
 from helpers import TRANSPORTS
 from marks import lacking
 from ranks import TORCH
 
+ROOT = Path(__file__).parents[2]
 RANKS = [1, 2, 3, 5, 8]
 
 
@@ -13,6 +17,18 @@ def test_values(ranks, size):
     """All collectives, dtypes and operations, called in every way. Replicated results are bit-identical."""
     digests = ranks.run("values.check_values", size, timeout=300)
     assert all(digest == digests[0] for digest in digests)
+
+
+@pytest.mark.skipif(TORCH < (2, 10), reason="torch 2.10 brought DLPack's exchange API")
+def test_the_path_of_bytes(ranks):
+    """ARCHITECTURE.md names all files of ringroad.torch on it, and functions that exist."""
+    section = (
+        (ROOT / "ARCHITECTURE.md").read_text().partition("## The path of a tensor's bytes")[2].partition("\n## ")[0]
+    )
+    steps = re.findall(r"^\d+\. `(\S+)`, `(\w+)`", section, re.MULTILINE)
+    assert [Path(file).name for file, _ in steps if file.endswith(".py")] == ranks.run("calls.check_path", 1)[0]
+    for file, function in steps:
+        assert re.search(rf"\b(def|fn) {function}\b", (ROOT / file).read_text()), (file, function)
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
@@ -82,7 +98,7 @@ def test_what_is_refused(ranks):
     for text, words in zip(
         texts,
         (
-            ["TypeError", "float8_e4m3fn", "supports float32", "view(torch.uint8)"],
+            ["TypeError", "float8_e4m3fn", "supports float16", "view(torch.uint8)"],
             ["ValueError", "sparse", "SUM", "to_dense"],
             ["ValueError", "dense", "sparse_coo"],
             ["ValueError", "CPU tensors", "meta", "cpu:ringroad,cuda:nccl"],

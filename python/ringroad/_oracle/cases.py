@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._native import Communicator, collectives, reductions
+from ringroad._native import collectives, reductions
 
 Vector = NDArray[Any]
 Table = tuple[tuple[int, ...], ...]
+Place = Literal["new", "out", "in place"]
+PLACES: tuple[Place, ...] = ("new", "out", "in place")
 
 SUPPORTED = reductions()
 """The element types that each operation supports, as the extension says."""
@@ -65,7 +68,7 @@ CALLS = {
 
 COLLECTIVES = {name: CALLS[name] for name in collectives()}
 """The extension's collectives."""
-UNEVEN = tuple(name for name in COLLECTIVES if hasattr(Communicator, f"{name}_v"))
+UNEVEN = tuple(name for name, what in COLLECTIVES.items() if what.blocks)
 """The collectives whose blocks may have different lengths."""
 
 Blocks = Literal["even", "uneven"] | Table
@@ -86,11 +89,8 @@ def ops(name: str, dtype: str) -> list[str]:
 
 def dtype_of(name: str) -> np.dtype[Any]:
     """NumPy's type of this name; bfloat16 is that of ml_dtypes."""
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
+    found: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return found
 
 
 def is_inexact(dtype: np.dtype[Any]) -> bool:
@@ -100,9 +100,8 @@ def is_inexact(dtype: np.dtype[Any]) -> bool:
 
 def finfo(dtype: np.dtype[Any]) -> Any:
     """The limits of a type that rounds."""
-    import ml_dtypes
-
-    return ml_dtypes.finfo(dtype)
+    limits: Any = ml_dtypes.finfo
+    return limits(dtype)
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Case:
     dtype: str = "float32"
     op: str = "sum"
     root: int = 0
-    place: Literal["new", "out", "in place"] = "new"
+    place: Place = "new"
     """Where the result goes: a new array, an argument `out`, or the memory of what is given."""
     algorithm: str | None = None
     seed: int | None = None
@@ -157,5 +156,5 @@ def draw(random: Random, ranks: int, largest: int) -> Case:
     pieces = ranks if CALLS[name].blocks else 1
     count = int(largest ** random.random()) // (pieces * dtype_of(dtype).itemsize) or 1
     op = random.choice(ops(name, dtype))
-    place = random.choice(["new", "new", "out", "in place"])
+    place: Place = random.choice(PLACES)
     return Case(name, count, dtype, op, random.randrange(ranks), place, blocks=blocks)

@@ -36,12 +36,12 @@ def values(rank: int, count: int, dtype: np.dtype[Any], op: str = "sum", seed: i
     if dtype.kind == "b":
         return random.integers(0, 2, count).astype(bool)
     if not is_inexact(dtype):
-        limits = np.iinfo(dtype)
+        limits: Any = np.iinfo(dtype)
         return random.integers(limits.min, limits.max, count, dtype=dtype, endpoint=True)
-    found = random.standard_normal(count)
+    found: Vector = random.standard_normal(count)
     if dtype.kind == "c":
-        return (found + 1j * random.standard_normal(count)).astype(dtype)
-    if op in ("min", "max"):
+        found = found + 1j * random.standard_normal(count)
+    elif op in ("min", "max"):
         found[random.random(count) < 0.02] = np.nan
     return found.astype(dtype)
 
@@ -51,7 +51,7 @@ def _whole_numbers(rank: int, count: int, dtype: np.dtype[Any], op: str) -> Vect
     at = np.arange(count)
     mixed = (31 * at + 17 * (at // 61) + 7 * rank) % 97
     if dtype.kind == "b":
-        return mixed % 2 == 0
+        return np.asarray(mixed % 2 == 0)
     if op == "product":
         return np.where(mixed % 3 == 0, -1, 1).astype(dtype)
     if op == "avg":
@@ -78,10 +78,10 @@ def reduced(op: str, vectors: Sequence[Vector]) -> tuple[Vector, Vector | float]
     dtype, fold = vectors[0].dtype, _FOLDS[op]
     if not is_inexact(dtype) or op in ("min", "max"):
         with np.errstate(over="ignore", invalid="ignore"):
-            return functools.reduce(fold, vectors), 0.0
+            return np.asarray(functools.reduce(fold, vectors)), 0.0
     terms = [wide(one) * (factor_of(rank) if op == "premul_sum" else 1) for rank, one in enumerate(vectors)]
     result = functools.reduce(fold, terms)
-    scale = np.abs(result) if op == "product" else sum(np.abs(one) for one in terms)
+    scale: Any = np.abs(result) if op == "product" else sum(np.abs(one) for one in terms)
     if op == "avg":
         result, scale = result / len(terms), scale / len(terms)
     subnormal = 1e-5 if op == "product" and dtype == np.float16 else 0.0

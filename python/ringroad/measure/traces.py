@@ -265,5 +265,5 @@ def _gathered(communicator: Communicator, own: str) -> list[str]:
     """The texts of all ranks. Collective."""
     mine = np.frombuffer(own.encode(), np.uint8)
     lengths = communicator.allgather(np.array([mine.size])).tolist()
-    everything = communicator.allgather_v(mine, lengths)
+    everything = communicator.allgather(mine, counts=lengths)
     return [part.tobytes().decode() for part in np.split(everything, np.cumsum(lengths)[:-1])]

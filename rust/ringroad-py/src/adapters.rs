@@ -44,7 +44,7 @@ impl PyCommunicator {
 
 #[pymethods]
 impl PyCommunicator {
-    #[pyo3(name = "_run_raw", signature = (collective, input, output, elements, dtype, owner, *, op="sum", factor=None, root=0, timeout=None, async_op=false))]
+    #[pyo3(name = "_run_raw", signature = (collective, input, output, elements, dtype, owner, *, counts=None, op="sum", factor=None, root=0, timeout=None, async_op=false))]
     fn run_raw(
         &self,
         py: Python<'_>,
@@ -54,6 +54,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] elements: usize,
         #[pyo3(from_py_with = dtype)] dtype: DType,
         owner: Py<PyAny>,
+        counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] op: &str,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] root: usize,
@@ -66,7 +67,8 @@ impl PyCommunicator {
             operation => CallKey::new(operation, dtype, elements),
         };
         let mut by = 1.0;
-        if let Operation::Collective(_) = key.operation {
+        if let Operation::Collective(collective) = key.operation {
+            key.counts = counts.map(|counts| self.rows(collective, counts)).transpose()?.map(Into::into);
             (key.op, by) = reduction(op, factor)?;
         }
         self.run_at(py, key, by, ["input", "output"], [input, output], Arc::new(owner), how)
@@ -102,24 +104,6 @@ impl PyCommunicator {
         let owner = Arc::new((input.clone().unbind(), output.clone().unbind()));
         let how = How { algorithm: None, timeout, async_op };
         self.run_at(py, key, factor, names, [from.address, to.address], owner, how)
-    }
-
-    #[pyo3(name = "_run_raw_alltoall_v", signature = (input, output, counts, dtype, owner, *, timeout=None, async_op=false))]
-    fn run_raw_alltoall_v(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = argument)] input: usize,
-        #[pyo3(from_py_with = argument)] output: usize,
-        counts: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = dtype)] dtype: DType,
-        owner: Py<PyAny>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let key = CallKey::new(Operation::Collective(Collective::Alltoall), dtype, 0);
-        let key = CallKey { counts: Some(self.matrix(counts)?.into()), ..key };
-        let how = How { algorithm: None, timeout, async_op };
-        self.run_at(py, key, 1.0, ["input", "output"], [input, output], Arc::new(owner), how)
     }
 
     #[pyo3(name = "_run_raw_tagged", signature = (direction, address, elements, dtype, owner, peer, tag, *, timeout=None, async_op=false))]

@@ -39,36 +39,37 @@ impl OnArrays {
 }
 
 impl PyCommunicator {
-    /// Runs a collective on arrays, and allocates the output if the caller passed none. `rows` has the number of rows of
-    /// each block if blocks differ in length.
+    /// Runs a collective on arrays, and allocates the output if the caller passed none.
     fn collective(
         &self,
         py: Python<'_>,
         collective: Collective,
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
-        rows: Option<Vec<usize>>,
+        counts: Option<&Bound<'_, PyAny>>,
         reduction: (ReduceOp, f64),
         how: How<'_>,
     ) -> PyResult<Py<PyAny>> {
         // Usually the call ends before this function drops its share of the arrays. That share is then the last one, and
         // the arrays are released here, while the GIL is held.
-        let call = self.on_arrays(Array::input, collective, send, out, rows, reduction)?;
+        let call = self.on_arrays(Array::input, collective, send, out, counts, reduction)?;
         let result = call.result.as_ref().map(|result| result.clone_ref(py));
         self.run(py, call.request(), how, result)
     }
 
-    /// Checks the arrays of a collective. `read` makes an array of its input.
+    /// Checks the arrays of a collective. `read` makes an array of its input; `counts` are the numbers of rows of blocks
+    /// that differ in length.
     pub fn on_arrays<'py>(
         &self,
         read: fn(&Bound<'py, PyAny>, &str) -> PyResult<Array<'py>>,
         collective: Collective,
         send: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
-        rows: Option<Vec<usize>>,
+        counts: Option<&Bound<'py, PyAny>>,
         (op, factor): (ReduceOp, f64),
     ) -> PyResult<OnArrays> {
         let (rank, size) = (self.0.rank(), self.0.size());
+        let rows = counts.map(|counts| self.rows(collective, counts)).transpose()?;
         let [has_input, has_output] = self.0.takes(collective).map_err(raise)?;
         let [sent, written] = match collective {
             Collective::Broadcast { .. } => ["array"; 2],
@@ -145,23 +146,19 @@ impl PyCommunicator {
         self.run(py, request, How { algorithm: None, timeout, async_op }, result)
     }
 
-    /// Reads the counts of all pairs of ranks, by source, then by target.
-    pub fn matrix(&self, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-        let rows: Vec<Vec<i64>> = counts.extract().map_err(|_: PyErr| {
-            let (size, counts) = (self.0.size(), shown(counts));
-            PyValueError::new_err(format!(
-                "counts must be {size} by {size} whole numbers from 0 on, not {counts}"
-            ))
-        })?;
+    /// Reads the numbers of rows of all blocks: of each rank, or of each source and target.
+    pub fn rows(&self, collective: Collective, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+        let size = self.0.size();
+        let refused = |all: String| {
+            let counts = shown(counts);
+            PyValueError::new_err(format!("counts must be {all} whole numbers from 0 on, not {counts}"))
+        };
+        if collective != Collective::Alltoall {
+            return counts.extract().map_err(|_: PyErr| refused(size.to_string()));
+        }
+        let rows: Vec<Vec<i64>> =
+            counts.extract().map_err(|_: PyErr| refused(format!("{size} by {size}")))?;
         self.0.pairs(&rows).map_err(raise)
-    }
-
-    /// Reads the counts of all ranks.
-    pub fn list(&self, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-        counts.extract().map_err(|_: PyErr| {
-            let (size, counts) = (self.0.size(), shown(counts));
-            PyValueError::new_err(format!("counts must be {size} whole numbers from 0 on, not {counts}"))
-        })
     }
 }
 
@@ -213,9 +210,11 @@ impl PyCommunicator {
     /// Reduces an array over all ranks. Each rank gets one block of the result.
     ///
     /// Args:
-    ///     send: `size` blocks of equal length along the first axis; the same shape and dtype on all ranks.
-    ///     out: An array for the result: the shape of one block, the dtype of `send`. This rank's block of
-    ///         `send` itself: in place. None: a new array.
+    ///     send: `size` blocks along the first axis; the same shape and dtype on all ranks. With `counts` it has
+    ///         `sum(counts)` rows.
+    ///     out: An array for the result: the shape of this rank's block, the dtype of `send`. This rank's block
+    ///         of `send` itself: in place. None: a new array.
+    #[doc = counts_argument!()]
     #[doc = reduction_arguments!()]
     #[doc = collective_arguments!()]
     ///
@@ -232,12 +231,16 @@ impl PyCommunicator {
     ///     array([33, 44])
     ///     >>> work.result()
     ///     array([11, 22])
-    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    ///     >>> work = a.reduce_scatter(np.array([1, 2, 3]), counts=[1, 2], async_op=True)
+    ///     >>> b.reduce_scatter(np.array([10, 20, 30]), counts=[1, 2])
+    ///     array([22, 33])
+    #[pyo3(signature = (send, out=None, *, counts=None, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
     fn reduce_scatter(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
+        counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] op: &str,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
@@ -245,15 +248,17 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::ReduceScatter, Some(send), out, None, reduction(op, factor)?, how)
+        self.collective(py, Collective::ReduceScatter, Some(send), out, counts, reduction(op, factor)?, how)
     }
 
     /// Concatenates the arrays of all ranks. Every rank gets the whole result.
     ///
     /// Args:
-    ///     send: This rank's block; the same shape and dtype on all ranks.
-    ///     out: An array for the result: `size` times as long as `send` along the first axis, the same
-    ///         dtype. `send` may be this rank's block of it: in place. None: a new array.
+    ///     send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+    ///         rows.
+    ///     out: An array for the result: all blocks along the first axis, the dtype of `send`. `send` may be this
+    ///         rank's block of it: in place. None: a new array.
+    #[doc = counts_argument!()]
     #[doc = collective_arguments!()]
     ///
     /// Returns:
@@ -268,143 +273,22 @@ impl PyCommunicator {
     ///     >>> work = a.allgather(np.array([1, 2]), async_op=True)
     ///     >>> b.allgather(np.array([10, 20]))
     ///     array([ 1,  2, 10, 20])
-    ///     >>> work.wait()
-    ///     True
-    #[pyo3(signature = (send, out=None, *, algorithm=None, timeout=None, async_op=false))]
+    ///     >>> work = a.allgather(np.array([1, 2, 3]), counts=[3, 1], async_op=True)
+    ///     >>> b.allgather(np.array([10]), counts=[3, 1])
+    ///     array([ 1,  2,  3, 10])
+    #[pyo3(signature = (send, out=None, *, counts=None, algorithm=None, timeout=None, async_op=false))]
     fn allgather(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
+        counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::Allgather, Some(send), out, None, PLAIN, how)
-    }
-
-    /// Reduces an array over all ranks. Each rank gets one block; blocks may differ in length.
-    ///
-    /// Args:
-    ///     send: The blocks of all ranks along the first axis: `sum(counts)` rows; the same shape and dtype
-    ///         on all ranks.
-    ///     counts: The number of rows (entries of the first axis) of each rank's block; the same on all
-    ///         ranks.
-    ///     out: An array for the result: `counts[rank]` rows, the dtype of `send`. This rank's block of
-    ///         `send` itself: in place. None: a new array.
-    #[doc = reduction_arguments!()]
-    #[doc = collective_arguments!()]
-    ///
-    /// Returns:
-    ///     This rank's block of the reduced array. With `async_op=True` a `Work` whose `result()` returns
-    ///     it.
-    ///
-    /// Raises:
-    #[doc = collective_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> work = a.reduce_scatter_v(np.array([1, 2, 3]), [1, 2], async_op=True)
-    ///     >>> b.reduce_scatter_v(np.array([10, 20, 30]), [1, 2])
-    ///     array([22, 33])
-    ///     >>> work.result()
-    ///     array([11])
-    #[pyo3(signature = (send, counts, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
-    fn reduce_scatter_v(
-        &self,
-        py: Python<'_>,
-        send: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
-        out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: &str,
-        #[pyo3(from_py_with = argument)] factor: Option<f64>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
-        let reduction = reduction(op, factor)?;
-        self.collective(py, Collective::ReduceScatter, Some(send), out, Some(counts), reduction, how)
-    }
-
-    /// Concatenates the arrays of all ranks, which may differ in length. Every rank gets the whole result.
-    ///
-    /// Args:
-    ///     send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
-    ///     counts: The number of rows (entries of the first axis) that each rank sends; the same on all
-    ///         ranks.
-    ///     out: An array for the result, of `sum(counts)` rows and the dtype of `send`. `send` may be this
-    ///         rank's block of it: in place. None: a new array.
-    #[doc = collective_arguments!()]
-    ///
-    /// Returns:
-    ///     The blocks along the first axis, that of rank 0 first. With `async_op=True` a `Work` whose
-    ///     `result()` returns it.
-    ///
-    /// Raises:
-    #[doc = collective_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> work = a.allgather_v(np.array([1, 2, 3]), [3, 1], async_op=True)
-    ///     >>> b.allgather_v(np.array([10]), [3, 1])
-    ///     array([ 1,  2,  3, 10])
-    ///     >>> work.wait()
-    ///     True
-    #[pyo3(signature = (send, counts, out=None, *, algorithm=None, timeout=None, async_op=false))]
-    fn allgather_v(
-        &self,
-        py: Python<'_>,
-        send: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
-        out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::Allgather, Some(send), out, Some(counts), PLAIN, how)
-    }
-
-    /// Sends a block from every rank to every rank. Blocks may differ in length.
-    ///
-    /// Args:
-    ///     send: The rows (entries of the first axis) for rank 0, then those for rank 1, and so on.
-    ///     counts: `counts[s][t]` is the number of rows that rank `s` sends to rank `t`; shape `(size,
-    ///         size)`, the same on all ranks.
-    ///     out: An array for the result, of as many rows as this rank receives and the dtype of `send`. It
-    ///         must not overlap `send`. None: a new array.
-    #[doc = collective_arguments!()]
-    ///
-    /// Returns:
-    ///     The rows from rank 0, then those from rank 1, and so on. With `async_op=True` a `Work` whose
-    ///     `result()` returns them.
-    ///
-    /// Raises:
-    #[doc = collective_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> counts = [[1, 2], [0, 1]]
-    ///     >>> work = a.alltoall_v(np.array([1, 2, 3]), counts, async_op=True)
-    ///     >>> b.alltoall_v(np.array([10]), counts)
-    ///     array([ 2,  3, 10])
-    ///     >>> work.result()
-    ///     array([1])
-    #[pyo3(signature = (send, counts, out=None, *, algorithm=None, timeout=None, async_op=false))]
-    fn alltoall_v(
-        &self,
-        py: Python<'_>,
-        send: &Bound<'_, PyAny>,
-        counts: &Bound<'_, PyAny>,
-        out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let (how, rows) = (How { algorithm, timeout, async_op }, self.matrix(counts)?);
-        self.collective(py, Collective::Alltoall, Some(send), out, Some(rows), PLAIN, how)
+        self.collective(py, Collective::Allgather, Some(send), out, counts, PLAIN, how)
     }
 
     /// Copies the array of one rank to all ranks, in place.
@@ -486,11 +370,12 @@ impl PyCommunicator {
     /// Concatenates the arrays of all ranks. One rank gets the result.
     ///
     /// Args:
-    ///     send: This rank's block; the same shape and dtype on all ranks.
-    ///     out: At the root, an array for the result: `size` times as long as `send` along the first axis,
-    ///         the same dtype. `send` may be this rank's block of it: in place. None: a new array. Other
-    ///         ranks need none.
+    ///     send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+    ///         rows.
+    ///     out: At the root, an array for the result: all blocks along the first axis, the dtype of `send`.
+    ///         `send` may be this rank's block of it: in place. None: a new array. Other ranks need none.
     ///     root: The rank that gets the result.
+    #[doc = counts_argument!()]
     #[doc = collective_arguments!()]
     ///
     /// Returns:
@@ -505,32 +390,35 @@ impl PyCommunicator {
     ///     >>> work = b.gather(np.array([10, 20]), async_op=True)
     ///     >>> a.gather(np.array([1, 2]))
     ///     array([ 1,  2, 10, 20])
-    ///     >>> work.wait()
-    ///     True
-    #[pyo3(signature = (send, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    ///     >>> work = b.gather(np.array([10]), counts=[3, 1], async_op=True)
+    ///     >>> a.gather(np.array([1, 2, 3]), counts=[3, 1])
+    ///     array([ 1,  2,  3, 10])
+    #[pyo3(signature = (send, out=None, root=0, *, counts=None, algorithm=None, timeout=None, async_op=false))]
     fn gather(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
+        counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::Gather { root }, Some(send), out, None, PLAIN, how)
+        self.collective(py, Collective::Gather { root }, Some(send), out, counts, PLAIN, how)
     }
 
     /// Sends each rank one block of an array that one rank has.
     ///
     /// Args:
-    ///     send: At the root, `size` blocks of equal length along the first axis, block `r` for rank `r`.
-    ///         Other ranks pass None.
-    ///     out: An array for this rank's block. This rank's block of `send` itself: in place. The root may
-    ///         pass None for a new array; other ranks must pass an array, since only the root knows the
-    ///         shape.
+    ///     send: At the root, `size` blocks along the first axis, block `r` for rank `r`; with `counts` they have
+    ///         `sum(counts)` rows. Other ranks pass None.
+    ///     out: An array for this rank's block; with `counts` it has `counts[rank]` rows. This rank's block of
+    ///         `send` itself: in place. The root may pass None for a new array; other ranks must pass an array,
+    ///         since only the root knows the shape.
     ///     root: The rank that sends.
+    #[doc = counts_argument!()]
     #[doc = collective_arguments!()]
     ///
     /// Returns:
@@ -546,111 +434,34 @@ impl PyCommunicator {
     ///     array([3, 4])
     ///     >>> work.result()
     ///     array([1, 2])
-    #[pyo3(signature = (send, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    ///     >>> work = a.scatter(np.array([1, 2, 3, 4]), counts=[3, 1], async_op=True)
+    ///     >>> b.scatter(None, np.zeros(1, int), counts=[3, 1])
+    ///     array([4])
+    #[pyo3(signature = (send, out=None, root=0, *, counts=None, algorithm=None, timeout=None, async_op=false))]
     fn scatter(
         &self,
         py: Python<'_>,
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
+        counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::Scatter { root }, send, out, None, PLAIN, how)
+        self.collective(py, Collective::Scatter { root }, send, out, counts, PLAIN, how)
     }
 
-    /// Concatenates the arrays of all ranks, which may differ in length. One rank gets the result.
+    /// Sends a block from every rank to every rank.
     ///
     /// Args:
-    ///     send: This rank's block, of `counts[rank]` rows; the same dtype and row shape on all ranks.
-    ///     counts: The number of rows (entries of the first axis) that each rank sends; the same on all
-    ///         ranks.
-    ///     out: At the root, an array for the result, of `sum(counts)` rows and the dtype of `send`. `send`
-    ///         may be this rank's block of it: in place. None: a new array. Other ranks need none.
-    ///     root: The rank that gets the result.
-    #[doc = collective_arguments!()]
-    ///
-    /// Returns:
-    ///     At the root the blocks along the first axis, that of rank 0 first; None on other ranks. With
-    ///     `async_op=True` a `Work` whose `result()` returns it.
-    ///
-    /// Raises:
-    #[doc = collective_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> work = b.gather_v(np.array([10]), [3, 1], async_op=True)
-    ///     >>> a.gather_v(np.array([1, 2, 3]), [3, 1])
-    ///     array([ 1,  2,  3, 10])
-    ///     >>> work.wait()
-    ///     True
-    #[pyo3(signature = (send, counts, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
-    fn gather_v(
-        &self,
-        py: Python<'_>,
-        send: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
-        out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::Gather { root }, Some(send), out, Some(counts), PLAIN, how)
-    }
-
-    /// Sends each rank one block of an array that one rank has. Blocks may differ in length.
-    ///
-    /// Args:
-    ///     send: At the root, the blocks of all ranks along the first axis: `sum(counts)` rows. Other ranks
-    ///         pass None.
-    ///     counts: The number of rows (entries of the first axis) of each rank's block; the same on all
-    ///         ranks.
-    ///     out: An array for this rank's block, of `counts[rank]` rows. This rank's block of `send` itself:
-    ///         in place. The root may pass None for a new array; other ranks must pass an array, since only
-    ///         the root knows the dtype and the other axes.
-    ///     root: The rank that sends.
-    #[doc = collective_arguments!()]
-    ///
-    /// Returns:
-    ///     This rank's block. With `async_op=True` a `Work` whose `result()` returns it.
-    ///
-    /// Raises:
-    #[doc = collective_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> work = a.scatter_v(np.array([1, 2, 3, 4]), [3, 1], async_op=True)
-    ///     >>> b.scatter_v(None, [3, 1], np.zeros(1, int))
-    ///     array([4])
-    ///     >>> work.result()
-    ///     array([1, 2, 3])
-    #[pyo3(signature = (send, counts, out=None, root=0, *, algorithm=None, timeout=None, async_op=false))]
-    fn scatter_v(
-        &self,
-        py: Python<'_>,
-        send: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] counts: Vec<usize>,
-        out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::Scatter { root }, send, out, Some(counts), PLAIN, how)
-    }
-
-    /// Sends a block of equal length from every rank to every rank.
-    ///
-    /// Args:
-    ///     send: `size` blocks of equal length along the first axis, block `r` for rank `r`; the same shape
-    ///         and dtype on all ranks.
-    ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
-    ///         new array.
+    ///     send: `size` blocks along the first axis, block `r` for rank `r`; the same dtype on all ranks. Without
+    ///         `counts` all ranks pass the same shape.
+    ///     out: An array for the result, of as many rows as this rank receives and the dtype of `send`. `send`
+    ///         itself: in place, only without `counts`. None: a new array.
+    ///     counts: `counts[s][t]` is the number of rows (entries of the first axis) that rank `s` sends to rank
+    ///         `t`; shape `(size, size)`, the same on all ranks. None: blocks of equal length.
     #[doc = collective_arguments!()]
     ///
     /// Returns:
@@ -667,18 +478,23 @@ impl PyCommunicator {
     ///     array([ 2, 20])
     ///     >>> work.result()
     ///     array([ 1, 10])
-    #[pyo3(signature = (send, out=None, *, algorithm=None, timeout=None, async_op=false))]
+    ///     >>> counts = [[1, 2], [0, 1]]
+    ///     >>> work = a.alltoall(np.array([1, 2, 3]), counts=counts, async_op=True)
+    ///     >>> b.alltoall(np.array([10]), counts=counts)
+    ///     array([ 2,  3, 10])
+    #[pyo3(signature = (send, out=None, *, counts=None, algorithm=None, timeout=None, async_op=false))]
     fn alltoall(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
+        counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, timeout, async_op };
-        self.collective(py, Collective::Alltoall, Some(send), out, None, PLAIN, how)
+        self.collective(py, Collective::Alltoall, Some(send), out, counts, PLAIN, how)
     }
 
     /// Reduces an array over the ranks up to this one, element by element (an inclusive prefix sum).

@@ -237,7 +237,8 @@ impl PyCommunicator {
     }
 
     /// The network as the ranks see it now, a `ringroad._network.NetworkView`: its topology, where that comes
-    /// from, and what has changed since the communicator was made.
+    /// from, how a name that was given differs from it, and what has changed since the communicator was
+    /// made.
     #[getter]
     fn network<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = py.detach(|| self.0.network());

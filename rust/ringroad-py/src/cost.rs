@@ -5,7 +5,7 @@ use ringroad_core::cost::{rules_of_table, write_rules, Candidate, CostModel, Rul
 use ringroad_core::selection::{Choice, Contest};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::choice::planner::candidates;
+use ringroad_runtime::choice::choices::candidates;
 
 use crate::arguments::argument;
 use crate::calls::{members, Given};

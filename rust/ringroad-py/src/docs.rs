@@ -25,6 +25,14 @@ macro_rules! prefix_arguments {
     };
 }
 
+/// The numbers of rows of the ranks' blocks.
+macro_rules! counts_argument {
+    () => {
+        "    counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+        None: blocks of equal length."
+    };
+}
+
 /// The arguments of all collectives.
 macro_rules! collective_arguments {
     () => {

@@ -146,7 +146,7 @@ impl PyCommunicator {
     ///     send: The input, as for the collective's method; for a broadcast, the array. It must be a
     ///         C-contiguous array, since every start reads it. Ranks without an input pass None.
     ///     out: The output, as for the collective's method. None: a new array, which every start overwrites.
-    ///     counts: The numbers of rows, as for the method of this name with `_v`. None: equal blocks.
+    ///     counts: The numbers of rows, as for the collective's method. None: blocks of equal length.
     ///     root: The root of a broadcast, reduce, gather or scatter.
     ///     op: The reduction of an allreduce, reduce-scatter or reduce.
     ///     factor: This rank's factor in a "premul_sum".
@@ -186,10 +186,6 @@ impl PyCommunicator {
     ) -> PyResult<PyPreparedCall> {
         let communicator = &slf.get().0;
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
-        let rows = match collective {
-            Collective::Alltoall => counts.map(|counts| slf.get().matrix(counts)).transpose()?,
-            _ => counts.map(|counts| slf.get().list(counts)).transpose()?,
-        };
         let reduction = match (collective.reduces(), op, factor) {
             (true, ..) => reduction(op, factor)?,
             (false, "sum", None) => PLAIN,
@@ -204,7 +200,7 @@ impl PyCommunicator {
             _ => out,
         };
         duration(timeout)?;
-        let mut call = slf.get().on_arrays(Array::new, collective, send, out, rows, reduction)?;
+        let mut call = slf.get().on_arrays(Array::new, collective, send, out, counts, reduction)?;
         call.key.algorithm = algorithm.map(|by| by.member(slf.py())).transpose()?;
         let request = call.request();
         let prepared = slf.py().detach(|| communicator.prepare(request)).map_err(raise)?;

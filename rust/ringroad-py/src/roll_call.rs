@@ -41,7 +41,7 @@ impl PyRollCall {
         #[pyo3(from_py_with = argument)] timeout: f64,
         #[pyo3(from_py_with = argument)] word: String,
     ) -> PyResult<Self> {
-        let config = Config::from_arguments([]).map_err(raise)?;
+        let config = Config::from_env().map_err(|error| raise(Error::from(error)))?;
         let patience = duration(Some(timeout))?.unwrap_or(config.timeout);
         let secret = config.secret.as_ref().map(Secret::reveal);
         let listening = store_of(store)?;

@@ -10,7 +10,7 @@ use ringroad_core::algorithms::available;
 use ringroad_core::cost::{CostModel, ScheduleCost};
 use ringroad_core::topology::{names_a_file, Link, Routes};
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::choice::planner::{Choices, Lowering, Wishes};
+use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
 use ringroad_runtime::choice::profile::Place;
 use ringroad_runtime::os::machine::cache::CacheMode;
 

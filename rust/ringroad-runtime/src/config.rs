@@ -179,7 +179,7 @@ settings! {
     "RINGROAD_SYNTHESIS_BUDGET" => synthesis_budget: Duration {
         default: "2",
         unit: "seconds",
-        values: Values::Words("a number of seconds, 0 or more"),
+        values: Values::Words("a time, 0 or more, such as 500ms or 2 (seconds)"),
         help: "how long rank 0 may spend on making schedules for the network's graph; those that are not made by then are left out; an algorithm that RINGROAD_ALGO names alone is made in any case",
         read: |text| duration(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n)),
     }
@@ -198,7 +198,7 @@ settings! {
     "RINGROAD_DISCOVERY_BUDGET" => discovery_budget: Duration {
         default: "1.5",
         unit: "seconds",
-        values: Values::Words("a number of seconds, 0 or more"),
+        values: Values::Words("a time, 0 or more, such as 500ms or 2 (seconds)"),
         help: "about how long ranks on several hosts may take to find out how they are connected; 0: routes only, without measuring rates",
         read: |text| duration(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n)),
     }
@@ -217,7 +217,7 @@ settings! {
     "RINGROAD_TIMEOUT" => timeout: Duration {
         default: "300",
         unit: "seconds",
-        values: Values::Words("a number of seconds above 0 and up to a year"),
+        values: Values::Words("a time above 0 and up to a year, such as 500ms or 30 (seconds)"),
         help: "how long connecting, a collective or a wait may take before it fails",
         read: |text| duration(text, |n| n > 0.0 && n <= LONGEST_TIMEOUT),
     }
@@ -340,9 +340,9 @@ settings! {
     "RINGROAD_REDUCE_COST" => reduce_cost: Option<f64> {
         default: unset,
         unit: "seconds per byte",
-        values: Values::Words("a number, 0 or more, such as 0.1e-9 for 10 GB/s"),
+        values: Values::Words("a time, 0 or more, such as 0.1ns or 0.1e-9 (seconds) for 10 GB/s"),
         help: "cost model: the time to reduce a byte; unset: the model's own",
-        read: |text| number(text, |n| n >= 0.0).map(Some),
+        read: time,
     }
 }
 
@@ -693,19 +693,13 @@ fn read_topology(text: &str) -> Result<Topology, String> {
     serde_json::from_str(&content).map_err(|e| e.to_string())
 }
 
-fn number(text: &str, allowed: fn(f64) -> bool) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && allowed(number) => Ok(number),
-        _ => Err(String::new()),
-    }
-}
-
 fn time(text: &str) -> Result<Option<f64>, String> {
     units::seconds(text).map(Some).map_err(|_| String::new())
 }
 
 fn duration(text: &str, allowed: fn(f64) -> bool) -> Result<Duration, String> {
-    number(text, allowed).map(Duration::from_secs_f64)
+    let seconds = units::seconds(text).ok().filter(|seconds| allowed(*seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(String::new)
 }
 
 fn unknown(name: &str) -> String {

@@ -12,6 +12,7 @@ use crate::choice::options::Options;
 use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known};
 use crate::communicator::Agreement;
 use crate::config::Config;
+use crate::network::Insight;
 use crate::transport::notice::Notice;
 use crate::transport::shared::Offer;
 
@@ -135,6 +136,7 @@ pub fn cached() -> Vec<u8> {
 /// Choices of rank 0 for [`VALUES`].
 pub fn chosen() -> Vec<u8> {
     let options = Options { topology: Some(Topology::parse("ring:4").unwrap()), ..Options::default() };
-    let choices = agreement::choose(&cards(), &Config::default(), &options, RANKS).unwrap();
+    let choices =
+        agreement::choose(&cards(), &Config::default(), &options, RANKS, &Insight::default()).unwrap();
     serde_json::to_vec(&Shared::Ok(choices)).unwrap()
 }

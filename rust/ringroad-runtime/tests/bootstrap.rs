@@ -695,7 +695,7 @@ fn values_are_read() {
         ("RINGROAD_PORT_RANGE", "20000-20999"),
         ("RINGROAD_SECRET", "open sesame"),
         ("RINGROAD_STORE", "file:///shared/job"),
-        ("RINGROAD_SEGMENT", "64"),
+        ("RINGROAD_SEGMENT", "64KiB"),
         ("RINGROAD_DEBUG", "trace"),
         ("RINGROAD_TRACE", "/tmp/traces"),
         ("RINGROAD_STEP_LATENCY", "1e-6"),
@@ -729,7 +729,7 @@ fn values_are_read() {
     let store = |url| read(&[("RINGROAD_STORE", url)]).unwrap().store;
     assert_eq!(store("tcp://node1:29500"), Some(StoreSource::Server("node1".to_owned(), 29500)));
     assert_eq!(store("tcp://[::1]:1"), Some(StoreSource::Server("::1".to_owned(), 1)));
-    assert_eq!((config.segment, config.debug), (Some(64), Debug::Trace));
+    assert_eq!((config.segment, config.debug), (Some(65536), Debug::Trace));
     assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
     let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
@@ -804,9 +804,9 @@ fn invalid_values_are_explained() {
         (
             "RINGROAD_TIMEOUT",
             "soon",
-            "RINGROAD_TIMEOUT=\"soon\" cannot be used; write a number of seconds above 0 and up to a year",
+            "RINGROAD_TIMEOUT=\"soon\" cannot be used; write a time above 0 and up to a year",
         ),
-        ("RINGROAD_TIMEOUT", "0", "write a number of seconds above 0"),
+        ("RINGROAD_TIMEOUT", "0", "write a time above 0"),
         ("RINGROAD_TIMEOUT", "inf", "up to a year"),
         ("RINGROAD_TIMEOUT", "NaN", "up to a year"),
         ("RINGROAD_ALGO", "rign", "unknown algorithm \"rign\"; did you mean ring?"),
@@ -848,7 +848,7 @@ fn invalid_values_are_explained() {
         ("RINGROAD_STORE", "tcp://node1", "the port is missing"),
         ("RINGROAD_STORE", "tcp://node1:0", "the port must be a number from 1 to 65535"),
         ("RINGROAD_STORE", "tcp://:29500", "the host is missing"),
-        ("RINGROAD_SEGMENT", "1e6", "write a whole number of bytes, 64 or more"),
+        ("RINGROAD_SEGMENT", "1e6", "write a number of bytes, 64 or more"),
         ("RINGROAD_SEGMENT", "63", "64 or more"),
         ("RINGROAD_DEBUG", "verbose", "write WARN, INFO or TRACE"),
         ("RINGROAD_STEP_LATENCY", "-1", "0 or more"),
@@ -862,6 +862,19 @@ fn invalid_values_are_explained() {
         let error = read(&[(name, value)]).unwrap_err();
         assert!(error.starts_with(&format!("{name}={value:?} cannot be used")), "{error}");
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn values_with_a_unit_are_read_as_the_command_line_reads_them() {
+    for setting in SETTINGS.iter().filter(|setting| !setting.unit.is_empty()) {
+        let value = match setting.unit {
+            "seconds" | "seconds per byte" => "1500us",
+            "bytes" => "1.5KiB",
+            "bytes per second" => "100Gbit/s",
+            unit => panic!("say here what users write for {} in {unit}", setting.name),
+        };
+        read(&[(setting.name, value)]).unwrap();
     }
 }
 

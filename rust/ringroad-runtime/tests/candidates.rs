@@ -3,7 +3,7 @@
 use ringroad_core::algorithms::available;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::{Collective, Topology};
-use ringroad_runtime::choice::planner::candidates;
+use ringroad_runtime::choice::choices::candidates;
 
 #[test]
 fn candidates_are_those_of_the_catalogue() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{config, each, group_with, patient, watch, Means, Random, SLOW};
 use ringroad_core::cost::{CostModel, Measurement, Origin, SwitchTable};
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
-use ringroad_runtime::choice::planner::{Choices, Lowering, Wishes};
+use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
 use ringroad_runtime::choice::profile::{Place, Profile};
 use ringroad_runtime::config::{Algorithms, Config, ProfileSource};
 use ringroad_runtime::os::machine::cache::CacheMode;
@@ -474,7 +474,7 @@ fn bounds_lead_to_the_same_choice() {
     for topology in specs.map(|spec| Topology::parse(spec).unwrap()) {
         let choices = made(&topology, &Wishes::default());
         for collective in Collective::ALL {
-            let mut all = ringroad_runtime::choice::planner::candidates(&topology, collective, &[]).unwrap();
+            let mut all = ringroad_runtime::choice::choices::candidates(&topology, collective, &[]).unwrap();
             all.retain(|candidate| candidate.consistent);
             let table = match &all[..] {
                 [only] => SwitchTable::always(only.member),

@@ -6,11 +6,11 @@ use common::{boxed, config, each, patient, watch};
 use ringroad_core::algorithms::find;
 use ringroad_core::trace::TraceKind;
 use ringroad_core::Collective;
-use ringroad_runtime::transport::fault::FaultInjector;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Memory, Operation, Options, Request};
+use ringroad_testing::fault::FaultInjector;
 
 const ALL: Operation = Operation::Collective(Collective::Allreduce);
 const SENT: u32 = 5;

@@ -1,4 +1,4 @@
-"""Times the cost model: `python -m ringroad.lab.reproduce.speed` (`make bench-model`)."""
+"""Times the cost model: `python -m ringroad.lab.reproduce.speed` (`make bench SET=model`)."""
 
 import multiprocessing
 import os

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ringroad import _oracle as oracle
 from ringroad._support.files import read_text
 from ringroad._support.text import about_bytes, seconds_text
 
@@ -27,7 +28,8 @@ SHIPPED = [
 ]
 """The models that come with ringroad, by name."""
 
-_ITEM_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+_FLOATS = [name for name in oracle.SUPPORTED["avg"] if "complex" not in name]
+_ITEM_BYTES = {name: oracle.dtype_of(name).itemsize for name in _FLOATS}
 _MODEL_KEYS = {"name", "source", "batch", "dtype", "throughput", "layers"}
 _LAYER_KEYS = {"name", "parameters", "bytes", "flops", "forward", "backward"}
 _GROUP_KEYS = {"name", "repeat", "layers"}

@@ -13,6 +13,8 @@ use crate::units::{NodeId, Rank};
 /// A link is slow if it carries less than this part of what its name and the other links suggest.
 const SLOW: f64 = 0.3;
 const BUSY: f64 = 0.8;
+/// Rates of which one is so many times the other are written as one.
+const ALIKE: std::ops::Range<f64> = 0.8..1.25;
 /// A sentence counts further differences only.
 const MOST: usize = 6;
 
@@ -213,12 +215,28 @@ fn spec(named: &Topology, found: &Found, wrong: &[WrongLink]) -> Option<String> 
             let made = Topology::parse(&format!("{wiring}{order}"));
             made.is_ok_and(|made| is_like(&made, &found.topology))
         })?;
-    let slow: Vec<&WrongLink> = wrong.iter().filter(|link| link.named > 0.0 && link.found > 0.0).collect();
-    let usual = median(measured(found).map(|(_, rate)| rate));
-    let usual = usual.filter(|_| states_rates(named) || !slow.is_empty());
-    let rates = usual.map_or(String::new(), |usual| format!(",bandwidth={}Mbit/s", megabits(usual)));
-    let of = |link: &&WrongLink| format!(",{}>{}={}Mbit/s", link.source, link.target, megabits(link.found));
-    Some(format!("{wiring}{rates}{}{order}", slow.iter().map(of).collect::<String>()))
+    let is_slow = wrong.iter().any(|link| link.named > 0.0 && link.found > 0.0);
+    let rates = if is_slow || states_rates(named) { rates(found) } else { String::new() };
+    let spec = format!("{wiring}{rates}{order}");
+    Topology::parse(&spec).is_ok().then_some(spec)
+}
+
+/// The measured rates, as options of a spec: the usual one, and those that differ from it.
+fn rates(found: &Found) -> String {
+    let links: Links = measured(found).collect();
+    let Some(usual) = median(links.values().copied()) else { return String::new() };
+    let mut text = format!(",bandwidth={}Mbit/s", megabits(usual));
+    for ((source, target), rate) in &links {
+        let back = links.get(&(*target, *source)).filter(|back| ALIKE.contains(&(*back / rate)));
+        let ends = match back {
+            _ if ALIKE.contains(&(rate / usual)) => continue,
+            Some(_) if source > target => continue,
+            Some(_) => format!("{source}-{target}"),
+            None => format!("{source}>{target}"),
+        };
+        text += &format!(",{ends}={}Mbit/s", megabits(*rate));
+    }
+    text
 }
 
 /// Whether the same ranks are joined, and share hosts.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::evidence::Evidence;
 use super::network::{Cable, Network};
 use super::racks::Racks;
-use super::rates::{How, Loads, Rate};
+use super::rates::{How, Rate};
 
 /// A rack whose hosts can send out this part of what they can send is limited by nothing: noise alone made it a rack.
 const LIMITED: f64 = 0.85;
@@ -24,7 +24,7 @@ pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
         (0..2).any(|way| {
             let own = [0, 1].map(|way| can(&mut racks[*rack].iter().copied(), way));
             let most = own[way].min(all[1 - way] - own[1 - way]);
-            uplinks[*rack][way].0.capacity().is_some_and(|(rate, _)| rate < LIMITED * most)
+            uplinks[*rack][way].0.shared_capacity().is_some_and(|(rate, _)| rate < LIMITED * most)
         })
     };
     let limited: Vec<usize> = several.iter().copied().filter(is_limited).collect();
@@ -44,16 +44,16 @@ pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
         racks[*rack].iter().for_each(|host| above[*host] = switch);
         let how = |is_slow: bool| if is_slow { How::Measured } else { How::Derived };
         let [(out, slow_out), (into, slow_in)] = &uplinks[*rack];
-        cables.push(Cable::new(switch, top, rate(out, how(*slow_out))));
-        cables.push(Cable::new(top, switch, rate(into, how(*slow_in))));
+        cables.push(Cable::new(switch, top, rate(out.shared_capacity(), how(*slow_out))));
+        cables.push(Cable::new(top, switch, rate(into.shared_capacity(), how(*slow_in))));
     }
     for (host, [up, down]) in loads.iter().enumerate() {
-        cables.push(Cable::new(host, above[host], rate(up, How::Measured)));
-        cables.push(Cable::new(above[host], host, rate(down, How::Measured)));
+        cables.push(Cable::new(host, above[host], rate(up.capacity(), How::Measured)));
+        cables.push(Cable::new(above[host], host, rate(down.capacity(), How::Measured)));
     }
     Network { hosts, nodes: top + 1, cables, ways: BTreeMap::new() }
 }
 
-fn rate(loads: &Loads, how: How) -> Option<Rate> {
-    loads.capacity().map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })
+fn rate(capacity: Option<(f64, f64)>, how: How) -> Option<Rate> {
+    capacity.map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })
 }

@@ -63,8 +63,24 @@ impl Loads {
     /// The mean of those that are about as high as the highest, and their spread; disturbances make loads lower, and
     /// noise makes the highest too high.
     pub fn capacity(&self) -> Option<(f64, f64)> {
-        let highest = self.highest();
-        let full: Vec<&(f64, f64)> = self.0.iter().filter(|(load, _)| *load >= FULL * highest).collect();
+        self.up_to(self.highest())
+    }
+
+    /// The same where flows of several hosts add up: busy hosts begin at different times, so that one sum may be too high,
+    /// and only a load that two rounds show counts.
+    pub fn shared_capacity(&self) -> Option<(f64, f64)> {
+        let is_repeated = |highest: &f64| {
+            let near = self.0.iter().filter(|(load, _)| (FULL * highest..=*highest).contains(load));
+            near.count() > 1
+        };
+        let repeated = self.0.iter().map(|(load, _)| *load).filter(|load| *load > 0.0 && is_repeated(load));
+        self.up_to(repeated.reduce(f64::max).unwrap_or(self.highest()))
+    }
+
+    /// The mean of the loads that are about as high as this one and no higher, and their spread.
+    fn up_to(&self, highest: f64) -> Option<(f64, f64)> {
+        let is_near = |load: &f64| (FULL * highest..=highest).contains(load);
+        let full: Vec<&(f64, f64)> = self.0.iter().filter(|(load, _)| is_near(load)).collect();
         if full.is_empty() || highest <= 0.0 {
             return None;
         }
@@ -107,4 +123,24 @@ pub(super) fn capacities(wiring: &Wiring, rounds: &[Round]) -> Vec<Option<Rate>>
         loads.capacity().map(|(bytes_per_second, spread)| Rate { bytes_per_second, spread, how })
     };
     loads.iter().zip(measured).map(rate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_load_counts_if_it_comes_again() {
+        let capacity = |loads: &[f64], is_shared: bool| {
+            let mut all = Loads::default();
+            loads.iter().for_each(|load| all.push(*load, 0.0));
+            let found = if is_shared { all.shared_capacity() } else { all.capacity() };
+            found.map(|(load, _)| load)
+        };
+        assert_eq!(capacity(&[50.0, 73.0, 20.0, 48.0], true), Some(49.0));
+        assert_eq!(capacity(&[50.0, 73.0, 20.0, 48.0], false), Some(73.0));
+        assert_eq!(capacity(&[50.0, 73.0], true), Some(73.0));
+        assert_eq!(capacity(&[0.0, 0.0, 7.0], true), Some(7.0));
+        assert_eq!(capacity(&[0.0, 0.0], true), None);
+    }
 }

@@ -25,6 +25,7 @@ pub enum NotAQuantity {
 /// A number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB`, `4M`. KiB, MiB, GiB and TiB are powers of 1024, and KB, MB, GB and
 /// TB powers of 1000. Letters alone are powers of 1024, as in nccl-tests. The largest number is 2^63 - 1.
 pub fn bytes(text: &str) -> Result<Bytes, NotAQuantity> {
+    let text = text.trim();
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let read = || {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -39,7 +40,6 @@ pub fn bytes(text: &str) -> Result<Bytes, NotAQuantity> {
         };
         (is_digits(whole) && is_digits(part)).then_some((whole, part.trim_end_matches('0'), unit))
     };
-    let text = text.trim();
     let (whole, part, mut unit) = read().ok_or_else(|| NotAQuantity::Bytes(text.to_owned()))?;
     let too_large = || NotAQuantity::TooLarge(text.to_owned());
     let mut number: u128 = format!("{whole}{part}").parse().map_err(|_| too_large())?;

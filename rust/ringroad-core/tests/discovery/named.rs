@@ -1,7 +1,7 @@
 //! Networks that somebody has named, and that are others.
 
-use ringroad_core::discovery::{assemble, Evidence, Found, Mismatch};
-use ringroad_core::topology::Topology;
+use ringroad_core::discovery::{assemble, Evidence, Found, How, Mismatch, Rate};
+use ringroad_core::topology::{Link, Topology};
 
 use crate::lab::{Lab, GOOD};
 use crate::{in_order, links, MEGABIT};
@@ -85,9 +85,26 @@ fn slow_links_are_told_with_their_rates() {
         let rate = |ends| links(&right)[&ends] / MEGABIT;
         assert!((18.0..22.0).contains(&rate((0, 1))) && (95.0..105.0).contains(&rate((1, 0))), "{right:?}");
     }
-    let switched = found("switch:4,bandwidth=100Mbit/s,2>4=20Mbit/s");
-    let mismatch = Mismatch::between(&Topology::parse("switch:4").unwrap(), &switched).unwrap();
-    assert!(mismatch.to_string().starts_with("the link from rank 2 to node 4 carries "), "{mismatch}");
+}
+
+#[test]
+fn cables_of_switches_are_compared_too() {
+    let topology = Topology::parse("switch:4,bandwidth=100Mbit/s,2-4=20Mbit/s,3>4=50Mbit/s").unwrap();
+    let rate =
+        |link: &Link| Rate { bytes_per_second: link.bytes_per_second(), spread: 0.0, how: How::Measured };
+    let links = topology.links().iter().map(rate).collect();
+    let recognised = Some("switch:4".to_owned());
+    let found = Found { topology, recognised, positions: Some(in_order(4)), links, notes: Vec::new() };
+    let mismatch = Mismatch::between(&Topology::parse("switch:4").unwrap(), &found).unwrap();
+    assert_eq!(
+        mismatch.to_string(),
+        "the link from rank 2 to node 4 carries 20 of 100 Mbit/s; the link from node 4 to rank 2 carries 20 of 100 Mbit/s"
+    );
+    assert_eq!(
+        mismatch.spec.as_deref(),
+        Some("switch:4,bandwidth=100Mbit/s,2-4=20Mbit/s,3>4=50Mbit/s"),
+        "all rates are written that are not the usual one"
+    );
 }
 
 #[test]

@@ -13,10 +13,9 @@ use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::selection::{
-    allowed, contestants, decide, is_ordered, needed, suited_to_any_network, Choice, Contender, Selection,
-    SelectionError, Terms,
+    allowed, contestants, decide, is_ordered, needed, suited_to_any_network, Choice, Contender, Contest,
+    Explanation, Overview, Selection, SelectionError, Terms,
 };
-pub use ringroad_core::selection::{Contest, Explanation, Overview};
 use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
 

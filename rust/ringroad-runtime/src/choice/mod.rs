@@ -1,11 +1,11 @@
 //! Which algorithm performs which call, as rank 0 decides it for all ranks, and the plans that follow.
 
 pub(crate) mod agreement;
-pub(crate) mod choices;
+pub mod choices;
 mod evaluation;
 pub(crate) mod options;
 mod plan_cache;
-pub mod planner;
+pub(crate) mod planner;
 pub mod profile;
 pub(crate) mod schedule_cache;
 pub mod user_schedules;

@@ -9,13 +9,12 @@ use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule};
 
 use crate::calls::call::{CallKey, Operation, Prepared};
 use crate::calls::request::Request;
-pub use crate::choice::choices::{candidates, Choices, Explanation, Lowering, Wishes};
+use crate::choice::choices::Choices;
 use crate::choice::plan_cache::Kept;
 use crate::choice::schedule_cache::Schedules;
 use crate::error::Result;
 use crate::network::watch::Prediction;
-pub(crate) use crate::os::machine::LEND;
-use crate::os::machine::{NEAR_BROADCAST_SEGMENT, NEAR_SEGMENT};
+use crate::os::machine::{LEND, NEAR_BROADCAST_SEGMENT, NEAR_SEGMENT};
 use crate::transport::shared::PRIVATE;
 
 /// How many bytes the prepared calls may take, and also the schedules from which their plans are made. A training

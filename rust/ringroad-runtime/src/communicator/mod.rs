@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ringroad_core::cost::Measurement;
+use ringroad_core::selection::Explanation;
 use ringroad_core::{Bytes, Collective, Rank};
 
 use self::adaptation::Adaptation;
@@ -29,8 +30,9 @@ use crate::bootstrap::Card;
 use crate::calls::call::{Operation, Prepared};
 use crate::calls::request::Request;
 use crate::calls::work::Completion;
+use crate::choice::choices::Choices;
 use crate::choice::options::Options;
-use crate::choice::planner::{Choices, Explanation, Planner, LEND};
+use crate::choice::planner::Planner;
 use crate::choice::profile::Profile;
 use crate::config::{Config, Debug};
 use crate::engine::progress::Driver;
@@ -41,6 +43,7 @@ use crate::kernels::dtype::{DType, ReduceOp};
 use crate::network::pace::Pace;
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
+use crate::os::machine::LEND;
 use crate::transport::buffer::{Memory, Region};
 use crate::transport::shared::Pool;
 use crate::transport::{Description, Kind, Tag};
@@ -304,7 +307,7 @@ impl Communicator {
         let brief = awaited && input.len().max(output.len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
         let (submitted, ended) = driver.submit(awaited, |engine| {
-            let mut task = engine.take_task(prepared);
+            let mut task = engine.calls.take_task(prepared);
             task.ports = ports;
             task.buffers.input = input;
             task.buffers.output = output.clone();

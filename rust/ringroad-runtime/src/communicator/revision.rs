@@ -128,7 +128,7 @@ impl Communicator {
             if !engine.progress() {
                 engine.inspect();
             }
-            Some(engine.check_usable().map(|()| engine.has_collectives()))
+            Some(engine.check_usable().map(|()| engine.calls.has_collectives()))
         });
         driven.unwrap_or_else(|| Err(Error::Aborted("the communicator has failed".to_owned())))
     }

@@ -26,23 +26,24 @@ impl Engine {
     pub(super) fn must_wait(&self, task: &Task) -> bool {
         match task.call().key.operation {
             Operation::ReceiveAny { .. } => true,
-            Operation::Receive { .. } => self.waiting.iter().any(|other| same_subject(other.tag, task.tag)),
+            Operation::Receive { .. } => {
+                self.calls.waiting().iter().any(|other| same_subject(other.tag, task.tag))
+            }
             _ => false,
         }
     }
 
     /// Adds a receive to the list, and posts it at once if its message is there.
     pub(super) fn await_message(&mut self, task: Box<Task>) {
-        self.active += 1;
         let source = task.source();
-        self.waiting.push(task);
+        self.calls.enqueue(task);
         self.match_waiting();
         // Connect to all possible senders: otherwise this rank would not notice that one of them has ended.
-        let rank = self.rank;
+        let rank = self.peers.rank;
         let may_send = |peer: &Rank| source.map_or(*peer != rank, |source| source == *peer);
-        for peer in (0..self.cards.len()).filter(may_send) {
-            match self.connect(peer) {
-                Err(reason) if self.is_needed(peer) => self.suspect(peer, reason),
+        for peer in (0..self.peers.ranks()).filter(may_send) {
+            match self.peers.connect(peer, &mut *self.transport) {
+                Err(reason) if self.is_needed(peer) => self.peers.suspect(peer, reason),
                 _ => {}
             }
         }
@@ -52,8 +53,8 @@ impl Engine {
     pub(super) fn match_waiting(&mut self) -> bool {
         let mut any = false;
         let mut index = 0;
-        while index < self.waiting.len() {
-            let (tag, wanted) = (self.waiting[index].tag, self.waiting[index].source());
+        while let Some(task) = self.calls.waiting().get(index) {
+            let (tag, wanted) = (task.tag, task.source());
             let Some(source) = self.transport.unclaimed(tag, wanted) else {
                 index += 1;
                 continue;
@@ -63,9 +64,8 @@ impl Engine {
             let takes = |task: &Task| {
                 same_subject(task.tag, tag) && task.source().is_none_or(|wanted| wanted == source)
             };
-            index = self.waiting.iter().position(|task| takes(task)).unwrap_or(index);
-            let mut task = self.waiting.remove(index);
-            self.active -= 1;
+            index = self.calls.waiting().iter().position(|task| takes(task)).unwrap_or(index);
+            let mut task = self.calls.dequeue(index);
             let completion = task.completion.clone();
             if task.source().is_none() {
                 completion.found(source);
@@ -73,11 +73,11 @@ impl Engine {
                 task.turn_to(Plan::receive(source, port, task.buffers.output.len()));
             }
             // If this fails, the communicator has failed, and the call gets the same error as all others.
-            self.being_posted = Some(completion.clone());
+            self.calls.being_posted = Some(completion.clone());
             let begun = self.begin(task);
-            self.being_posted = None;
+            self.calls.being_posted = None;
             if let Err(error) = begun {
-                self.end(&completion, Some(error));
+                self.calls.end(&completion, Some(error));
             }
         }
         any
@@ -85,9 +85,9 @@ impl Engine {
 
     /// Whether an operation with `peer` is still pending.
     pub(super) fn is_needed(&self, peer: Rank) -> bool {
-        let last = || (0..self.cards.len()).all(|r| r == self.rank || r == peer || self.broken[r].is_some());
-        self.tasks.iter().flatten().any(|task| task.needs(peer))
-            || self.waiting.iter().any(|task| match task.source() {
+        let last = || self.peers.others().all(|other| other == peer || self.peers.broken(other).is_some());
+        self.calls.in_flight().any(|task| task.needs(peer))
+            || self.calls.waiting().iter().any(|task| match task.source() {
                 Some(source) => source == peer,
                 None => last(),
             })
@@ -95,9 +95,9 @@ impl Engine {
 
     /// Ends all waiting receives with an error.
     pub(super) fn give_up_waiting(&mut self, error: &crate::error::Error) {
-        for task in std::mem::take(&mut self.waiting) {
-            self.active -= 1;
-            self.end(&task.completion, Some(error.clone()));
+        while !self.calls.waiting().is_empty() {
+            let task = self.calls.dequeue(0);
+            self.calls.end(&task.completion, Some(error.clone()));
         }
     }
 }

@@ -3,7 +3,8 @@
 use ringroad_core::plan::{Command, Operation as Step};
 use ringroad_core::Rank;
 
-use super::{Engine, Suspect, Task};
+use super::peers::Suspect;
+use super::{Engine, Task};
 use crate::calls::call::{Operation, Prepared};
 
 /// Why a message of so many bytes does not fit its receive.
@@ -18,28 +19,23 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, bytes: Option<usize>) -> Strin
 }
 
 impl Engine {
-    pub(super) fn describe_rank(&self, rank: Rank) -> String {
-        let card = &self.cards[rank];
-        format!("{rank} ({}, pid {})", card.host, card.pid)
-    }
-
     pub(super) fn describe_loss(&self, suspect: &Suspect) -> String {
-        let tasks = || self.tasks.iter().flatten();
+        let tasks = || self.calls.in_flight();
         let call = tasks().find(|t| t.needs(suspect.peer)).map(|t| self.describe_call(t));
-        let call = call.or_else(|| self.waiting.first().map(|task| self.describe_before(task)));
+        let call = call.or_else(|| self.calls.waiting().first().map(|task| self.describe_before(task)));
         let call = call.or_else(|| tasks().next().map(|task| self.describe_call(task)));
         let call = call.unwrap_or_else(|| "between two calls".to_owned());
         format!(
             "rank {} is gone: {}. Rank {} was {call}",
-            self.describe_rank(suspect.peer),
+            self.peers.describe(suspect.peer),
             suspect.reason,
-            self.describe_rank(self.rank)
+            self.peers.describe(self.peers.rank)
         )
     }
 
     pub(super) fn describe_timeout(&self, task: &Task) -> String {
         let seconds = task.timeout.as_secs_f64();
-        let (who, transport) = (self.describe_rank(self.rank), self.transport.describe());
+        let (who, transport) = (self.peers.describe(self.peers.rank), self.transport.describe());
         format!(
             "timed out after {seconds:.3} s: rank {who} was {}, over {transport}",
             self.describe_call(task)
@@ -51,7 +47,7 @@ impl Engine {
         let seconds = task.timeout.as_secs_f64();
         format!(
             "timed out after {seconds:.3} s: rank {} was {}",
-            self.describe_rank(self.rank),
+            self.peers.describe(self.peers.rank),
             self.describe_before(task)
         )
     }
@@ -79,7 +75,7 @@ impl Engine {
             ranks.sort_unstable();
             ranks.dedup();
             let names: Vec<String> =
-                ranks.into_iter().map(|r| format!("rank {}", self.describe_rank(r))).collect();
+                ranks.into_iter().map(|r| format!("rank {}", self.peers.describe(r))).collect();
             (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
         };
         let waiting: Vec<String> =

@@ -2,24 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::Arc;
 use std::time::Instant;
 
 use ringroad_core::Rank;
 
 use super::{Engine, Task, ABORT, ANSWER_TIME, GRACE};
-use crate::calls::call::{generation, generation_of, Prepared};
+use crate::calls::call::{generation, generation_of};
 use crate::error::Error;
-use crate::transport::notice::{Notice, Reason, CALLS_TOLD};
+use crate::transport::notice::{Notice, Reason};
 use crate::transport::{Event, Tag};
 
 impl Engine {
     /// Looks for messages with the numbers of calls in flight whose senders have made a different call.
     pub(super) fn check_messages_of_calls_in_flight(&mut self) {
-        let calls: Vec<(u64, Tag)> =
-            self.tasks.iter().flatten().map(|task| (task.number, task.tag)).collect();
+        let calls: Vec<(u64, Tag)> = self.calls.in_flight().map(|task| (task.number, task.tag)).collect();
         for (number, tag) in calls.into_iter().filter(|(number, _)| *number > 0) {
-            for source in (0..self.cards.len()).filter(|s| *s != self.rank) {
+            for source in self.peers.others() {
                 let unexpected = self.transport.unexpected(source, tag.sequence);
                 if unexpected.is_some_and(|t| t.check != tag.check && generation(t) == generation(tag)) {
                     return self.mismatch(number, String::new());
@@ -33,9 +31,9 @@ impl Engine {
         let Some(tag) = self.transport.oldest_unexpected() else { return };
         // Of the call numbers that the tag can mean, take the one that is not far ahead.
         let sequences = u64::from(Tag::SEQUENCES);
-        let behind = (self.started + sequences - u64::from(tag.sequence)) % sequences;
-        let Some(number) = self.started.checked_sub(behind).filter(|n| *n > 0) else { return };
-        let ended = !self.tasks.iter().flatten().any(|task| task.number == number);
+        let behind = (self.calls.started + sequences - u64::from(tag.sequence)) % sequences;
+        let Some(number) = self.calls.started.checked_sub(behind).filter(|n| *n > 0) else { return };
+        let ended = !self.calls.in_flight().any(|task| task.number == number);
         if ended && generation(tag) == generation_of(number) {
             self.mismatch(number, String::new());
         }
@@ -48,7 +46,7 @@ impl Engine {
             return;
         }
         if number == 0 {
-            let message = format!("rank {}: {found}", self.describe_rank(self.rank));
+            let message = format!("rank {}: {found}", self.peers.describe(self.peers.rank));
             return self.fail(Error::Mismatch(message.clone()), Reason::Abort, message);
         }
         self.compare_calls(Reason::Mismatch { number }, String::new());
@@ -71,8 +69,8 @@ impl Engine {
     /// this rank was doing.
     fn compare_calls(&mut self, reason: Reason, message: String) {
         let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
-        let mine = self.recent_calls();
-        let ended = self.last_ended();
+        let mine = self.calls.recent();
+        let ended = self.calls.last_ended();
         self.notify_all(&Notice { reason, message: message.clone(), calls: mine.clone(), ended });
         let answers = self.collect_calls(mine);
         let numbers: BTreeSet<u64> = answers.iter().flatten().flatten().map(|(n, _)| *n).collect();
@@ -87,7 +85,7 @@ impl Engine {
             Some(None) => "(has made no call yet)".to_owned(),
             Some(Some((n, call))) => format!("(is at call number {n}: {call})"),
         };
-        let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.describe_rank(rank));
+        let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.peers.describe(rank));
         let unlike = numbers.into_iter().find(differ);
         let error = if unlike.is_some() || matches!(reason, Reason::Mismatch { .. }) {
             let number = unlike.unwrap_or(number);
@@ -111,20 +109,14 @@ impl Engine {
         self.fail_here(error);
     }
 
-    /// The number of the last collective call that has ended here together with all calls before it.
-    fn last_ended(&self) -> u64 {
-        let in_flight = self.tasks.iter().flatten().map(|task| task.number).filter(|number| *number > 0);
-        in_flight.min().map_or(self.started, |first| first - 1)
-    }
-
     /// Takes the next notice that has to be handled now.
     pub(super) fn next_notice(&mut self) -> Option<(Rank, Notice)> {
         let waits =
-            !self.waiting.is_empty() || self.tasks.iter().flatten().any(|task| !task.executor.is_done());
+            !self.calls.waiting().is_empty() || self.calls.in_flight().any(|task| !task.executor.is_done());
         let is_due = |(from, notice): &(Rank, Notice)| {
             // Other ranks may be ahead: a notice about a call that this rank has not made yet is handled when it
             // makes the call, or when it waits for something else.
-            let is_ahead = !waits && notice.reason.number().is_some_and(|number| number > self.called);
+            let is_ahead = !waits && notice.reason.number().is_some_and(|number| number > self.calls.called);
             !self.can_put_off(*from, notice) && (!is_ahead || self.is_of_call_in_flight(*from, notice))
         };
         let index = self.notices.iter().position(is_due);
@@ -138,7 +130,7 @@ impl Engine {
     /// Whether a rank has given up within a call that is in flight here. Its messages for that call may have been
     /// read after their memory was reused.
     fn is_of_call_in_flight(&self, from: Rank, notice: &Notice) -> bool {
-        self.tasks.iter().flatten().any(|task| match task.number {
+        self.calls.in_flight().any(|task| match task.number {
             0 => task.executor.plan().peers().contains(&from),
             number => number > notice.ended,
         })
@@ -150,21 +142,13 @@ impl Engine {
         let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
         notice.is_of_own_end(from)
             && self.put_off_since.is_none_or(|since| since.elapsed() < GRACE)
-            && self.tasks.iter().flatten().any(|task| has_ended(task))
-    }
-
-    /// The latest collective calls of this rank, by number.
-    fn recent_calls(&self) -> Vec<(u64, String)> {
-        let mut calls: Vec<&(u64, Arc<Prepared>)> = self.history.iter().collect();
-        calls.sort_by_key(|(number, _)| *number);
-        let first = calls.len().saturating_sub(CALLS_TOLD);
-        calls[first..].iter().map(|(number, prepared)| (*number, prepared.to_string())).collect()
+            && self.calls.in_flight().any(|task| has_ended(task))
     }
 
     /// Collects the recent calls of all ranks, for a limited time. `None` for ranks that have not answered.
     fn collect_calls(&mut self, mine: Vec<(u64, String)>) -> Vec<Option<Vec<(u64, String)>>> {
-        let mut calls = vec![None; self.cards.len()];
-        calls[self.rank] = Some(mine);
+        let mut calls = vec![None; self.peers.ranks()];
+        calls[self.peers.rank] = Some(mine);
         let deadline = Instant::now() + ANSWER_TIME;
         let mut events = Vec::new();
         loop {
@@ -185,7 +169,7 @@ impl Engine {
 
     /// Keeps a notice until it is handled. A sender of an invalid notice counts as lost.
     pub(super) fn note(&mut self, from: Rank, payload: &[u8]) {
-        match Notice::parse(payload, self.cards.len()) {
+        match Notice::parse(payload, self.peers.ranks()) {
             Some(notice) => self.notices.push_back((from, notice)),
             None => self.lose(from, "it has sent an invalid notice".to_owned()),
         }
@@ -196,7 +180,7 @@ impl Engine {
         if self.failure.is_some() {
             return;
         }
-        let told = |message: &str| format!("{message} (as rank {} says)", self.describe_rank(from));
+        let told = |message: &str| format!("{message} (as rank {} says)", self.peers.describe(from));
         match notice.reason {
             Reason::Mismatch { .. } => {
                 let reason = notice.reason;
@@ -205,9 +189,9 @@ impl Engine {
             }
             Reason::Timeout { number } => {
                 let reason = notice.reason;
-                let own = self.tasks.iter().flatten().find(|task| task.number == number);
+                let own = self.calls.in_flight().find(|task| task.number == number);
                 let here = own.map(|t| {
-                    format!("; rank {} was {}", self.describe_rank(self.rank), self.describe_call(t))
+                    format!("; rank {} was {}", self.peers.describe(self.peers.rank), self.describe_call(t))
                 });
                 let message = format!("{}{}", told(&notice.message), here.unwrap_or_default());
                 self.notices.push_front((from, notice));
@@ -230,7 +214,7 @@ impl Engine {
 
     /// Gives up the communicator because this rank leaves it: for the others, a member is lost.
     pub fn leave(&mut self, message: String) {
-        self.fail(Error::Aborted(message.clone()), Reason::Peer { rank: self.rank }, message);
+        self.fail(Error::Aborted(message.clone()), Reason::Peer { rank: self.peers.rank }, message);
     }
 
     /// Gives up the communicator, on this rank and on all others.
@@ -238,7 +222,12 @@ impl Engine {
         if self.failure.is_some() || self.closed {
             return;
         }
-        self.notify_all(&Notice { reason, message, calls: self.recent_calls(), ended: self.last_ended() });
+        self.notify_all(&Notice {
+            reason,
+            message,
+            calls: self.calls.recent(),
+            ended: self.calls.last_ended(),
+        });
         // Let the notices leave before the connections are cut.
         let deadline = Instant::now() + ANSWER_TIME / 3;
         let mut events = Vec::new();
@@ -257,18 +246,18 @@ impl Engine {
     }
 
     fn end_all(&mut self, error: &Error) {
-        for slot in 0..self.tasks.len() {
+        for slot in self.calls.slots() {
             self.finish(slot, Some(error.clone()));
         }
         self.give_up_waiting(error);
-        if let Some(completion) = self.being_posted.take() {
-            self.end(&completion, Some(error.clone()));
+        if let Some(completion) = self.calls.being_posted.take() {
+            self.calls.end(&completion, Some(error.clone()));
         }
     }
 
     /// Gives up the communicator after a panic with the message `what`. The cleanup may panic again.
     pub fn give_up(&mut self, what: &str) -> Error {
-        let message = format!("rank {} hit a bug in ringroad: {what}", self.describe_rank(self.rank));
+        let message = format!("rank {} hit a bug in ringroad: {what}", self.peers.describe(self.peers.rank));
         let error = Error::Aborted(message.clone());
         attempt(|| self.fail(error.clone(), Reason::Abort, message));
         if self.failure.is_none() && !self.closed {
@@ -281,8 +270,8 @@ impl Engine {
 
     fn notify_all(&mut self, notice: &Notice) {
         let payload = notice.to_bytes();
-        for peer in (0..self.cards.len()).filter(|p| *p != self.rank) {
-            if self.broken[peer].is_none() {
+        for peer in self.peers.others() {
+            if self.peers.broken(peer).is_none() {
                 self.transport.notify(peer, &payload);
             }
         }

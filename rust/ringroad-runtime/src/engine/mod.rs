@@ -7,13 +7,16 @@
 mod any_source;
 #[allow(unsafe_code)]
 mod buffers;
+mod calls;
 mod diagnostics;
 mod failures;
+mod peers;
 pub(crate) mod progress;
 mod recorder;
 mod scratch;
 mod task;
 
+pub(crate) use calls::Ended;
 pub use recorder::Recorded;
 pub(crate) use task::Task;
 
@@ -25,22 +28,22 @@ use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
 use crate::bootstrap::Card;
-use crate::calls::call::{CallKey, Prepared};
-use crate::calls::work::Completion;
+use crate::calls::call::CallKey;
 use crate::choice::choices::Lowering;
 use crate::error::Error;
 use crate::network::pace::Pace;
 use crate::network::watch::{Prediction, Sign, Watch};
-use crate::os::liveness::Liveness;
 use crate::os::machine::cache;
 use crate::transport::buffer::Region;
 use crate::transport::notice::{Notice, Reason};
 use crate::transport::{
     Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
-    CLOSED, LOOKED_AT,
+    LOOKED_AT,
 };
 
 use self::buffers::Buffers;
+use self::calls::Calls;
+use self::peers::{Peers, Suspect, ENDED};
 use self::recorder::Recorder;
 use self::scratch::Scratch;
 
@@ -58,46 +61,16 @@ const GRACE: Duration = Duration::from_millis(100);
 const MOURNING: Duration = Duration::from_secs(1);
 /// How long ending everything in flight by force may take.
 const ABORT: Duration = Duration::from_secs(1);
-/// The reason that is given when a peer's process has ended.
-const ENDED: &str = "its process has ended";
-/// How many of the latest calls are remembered, to answer other ranks that ask what this rank called.
-const HISTORY: usize = 64;
-/// How many tasks are kept for later calls.
-const SPARE_TASKS: usize = 8;
 
-/// A peer whose connection broke while an operation with it was pending, or that died during a collective call.
-struct Suspect {
-    peer: Rank,
-    reason: String,
-    since: Instant,
-}
-
+/// Runs the calls of one rank of a communicator.
 pub(crate) struct Engine {
     name: String,
-    rank: Rank,
-    cards: Arc<Vec<Card>>,
-    /// For each rank, whether it is near; empty if none is.
-    near: Arc<[bool]>,
     transport: Box<dyn Transport>,
-    tasks: Vec<Option<Box<Task>>>,
-    active: usize,
-    /// Receives that are posted once their messages have come.
-    #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
-    waiting: Vec<Box<Task>>,
-    /// The completion of a receive that was just removed from `waiting` and is not among `tasks` yet.
-    being_posted: Option<Arc<Completion>>,
-    liveness: Liveness,
-    /// The ranks whose processes have ended.
-    dead: Vec<Rank>,
-    connected: Vec<bool>,
-    broken: Vec<Option<String>>,
-    suspects: Vec<Suspect>,
+    pub calls: Calls,
+    peers: Peers,
     failure: Option<Error>,
     closed: bool,
     scratch: Scratch,
-    /// Tasks of the latest calls, the last one at the end.
-    #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
-    spare_tasks: Vec<Box<Task>>,
     events: Vec<Event>,
     /// Notices that have come and are not handled yet.
     notices: VecDeque<(Rank, Notice)>,
@@ -107,11 +80,6 @@ pub(crate) struct Engine {
     has_far_peers: bool,
     /// Calls with at least this many bytes of input and output write results past the caches.
     uncached: usize,
-    /// The latest collective calls, by number.
-    history: Vec<(u64, Arc<Prepared>)>,
-    /// The number of the last collective call that was submitted, and of the last one that has begun.
-    called: u64,
-    started: u64,
     /// Whether to spin for a message before other operations are started. Ends with the first message that does not
     /// come soon.
     patient: bool,
@@ -119,8 +87,6 @@ pub(crate) struct Engine {
     recorder: Option<Box<Recorder>>,
     /// Compares the times of calls with what was predicted, if some ranks are on other hosts.
     watch: Option<Box<Watching>>,
-    /// Calls that have ended since [`Engine::take_ended`] was last called.
-    ended: Ended,
 }
 
 /// Who looks at the times of calls, and whom that concerns.
@@ -131,26 +97,6 @@ struct Watching {
     due: Option<Instant>,
 }
 
-/// Calls that have ended.
-#[must_use]
-#[derive(Default)]
-pub(crate) struct Ended {
-    any: bool,
-    awaited: Vec<Arc<Completion>>,
-}
-
-impl Ended {
-    /// Whether any call has ended.
-    pub fn any(&self) -> bool {
-        self.any
-    }
-
-    /// The ended calls for which somebody waits.
-    pub fn awaited(self) -> Vec<Arc<Completion>> {
-        self.awaited
-    }
-}
-
 impl Engine {
     pub fn new(
         name: String,
@@ -159,41 +105,26 @@ impl Engine {
         lowering: &Lowering,
         mut transport: Box<dyn Transport>,
     ) -> Engine {
-        let size = cards.len();
         let near = transport.near_memory().map(|memory| memory.ranks()).unwrap_or_default();
-        let here = 1 + near.iter().filter(|near| **near).count();
+        let peers = Peers::new(rank, cards, near);
+        let here = peers.here();
         let uncached = if here > 1 { cache::share_of_last_level(here) / 4 * 3 } else { usize::MAX };
         Engine {
             name,
-            rank,
-            near,
             transport,
-            tasks: Vec::new(),
-            active: 0,
-            waiting: Vec::new(),
-            being_posted: None,
-            liveness: Liveness::new(cards[rank].process(), cards.iter().map(Card::process)),
-            dead: Vec::new(),
-            connected: vec![false; size],
-            broken: vec![None; size],
-            suspects: Vec::new(),
+            calls: Calls::default(),
+            peers,
             failure: None,
-            cards,
             closed: false,
             scratch: Scratch::new(lowering.two_areas && here > 1),
-            spare_tasks: Vec::new(),
             events: Vec::new(),
             notices: VecDeque::new(),
             put_off_since: None,
             has_far_peers: false,
             uncached,
-            history: Vec::new(),
-            called: 0,
-            started: 0,
             patient: false,
             recorder: None,
             watch: None,
-            ended: Ended::default(),
         }
     }
 
@@ -214,16 +145,6 @@ impl Engine {
     /// The first call that ends after this time lets somebody look at the network.
     pub fn look_at_network(&mut self, due: Option<Instant>) {
         self.watch.iter_mut().for_each(|watching| watching.due = due);
-    }
-
-    /// Whether a collective call is in flight.
-    pub fn has_collectives(&self) -> bool {
-        self.tasks.iter().flatten().any(|task| task.number > 0)
-    }
-
-    /// Whether a call is in flight.
-    pub fn is_busy(&self) -> bool {
-        self.active > 0
     }
 
     /// Whether the transport has to be driven even though no call is in flight here. That is so once a rank that is
@@ -268,25 +189,6 @@ impl Engine {
         }
     }
 
-    /// A task for a call that is prepared this way. The caller fills in the memory, the deadline and the tag.
-    pub fn take_task(&mut self, prepared: &Arc<Prepared>) -> Box<Task> {
-        match self.spare_tasks.iter().rposition(|task| task.is_prepared_by(prepared)) {
-            Some(index) => {
-                let mut task = self.spare_tasks.remove(index);
-                task.restart();
-                task
-            }
-            None => Task::new(prepared.clone()),
-        }
-    }
-
-    fn keep_task(&mut self, task: Box<Task>) {
-        if self.spare_tasks.len() == SPARE_TASKS {
-            self.spare_tasks.remove(0);
-        }
-        self.spare_tasks.push(task);
-    }
-
     /// Starts a call. `patient`: the caller waits for it and has nothing else to do.
     pub fn submit(&mut self, task: Box<Task>, patient: bool) -> Result<(), Error> {
         self.patient = patient;
@@ -298,9 +200,8 @@ impl Engine {
     fn start(&mut self, task: Box<Task>) -> Result<(), Error> {
         self.check_usable()?;
         // Before notices are handled, so that a rank that asks what this one called is also told of this call.
-        self.called = self.called.max(task.number);
         if task.number > 0 {
-            self.remember(task.number, &task.completion.prepared);
+            self.calls.remember(task.number, &task.completion.prepared);
         }
         // A peer that gives up sends a notice before it reuses its memory. Handle notices first, before messages that
         // it sent earlier are read.
@@ -315,34 +216,14 @@ impl Engine {
         self.begin(task)
     }
 
-    /// Sets deadlines for all calls that have none yet. Called once a call has not ended within its first moment.
-    pub fn set_deadlines(&mut self) {
-        let now = Instant::now();
-        for task in self.tasks.iter_mut().flatten().chain(&mut self.waiting) {
-            task.deadline.get_or_insert(now + task.timeout);
-        }
-    }
-
-    fn remember(&mut self, number: u64, prepared: &Arc<Prepared>) {
-        if self.history.len() < HISTORY {
-            return self.history.push((number, prepared.clone()));
-        }
-        let oldest = &mut self.history[(number - 1) as usize % HISTORY];
-        oldest.0 = number;
-        // Calls repeat, so the pointers are often equal.
-        if !Arc::ptr_eq(&oldest.1, prepared) {
-            oldest.1 = prepared.clone();
-        }
-    }
-
     /// Starts a call whose peers are known.
     fn begin(&mut self, mut task: Box<Task>) -> Result<(), Error> {
         let plan = task.executor.plan();
         for peer in plan.peers().iter().copied() {
-            if let Err(reason) = self.connect(peer) {
-                self.suspect(peer, reason);
+            if let Err(reason) = self.peers.connect(peer, &mut *self.transport) {
+                self.peers.suspect(peer, reason);
             }
-            self.has_far_peers |= !is_near(&self.near, peer);
+            self.has_far_peers |= !self.peers.is_near(peer);
         }
         let Buffers { input, output, past_caches, .. } = &mut task.buffers;
         *past_caches = input.len() + output.len() >= self.uncached;
@@ -355,50 +236,30 @@ impl Engine {
                     return Err(self.failure.clone().expect("it has just failed"));
                 }
             };
-        let slot = match self.tasks.iter().position(Option::is_none) {
-            Some(slot) => slot,
-            None => {
-                self.tasks.push(None);
-                self.tasks.len() - 1
-            }
-        };
-        self.started = self.started.max(task.number);
+        let slot = self.calls.free_slot();
         if self.watch.is_some() {
             task.began = task.completion.prepared.prediction.map(|prediction| (prediction, Instant::now()));
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_call(slot, &task);
         }
-        self.tasks[slot] = Some(task);
-        self.active += 1;
+        self.calls.insert(slot, task);
         self.advance(slot);
-        Ok(())
-    }
-
-    /// Makes sure that the end of `peer` would be noticed; the error says why that is impossible.
-    fn connect(&mut self, peer: Rank) -> Result<(), String> {
-        if let Some(reason) = &self.broken[peer] {
-            return Err(reason.clone());
-        }
-        if !self.connected[peer] {
-            self.transport.connect(peer).map_err(|error| error.reason)?;
-            self.connected[peer] = true;
-        }
         Ok(())
     }
 
     /// Does everything that can be done now. Returns whether anything has happened.
     pub fn progress(&mut self) -> bool {
-        if !self.is_busy() {
+        if !self.calls.is_busy() {
             return false;
         }
         let happened = self.look(|transport, events| transport.progress(events));
-        (!self.waiting.is_empty() && self.match_waiting()) | happened
+        (!self.calls.waiting().is_empty() && self.match_waiting()) | happened
     }
 
     /// Handles the notices that have arrived, together with all other events that the transport has.
     fn handle_notices(&mut self) {
-        let next = ((self.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
+        let next = ((self.calls.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
         self.look(|transport, events| transport.inspect(Some(next), events));
     }
 
@@ -421,57 +282,49 @@ impl Engine {
         // A peer that has left may have sent everything before.
         let patience = |suspect: &Suspect| match self.is_needed(suspect.peer) {
             true => Some(SUSPICION),
-            false => self.is_mourned(suspect.peer).then_some(MOURNING),
+            false => self.mourned(suspect.peer).map(|_| MOURNING),
         };
-        let verdicts: Vec<_> = self.suspects.iter().map(|s| patience(s).map(|p| now - s.since > p)).collect();
+        let verdicts: Vec<_> =
+            self.peers.suspects.iter().map(|s| patience(s).map(|p| now - s.since > p)).collect();
         if let Some(index) = verdicts.iter().position(|verdict| *verdict == Some(true)) {
-            let suspect = self.suspects.swap_remove(index);
+            let suspect = self.peers.suspects.swap_remove(index);
             let (rank, message) = (suspect.peer, self.describe_loss(&suspect));
             self.fail(Error::Peer { rank, message: message.clone() }, Reason::Peer { rank }, message);
         } else {
             let mut verdicts = verdicts.into_iter();
-            self.suspects.retain(|_| verdicts.next().flatten().is_some());
+            self.peers.suspects.retain(|_| verdicts.next().flatten().is_some());
         }
-        if let Some(task) = self.tasks.iter().flatten().find(|task| task.is_late(now)) {
-            let (number, message) = (task.number, self.describe_timeout(task));
-            self.late(number, message);
-        } else if let Some(task) = self.waiting.iter().find(|task| task.is_late(now)) {
-            let (number, message) = (task.number, self.describe_timeout_before(task));
+        let is_late = |task: &&Task| task.is_late(now);
+        let begun =
+            self.calls.in_flight().find(is_late).map(|task| (task.number, self.describe_timeout(task)));
+        let waiting = || self.calls.waiting().iter().map(|task| &**task).find(is_late);
+        let late = begun.or_else(|| waiting().map(|task| (task.number, self.describe_timeout_before(task))));
+        if let Some((number, message)) = late {
             self.late(number, message);
         }
     }
 
     fn suspect_the_dead(&mut self) {
-        for peer in 0..self.cards.len() {
-            if self.is_mourned(peer) {
-                let reason = self.broken[peer].clone().expect("the dead are known");
-                self.suspect(peer, reason);
+        for peer in 0..self.peers.ranks() {
+            if let Some(reason) = self.mourned(peer).map(str::to_owned) {
+                self.peers.suspect(peer, reason);
             }
         }
     }
 
-    /// Whether a rank has died that belongs to a collective call in flight here. A rank that closed its connections did
-    /// so after its last call; its farewell is sure to come only if it is near or connected.
-    fn is_mourned(&self, peer: Rank) -> bool {
-        let died = self.broken[peer].as_deref().is_some_and(|reason| ![ABORTED, CLOSED].contains(&reason));
-        died && (self.connected[peer] || is_near(&self.near, peer))
-            && self.tasks.iter().flatten().any(|task| task.number > 0 && !task.executor.is_done())
+    /// Why a rank has died, if it has and belongs to a collective call in flight here.
+    fn mourned(&self, peer: Rank) -> Option<&str> {
+        let reason = self.peers.died(peer)?;
+        self.calls.in_flight().any(|task| task.number > 0 && !task.executor.is_done()).then_some(reason)
     }
 
     fn look_everywhere(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         self.transport.inspect(None, &mut events);
         let gone = |peer| Event::PeerFailed { peer, reason: ENDED.to_owned() };
-        events.extend(self.note_dead().iter().copied().map(gone));
+        events.extend(self.peers.note_dead().iter().copied().map(gone));
         self.handle(&mut events);
         self.events = events;
-    }
-
-    /// The ranks whose processes have ended since the last look.
-    fn note_dead(&mut self) -> &[Rank] {
-        let before = self.dead.len();
-        self.dead.extend(self.liveness.ended());
-        &self.dead[before..]
     }
 
     /// The ranks that have died, and how that is known. A rank that has only given up does not count.
@@ -480,16 +333,15 @@ impl Engine {
         if connected {
             self.look_everywhere();
         } else {
-            self.note_dead();
+            self.peers.note_dead();
         }
-        let broken = |peer: Rank| {
-            self.broken[peer].as_deref().filter(|_| connected).filter(|reason| *reason != ABORTED)
-        };
+        let broken =
+            |peer: Rank| self.peers.broken(peer).filter(|_| connected).filter(|reason| *reason != ABORTED);
         let reason = |peer: Rank| {
-            let ended = self.dead.contains(&peer).then_some(ENDED);
+            let ended = self.peers.has_ended(peer).then_some(ENDED);
             ended.or_else(|| broken(peer)).map(|reason| (peer, reason.to_owned()))
         };
-        (0..self.cards.len()).filter_map(reason).collect()
+        (0..self.peers.ranks()).filter_map(reason).collect()
     }
 
     pub fn arm(&mut self) -> bool {
@@ -503,10 +355,10 @@ impl Engine {
             return;
         }
         if self.failure.is_none() {
-            if self.active > 0 {
+            if self.calls.is_busy() {
                 self.leave(format!(
                     "rank {} closed the communicator during a call",
-                    self.describe_rank(self.rank)
+                    self.peers.describe(self.peers.rank)
                 ));
             } else {
                 self.transport.close(Instant::now() + timeout);
@@ -514,17 +366,6 @@ impl Engine {
         }
         self.closed = true;
         self.write_trace();
-    }
-
-    /// Whether any call has ended since [`Engine::take_ended`] was last called.
-    pub fn has_ended(&self) -> bool {
-        self.ended.any()
-    }
-
-    /// Takes the calls that have ended since the last time, so that their callbacks can run after the lock is
-    /// released.
-    pub fn take_ended(&mut self) -> Ended {
-        std::mem::take(&mut self.ended)
     }
 
     fn handle(&mut self, events: &mut Vec<Event>) {
@@ -555,7 +396,7 @@ impl Engine {
     fn completed(&mut self, request: RequestId, arrived: Option<Arrived>) {
         let (slot, number) = ((request >> 32) as usize, request as u32);
         // After a failure, requests may end whose call is gone.
-        if let Some(task) = self.tasks.get_mut(slot).and_then(Option::as_mut) {
+        if let Some(task) = self.calls.get_mut(slot) {
             if let Command::Expect { arrival, .. } = task.executor.operation(number).command {
                 task.buffers.arrived[arrival as usize] = arrived;
             }
@@ -569,7 +410,7 @@ impl Engine {
 
     /// Starts all operations that the task's executor allows.
     fn advance(&mut self, slot: usize) {
-        let Some(task) = self.tasks[slot].as_mut() else { return };
+        let Some(task) = self.calls.get_mut(slot) else { return };
         let mut trouble: Option<(Rank, TransportError)> = None;
         while let Some(number) = task.executor.start() {
             let request = (slot as u64) << 32 | u64::from(number);
@@ -578,9 +419,10 @@ impl Engine {
             }
             let posted = match task.executor.operation(number).command {
                 Command::Send { peer, port, message, source, stays } => {
-                    let tag = Tag { source: self.rank, message: task.tag.message | message, ..task.tag };
+                    let tag =
+                        Tag { source: self.peers.rank, message: task.tag.message | message, ..task.tag };
                     let source = task.buffers.region(source);
-                    let posted = if stays && is_near(&self.near, peer) {
+                    let posted = if stays && self.peers.is_near(peer) {
                         memory(&mut self.transport).send_zero_copy(peer, port, tag, source, request)
                     } else {
                         self.transport.send(peer, port, tag, source, request)
@@ -622,7 +464,7 @@ impl Engine {
                     if local.bytes() >= AWHILE {
                         self.transport.flush();
                     }
-                    let (plan, ranks) = (task.executor.plan(), self.cards.len() as u32);
+                    let (plan, ranks) = (task.executor.plan(), self.peers.ranks() as u32);
                     let CallKey { op, dtype, .. } = task.call().key;
                     let distance = |peer| self.transport.near_memory()?.distance(peer);
                     task.buffers.perform(plan, number, op, dtype, task.factor, ranks, distance);
@@ -658,18 +500,18 @@ impl Engine {
             Some((peer, error)) if error.lacks_memory => {
                 self.lack_memory_for_message(slot, peer, &error.reason)
             }
-            Some((peer, error)) => self.suspect(peer, error.reason),
+            Some((peer, error)) => self.peers.suspect(peer, error.reason),
             None => {}
         }
     }
 
     /// Gives up for lack of memory for a message to or from a peer.
     fn lack_memory_for_message(&mut self, slot: usize, peer: Rank, reason: &str) {
-        let Some(task) = self.tasks[slot].as_ref() else { return };
+        let Some(task) = self.calls.get(slot) else { return };
         let bytes = task.buffers.input.len().max(task.buffers.output.len());
         let what = format!(
             "a message between it and rank {} ({}, {bytes} bytes)",
-            self.describe_rank(peer),
+            self.peers.describe(peer),
             task.call()
         );
         self.lack_memory(&what, reason);
@@ -680,7 +522,7 @@ impl Engine {
         let message = format!(
             "rank {} has no memory for {what}: {reason}. Free arrays of Communicator.empty; receive messages \
              before more are sent, since they wait in shared memory; or allow the process more memory",
-            self.describe_rank(self.rank)
+            self.peers.describe(self.peers.rank)
         );
         self.fail(Error::Memory(message.clone()), Reason::Abort, message);
     }
@@ -688,14 +530,14 @@ impl Engine {
     /// Gives up if a peer of this call has aborted and no notice of it has come: the peer's memory may have been read
     /// after it was reused.
     fn check_for_aborts(&mut self, slot: usize) {
-        let Some(task) = self.tasks[slot].as_ref() else { return };
-        let gave_up = |peer: &&Rank| self.broken[**peer].as_deref() == Some(ABORTED);
+        let Some(task) = self.calls.get(slot) else { return };
+        let gave_up = |peer: &&Rank| self.peers.broken(**peer) == Some(ABORTED);
         let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
         if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
             let message = format!(
                 "rank {} gave up while rank {} was {}",
-                self.describe_rank(peer),
-                self.describe_rank(self.rank),
+                self.peers.describe(peer),
+                self.peers.describe(self.peers.rank),
                 self.describe_call(task)
             );
             self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
@@ -703,14 +545,13 @@ impl Engine {
     }
 
     fn finish(&mut self, slot: usize, error: Option<Error>) {
-        let Some(mut task) = self.tasks[slot].take() else { return };
-        self.active -= 1;
+        let Some(mut task) = self.calls.remove(slot) else { return };
         if let Some(recorder) = self.recorder.as_mut().filter(|_| error.is_none()) {
             recorder.end_call(slot);
         }
         if error.is_some() {
             // The transport may still be using the memory: let its requests be the last owners.
-            return self.end(&task.completion, error);
+            return self.calls.end(&task.completion, error);
         }
         if let (Some(watching), Some((prediction, began))) = (&mut self.watch, task.began.take()) {
             watching.note(prediction, began, Instant::now());
@@ -720,42 +561,26 @@ impl Engine {
         (*input, *output) = (Region::nothing(), Region::nothing());
         let scratch = std::mem::replace(scratch, Region::nothing());
         self.scratch.keep(scratch);
-        self.end(&task.completion, None);
+        self.calls.end(&task.completion, None);
         if task.is_as_prepared() {
-            self.keep_task(task);
-        }
-    }
-
-    fn end(&mut self, completion: &Arc<Completion>, error: Option<Error>) {
-        self.ended.any = true;
-        if completion.finish(error) {
-            self.ended.awaited.push(completion.clone());
+            self.calls.keep_task(task);
         }
     }
 
     /// Notes that `peer` is gone: nothing more comes from it or is sent to it.
     fn lose(&mut self, peer: Rank, reason: String) {
-        // A farewell says more than the end of the process, which may be noticed before or after it.
-        if self.broken[peer].as_deref() != Some(CLOSED) {
-            self.broken[peer] = Some(reason.clone());
-        }
+        self.peers.lose(peer, &reason);
         if self.is_needed(peer) {
-            self.suspect(peer, reason);
-        }
-    }
-
-    fn suspect(&mut self, peer: Rank, reason: String) {
-        if !self.suspects.iter().any(|s| s.peer == peer) {
-            self.suspects.push(Suspect { peer, reason, since: Instant::now() });
+            self.peers.suspect(peer, reason);
         }
     }
 
     fn request_failed(&mut self, request: RequestId, failure: Failure) {
         let slot = (request >> 32) as usize;
-        let Some(task) = self.tasks.get(slot).and_then(Option::as_ref) else { return };
+        let Some(task) = self.calls.get(slot) else { return };
         let Some(peer) = task.executor.operation(request as u32).command.peer() else { return };
         match failure {
-            Failure::Broken(reason) => self.suspect(peer, reason),
+            Failure::Broken(reason) => self.peers.suspect(peer, reason),
             Failure::Memory(reason) => self.lack_memory_for_message(slot, peer, &reason),
             Failure::Check { bytes, .. } | Failure::Length { found: bytes, .. } => {
                 let (number, found) = (task.number, diagnostics::misfit(task.call(), peer, bytes));
@@ -775,10 +600,6 @@ impl Watching {
             self.pace.alarm(sign);
         }
     }
-}
-
-fn is_near(near: &[bool], peer: Rank) -> bool {
-    near.get(peer).copied().unwrap_or(false)
 }
 
 /// The operations of near ranks, for commands that plans contain only for those.

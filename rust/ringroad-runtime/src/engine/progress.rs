@@ -120,7 +120,7 @@ impl Driver {
         });
         let result = catch_unwind(AssertUnwindSafe(|| action(&mut engine)))
             .map_err(|panic| engine.give_up(message(&*panic)));
-        let ended = engine.take_ended();
+        let ended = engine.calls.take_ended();
         drop(engine);
         if ended.any() && self.blocked.load(Ordering::SeqCst) > 0 {
             self.waiter.wake();
@@ -147,7 +147,7 @@ impl Driver {
             if awaited && submitted.is_ok() {
                 self.drive_a_moment(engine, &completion);
                 if !completion.is_done() {
-                    engine.set_deadlines();
+                    engine.calls.set_deadlines();
                 }
             }
             (submitted.map(|()| completion), engine.needs_driving())
@@ -164,7 +164,7 @@ impl Driver {
         let mut busy = 0;
         for _ in 0..rounds {
             // Other threads wait for their calls to end, or need the engine.
-            if completion.is_done() || engine.has_ended() || busy == BUSY_MOMENT {
+            if completion.is_done() || engine.calls.has_ended() || busy == BUSY_MOMENT {
                 return;
             }
             if engine.progress() {
@@ -184,7 +184,8 @@ impl Driver {
         let done = self.drive(until, || completion.is_done());
         drop(counted);
         let started = self.background.started.load(Ordering::SeqCst);
-        let (busy, needs_driving) = self.with(|engine| (started && engine.is_busy(), engine.needs_driving()));
+        let (busy, needs_driving) =
+            self.with(|engine| (started && engine.calls.is_busy(), engine.needs_driving()));
         if busy {
             self.progress_in_background();
         }
@@ -373,8 +374,8 @@ impl Background {
             let idle = || {
                 // In this order, a request that comes meanwhile is not lost.
                 self.state.lock().wanted = None;
-                let idle =
-                    driver.waiting.load(Ordering::SeqCst) > 0 || !driver.with(|engine| engine.is_busy());
+                let idle = driver.waiting.load(Ordering::SeqCst) > 0
+                    || !driver.with(|engine| engine.calls.is_busy());
                 idle || self.state.lock().stop
             };
             while !driver.drive(Instant::now() + Duration::from_secs(1), idle) {}

@@ -153,7 +153,7 @@ impl Recorder {
 
 impl Engine {
     fn recorder(&mut self) -> &mut Recorder {
-        self.recorder.get_or_insert_with(|| Box::new(Recorder::new(self.rank)))
+        self.recorder.get_or_insert_with(|| Box::new(Recorder::new(self.peers.rank)))
     }
 
     /// Records everything from now on. The file is written to this directory when the communicator is closed.
@@ -189,12 +189,11 @@ impl Engine {
 
     fn recorded(&self, events: Vec<TraceEvent>) -> Recorded {
         let recorder = self.recorder.as_ref().expect("there is one while something is written down");
-        let own = &self.cards[self.rank];
         Recorded {
             name: self.name.clone(),
-            rank: self.rank,
-            ranks: self.cards.len(),
-            clock: self.cards.iter().position(|card| card.shares_machine(own)).unwrap_or(self.rank),
+            rank: self.peers.rank,
+            ranks: self.peers.ranks(),
+            clock: self.peers.first_on_machine(),
             started: recorder.start.as_nanos() as u64,
             lost: recorder.lost,
             trace: Trace { events },
@@ -209,7 +208,7 @@ impl Engine {
         let events = std::mem::take(&mut recorder.events);
         let text = self.recorded(events).to_chrome();
         let name = self.name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
-        let file = directory.join(format!("{name}-{:016x}-{}.json", self.cards[0].instance, self.rank));
+        let file = directory.join(format!("{name}-{:016x}-{}.json", self.peers.instance(), self.peers.rank));
         if let Err(error) = write(&file, &text) {
             eprintln!("ringroad: warning: the trace {} cannot be written: {error}", file.display());
         }

@@ -386,19 +386,19 @@ impl Gathered {
         flows.map(|flow| flow.bytes_per_second).reduce(f64::min)
     }
 
-    /// Whether nothing is known but the hosts.
-    fn is_empty(&self) -> bool {
-        let has_flows = self.evidence.rounds.iter().any(|round| !round.flows.is_empty());
-        !has_flows && !self.evidence.traces.iter().any(|trace| trace.reached)
+    /// Whether any trace has come to its end. If none has, what rates alone suggest is not to be relied on.
+    fn shows_ways(&self) -> bool {
+        self.evidence.traces.iter().any(|trace| trace.reached && !trace.hops.is_empty())
     }
 
     /// What rank 0 makes of it.
     pub fn insight(&self) -> Insight {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
-        if self.is_empty() {
-            let failure = Some("no host has answered another one".to_owned());
-            return Insight { found: None, stated, failure, hosts };
+        if hosts > 1 && !self.shows_ways() {
+            let slowest = self.slowest().filter(|rate| *rate > 0.0);
+            let failure = Some("no trace has reached another host; a firewall may drop datagrams".to_owned());
+            return Insight { found: None, stated: slowest.or(stated), failure, hosts };
         }
         match found(&self.evidence) {
             Ok(found) => Insight { found: Some(found), stated, failure: None, hosts },

@@ -59,14 +59,19 @@ pub(crate) fn interfaces() -> Vec<Interface> {
     // UCX takes the first address, and one of IPv4 if there is one.
     all.sort_by_key(|one| one.ip().is_ipv6());
     for one in all {
-        let Some(index) = one.index else { continue };
+        // A second address of an interface may have a label of its own.
+        let name = one.name.split(':').next().unwrap_or_default().to_owned();
+        // Without permission to open sockets for datagrams the C library knows no index.
+        let Some(index) = one.index.or_else(|| stated_index(&name)) else { continue };
         if found.iter().all(|known| known.index != index) {
-            // A second address of an interface may have a label of its own.
-            let name = one.name.split(':').next().unwrap_or_default().to_owned();
             found.push(Interface { name, address: one.ip(), index });
         }
     }
     found
+}
+
+fn stated_index(interface: &str) -> Option<u32> {
+    std::fs::read_to_string(format!("/sys/class/net/{interface}/ifindex")).ok()?.trim().parse().ok()
 }
 
 /// A route, whichever table it is in.

@@ -8,7 +8,6 @@ pub mod buffer;
 mod description;
 #[allow(unsafe_code)]
 mod events;
-pub mod fault;
 pub mod in_process;
 mod local;
 pub(crate) mod notice;
@@ -17,7 +16,6 @@ pub mod routed;
 pub mod shared;
 #[allow(unsafe_code)]
 pub mod ucx;
-pub mod wrapper;
 
 pub use description::Description;
 pub(crate) use local::Returns;
@@ -184,7 +182,7 @@ pub enum Event {
 
 impl Event {
     /// The event of a request that was posted with this result; `None` while the request is pending.
-    pub(crate) fn of(request: RequestId, posted: Result<Posted, Failure>) -> Option<Event> {
+    pub fn of(request: RequestId, posted: Result<Posted, Failure>) -> Option<Event> {
         match posted {
             Ok(Posted::Pending) => None,
             Ok(Posted::Complete) => Some(Event::Completed { request, result: Ok(()) }),

@@ -1,8 +1,8 @@
 //! A transport that dies.
 
 use ringroad_core::Rank;
-use ringroad_runtime::transport::wrapper::{Post, Wrapper};
 use ringroad_runtime::transport::{Description, Event, Posted, Transport, TransportError};
+use ringroad_testing::wrapper::{Post, Wrapped, Wrapper};
 
 /// A transport that dies as a process does: from then on it does nothing, and its peers notice its end.
 pub struct Mortal<T> {
@@ -15,8 +15,8 @@ pub struct Mortal<T> {
 
 impl<T: Transport> Mortal<T> {
     /// Posts this many sends and receives, then dies.
-    pub fn new(inner: T, spare: T, posts: u64) -> Mortal<T> {
-        Mortal { inner, spare: Some(spare), left: posts }
+    pub fn new(inner: T, spare: T, posts: u64) -> Wrapped<Mortal<T>> {
+        Wrapped(Mortal { inner, spare: Some(spare), left: posts })
     }
 }
 

@@ -7,11 +7,11 @@ use crate::common::mortal::Mortal;
 use crate::common::Means::{self, Mailboxes, Shared};
 use crate::common::{boxed, config, each, group, patient, watch, MEANS, SLOW};
 use ringroad_core::Rank;
-use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request};
+use ringroad_testing::fault::{Fault, Pick, What};
 
 /// A group whose rank `dying` dies after this many sends and receives.
 fn mortals(ranks: usize, means: Means, dying: Rank, posts: u64) -> Vec<Communicator> {

@@ -16,11 +16,11 @@ use common::Means::{self, Mailboxes, Shared};
 use common::{boxed, config, each, group, Case};
 use ringroad_core::algorithms::find;
 use ringroad_core::{Collective, Rank};
-use ringroad_runtime::transport::fault::{Fault, FaultInjector};
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
+use ringroad_testing::fault::{Fault, FaultInjector};
 
 /// The timeout of calls that are meant to time out.
 const SHORT: Duration = Duration::from_millis(600);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::{allreduce, faulty, short};
 use crate::common::{config, each, group, group_with, patient, watch, SLOW};
 use ringroad_core::Collective;
-use ringroad_runtime::transport::fault::{Fault, What};
 use ringroad_runtime::{DType, Error, Memory, Operation, Request};
+use ringroad_testing::fault::{Fault, What};
 
 /// Bytes whose release is observed.
 struct Owned {

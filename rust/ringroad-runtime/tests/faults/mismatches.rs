@@ -6,8 +6,8 @@ use super::{allreduce, check_useless, collective, faulty, short, who, with, SLAC
 use crate::common::Means::{self, Mailboxes, Shared};
 use crate::common::{config, each, group, group_with, patient, watch, MEANS, SLOW};
 use ringroad_core::{Collective, Rank};
-use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::{DType, Error, Memory, Operation, Options, ReduceOp, Request};
+use ringroad_testing::fault::{Fault, Pick, What};
 
 /// Makes different calls on three ranks, then goes on until every rank has noticed. All ranks must be shown the calls
 /// of all.

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 
 use super::{check_anew, faulty, who, with};
 use crate::common::{each, patient, watch, Means, SLOW};
-use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request, Result};
+use ringroad_testing::fault::{Fault, Pick, What};
 
 fn allreduce() -> Request {
     with(super::allreduce(600), "ring")

@@ -10,8 +10,8 @@ use super::{
 use crate::common::Means::{self, Shared};
 use crate::common::{config, each, group_with, patient, watch, Case, MEANS, SLOW};
 use ringroad_core::Collective;
-use ringroad_runtime::transport::fault::{Fault, Pick, What};
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, ReduceOp, Request, Result};
+use ringroad_testing::fault::{Fault, Pick, What};
 
 fn check_timeout(communicator: &Communicator, error: &Error, call: &str) {
     let Error::Timeout(message) = error else { panic!("rank {}: {error:?}", communicator.rank()) };

@@ -2,9 +2,9 @@
 
 use super::{broken, bytes, done, next, pair, pattern, poll, soon, tag};
 use ringroad_runtime::transport::buffer::Region;
-use ringroad_runtime::transport::fault::{Fault, FaultInjector, Operation, Pick, What};
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::{Event, Failure, Posted, Transport};
+use ringroad_testing::fault::{Fault, FaultInjector, Operation, Pick, What};
 
 fn faulty(faults: &[Fault]) -> (FaultInjector<InProcess>, InProcess) {
     let (a, b) = pair(64);

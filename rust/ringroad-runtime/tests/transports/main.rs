@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::Rank;
 use ringroad_runtime::transport::buffer::Region;
-use ringroad_runtime::transport::fault::FaultInjector;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
 use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport};
+use ringroad_testing::fault::FaultInjector;
 
 /// More time than anything here takes. A test that waits this long fails.
 const PATIENCE: Duration = Duration::from_secs(60);

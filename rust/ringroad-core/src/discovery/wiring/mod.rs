@@ -125,10 +125,11 @@ impl Wiring {
         self.edges = all.map(|((from, to), seen)| Edge { from, to, seen }).collect();
         self.edges.sort_unstable();
         for &(from, to) in ways.keys() {
-            // A way that is not known is that back, if there is one.
+            // A way that is not known is that back, if there is one, or a link that others have taken.
             let way = match (known.contains_key(&(from, to)), known.contains_key(&(to, from))) {
                 (true, _) => ways[&(from, to)].clone(),
                 (false, true) => ways[&(to, from)].iter().rev().copied().collect(),
+                (false, false) if self.edge(from, to).is_some() => vec![from, to],
                 (false, false) => continue,
             };
             let edges: Option<_> = way.windows(2).map(|pair| self.edge(pair[0], pair[1])).collect();

@@ -15,7 +15,7 @@ use std::io;
 
 use libc::{c_void, iovec};
 
-use super::incoming::Wanted;
+use super::matching::Wanted;
 use super::SharedMemory;
 pub use crate::os::machine::PRIVATE;
 use crate::transport::buffer::Region;
@@ -153,7 +153,7 @@ impl SharedMemory {
         self.ring();
         let (start, end) = (reading.done, reading.to.len().min(reading.done + SLICE));
         let peer = reading.arrived.as_ref().expect("it has not been released").peer;
-        let private = self.peers[peer].as_ref().expect("the rank is near").private.as_ref();
+        let private = self.peers.get(peer).private.as_ref();
         let read = private.ok_or_else(|| io::Error::other("nobody may")).and_then(|private| {
             // SAFETY: the poster leaves the target alone until the receive has ended.
             unsafe { private.read(reading.address + start as u64, &reading.to.part(start..end)) }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use ringroad_core::Rank;
 
 use super::channel::{Form, Parcel};
-use super::incoming::Wanted;
+use super::matching::Wanted;
 use super::SharedMemory;
 pub use crate::os::machine::LONG;
 pub(super) use crate::os::machine::PART;
@@ -86,10 +86,10 @@ impl SharedMemory {
         unsafe { region.copy_from(&source.part(0..PART)) };
         let mut parcel = Parcel::new(tag.pack(), Form::Flow, bytes);
         parcel.place = self.place_of(&region);
-        let out = &mut self.peers[rank].as_mut().expect("the rank is near").out;
+        let out = &mut self.peers.get_mut(rank).out;
         let first = out.next + out.queue.len() as u64;
         out.flows.push(Outflow { first, source, put: PART, request });
-        self.waiting += 1;
+        self.unread.waiting += 1;
         self.put(rank, parcel, Some(region), None, Some(first));
         for _ in 1..PARTS {
             // If the segment has no more memory, one part is enough.
@@ -101,7 +101,7 @@ impl SharedMemory {
 
     /// Puts the next parts of flows into the memory of parts that have been read. Returns whether there was any.
     pub(super) fn refill(&mut self) -> bool {
-        let room = std::mem::take(&mut self.room);
+        let room = std::mem::take(&mut self.unread.room);
         let any = !room.is_empty();
         room.into_iter().for_each(|room| self.put_part(room));
         any
@@ -110,7 +110,7 @@ impl SharedMemory {
     /// Puts the next part of a flow into this memory, if a part is left.
     fn put_part(&mut self, (rank, first, region): Room) {
         self.ring();
-        let flows = &mut self.peers[rank].as_mut().expect("the rank is near").out.flows;
+        let flows = &mut self.peers.get_mut(rank).out.flows;
         let Some(index) = flows.iter().position(|flow| flow.first == first) else { return };
         let flow = &mut flows[index];
         let end = flow.source.len().min(flow.put + PART);
@@ -127,14 +127,14 @@ impl SharedMemory {
             Some(queued) => queued.request = Some(request),
             None => self.events.push(Event::Completed { request, result: Ok(()) }),
         }
-        self.waiting -= 1;
+        self.unread.waiting -= 1;
     }
 
     /// Notes that a flow of `bytes` bytes has begun to come in. The first part stays with its message until a receive
     /// matches it.
     pub(super) fn open_inflow(&mut self, rank: Rank, first: u64, bytes: usize) {
         let flow = Inflow { first, bytes, come: PART, taken: 0, parts: VecDeque::new(), goes: Goes::Open };
-        self.peers[rank].as_mut().expect("the rank is near").incoming.flows.push(flow);
+        self.peers.get_mut(rank).incoming.flows.push(flow);
     }
 
     /// Gives a flow with its first part to the receive that it matches. The receive ends with an event, since the
@@ -159,7 +159,7 @@ impl SharedMemory {
 
     /// From now on, flows neither read from their sources nor write to their targets.
     pub(super) fn forget_flows(&mut self) {
-        for peer in self.peers.iter_mut().flatten() {
+        for peer in self.peers.iter_mut() {
             peer.out.flows.clear();
             for flow in &mut peer.incoming.flows {
                 if let Goes::To(..) = flow.goes {
@@ -189,7 +189,7 @@ impl SharedMemory {
     }
 
     fn find_inflow(&mut self, rank: Rank, first: u64) -> &mut Inflow {
-        let flows = &mut self.peers[rank].as_mut().expect("the rank is near").incoming.flows;
+        let flows = &mut self.peers.get_mut(rank).incoming.flows;
         flows
             .iter_mut()
             .find(|flow| flow.first == first)
@@ -223,7 +223,7 @@ impl SharedMemory {
     }
 
     fn end_inflow(&mut self, rank: Rank, first: u64) {
-        let flows = &mut self.peers[rank].as_mut().expect("the rank is near").incoming.flows;
+        let flows = &mut self.peers.get_mut(rank).incoming.flows;
         let index = flows.iter().position(|flow| flow.first == first).expect("it has just been found");
         let Goes::To(wanted, region) = flows.swap_remove(index).goes else { return };
         self.events.extend(Event::of(wanted.request, Ok(wanted.copied(rank, region))));

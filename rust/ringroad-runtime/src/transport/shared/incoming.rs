@@ -3,50 +3,15 @@
 use ringroad_core::Rank;
 
 use super::channel::{makes_room, Form};
-use super::peer::{Came, Incoming, Message, News, Peer};
-use super::tags::{pop, push};
-use super::{SharedMemory, OLDEST};
-use crate::transport::buffer::Region;
-use crate::transport::{
-    Arrived, Event, Failure, Kind, NearMemory, Posted, RequestId, Returns, Tag, TransportError, LOOKED_AT,
-};
+use super::matching::{Came, Message, Wanted};
+use super::peer::{Incoming, News, Peer};
+use super::SharedMemory;
+use crate::transport::{Event, Failure, Kind, NearMemory, Posted, Returns, Tag, TransportError};
 
 /// A rank that is this many messages of collectives ahead of its receives is held up: its next parcels stay in its
 /// lane, unless something else is expected from it. Otherwise memory would fill up where some ranks only send and
 /// their receiver is late.
 const AHEAD: usize = if cfg!(miri) { 64 } else { Tag::SEQUENCES as usize };
-
-/// A receive that has been posted.
-pub(super) struct Wanted {
-    pub(super) tag: u64,
-    pub(super) bytes: usize,
-    pub(super) request: RequestId,
-    /// Where to copy the message; `None` if it is read in the sender's memory.
-    pub(super) target: Option<Region>,
-}
-
-impl Wanted {
-    /// Whether the message is so long that measuring the time of a look at its lane costs nothing noticeable.
-    fn is_long(&self) -> bool {
-        self.bytes >= LOOKED_AT
-    }
-
-    /// The memory to copy the message to, if it cannot be read in the sender's: the target, or new scratch memory.
-    pub(super) fn room(&self) -> Result<Region, Failure> {
-        match &self.target {
-            Some(target) => Ok(target.clone()),
-            None => Region::scratch(self.bytes).map_err(|error| Failure::Memory(error.to_string())),
-        }
-    }
-
-    /// What the receive has led to after all of the message has been copied to its [`Wanted::room`].
-    pub(super) fn copied(&self, peer: Rank, room: Region) -> Posted {
-        match self.target {
-            Some(_) => Posted::Complete,
-            None => Posted::Arrived(Arrived { region: room, peer, returns: Returns::Nowhere }),
-        }
-    }
-}
 
 impl SharedMemory {
     /// Posts a receive. The message may be there already.
@@ -57,10 +22,10 @@ impl SharedMemory {
         let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
         self.incoming(source).wanted_long += long;
         // Earlier receives with the same key come first.
-        let found = if self.wanted.contains_key(&key) { None } else { self.take(key) };
+        let found = if self.matching.is_wanted(key) { None } else { self.take(key) };
         let Some(message) = found else {
             self.incoming(source).wanted += 1;
-            push(&mut self.wanted, key, wanted);
+            self.matching.keep_wanted(key, wanted);
             return Ok(Posted::Pending);
         };
         self.incoming(source).wanted_long -= long;
@@ -76,7 +41,7 @@ impl SharedMemory {
 
     /// The first message with this key, if it has come.
     fn take(&mut self, key: u64) -> Option<Message> {
-        let Some(message) = pop(&mut self.unclaimed, key) else { return self.take_until(key) };
+        let Some(message) = self.matching.take_message(key) else { return self.take_until(key) };
         let tag = Tag::unpack(key);
         self.incoming(tag.source).ahead -= usize::from(tag.kind == Kind::Collective);
         Some(message)
@@ -98,8 +63,8 @@ impl SharedMemory {
     #[inline]
     pub(super) fn take_all(&mut self) -> bool {
         let mut any = false;
-        for index in 0..self.ranks.len() {
-            any |= self.take_from(self.ranks[index]);
+        for index in 0..self.peers.ranks().len() {
+            any |= self.take_from(self.peers.ranks()[index]);
         }
         any
     }
@@ -118,7 +83,7 @@ impl SharedMemory {
     /// other.
     #[inline]
     fn is_held_up(&mut self, rank: Rank) -> bool {
-        let peer = self.peers[rank].as_ref().expect("the rank is near");
+        let peer = self.peers.get(rank);
         peer.incoming.ahead >= AHEAD
             && peer.incoming.wanted == 0
             && peer.incoming.flows.is_empty()
@@ -128,8 +93,8 @@ impl SharedMemory {
 
     /// Empties the lanes of ranks that are held up, too, since the message that the caller looks for may be there.
     pub(super) fn take_all_held_up(&mut self) {
-        for index in 0..self.ranks.len() {
-            let rank = self.ranks[index];
+        for index in 0..self.peers.ranks().len() {
+            let rank = self.peers.ranks()[index];
             while self.is_held_up(rank) {
                 let Some(message) = self.take_message(rank) else { break };
                 self.sort(message);
@@ -141,7 +106,7 @@ impl SharedMemory {
     #[inline]
     pub(super) fn take_message(&mut self, rank: Rank) -> Option<Message> {
         loop {
-            let peer = self.peers[rank].as_mut().expect("the rank is near");
+            let peer = self.peers.get_mut(rank);
             let number = peer.incoming.next;
             let parcel = if peer.incoming.wanted_long == 0 {
                 peer.lane(self.home.rank, self.home.size).get(number)?
@@ -212,7 +177,7 @@ impl SharedMemory {
     }
 
     /// Gives a message to the receive that it matches, or keeps it until there is one.
-    fn sort(&mut self, mut message: Message) {
+    fn sort(&mut self, message: Message) {
         if Tag::unpack(message.tag).kind == Kind::Control {
             // SAFETY: the sender leaves it alone until it is released.
             let payload = unsafe { message.arrived.region.to_vec() };
@@ -220,7 +185,7 @@ impl SharedMemory {
             return self.release(message.arrived);
         }
         let key = message.tag & Tag::MATCH;
-        match pop(&mut self.wanted, key) {
+        match self.matching.take_wanted(key) {
             Some(wanted) => {
                 let incoming = self.incoming(Tag::unpack(key).source);
                 incoming.wanted -= 1;
@@ -229,27 +194,12 @@ impl SharedMemory {
                 self.events.extend(ended);
             }
             None => {
-                self.unclaimed_number += 1;
-                message.order = self.unclaimed_number;
                 if Tag::unpack(message.tag).kind == Kind::Collective {
                     self.incoming(Tag::unpack(key).source).ahead += 1;
-                    self.note_oldest(message.order, key);
                 }
-                push(&mut self.unclaimed, key, message);
+                self.matching.keep_message(key, message);
             }
         }
-    }
-
-    /// Notes an unmatched message, which may become the oldest.
-    fn note_oldest(&mut self, order: u64, key: u64) {
-        if self.oldest.len() >= self.oldest_room {
-            let SharedMemory { oldest, unclaimed, .. } = self;
-            oldest.retain(|(order, key)| {
-                unclaimed.get(key).is_some_and(|messages| messages.first.order <= *order)
-            });
-            self.oldest_room = 2 * self.oldest.len() + OLDEST;
-        }
-        self.oldest.push_back((order, key));
     }
 
     fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
@@ -287,13 +237,14 @@ impl SharedMemory {
 
     #[inline]
     fn incoming(&mut self, rank: Rank) -> &mut Incoming {
-        &mut self.peers[rank].as_mut().expect("the rank is near").incoming
+        &mut self.peers.get_mut(rank).incoming
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::buffer::Region;
     use crate::transport::Transport;
 
     const ROUNDS: u32 = if cfg!(miri) { 300 } else { 10_000 };
@@ -318,10 +269,14 @@ mod tests {
         };
         exchange(ROUNDS, false);
         (0..ROUNDS).for_each(|sequence| exchange(sequence, true));
-        let (sent, received) = (&sender.peers[1].as_ref().unwrap().out, receiver.incoming(0));
+        let (sent, received) = (&sender.peers.get(1).out, receiver.incoming(0));
         assert!(received.released.ranges() <= 1, "{early:?}: {} are remembered", received.released.ranges());
         assert!(sent.retained.len() <= 2, "{early:?}: {} are retained", sent.retained.len());
-        assert!(receiver.oldest.len() <= 64, "{early:?}: {} may be the oldest", receiver.oldest.len());
+        assert!(
+            receiver.matching.candidates_for_oldest() <= 64,
+            "{early:?}: {} may be the oldest",
+            receiver.matching.candidates_for_oldest()
+        );
     }
 
     /// A rank that only sends is held up: the number of unmatched messages stays bounded while the receiver waits for
@@ -342,7 +297,7 @@ mod tests {
             receiver.progress(&mut events);
         }
         assert_eq!(receiver.incoming(0).ahead, AHEAD);
-        assert!(pending > 0 && sender.peers_wait_for_slots());
+        assert!(pending > 0 && sender.peers.wait_for_slots());
         // A message from the rank that the receiver waits for arrives, and so does the last one from the rank that is
         // held up, once it is received.
         other.send(1, 0, from_other, Region::zeroed(8), 1).unwrap();

@@ -5,7 +5,7 @@
 //! advances a counter in its own segment. So nobody ever writes another process's memory.
 //!
 //! A message that lies elsewhere in the sender's memory is first copied into the segment, part by part if it is long
-//! (see `flow.rs`). Where that is faster, the kernel copies it directly for the receiver instead (see `private.rs`).
+//! (see `flow.rs`). Where that is faster, the kernel copies it directly for the receiver instead (see `cma.rs`).
 //! Plans for near ranks make the necessary copies themselves and keep their scratch memory in the segment.
 
 mod channel;
@@ -16,9 +16,11 @@ mod home;
 #[cfg(test)]
 mod hostile_peers;
 mod incoming;
+mod matching;
 mod memory_limits;
 mod outgoing;
 mod peer;
+mod peers;
 mod pool;
 mod release_set;
 mod segment;
@@ -38,11 +40,10 @@ use ringroad_core::{Port, Rank};
 
 use self::channel::{End, Form, Parcel, INLINE};
 use self::cma::{is_found, Reading};
-use self::flow::Room;
 use self::gauge::Gauge;
-use self::incoming::Wanted;
-use self::peer::{Message, News, Peer};
-use self::tags::{Queue, Tags};
+use self::matching::{Matching, Wanted};
+use self::peer::{News, Peer, Unread};
+use self::peers::Peers;
 use super::{
     Arrived, Description, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport,
     TransportError, Wait,
@@ -50,8 +51,6 @@ use super::{
 use crate::os::machine::cache::CacheMode;
 use crate::transport::buffer::Region;
 
-/// The list of candidates for the oldest message holds at least this many before it is cleaned up.
-const OLDEST: usize = 32;
 /// One in this many polls for messages also reclaims what peers have released, if nothing waits for the releases.
 const HOUSEKEEPING: u32 = 256;
 /// How many times [`NearMemory::spin`] polls for the next message: this takes one to five microseconds.
@@ -69,35 +68,19 @@ pub struct SharedMemory {
     pool: Arc<Pool>,
     /// Freed when the pool has no memory for a notice, since the notice may be about just that.
     reserve: Option<Region>,
-    /// By rank; `None` for ranks that are not near.
-    peers: Vec<Option<Box<Peer>>>,
-    near: Arc<[bool]>,
+    peers: Peers,
     /// Whether near ranks copy long messages out of this rank's private memory.
     private: bool,
     /// Long messages that are being copied out of peers' private memory, a slice of each in turn.
     readings: VecDeque<Reading>,
-    ranks: Vec<Rank>,
     waiter: Arc<dyn Wait>,
     /// Whether anything has happened since the waiter was last told so.
     moved: bool,
-    /// Messages that have come and that no receive has matched yet.
-    unclaimed: Tags<Queue<Message>>,
-    unclaimed_number: u64,
-    /// The order numbers and keys of those among them that belong to collectives, the oldest first. Some may have
-    /// been matched since.
-    oldest: VecDeque<(u64, u64)>,
-    /// Once `oldest` is this long, entries that have been matched since are removed.
-    oldest_room: usize,
-    wanted: Tags<Queue<Wanted>>,
+    matching: Matching,
     /// Memory for messages that come within their parcels, for reuse.
     cells: Vec<Region>,
     events: Vec<Event>,
-    /// Bytes that peers may still read after their sends have ended.
-    kept: usize,
-    /// The number of sends that end when peers have read or taken everything.
-    waiting: usize,
-    /// Parts of flows that peers have read and that hold no new part yet.
-    room: Vec<Room>,
+    unread: Unread,
     rounds: u32,
     /// Whether some peer may have to be woken.
     has_news: bool,
@@ -163,24 +146,16 @@ impl SharedMemory {
         Ok(SharedMemory {
             reserve: pool.allocate(RESERVE).ok(),
             pool,
-            near: peers.iter().map(Option::is_some).collect(),
-            ranks: (0..home.size).filter(|rank| peers[*rank].is_some()).collect(),
             home,
-            peers,
+            peers: Peers::new(peers),
             private: private && is_found(address, size_of::<u64>()),
             readings: VecDeque::new(),
             waiter,
             moved: false,
-            unclaimed: Tags::default(),
-            unclaimed_number: 0,
-            oldest: VecDeque::new(),
-            oldest_room: OLDEST,
-            wanted: Tags::default(),
+            matching: Matching::default(),
             cells: Vec::new(),
             events: Vec::new(),
-            kept: 0,
-            waiting: 0,
-            room: Vec::new(),
+            unread: Unread::default(),
             rounds: 0,
             has_news: false,
             asleep: false,
@@ -190,7 +165,7 @@ impl SharedMemory {
 
     #[inline]
     fn check_near(&self, peer: Rank) -> Result<(), TransportError> {
-        if !self.is_near(peer) {
+        if !self.peers.is_near(peer) {
             return Err(error(format!("rank {peer} shares no memory with this one")));
         }
         Ok(())
@@ -207,7 +182,7 @@ impl SharedMemory {
         self.asleep = false;
         self.home.own_bell().announce_awake();
         // The lines that were missing before may have left the senders' caches meanwhile.
-        self.peers.iter().flatten().for_each(|peer| peer.incoming.missed.set(None));
+        self.peers.iter().for_each(|peer| peer.incoming.missed.set(None));
         // The rank that woke this one has written to the pipe. The pipe may also be empty.
         let _ = (&self.home.bell[0]).read(&mut [0; 64]);
     }
@@ -218,14 +193,14 @@ impl SharedMemory {
         if !self.readings.is_empty() {
             any |= self.read_on();
         }
-        if self.peers_wait_for_slots() {
+        if self.peers.wait_for_slots() {
             any |= self.fill();
         }
         self.rounds = self.rounds.wrapping_add(1);
-        if self.waiting > 0 || self.rounds.is_multiple_of(HOUSEKEEPING) {
+        if self.unread.waiting > 0 || self.rounds.is_multiple_of(HOUSEKEEPING) {
             any |= self.take_back_read();
         }
-        if !self.room.is_empty() {
+        if !self.unread.room.is_empty() {
             any |= self.refill();
         }
         self.ring();
@@ -244,12 +219,8 @@ impl SharedMemory {
             self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
         };
         self.events.is_empty()
-            && self.peers.iter().flatten().all(|peer| is_quiet(peer))
+            && self.peers.iter().all(|peer| is_quiet(peer))
             && !self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING)
-    }
-
-    fn is_near(&self, rank: Rank) -> bool {
-        self.near.get(rank).copied().unwrap_or(false)
     }
 
     /// Ends this rank's part. The others notice it once they have taken all parcels.
@@ -258,8 +229,9 @@ impl SharedMemory {
             return;
         }
         self.home.own_farewell().say(end);
-        let ranks = self.ranks.clone();
-        ranks.into_iter().for_each(|rank| self.note_news(rank, News::Parcel));
+        for index in 0..self.peers.ranks().len() {
+            self.note_news(self.peers.ranks()[index], News::Parcel);
+        }
         self.ring();
     }
 }
@@ -270,12 +242,12 @@ fn error(reason: impl Into<String>) -> TransportError {
 
 impl Transport for SharedMemory {
     fn describe(&self) -> Description {
-        let near = match self.ranks.len() + 1 {
+        let near = match self.peers.ranks().len() + 1 {
             all if all == self.home.size => "shared memory".to_owned(),
             some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
         };
         let text = if self.private { format!("{near}, cma") } else { near };
-        Description { text, sharing: self.ranks.len(), cma: self.private, ..Description::default() }
+        Description { text, sharing: self.peers.ranks().len(), cma: self.private, ..Description::default() }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
@@ -305,7 +277,7 @@ impl Transport for SharedMemory {
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        if !self.is_near(peer) {
+        if !self.peers.is_near(peer) {
             return;
         }
         let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
@@ -350,7 +322,7 @@ impl Transport for SharedMemory {
         }
         // In this order, what a rank put before it left is found before its end is reported.
         let mut ends = Vec::new();
-        for peer in self.peers.iter_mut().flatten() {
+        for peer in self.peers.iter_mut() {
             ends.extend(peer.take_end());
         }
         self.look();
@@ -360,28 +332,18 @@ impl Transport for SharedMemory {
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
         let call = Tag::of_collective(source, sequence);
-        let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
-        Some(Tag::unpack(self.unclaimed[key].first.tag))
+        self.matching.of_call(call)
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
         self.take_all_held_up();
         let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
         let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
-        let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
-        fitting.min_by_key(|(_, messages)| messages.first.order).map(|(key, _)| Tag::unpack(*key).source)
+        self.matching.source_of(wanted, mask)
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
-        loop {
-            let (order, key) = self.oldest.front()?;
-            match self.unclaimed.get(key) {
-                Some(messages) if messages.first.order <= *order => {
-                    return Some(Tag::unpack(messages.first.tag))
-                }
-                _ => self.oldest.pop_front(),
-            };
-        }
+        self.matching.oldest()
     }
 
     fn arm(&mut self) -> bool {
@@ -389,7 +351,7 @@ impl Transport for SharedMemory {
             self.waiter.note_progress();
         }
         self.asleep = true;
-        self.home.own_bell().announce_sleep(self.waiting > 0 || self.peers_wait_for_slots());
+        self.home.own_bell().announce_sleep(self.unread.waiting > 0 || self.peers.wait_for_slots());
         !self.look() && self.events.is_empty()
     }
 
@@ -401,8 +363,8 @@ impl Transport for SharedMemory {
     /// released them. This rank stops reading.
     fn abort(&mut self, _deadline: Instant) {
         self.leave(End::Aborted);
-        self.wanted.clear();
-        for peer in self.peers.iter_mut().flatten() {
+        self.matching.forget_wanted();
+        for peer in self.peers.iter_mut() {
             (peer.incoming.wanted, peer.incoming.wanted_long) = (0, 0);
         }
         self.readings.clear();
@@ -410,7 +372,7 @@ impl Transport for SharedMemory {
     }
 
     fn close(&mut self, deadline: Instant) {
-        while self.peers_wait_for_slots() && Instant::now() < deadline {
+        while self.peers.wait_for_slots() && Instant::now() < deadline {
             self.look();
             std::thread::sleep(PAUSE);
         }
@@ -420,7 +382,7 @@ impl Transport for SharedMemory {
 
 impl NearMemory for SharedMemory {
     fn ranks(&mut self) -> Arc<[bool]> {
-        self.near.clone()
+        self.peers.near()
     }
 
     fn pool(&mut self) -> Arc<Pool> {
@@ -432,7 +394,10 @@ impl NearMemory for SharedMemory {
     }
 
     fn distance(&mut self, peer: Rank) -> Option<CacheMode> {
-        let peer = self.peers[peer].as_ref()?;
+        if !self.peers.is_near(peer) {
+            return None;
+        }
+        let peer = self.peers.get(peer);
         Some(peer.counters(self.home.rank).distance().unwrap_or(peer.gauge.mode()))
     }
 
@@ -468,11 +433,11 @@ impl NearMemory for SharedMemory {
     }
 
     fn spin(&mut self, tag: Tag) {
-        if self.unclaimed.contains_key(&(tag.pack() & Tag::MATCH)) {
+        if self.matching.has(tag.pack() & Tag::MATCH) {
             return;
         }
         for round in 0..SPIN {
-            let peer = self.peers[tag.source].as_ref().expect("the rank is near");
+            let peer = self.peers.get(tag.source);
             if self.head(peer).is_some() {
                 return;
             }
@@ -488,14 +453,14 @@ impl NearMemory for SharedMemory {
     }
 
     fn has_queued(&mut self) -> bool {
-        !self.ended && self.peers_wait_for_slots()
+        !self.ended && self.peers.wait_for_slots()
     }
 }
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         self.leave(End::Dropped);
-        if self.peers.iter().flatten().any(|peer| !peer.out.retained.is_empty()) {
+        if self.peers.iter().any(|peer| !peer.out.retained.is_empty()) {
             self.pool.keep_all();
         }
     }

@@ -44,7 +44,7 @@ impl SharedMemory {
         let (parcel, region) = self.pack(tag, source)?;
         let waits = region.as_ref().is_some_and(|region| {
             let copied = region.as_ptr() != there;
-            !(stays || copied) || self.kept + region.len() > KEPT
+            !(stays || copied) || self.unread.kept + region.len() > KEPT
         });
         let queued = self.put(peer, parcel, region, waits.then_some(request), None);
         if let Some(queued) = queued.filter(|_| !waits) {
@@ -70,12 +70,12 @@ impl SharedMemory {
             self.home.own_bell().announce_sleep(true);
         }
         let lane = self.home.lane_to(peer);
-        let peer = self.peers[peer].as_mut().expect("the rank is near");
+        let peer = self.peers.get_mut(peer);
         let number = peer.out.next + peer.out.queue.len() as u64;
         if let Some(region) = region {
             match request {
-                None => self.kept += region.len(),
-                Some(_) => self.waiting += 1,
+                None => self.unread.kept += region.len(),
+                Some(_) => self.unread.waiting += 1,
             }
             peer.out.retained.push_back(Retained { number, region, request, flow });
         }
@@ -122,7 +122,7 @@ impl SharedMemory {
     /// cost more than the rest of a short message.
     #[inline]
     pub(super) fn note_news(&mut self, rank: Rank, news: News) {
-        let peer = self.peers[rank].as_mut().expect("the rank is near");
+        let peer = self.peers.get_mut(rank);
         peer.news = peer.news.max(news);
         self.has_news = true;
     }
@@ -132,7 +132,7 @@ impl SharedMemory {
     pub(super) fn ring(&mut self) {
         if std::mem::take(&mut self.has_news) {
             Bell::before_look();
-            self.peers.iter_mut().flatten().for_each(|peer| peer.ring());
+            self.peers.iter_mut().for_each(|peer| peer.ring());
         }
     }
 
@@ -161,12 +161,13 @@ impl SharedMemory {
     /// Puts the parcels that waited for slots, as far as there are slots. Returns whether there were any.
     pub(super) fn fill(&mut self) -> bool {
         let mut any = false;
-        for rank in &self.ranks {
-            let peer = self.peers[*rank].as_mut().expect("the rank is near");
+        for index in 0..self.peers.ranks().len() {
+            let rank = self.peers.ranks()[index];
+            let peer = self.peers.get_mut(rank);
             let mut put = false;
             while !peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
                 let Queued { parcel, request } = peer.out.queue.pop_front().expect("it is not empty");
-                self.home.lane_to(*rank).put(peer.out.next, &parcel);
+                self.home.lane_to(rank).put(peer.out.next, &parcel);
                 peer.out.next += 1;
                 put = true;
                 let completed = |request| Event::Completed { request, result: Ok(()) };
@@ -184,15 +185,16 @@ impl SharedMemory {
     /// Reclaims the memory that peers have read. Returns whether sends have ended by that.
     pub(super) fn take_back_read(&mut self) -> bool {
         let before = self.events.len();
-        for rank in &self.ranks {
-            let peer = self.peers[*rank].as_mut().expect("the rank is near");
+        for index in 0..self.peers.ranks().len() {
+            let rank = self.peers.ranks()[index];
+            let peer = self.peers.get_mut(rank);
             if peer.out.retained.is_empty() {
                 continue;
             }
             let released = peer.released(self.home.rank);
             while peer.out.retained.front().is_some_and(|retained| retained.number < released) {
                 let retained = peer.out.retained.pop_front().expect("it is not empty");
-                retained.end(*rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+                retained.end(rank, &mut self.unread, &mut self.events);
             }
         }
         self.events.len() > before
@@ -200,16 +202,10 @@ impl SharedMemory {
 
     /// Reclaims the memory of a parcel that has been released before older ones.
     pub(super) fn take_back(&mut self, rank: Rank, number: u64) {
-        let retained = &mut self.peers[rank].as_mut().expect("the rank is near").out.retained;
+        let retained = &mut self.peers.get_mut(rank).out.retained;
         let found = retained.binary_search_by_key(&number, |retained| retained.number).ok();
         if let Some(retained) = found.and_then(|index| retained.remove(index)) {
-            retained.end(rank, &mut self.kept, &mut self.waiting, &mut self.room, &mut self.events);
+            retained.end(rank, &mut self.unread, &mut self.events);
         }
-    }
-
-    pub(super) fn peers_wait_for_slots(&self) -> bool {
-        self.ranks
-            .iter()
-            .any(|rank| self.peers[*rank].as_ref().is_some_and(|peer| !peer.out.queue.is_empty()))
     }
 }

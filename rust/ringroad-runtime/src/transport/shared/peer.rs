@@ -14,6 +14,7 @@ use super::cma::Private;
 use super::flow::{Inflow, Outflow, Room, LONG, PART};
 use super::gauge::{is_clock_fast, Gauge};
 use super::home::{lanes, BELL, COUNTERS, FAREWELL};
+use super::matching::{Came, Message};
 use super::release_set::Released;
 use super::segment::Segment;
 use crate::transport::buffer::Region;
@@ -79,22 +80,26 @@ pub(super) struct Retained {
     pub(super) flow: Option<u64>,
 }
 
+/// What peers may still read, all of them together.
+#[derive(Default)]
+pub(super) struct Unread {
+    /// Bytes of sends that have ended.
+    pub(super) kept: usize,
+    /// The number of sends that end when peers have read or taken everything.
+    pub(super) waiting: usize,
+    /// Parts of flows that peers have read and that hold no new part yet.
+    pub(super) room: Vec<Room>,
+}
+
 impl Retained {
-    pub(super) fn end(
-        self,
-        peer: Rank,
-        kept: &mut usize,
-        waiting: &mut usize,
-        room: &mut Vec<Room>,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn end(self, peer: Rank, unread: &mut Unread, events: &mut Vec<Event>) {
         match self.request {
             None => {
-                *kept -= self.region.len();
-                room.extend(self.flow.map(|first| (peer, first, self.region)));
+                unread.kept -= self.region.len();
+                unread.room.extend(self.flow.map(|first| (peer, first, self.region)));
             }
             Some(request) => {
-                *waiting -= 1;
+                unread.waiting -= 1;
                 events.push(Event::Completed { request, result: Ok(()) });
             }
         }
@@ -123,26 +128,6 @@ impl Incoming {
         let flow = self.flows.iter().find(|flow| flow.first == first);
         flow.is_some_and(|flow| flow.expects(bytes))
     }
-}
-
-/// A parcel that has been taken out of its lane.
-pub(super) struct Message {
-    /// Packed, as in [`Wanted`](super::incoming::Wanted): reading a tag that was just written in pieces would stall.
-    pub(super) tag: u64,
-    /// Counts the messages that no receive matched when they came.
-    pub(super) order: u64,
-    pub(super) bytes: usize,
-    pub(super) came: Came,
-    pub(super) arrived: Arrived,
-}
-
-/// Which part of a message has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Came {
-    Whole,
-    FirstPart,
-    /// None: this is its address in the sender's private memory.
-    Address(u64),
 }
 
 impl Peer {

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use ringroad_core::{Port, Rank};
 
-use super::shared::Pool;
-use super::{
+use ringroad_runtime::os::machine::cache::CacheMode;
+use ringroad_runtime::transport::buffer::Region;
+use ringroad_runtime::transport::shared::Pool;
+use ringroad_runtime::transport::{
     Arrived, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
 };
-use crate::os::machine::cache::CacheMode;
-use crate::transport::buffer::Region;
 
 /// A request to be posted.
 pub struct Post {
@@ -128,13 +128,16 @@ fn near(transport: &mut impl Transport) -> &mut dyn NearMemory {
     transport.near_memory().expect("the transport reads memory of near ranks")
 }
 
-impl<W: Wrapper> Transport for W {
+/// A wrapper as a transport.
+pub struct Wrapped<W>(pub W);
+
+impl<W: Wrapper> Transport for Wrapped<W> {
     fn describe(&self) -> Description {
-        Wrapper::describe(self)
+        self.0.describe()
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
-        Wrapper::connect(self, peer)
+        self.0.connect(peer)
     }
 
     fn send(
@@ -145,7 +148,7 @@ impl<W: Wrapper> Transport for W {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        self.post(Post { peer, port, tag, body: Body::Send(source), request })
+        self.0.post(Post { peer, port, tag, body: Body::Send(source), request })
     }
 
     fn receive(
@@ -155,74 +158,74 @@ impl<W: Wrapper> Transport for W {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        self.post(Post { peer: tag.source, port, tag, body: Body::Receive(target), request })
+        self.0.post(Post { peer: tag.source, port, tag, body: Body::Receive(target), request })
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        Wrapper::notify(self, peer, payload);
+        self.0.notify(peer, payload);
     }
 
     fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
-        self.inner_mut().near_memory()?;
+        self.0.inner_mut().near_memory()?;
         Some(self)
     }
 
     fn flush(&mut self) {
-        self.inner_mut().flush();
+        self.0.inner_mut().flush();
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        Wrapper::progress(self, events)
+        self.0.progress(events)
     }
 
     fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
-        Wrapper::inspect(self, next, events);
+        self.0.inspect(next, events);
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        self.inner_mut().unexpected(source, sequence)
+        self.0.inner_mut().unexpected(source, sequence)
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.inner_mut().unclaimed(tag, source)
+        self.0.inner_mut().unclaimed(tag, source)
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
-        self.inner_mut().oldest_unexpected()
+        self.0.inner_mut().oldest_unexpected()
     }
 
     fn arm(&mut self) -> bool {
-        Wrapper::arm(self)
+        self.0.arm()
     }
 
     fn waiter(&self) -> Arc<dyn Wait> {
-        self.inner().waiter()
+        self.0.inner().waiter()
     }
 
     fn abort(&mut self, deadline: Instant) {
-        Wrapper::abort(self, deadline);
+        self.0.abort(deadline);
     }
 
     fn close(&mut self, deadline: Instant) {
-        Wrapper::close(self, deadline);
+        self.0.close(deadline);
     }
 }
 
-impl<W: Wrapper> NearMemory for W {
+impl<W: Wrapper> NearMemory for Wrapped<W> {
     fn ranks(&mut self) -> Arc<[bool]> {
-        near(self.inner_mut()).ranks()
+        near(self.0.inner_mut()).ranks()
     }
 
     fn pool(&mut self) -> Arc<Pool> {
-        near(self.inner_mut()).pool()
+        near(self.0.inner_mut()).pool()
     }
 
     fn copies_private(&mut self) -> bool {
-        near(self.inner_mut()).copies_private()
+        near(self.0.inner_mut()).copies_private()
     }
 
     fn distance(&mut self, peer: Rank) -> Option<CacheMode> {
-        near(self.inner_mut()).distance(peer)
+        near(self.0.inner_mut()).distance(peer)
     }
 
     fn send_zero_copy(
@@ -233,26 +236,26 @@ impl<W: Wrapper> NearMemory for W {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        self.post(Post { peer, port, tag, body: Body::ZeroCopy(source), request })
+        self.0.post(Post { peer, port, tag, body: Body::ZeroCopy(source), request })
     }
 
     fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError> {
-        self.post(Post { peer: tag.source, port: 0, tag, body: Body::Expect(bytes), request })
+        self.0.post(Post { peer: tag.source, port: 0, tag, body: Body::Expect(bytes), request })
     }
 
     fn release(&mut self, arrived: Arrived) {
-        near(self.inner_mut()).release(arrived);
+        near(self.0.inner_mut()).release(arrived);
     }
 
     fn spin(&mut self, tag: Tag) {
-        near(self.inner_mut()).spin(tag);
+        near(self.0.inner_mut()).spin(tag);
     }
 
     fn reclaim(&mut self) {
-        near(self.inner_mut()).reclaim();
+        near(self.0.inner_mut()).reclaim();
     }
 
     fn has_queued(&mut self) -> bool {
-        near(self.inner_mut()).has_queued()
+        near(self.0.inner_mut()).has_queued()
     }
 }

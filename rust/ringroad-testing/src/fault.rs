@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::wrapper::{Body, Post, Wrapper};
-use super::{Description, Event, Failure, Posted, Tag, Transport, TransportError};
-use crate::transport::buffer::Region;
+use crate::wrapper::{Body, Post, Wrapped, Wrapper};
+use ringroad_runtime::transport::buffer::Region;
+use ringroad_runtime::transport::{Description, Event, Failure, Posted, Tag, Transport, TransportError};
 
 /// The operations that a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,10 @@ fn mix(seed: u64) -> u64 {
 }
 
 /// A transport with injected faults.
-pub struct FaultInjector<T: Transport> {
+pub type FaultInjector<T> = Wrapped<Injector<T>>;
+
+/// Injects faults into a transport.
+pub struct Injector<T: Transport> {
     inner: T,
     /// The faults, each with the number of operations that have matched so far.
     faults: Vec<(Fault, u64)>,
@@ -147,19 +150,21 @@ fn same_queue(a: &Post, b: &Post) -> bool {
     key(a) == key(b)
 }
 
-impl<T: Transport> FaultInjector<T> {
+impl<T: Transport> Wrapped<Injector<T>> {
     /// If several faults match an operation, the first of the list takes effect.
     pub fn new(inner: T, faults: impl IntoIterator<Item = Fault>) -> FaultInjector<T> {
-        FaultInjector {
+        Wrapped(Injector {
             inner,
             faults: faults.into_iter().map(|fault| (fault, 0)).collect(),
             delayed: Vec::new(),
             events: Vec::new(),
             failed: Vec::new(),
             swallowed: Vec::new(),
-        }
+        })
     }
+}
 
+impl<T: Transport> Injector<T> {
     fn fault(&mut self, operation: Operation, peer: Rank) -> Option<What> {
         let mut what = None;
         let fitting = |f: &Fault| f.operation == operation && f.peer.is_none_or(|p| p == peer);
@@ -226,7 +231,7 @@ fn injected(reason: &str) -> TransportError {
     TransportError { transport: "fault injector", reason: reason.to_owned(), lacks_memory: false }
 }
 
-impl<T: Transport> Wrapper for FaultInjector<T> {
+impl<T: Transport> Wrapper for Injector<T> {
     type Inner = T;
 
     fn inner(&self) -> &T {

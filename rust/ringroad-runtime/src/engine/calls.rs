@@ -1,0 +1,207 @@
+//! The calls of one rank: those in flight, those that wait for a message, and what is remembered of the others.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Task;
+use crate::calls::call::Prepared;
+use crate::calls::work::Completion;
+use crate::error::Error;
+use crate::transport::notice::CALLS_TOLD;
+
+/// How many of the latest calls are remembered, to answer other ranks that ask what this rank called.
+const HISTORY: usize = 64;
+/// How many tasks are kept for later calls.
+const SPARE_TASKS: usize = 8;
+
+/// The calls of one rank.
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// The calls in flight, by slot.
+    tasks: Vec<Option<Box<Task>>>,
+    /// How many calls are in flight or wait.
+    active: usize,
+    /// Receives that are posted once their messages have come.
+    #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
+    waiting: Vec<Box<Task>>,
+    /// The completion of a receive that was just removed from `waiting` and is not among `tasks` yet.
+    pub(super) being_posted: Option<Arc<Completion>>,
+    /// Tasks of the latest calls, the last one at the end.
+    #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
+    spare: Vec<Box<Task>>,
+    /// The latest collective calls, by number.
+    history: Vec<(u64, Arc<Prepared>)>,
+    /// The number of the last collective call that was submitted, and of the last one that has begun.
+    pub(super) called: u64,
+    pub(super) started: u64,
+    /// Calls that have ended since [`Calls::take_ended`] was last called.
+    ended: Ended,
+}
+
+/// Calls that have ended.
+#[must_use]
+#[derive(Default)]
+pub(crate) struct Ended {
+    any: bool,
+    awaited: Vec<Arc<Completion>>,
+}
+
+impl Ended {
+    /// Whether any call has ended.
+    pub fn any(&self) -> bool {
+        self.any
+    }
+
+    /// The ended calls for which somebody waits.
+    pub fn awaited(self) -> Vec<Arc<Completion>> {
+        self.awaited
+    }
+}
+
+impl Calls {
+    /// A task for a call that is prepared this way. The caller fills in the memory, the deadline and the tag.
+    pub fn take_task(&mut self, prepared: &Arc<Prepared>) -> Box<Task> {
+        match self.spare.iter().rposition(|task| task.is_prepared_by(prepared)) {
+            Some(index) => {
+                let mut task = self.spare.remove(index);
+                task.restart();
+                task
+            }
+            None => Task::new(prepared.clone()),
+        }
+    }
+
+    /// Keeps a task that has ended for later calls.
+    pub(super) fn keep_task(&mut self, task: Box<Task>) {
+        if self.spare.len() == SPARE_TASKS {
+            self.spare.remove(0);
+        }
+        self.spare.push(task);
+    }
+
+    /// Whether a call is in flight or waits.
+    pub fn is_busy(&self) -> bool {
+        self.active > 0
+    }
+
+    /// Whether a collective call is in flight.
+    pub fn has_collectives(&self) -> bool {
+        self.in_flight().any(|task| task.number > 0)
+    }
+
+    /// Sets deadlines for all calls that have none yet. Called once a call has not ended within its first moment.
+    pub fn set_deadlines(&mut self) {
+        let now = Instant::now();
+        for task in self.tasks.iter_mut().flatten().chain(&mut self.waiting) {
+            task.deadline.get_or_insert(now + task.timeout);
+        }
+    }
+
+    /// The calls in flight.
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().flatten().map(|task| &**task)
+    }
+
+    /// The call in this slot.
+    #[inline]
+    pub(super) fn get(&self, slot: usize) -> Option<&Task> {
+        self.tasks.get(slot)?.as_deref()
+    }
+
+    /// The call in this slot, to be changed.
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut Task> {
+        self.tasks.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// A slot without a call.
+    pub(super) fn free_slot(&mut self) -> usize {
+        self.tasks.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.tasks.push(None);
+            self.tasks.len() - 1
+        })
+    }
+
+    /// Puts a call into its slot.
+    pub(super) fn insert(&mut self, slot: usize, task: Box<Task>) {
+        self.started = self.started.max(task.number);
+        self.tasks[slot] = Some(task);
+        self.active += 1;
+    }
+
+    /// Takes a call out of its slot.
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Box<Task>> {
+        let task = self.tasks[slot].take()?;
+        self.active -= 1;
+        Some(task)
+    }
+
+    /// All slots, with calls and without.
+    pub(super) fn slots(&self) -> std::ops::Range<usize> {
+        0..self.tasks.len()
+    }
+
+    /// The receives that wait for their messages, in the order in which they were posted.
+    pub(super) fn waiting(&self) -> &[Box<Task>] {
+        &self.waiting
+    }
+
+    /// Lets a receive wait for its message.
+    pub(super) fn enqueue(&mut self, task: Box<Task>) {
+        self.active += 1;
+        self.waiting.push(task);
+    }
+
+    /// Takes the receive at this place among those that wait.
+    pub(super) fn dequeue(&mut self, index: usize) -> Box<Task> {
+        self.active -= 1;
+        self.waiting.remove(index)
+    }
+
+    /// Remembers a collective call that is submitted.
+    pub(super) fn remember(&mut self, number: u64, prepared: &Arc<Prepared>) {
+        self.called = self.called.max(number);
+        if self.history.len() < HISTORY {
+            return self.history.push((number, prepared.clone()));
+        }
+        let oldest = &mut self.history[(number - 1) as usize % HISTORY];
+        oldest.0 = number;
+        // Calls repeat, so the pointers are often equal.
+        if !Arc::ptr_eq(&oldest.1, prepared) {
+            oldest.1 = prepared.clone();
+        }
+    }
+
+    /// The latest collective calls of this rank, by number.
+    pub(super) fn recent(&self) -> Vec<(u64, String)> {
+        let mut calls: Vec<&(u64, Arc<Prepared>)> = self.history.iter().collect();
+        calls.sort_by_key(|(number, _)| *number);
+        let first = calls.len().saturating_sub(CALLS_TOLD);
+        calls[first..].iter().map(|(number, prepared)| (*number, prepared.to_string())).collect()
+    }
+
+    /// The number of the last collective call that has ended here together with all calls before it.
+    pub(super) fn last_ended(&self) -> u64 {
+        let in_flight = self.in_flight().map(|task| task.number).filter(|number| *number > 0);
+        in_flight.min().map_or(self.started, |first| first - 1)
+    }
+
+    /// Notes that a call has ended.
+    pub(super) fn end(&mut self, completion: &Arc<Completion>, error: Option<Error>) {
+        self.ended.any = true;
+        if completion.finish(error) {
+            self.ended.awaited.push(completion.clone());
+        }
+    }
+
+    /// Whether any call has ended since [`Calls::take_ended`] was last called.
+    pub fn has_ended(&self) -> bool {
+        self.ended.any()
+    }
+
+    /// Takes the calls that have ended since the last time, so that their callbacks can run after the lock is
+    /// released.
+    pub fn take_ended(&mut self) -> Ended {
+        std::mem::take(&mut self.ended)
+    }
+}

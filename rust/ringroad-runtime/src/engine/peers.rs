@@ -1,0 +1,136 @@
+//! What a rank knows of the others: who is near, to whom it is connected, who is gone, and whom it suspects.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use ringroad_core::Rank;
+
+use crate::bootstrap::Card;
+use crate::os::liveness::Liveness;
+use crate::transport::{Transport, ABORTED, CLOSED};
+
+/// The reason that is given when a peer's process has ended.
+pub(super) const ENDED: &str = "its process has ended";
+
+/// A peer whose connection broke while an operation with it was pending, or that died during a collective call.
+pub(super) struct Suspect {
+    pub peer: Rank,
+    pub reason: String,
+    pub since: Instant,
+}
+
+/// The ranks of a communicator, as one of them sees them.
+pub(super) struct Peers {
+    pub rank: Rank,
+    cards: Arc<Vec<Card>>,
+    /// For each rank, whether it is near; empty if none is.
+    near: Arc<[bool]>,
+    liveness: Liveness,
+    /// The ranks whose processes have ended.
+    dead: Vec<Rank>,
+    connected: Vec<bool>,
+    broken: Vec<Option<String>>,
+    pub suspects: Vec<Suspect>,
+}
+
+impl Peers {
+    pub fn new(rank: Rank, cards: Arc<Vec<Card>>, near: Arc<[bool]>) -> Peers {
+        Peers {
+            rank,
+            near,
+            liveness: Liveness::new(cards[rank].process(), cards.iter().map(Card::process)),
+            dead: Vec::new(),
+            connected: vec![false; cards.len()],
+            broken: vec![None; cards.len()],
+            suspects: Vec::new(),
+            cards,
+        }
+    }
+
+    /// How many ranks there are, with this one.
+    pub fn ranks(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// All ranks but this one.
+    pub fn others(&self) -> impl Iterator<Item = Rank> {
+        let own = self.rank;
+        (0..self.ranks()).filter(move |rank| *rank != own)
+    }
+
+    #[inline]
+    pub fn is_near(&self, peer: Rank) -> bool {
+        self.near.get(peer).copied().unwrap_or(false)
+    }
+
+    /// How many ranks share this one's memory, with it.
+    pub fn here(&self) -> usize {
+        1 + self.near.iter().filter(|near| **near).count()
+    }
+
+    pub fn describe(&self, rank: Rank) -> String {
+        let card = &self.cards[rank];
+        format!("{rank} ({}, pid {})", card.host, card.pid)
+    }
+
+    /// The lowest rank on the same machine.
+    pub fn first_on_machine(&self) -> Rank {
+        let own = &self.cards[self.rank];
+        (0..self.ranks()).find(|rank| self.cards[*rank].shares_machine(own)).unwrap_or(self.rank)
+    }
+
+    /// The number of rank 0's process, which names the communicator's files.
+    pub fn instance(&self) -> u64 {
+        self.cards[0].instance
+    }
+
+    /// Makes sure that the end of `peer` would be noticed; the error says why that is impossible.
+    pub fn connect(&mut self, peer: Rank, transport: &mut dyn Transport) -> Result<(), String> {
+        if let Some(reason) = &self.broken[peer] {
+            return Err(reason.clone());
+        }
+        if !self.connected[peer] {
+            transport.connect(peer).map_err(|error| error.reason)?;
+            self.connected[peer] = true;
+        }
+        Ok(())
+    }
+
+    /// Why nothing more comes from `peer` or is sent to it, if that is so.
+    pub fn broken(&self, peer: Rank) -> Option<&str> {
+        self.broken[peer].as_deref()
+    }
+
+    /// Notes that `peer` is gone: nothing more comes from it or is sent to it.
+    pub fn lose(&mut self, peer: Rank, reason: &str) {
+        // A farewell says more than the end of the process, which may be noticed before or after it.
+        if self.broken(peer) != Some(CLOSED) {
+            self.broken[peer] = Some(reason.to_owned());
+        }
+    }
+
+    pub fn suspect(&mut self, peer: Rank, reason: String) {
+        if !self.suspects.iter().any(|suspect| suspect.peer == peer) {
+            self.suspects.push(Suspect { peer, reason, since: Instant::now() });
+        }
+    }
+
+    /// Why a peer has died, if it has. A rank that closed its connections did so after its last call; its farewell is
+    /// sure to come only if it is near or connected.
+    pub fn died(&self, peer: Rank) -> Option<&str> {
+        let reason = self.broken(peer).filter(|reason| ![ABORTED, CLOSED].contains(reason))?;
+        (self.connected[peer] || self.is_near(peer)).then_some(reason)
+    }
+
+    /// The ranks whose processes have ended since the last look.
+    pub fn note_dead(&mut self) -> &[Rank] {
+        let before = self.dead.len();
+        self.dead.extend(self.liveness.ended());
+        &self.dead[before..]
+    }
+
+    /// Whether the process of `peer` has ended.
+    pub fn has_ended(&self, peer: Rank) -> bool {
+        self.dead.contains(&peer)
+    }
+}

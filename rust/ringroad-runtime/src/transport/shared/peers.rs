@@ -1,0 +1,68 @@
+//! The near ranks.
+
+use std::sync::Arc;
+
+use ringroad_core::Rank;
+
+use super::peer::Peer;
+
+/// The near ranks, by their numbers.
+pub(super) struct Peers {
+    /// `None` for ranks that are not near.
+    all: Vec<Option<Box<Peer>>>,
+    near: Arc<[bool]>,
+    ranks: Vec<Rank>,
+}
+
+impl Peers {
+    pub(super) fn new(all: Vec<Option<Box<Peer>>>) -> Peers {
+        Peers {
+            near: all.iter().map(Option::is_some).collect(),
+            ranks: (0..all.len()).filter(|rank| all[*rank].is_some()).collect(),
+            all,
+        }
+    }
+
+    /// The numbers of the near ranks.
+    #[inline]
+    pub(super) fn ranks(&self) -> &[Rank] {
+        &self.ranks
+    }
+
+    /// For each rank, whether it is near.
+    pub(super) fn near(&self) -> Arc<[bool]> {
+        self.near.clone()
+    }
+
+    #[inline]
+    pub(super) fn is_near(&self, rank: Rank) -> bool {
+        self.near.get(rank).copied().unwrap_or(false)
+    }
+
+    /// A near rank.
+    #[inline]
+    pub(super) fn get(&self, rank: Rank) -> &Peer {
+        self.all[rank].as_ref().expect("the rank is near")
+    }
+
+    /// A near rank.
+    #[inline]
+    pub(super) fn get_mut(&mut self, rank: Rank) -> &mut Peer {
+        self.all[rank].as_mut().expect("the rank is near")
+    }
+
+    #[inline]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.all.iter().flatten().map(|peer| &**peer)
+    }
+
+    #[inline]
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.all.iter_mut().flatten().map(|peer| &mut **peer)
+    }
+
+    /// Whether parcels wait for slots.
+    pub(super) fn wait_for_slots(&self) -> bool {
+        self.ranks.iter().any(|rank| !self.get(*rank).out.queue.is_empty())
+    }
+}
