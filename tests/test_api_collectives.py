@@ -258,7 +258,7 @@ def test_topology_chooses_the_algorithm():
 
 def test_properties(clusters):
     def describe(comm):
-        return comm.rank, comm.size, comm.timeout, comm.transport, comm.hosts
+        return comm.rank, comm.size, comm.timeout, str(comm.transport), comm.hosts
 
     for transport, begin, word in [
         ("memory", "shared memory", ""),

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import pages
 import pytest
@@ -204,7 +205,7 @@ def test_explain_compares(ask):
         times = [candidate["seconds"] for candidate in size["candidates"]]
         assert times == sorted(times) and len(times) > 3
     points = report["switch_points"]["floats"]
-    assert points[0] == {"from_bytes": 0, "algorithm": "direct"}
+    assert points[0] == {"from_bytes": 0, "algorithm": "direct", "origin": "model"}
     assert len(points) > 2 and points == report["switch_points"]["integers"]
 
 
@@ -221,13 +222,11 @@ def test_explain_as_json(ask):
     assert [row["bytes"] for row in report["sizes"]] == [8, 1 << 10, 1 << 15, 1 << 20, 1 << 26]
     for row in report["sizes"]:
         assert row["candidates"][0]["ratio"] == 1.0
-        assert set(row["candidates"][0]) == {
-            "algorithm", "ratio", "consistent", "seconds", "steps", "hops", "link_load",
-        }  # fmt: skip
-        choice = row["choice"]
-        assert choice["algorithm"] in {candidate["algorithm"] for candidate in row["candidates"]}
-        assert choice["from_bytes"] <= row["bytes"] and choice["runner_up"] and choice["margin"] >= 0
-        assert set(choice["terms"]) == set(choice["runner_up_terms"]) >= set(choice["factors"])
+        assert set(row["candidates"][0]) == {field.name for field in fields(ringroad.Candidate)}
+        assert row["algorithm"] in {candidate["algorithm"] for candidate in row["candidates"]}
+        assert row["range"][0] <= row["bytes"] and row["runner_up"] and row["margin"] >= 0
+        assert set(row["terms"]) == set(row["runner_up_terms"]) >= set(row["factors"])
+        assert ringroad.CostModel(**row["model"]) == ringroad.CostModel()
     assert report["switch_points"]["floats"][0]["from_bytes"] == 0
 
 
