@@ -634,8 +634,23 @@ class Algorithm:
 
 @final
 class AlltoallFlow:
-    def report(self, times: float) -> dict[str, Any]: ...
-    def ways(self, source: int) -> Any: ...
+    """A flow that meets all demands of an all-to-all. `ringroad.lab.synthesis.AlltoallFlow` shows it."""
+
+    def report(self, times: float) -> dict[str, Any]:
+        """What the flow is: the fields of `ringroad.lab.synthesis.AlltoallFlow`.
+
+        Args:
+            times: What each demand is multiplied by.
+        """
+    def ways(self, source: int) -> Any:
+        """Returns the paths of what one rank sends, by target.
+
+        Args:
+            source: The rank.
+
+        Raises:
+            IndexError: There is no such rank.
+        """
     def schedule(self, steps: int | None, pieces: int | None) -> tuple[Schedule, int, int, float, float]:
         """Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
 
@@ -684,8 +699,25 @@ class RoutingTable:
     @property
     def topology(self) -> Topology:
         """The network with these routes."""
-    def facts(self, bound: float | None) -> dict[str, Any]: ...
-    def path(self, source: int, target: int) -> Any: ...
+    def facts(self, bound: float | None) -> dict[str, Any]:
+        """Returns what the routes are: the fields of `ringroad.lab.routes.Routes`.
+
+        Args:
+            bound: A lower bound of the load of any routes, if it is known.
+        """
+    def path(self, source: int, target: int) -> Any:
+        """Returns the hops of one path.
+
+        Args:
+            source: The rank that sends.
+            target: The rank that receives.
+
+        Returns:
+            A `Hop` for each link.
+
+        Raises:
+            IndexError: There is no such rank.
+        """
     def with_channels(self, way: Literal["turns", "lash"]) -> RoutingTable:
         """Returns the same paths on virtual channels on which messages cannot deadlock.
 
@@ -768,7 +800,24 @@ def find_networks(
     alpha: float,
     bytes: int,
     bandwidth: float,
-) -> Any: ...
+) -> Any:
+    """Searches for networks. `ringroad.lab.find` calls it, and says what the arguments mean.
+
+    Args:
+        ranks: The number of ranks.
+        degrees: The numbers of links that leave each rank.
+        bidirectional: Whether every link must have one back.
+        collective: "allreduce", "allgather" or "reduce_scatter".
+        alpha: Seconds to start a step.
+        bytes: The length of the vector in bytes.
+        bandwidth: Bytes per second of all links of a rank together.
+
+    Returns:
+        A `Findings`.
+
+    Raises:
+        ValueError: There is no such network, or the collective is another one.
+    """
 def moore_steps(ranks: int, degree: int, bidirectional: bool) -> int | None:
     """Returns the fewest steps in which a rank can reach all others, by the Moore bound.
 
@@ -1246,7 +1295,31 @@ class CostModel:
         *,
         consistent: bool = True,
         schedules: Sequence[Given] = ...,
-    ) -> Explanation: ...
+    ) -> Explanation:
+        """Returns which algorithm this model chooses, why, and what all others cost.
+
+        Args:
+            collective: For example "allreduce".
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+            bytes: The length of the vector in bytes.
+            consistent: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
+            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
+
+        Returns:
+            An `Explanation`; `print` shows it in words.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
+            TopologyError: The topology is malformed.
+
+        Example:
+            >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
+            >>> found.algorithm, found.runner_up
+            ('bfb-ring', 'nested:1')
+            >>> found.candidates[0].algorithm, found.candidates[0].ratio
+            ('bfb-ring', 1.0)
+        """
     def compare(
         self,
         collective: str,
@@ -1254,7 +1327,28 @@ class CostModel:
         sizes: Sequence[int],
         *,
         schedules: Sequence[Given] = ...,
-    ) -> Overview: ...
+    ) -> Overview:
+        """Returns which algorithms this model chooses for all sizes, and explains the choice for several of them.
+
+        Args:
+            collective: For example "allreduce".
+            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+            sizes: The lengths of the vector in bytes.
+            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
+
+        Returns:
+            An `Overview`, with what `explain` returns for each size.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
+            TopologyError: The topology is malformed.
+
+        Example:
+            >>> found = ringroad.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
+            >>> [size.algorithm for size in found.sizes]
+            ['recursive-doubling', 'bfb-ring']
+        """
     def to_csv(self, collective: str, topology: Topology | str | int, consistent: bool = True) -> str:
         """Returns the choice for every range of sizes as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
 
@@ -1318,10 +1412,26 @@ class CostModel:
 
 @final
 class Outcome:
-    def report(self) -> dict[str, Any]: ...
-    def link_loads(self, topology: Topology, model: CostModel) -> Any: ...
-    def busiest_links(self, topology: Topology, model: CostModel) -> Any: ...
-    def events(self) -> Any: ...
+    """What the native `simulate` returns, for `ringroad.lab.Simulation`."""
+
+    def report(self) -> dict[str, Any]:
+        """Returns the fields of `Simulation` that are results."""
+    def link_loads(self, topology: Topology, model: CostModel) -> Any:
+        """Returns the bytes of every link in every step. Empty without details.
+
+        Args:
+            topology: The network.
+            model: The cost model.
+        """
+    def busiest_links(self, topology: Topology, model: CostModel) -> Any:
+        """Returns for each step the link that needs the longest time; None if none carried anything.
+
+        Args:
+            topology: The network.
+            model: The cost model.
+        """
+    def events(self) -> Any:
+        """Returns the timeline. Empty without details."""
     def trace_json(self) -> str:
         """Returns the timeline as JSON."""
     def chrome_trace(self) -> str:
@@ -1408,8 +1518,35 @@ class Profile:
         """Returns the profile as JSON, as it is in files."""
     def to_csv(self) -> str:
         """Returns the rules as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin."""
-    def explain(self, collective: str, bytes: int, *, consistent: bool = True) -> Explanation: ...
-    def compare(self, collective: str, sizes: Sequence[int]) -> Overview: ...
+    def explain(self, collective: str, bytes: int, *, consistent: bool = True) -> Explanation:
+        """Returns which algorithm a communicator on this network chooses, and why.
+
+        Args:
+            collective: For example "allreduce".
+            bytes: The length of the vector in bytes.
+            consistent: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
+
+        Returns:
+            An `Explanation`; `print` shows it in words.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+        """
+    def compare(self, collective: str, sizes: Sequence[int]) -> Overview:
+        """Returns what a communicator on this network chooses for all sizes, and explains the choice for several of them.
+
+        Args:
+            collective: For example "allreduce".
+            sizes: The lengths of the vector in bytes.
+
+        Returns:
+            An `Overview`, with what `explain` returns for each size.
+
+        Raises:
+            ValueError: The collective is unknown.
+            ScheduleError: No algorithm performs it on this network.
+        """
     def switch_points(self, collective: str = "allreduce", consistent: bool = True) -> list[tuple[int, str]]:
         """Returns the algorithm of every range of sizes.
 
@@ -1862,7 +1999,10 @@ class Communicator:
         than to a neighbour.
         """
     @property
-    def transport(self) -> Transport: ...
+    def transport(self) -> Transport:
+        """What carries the bytes, a `ringroad._network.Transport`. As text it is for example `shared memory` or
+        `ucx 1.22.0 (cma, posix, tcp; devices eth0)`.
+        """
     @property
     def hosts(self) -> list[str]:
         """The name of each rank's host, by rank."""
@@ -3800,4 +3940,18 @@ def ucx_info(wheel: str | PathLike[str] | None = None) -> dict[str, str]:
         TransportError: There is no UCX that can be used. The message says what to install.
     """
 
-def bfb_cost(topology: Topology | str | int, collective: str) -> Any: ...
+def bfb_cost(topology: Topology | str | int, collective: str) -> Any:
+    """Returns the cost of breadth-first broadcast (algorithm `bfb`). `ringroad.synthesis.bfb_cost` calls it.
+
+    Args:
+        topology: The network.
+        collective: "allgather", "reduce_scatter" or "allreduce".
+
+    Returns:
+        A `BreadthFirst`.
+
+    Raises:
+        ScheduleError: The network or the collective does not suit the algorithm.
+        ValueError: The collective is unknown.
+        TopologyError: The topology is malformed.
+    """
