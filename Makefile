@@ -48,7 +48,7 @@ demo: build ## Train a model on real data with 4 ranks, over ringroad and over g
 test: test-rust test-python ## Run every test
 
 test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
-	RINGROAD_PROFILE=none RINGROAD_SCHEDULE_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
+	RINGROAD_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
 
 test-python: build both-ucx ## Run the Python tests
 	RINGROAD_TEST_REQUIRE_UCX=1 $(PYTHON) -m pytest -q
