@@ -173,7 +173,7 @@ settings! {
     "RINGROAD_COST" => cost: Cost {
         default: unset,
         values: Values::Words("some of bandwidth=100Gbit/s, step_latency=1us, hop_latency=500ns, message_latency=300ns, incast_latency=100ns and reduce_cost=0.1ns, separated by commas, as CostModel has them"),
-        help: "numbers of the cost model: the bandwidth of every link, the time to start a step, the time of every hop of a message, what each further message of a step costs its sender, what each further rank costs that sends to the same port in a step, and the time to reduce a byte; what is left out: as measured, or the model's own",
+        help: "numbers of the cost model. bandwidth: of every link. step_latency: the time to start a step. hop_latency: the time of every hop of a message. message_latency: what each further message of a step costs its sender. incast_latency: what each further rank costs that sends to the same port in a step. reduce_cost: the time to reduce a byte. Left out: as measured, or the model's and the topology's own",
         read: |text| Cost::default().set(text),
     }
     "RINGROAD_SCHEDULES" => schedules: Option<PathBuf> {
@@ -344,11 +344,12 @@ macro_rules! parts {
             fn set(mut self, text: &str) -> Result<$type, String> {
                 let mut named = Vec::new();
                 for part in text.split(',').map(str::trim) {
-                    let pair = part.split_once('=').ok_or_else(|| format!("{part:?} is not written as name=value"))?;
-                    let (name, value) = (pair.0.trim(), pair.1.trim());
+                    let malformed = || format!("{part:?} is not written as name=value");
+                    let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+                    let name = name.trim();
                     match name {
                         $(stringify!($field) => {
-                            let read: fn(&str) -> Result<$value, &str> = $read;
+                            let read: fn(&str) -> Result<$value, &'static str> = $read;
                             self.$field = read(value).map_err(|must| format!("{name} must be {must}"))?;
                         })*
                         _ => {

@@ -255,7 +255,8 @@ fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
 /// How many bytes a tcp connection should accept before it has sent them. `measured`: the bytes per second of the slowest
 /// flow, if flows were measured. `None` if neither that nor the settings of the network say.
 pub(crate) fn send_buffer(config: &Config, options: &Options, measured: Option<f64>) -> Option<usize> {
-    let rate = given(config, options).map(|topology| slowest(topology, config.bandwidth)).or(measured)?;
+    let rate =
+        given(config, options).map(|topology| slowest(topology, config.cost.bandwidth)).or(measured)?;
     is_slow(rate).then_some(SEND_BUFFER)
 }
 
@@ -286,7 +287,7 @@ fn topology(
 ) -> Result<(Topology, Origin)> {
     let size = cards.len();
     let (topology, origin) = match (given(config, options), &insight.found) {
-        (Some(given), Some(found)) if config.bandwidth.is_none() => {
+        (Some(given), Some(found)) if config.cost.bandwidth.is_none() => {
             (with_found_rates(given, found).unwrap_or_else(|| given.clone()), Origin::Given)
         }
         (Some(given), _) => (given.clone(), Origin::Given),
