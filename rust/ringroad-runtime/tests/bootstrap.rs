@@ -14,8 +14,8 @@ use ringroad_runtime::bootstrap::{
     BootstrapError, Card, FileStore, Meeting, MemoryStore, PrefixStore, Store, StoreError,
 };
 use ringroad_runtime::config::{
-    Algorithms, Budget, Config, Cost, Debug, Devices, Network, Origin, ProfileSource, StoreSource,
-    TransportKind, SETTINGS,
+    Algorithms, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource, TransportKind,
+    SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
 
