@@ -745,8 +745,15 @@ def test_a_job_on_two_hosts(tmp_path):
 def test_a_job_whose_settings_differ(tmp_path):
     code = COMMAND.format(["doctor", "--json"])
     env = {"RINGROAD_STORE": f"file://{tmp_path}"}
-    first, _ = launch(code, 2, env=env, timeout=150, host=lambda rank: ([], {"RINGROAD_TRANSPORT": ["cma", "no-cma"][rank]}))
-    check(Finding(**by_name(first.json())["same settings"]), "warning", "RINGROAD_TRANSPORT is no-cma on rank 1", "cma on rank 0")
+    first, _ = launch(
+        code, 2, env=env, timeout=150, host=lambda rank: ([], {"RINGROAD_TRANSPORT": ["cma", "no-cma"][rank]})
+    )
+    check(
+        Finding(**by_name(first.json())["same settings"]),
+        "warning",
+        "RINGROAD_TRANSPORT is no-cma on rank 1",
+        "cma on rank 0",
+    )
 
 
 def without(rank: int, *arguments: str) -> str:

@@ -238,8 +238,11 @@ def direct_ring() -> Iterator[list[namespaces.Host]]:
     ("env", "words"),
     [
         ({}, ["; devices minus, plus)"]),
-        ({"RINGROAD_NET_DEVICES": "per-port:plus,minus", "RINGROAD_TOPOLOGY": "ring:3"}, ["; cabled ports plus, minus)"]),
-        ({"RINGROAD_NET_DEVICES": "plus"}, ["the best route of rank ", "ip route add", "one device for each port"]),
+        (
+            {"RINGROAD_NET_DEVICES": "per-port:plus,minus", "RINGROAD_TOPOLOGY": "ring:3"},
+            ["; cabled ports plus, minus)"],
+        ),
+        ({"RINGROAD_NET_DEVICES": "plus"}, ["the best route of rank ", "ip route add", "one device for each"]),
     ],
 )
 def test_devices_that_lead_to_some_hosts_only(direct_ring, tmp_path, env, words):
