@@ -4,14 +4,9 @@ VENV     := .venv
 PYTHON   := $(VENV)/bin/python
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PATH := $(VIRTUAL_ENV)/bin:$(HOME)/.cargo/bin:$(PATH)
-RANKS    ?= 2,4
-# For test-torch-matrix.
-TORCHES  ?= 2.8 2.13 2.14
-# Seconds that bench-peers takes, approximately.
-BUDGET   ?= 1080
 # Minutes that check-faults and soak take.
 MINUTES  ?= 30
-# Inputs for each target of fuzz.
+# Inputs of each target of fuzz.
 INPUTS   ?= 1000000
 # Of check-wheel, as tools/check_wheel.sh explains; unset: all.
 ENVIRONMENTS ?=
@@ -21,7 +16,8 @@ SOURCES  := $(shell find rust \( -name tests -o -name examples -o -name fuzz -o 
             Cargo.toml Cargo.lock tools/build.sh tools/train.py
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults fuzz soak bench bench-peers bench-far bench-network bench-discover bench-model bench-kernels notebooks docs playground test-playground fmt clean both-ucx test-torch-matrix test-gpu test-frameworks bench-torch bench-select wheel check-wheel
+.PHONY: help build demo test test-rust test-python check check-all check-memory check-faults fuzz soak bench notebooks docs \
+        playground wheel check-wheel fmt clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,46 +41,49 @@ $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 demo: build ## Train a model on real data with 4 ranks, over ringroad and over gloo
 	$(PYTHON) examples/10_ddp_digits.py --plot demo.png
 
-test: test-rust test-python ## Run every test
+ifdef SET
+test: build
+	tools/test.sh $(SET)
+else
+test: test-rust test-python ## Run the tests of Rust and Python; SET=playground|torch|gpu|frameworks runs others (tools/test.sh)
+endif
 
-test-rust: $(VENV)/.installed both-ucx ## Run the Rust tests
+test-rust: $(VENV)/.both-ucx ## Run the Rust tests
 	RINGROAD_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
 
-test-python: build both-ucx ## Run the Python tests
+test-python: build $(VENV)/.both-ucx ## Run the Python tests
 	RINGROAD_TEST_REQUIRE_UCX=1 $(PYTHON) -m pytest -q
 
-test-playground: playground build ## Run the tests of the playground, in node and in headless Chromium
-	$(PYTHON) -m pip install --quiet --group playground
-	command -v node >/dev/null || tools/apt.sh nodejs
-	command -v chromium >/dev/null || tools/apt.sh chromium
-	RINGROAD_TEST_REQUIRE_PLAYGROUND=1 $(PYTHON) -m pytest -q tests/test_playground.py
+# Tests run over both the system's UCX and the wheel's; everything else needs only one of them.
+$(VENV)/.both-ucx: $(VENV)/.installed
+	$(PYTHON) -m pip install --quiet 'libucx-cu12>=1.18'
+	python3 -c 'import ctypes; ctypes.CDLL("libucp.so.0")' 2>/dev/null || tools/apt.sh libucx0
+	touch $@
 
-test-torch-matrix: $(VENV)/.installed ## Run the tests of torch.distributed with other versions of torch, each in its own environment (5 GB each)
-	tools/torch_matrix.sh $(TORCHES)
-
-test-gpu: build ## Check tensors on a GPU: values, streams, graphs, training, speed (without one it says so; see CONTRIBUTING)
-	$(PYTHON) tools/check_gpu.py
-
-test-frameworks: build ## Train with six frameworks, and under mpirun and a Slurm of its own, beside gloo (10 minutes, 2 GB)
-	tools/frameworks.sh $(VENV) -q
-
-check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly
+check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly, loom
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	# Without a libFuzzer, which only programs that run need.
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo check -p ringroad-web --target wasm32-unknown-unknown --quiet
+	tools/check_oldest_rust.sh
+	tools/check_memory.sh loom
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+	tools/lint/run.sh
 	$(PYTHON) -m ruff format --check python tests examples benchmarks tools docs
 	$(PYTHON) -m ruff check python tests examples benchmarks tools docs
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
 	$(PYTHON) tools/notebooks.py --check
 	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
+	$(PYTHON) -m pip install --quiet --group docs
+	$(PYTHON) -m sphinx -b dummy -t check -W --keep-going -q docs docs/_build/check
 
 check-all: check ## Run check, the long tests of all algorithms and flows (larger networks, many more calls), and a little fuzzing
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
-	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
+	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_collectives.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
 	tools/fuzz.sh 20000
 
 check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (an hour)
@@ -99,35 +98,8 @@ fuzz: ## Feed everything that is read with mutated files: 10 million inputs (hou
 soak: build ## Make mixed calls for a long time, verify every result, and check that nothing grows (30 minutes; MINUTES=3)
 	$(PYTHON) tools/soak.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
 
-bench: build ## Compare allreduce of torch tensors with gloo, 8 B to 64 MiB, in one run
-	$(PYTHON) -m ringroad bench --ranks $(RANKS) --buffers torch --peers gloo
-
-bench-peers: build ## Compare allreduce with gloo, Open MPI and a plain program, 8 B to 128 MiB; with a verdict (20 minutes)
-	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	$(PYTHON) benchmarks/goals --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py --reference --launches 2 --budget $(BUDGET) \
-		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M $(if $(RECORD),--json $(RECORD))
-
-bench-far: build ## Compare large allreduces with Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
-	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	$(PYTHON) benchmarks/goals --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
-		--sizes 4M,32M,128M $(if $(RECORD),--json $(RECORD))
-
-bench-network: build ## Measure on emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
-	$(PYTHON) -m pip install --quiet 'ringroad[bench]'
-	tools/bench_network.sh $(RECORD)
-
-bench-model: build ## Time the cost model: every algorithm on 16,384 ranks, and the figures of all papers
-	$(PYTHON) -m ringroad.lab.reproduce.speed
-
-bench-kernels: ## Time the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
-	cargo bench -p ringroad-runtime --bench kernels
-
-bench-torch: build ## Compare calls and training steps of torch with gloo, in one run (2 minutes)
-	$(PYTHON) benchmarks/torch_bench.py $(if $(RECORD),--json $(RECORD))
-
-bench-select: build ## Tune, then compare the choice with every fixed algorithm, for 2, 4 and 8 ranks in one run (7 minutes)
-	RINGROAD_PROFILE=none $(PYTHON) benchmarks/goals --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
-		--sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M $(if $(RECORD),--json $(RECORD))
+bench: $(if $(filter kernels,$(SET)),,build) ## Compare with gloo; SET=peers|far|network|discover|model|kernels|torch|select measures more (tools/bench.sh)
+	tools/bench.sh $(or $(SET),gloo) $(RECORD)
 
 notebooks: build ## Run the notebooks and store their outputs in them (3 minutes)
 	$(PYTHON) tools/notebooks.py
@@ -157,11 +129,6 @@ fmt: $(VENV)/.installed ## Format all code
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml
 	$(PYTHON) -m ruff format python tests examples benchmarks tools docs
 	$(PYTHON) -m ruff check --fix python tests examples benchmarks tools docs
-
-# Tests run over both the system's UCX and the wheel's; everything else needs only one of them.
-both-ucx: $(VENV)/.installed
-	@$(PYTHON) -m pip install --quiet 'libucx-cu12>=1.18'
-	@python3 -c 'import ctypes; ctypes.CDLL("libucp.so.0")' 2>/dev/null || tools/apt.sh libucx0
 
 clean: ## Remove all build results, but keep .venv
 	cargo clean

@@ -13,7 +13,7 @@ model = ringroad.CostModel(step_latency=1e-6)
 
 for size in (1 << 10, 1 << 20, 1 << 26):
     print(f"allreduce of {size >> 10} KiB on {ring.spec}")
-    for candidate in model.explain("allreduce", ring, size)[:3]:
+    for candidate in model.explain("allreduce", ring, size).candidates[:3]:
         print(
             f"  {candidate.algorithm:20} {candidate.seconds * 1e6:10.1f} us  {candidate.ratio:5.2f}x"
             f"  {candidate.steps:2} steps  {candidate.link_load:.2f} vectors over the busiest links"

@@ -99,15 +99,17 @@ def check_rows(comm: Any, counts: list[int]) -> None:
     rank, total = comm.rank, sum(counts)
     whole = np.arange(total * 3).reshape(total, 3)
     own = whole[sum(counts[:rank]) : sum(counts[: rank + 1])]
-    assert np.array_equal(comm.allgather_v(own, counts), whole)
-    assert np.array_equal(comm.reduce_scatter_v(whole, counts), comm.size * own)
-    assert np.array_equal(comm.alltoall_v(whole, np.array([counts] * comm.size)), np.concatenate([own] * comm.size))
-    assert np.array_equal(comm.scatter_v(whole if rank == 0 else None, counts, np.empty_like(own)), own)
-    gathered = comm.gather_v(own, counts)
+    assert np.array_equal(comm.allgather(own, counts=counts), whole)
+    assert np.array_equal(comm.reduce_scatter(whole, counts=counts), comm.size * own)
+    assert np.array_equal(
+        comm.alltoall(whole, counts=np.array([counts] * comm.size)), np.concatenate([own] * comm.size)
+    )
+    assert np.array_equal(comm.scatter(whole if rank == 0 else None, np.empty_like(own), counts=counts), own)
+    gathered = comm.gather(own, counts=counts)
     assert np.array_equal(gathered, whole) if rank == 0 else gathered is None
     for wrong, send in (([*counts, 1], whole), (counts, np.zeros((total + 1, 3)))):
         with pytest.raises(ValueError, match=r"counts|rows"):
-            comm.reduce_scatter_v(send, wrong)
+            comm.reduce_scatter(send, counts=wrong)
     comm.barrier()
 
 

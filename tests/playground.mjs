@@ -34,12 +34,8 @@ const answer = ({ texts, spec, drawing, cuts, collective, bytes, algorithms }) =
       };
     });
     return {
-      spec: JSON.parse(network.toJson()).spec,
       network: network.toJson(),
-      candidates: JSON.parse(contest.rows(model, bytes)),
-      choice: JSON.parse(contest.choice(model, bytes, true)),
-      floats: JSON.parse(contest.switchPoints(model, true)),
-      integers: JSON.parse(contest.switchPoints(model, false)),
+      report: JSON.parse(contest.compare(model, bytes)),
       schedules,
     };
   } catch (error) {

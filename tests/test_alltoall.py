@@ -393,17 +393,17 @@ def test_counts_that_make_no_sense():
             counts = good.astype(object)
             counts[where] = value
             with pytest.raises((ValueError, MemoryError)) as error:
-                comm.alltoall_v(np.ones(6), counts.tolist())
+                comm.alltoall(np.ones(6), counts=counts.tolist())
             texts.append(str(error.value))
         for counts in (good[:2], good * float("nan"), [1, 2, 3], [[1, 2], [3, 4]]):
             with pytest.raises(ValueError, match="counts must be 3 by 3 whole numbers"):
-                comm.alltoall_v(np.ones(6), counts)
+                comm.alltoall(np.ones(6), counts=counts)
         with pytest.raises(ValueError, match="must pass 6 rows"):
-            comm.alltoall_v(np.ones(5), good)
+            comm.alltoall(np.ones(5), counts=good)
         same = np.ones(6)
         with pytest.raises(ValueError, match="not performed in place"):
-            comm.alltoall_v(same, good, same)
-        assert comm.alltoall_v(np.full(6, comm.rank), good).tolist() == [0, 0, 1, 1, 2, 2]
+            comm.alltoall(same, same, counts=good)
+        assert comm.alltoall(np.full(6, comm.rank), counts=good).tolist() == [0, 0, 1, 1, 2, 2]
         return texts
 
     with on("ring:3") as cluster:
@@ -420,7 +420,7 @@ def test_counts_that_differ():
         if comm.rank == 1:
             counts[0, 2] = 5
         with pytest.raises(ringroad.RingroadError) as error:
-            comm.alltoall_v(np.ones(6), counts, timeout=20)
+            comm.alltoall(np.ones(6), counts=counts, timeout=20)
         return type(error.value).__name__, str(error.value)
 
     with on("ring:3") as cluster:

@@ -147,8 +147,10 @@ def test_explain_and_switch_points_agree():
         points = model.switch_points("allreduce", topology, consistent)
         assert points[0][0] == 0
         for start, algorithm in points:
-            rows = model.explain("allreduce", topology, start)
+            found = model.explain("allreduce", topology, start, consistent=consistent)
+            rows = found.candidates
             assert next(row.algorithm for row in rows if row.consistent or not consistent) == algorithm
+            assert found.algorithm == algorithm
             assert [row.ratio for row in rows] == sorted(row.ratio for row in rows) and rows[0].ratio == 1.0
             assert all(row.seconds == pytest.approx(row.ratio * rows[0].seconds) for row in rows)
 
@@ -157,12 +159,14 @@ def test_many_sizes_at_once():
     """Many sizes at once give the same bits as one after the other, and a cost is a straight line."""
     network, model = ringroad.Topology("torus:4x4"), ringroad.CostModel()
     sizes = [0, 32, 1 << 20]
-    rows = model.compare("allreduce", network, sizes)
-    for size, row in zip(sizes, rows, strict=True):
-        alone = model.explain("allreduce", network, size)
-        assert [(c.algorithm, c.seconds) for c in row] == [(c.algorithm, c.seconds) for c in alone]
-        assert all(c.seconds == c.fixed + c.per_byte * size for c in row)
-    assert model.compare("allreduce", network, []) == []
+    found = model.compare("allreduce", network, sizes)
+    for size, explained in zip(sizes, found.sizes, strict=True):
+        assert explained == model.explain("allreduce", network, size)
+        assert all(c.seconds == c.fixed + c.per_byte * size for c in explained.candidates)
+    assert model.compare("allreduce", network, []).sizes == []
+    for data, consistent in (("floats", True), ("integers", False)):
+        points = [(one.from_bytes, one.algorithm) for one in found.switch_points[data]]
+        assert points == model.switch_points("allreduce", network, consistent)
 
 
 def test_deficiencies():
@@ -201,8 +205,8 @@ def test_each_question_has_its_own_answer():
     asked = list(itertools.product(models, networks, ("allreduce", "allgather")))
 
     def answer(model, network, collective):
-        rows = [(row.algorithm, row.seconds) for row in model.explain(collective, network, 1 << 16)]
-        return (*rows, model.choice(collective, network, 1 << 16).topology)
+        found = model.explain(collective, network, 1 << 16)
+        return (*((row.algorithm, row.seconds) for row in found.candidates), found.topology)
 
     first = [answer(*question) for question in asked]
     assert first == [answer(*question) for question in reversed(asked)][::-1] and len(set(first)) == len(asked)
@@ -210,10 +214,10 @@ def test_each_question_has_its_own_answer():
 
 def test_choices_are_explained():
     topology, model = ringroad.Topology("torus:8x8"), ringroad.CostModel(step_latency=1e-6, bandwidth=1e10)
-    found = model.choice("allreduce", topology, 1 << 20)
-    rows = [row for row in model.explain("allreduce", topology, 1 << 20) if row.consistent]
-    assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm)
-    assert [row.algorithm for row in found.candidates] == [row.algorithm for row in rows]
+    found = model.explain("allreduce", topology, 1 << 20)
+    rows = [row for row in found.candidates if row.consistent]
+    assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm) and found.model == model
+    assert len(rows) < len(found.candidates)
     assert (found.collective, found.bytes, found.topology, found.origin) == ("allreduce", 1 << 20, "torus:8x8", "model")
     assert found.margin == pytest.approx(rows[1].seconds / rows[0].seconds - 1)
     assert set(found.terms) == {"steps", "messages", "incast", "hops", "bytes", "reduction"}
@@ -228,17 +232,17 @@ def test_choices_are_explained():
     first, last = found.range
     for size in (first, last):
         if size is not None:
-            assert model.choice("allreduce", topology, size).algorithm == found.algorithm
-    assert model.choice("allreduce", topology, first - 1).algorithm != found.algorithm
+            assert model.explain("allreduce", topology, size).algorithm == found.algorithm
+    assert model.explain("allreduce", topology, first - 1).algorithm != found.algorithm
     text = str(found)
     assert text.startswith(
         f"allreduce of 1 MiB on torus:8x8: {found.algorithm}\n  the fastest by the cost model, from "
     )
     assert f"{found.runner_up} would be the faster one" in text and "starting a step took" in text
-    tie = model.choice("allreduce", ringroad.Topology("torus:4x4"), 1 << 20)
+    tie = model.explain("allreduce", ringroad.Topology("torus:4x4"), 1 << 20)
     assert tie.margin == 0 and "which the catalogue has later, takes as long" in str(tie)
     # With a single candidate there is nothing to compare.
-    alone = model.choice("broadcast", ringroad.Topology("ring:1"), 8)
+    alone = model.explain("broadcast", ringroad.Topology("ring:1"), 8)
     assert alone.candidates and (alone.margin is None) == (alone.runner_up is None)
 
 
@@ -256,6 +260,7 @@ def test_communicators_explain_what_they_run():
 
 def test_damaged_tori_are_compared_on_what_is_left():
     left = ringroad.Topology("without(torus:8x8, 0-1)")
-    medium, long = ringroad.CostModel().compare("allreduce", left, [1 << 20, 1 << 28])
+    sizes = ringroad.CostModel().compare("allreduce", left, [1 << 20, 1 << 28]).sizes
+    medium, long = (size.candidates for size in sizes)
     assert {"swing", "bucket", "ring", "bfb", "spanning-trees:2048"} <= {row.algorithm for row in long}
     assert medium[0].algorithm == "bfb" and long[0].algorithm.split(":")[0] in ("spanning-trees", "weighted-trees")

@@ -27,7 +27,7 @@ import ringroad
 
 with ringroad.init(timeout=60) as comm:
     total = comm.allreduce(np.full(4, comm.rank + 1.0))
-    print(json.dumps([comm.rank, comm.size, total.tolist(), comm.transport]))
+    print(json.dumps([comm.rank, comm.size, total.tolist(), str(comm.transport)]))
 """
 
 
@@ -175,7 +175,7 @@ WHERE = """
 import json, ringroad
 from ringroad.measure import facts
 with ringroad.init(timeout=60) as comm:
-    print(json.dumps(facts.ucx() | {"transport": comm.transport}))
+    print(json.dumps(facts.ucx() | {"transport": str(comm.transport)}))
 """
 
 

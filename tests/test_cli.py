@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import pages
 import pytest
@@ -204,7 +205,7 @@ def test_explain_compares(ask):
         times = [candidate["seconds"] for candidate in size["candidates"]]
         assert times == sorted(times) and len(times) > 3
     points = report["switch_points"]["floats"]
-    assert points[0] == {"from_bytes": 0, "algorithm": "direct"}
+    assert points[0] == {"from_bytes": 0, "algorithm": "direct", "origin": "model"}
     assert len(points) > 2 and points == report["switch_points"]["integers"]
 
 
@@ -221,13 +222,11 @@ def test_explain_as_json(ask):
     assert [row["bytes"] for row in report["sizes"]] == [8, 1 << 10, 1 << 15, 1 << 20, 1 << 26]
     for row in report["sizes"]:
         assert row["candidates"][0]["ratio"] == 1.0
-        assert set(row["candidates"][0]) == {
-            "algorithm", "ratio", "consistent", "seconds", "steps", "hops", "link_load",
-        }  # fmt: skip
-        choice = row["choice"]
-        assert choice["algorithm"] in {candidate["algorithm"] for candidate in row["candidates"]}
-        assert choice["from_bytes"] <= row["bytes"] and choice["runner_up"] and choice["margin"] >= 0
-        assert set(choice["terms"]) == set(choice["runner_up_terms"]) >= set(choice["factors"])
+        assert set(row["candidates"][0]) == {field.name for field in fields(ringroad.Candidate)}
+        assert row["algorithm"] in {candidate["algorithm"] for candidate in row["candidates"]}
+        assert row["range"][0] <= row["bytes"] and row["runner_up"] and row["margin"] >= 0
+        assert set(row["terms"]) == set(row["runner_up_terms"]) >= set(row["factors"])
+        assert ringroad.CostModel(**row["model"]) == ringroad.CostModel()
     assert report["switch_points"]["floats"][0]["from_bytes"] == 0
 
 
@@ -304,10 +303,15 @@ def test_info_with_a_setting_that_makes_no_sense():
         (["schedule", "ring", "--topology", "ring:4", "-o", "/nonexistent/file.xml"], "/nonexistent/file.xml"),
         (["schedule", "ring", "--topology", "ring:4", "-o", "file.doc"], "does not say the format"),
         (["schedule", "ring", "--topology", "ring:4", "--format", "msccl"], "add -o FILE"),
-        (["convert", "/nonexistent/file.xml", "file.json"], "/nonexistent/file.xml"),
-        (["cost", "ring", "--topology", "ring:8", "--bytes", "many"], '"many" is not a number of bytes'),
-        (["cost", "ring", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "write at most"),
-        (["algorithms", "--collective", "foo"], 'unknown collective "foo"; choose one of allreduce'),
+        (["schedule", "/nonexistent/file.xml", "-o", "file.json"], "/nonexistent/file.xml"),
+        (["schedule", "file.xml", "--collective", "allreduce"], "a file, which says them"),
+        (["schedule", "ring"], "with --topology"),
+        (["explain", "allreduce"], "with --topology"),
+        (["explain", "broadcast", "--topology", "ring:8", "--root", "1"], "--root goes with --algorithm"),
+        (["explain", "allreduce", "--topology", "ring:8", "--algorithm", "ring", "--all"], "leave --algorithm out"),
+        (["explain", "allreduce", "--topology", "ring:8", "--bytes", "many"], '"many" is not a number of bytes'),
+        (["explain", "allreduce", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "is too large"),
+        (["explain", "foo"], 'unknown collective "foo"; choose one of allreduce'),
         (["simulate", "ring", "--topology", "ring:8", "--bytes", "8", "--fail-link", "0:9" + 400 * "9"], "--fail-link"),
         (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),
     ],

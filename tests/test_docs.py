@@ -225,7 +225,7 @@ def general_options() -> set[str]:
 @pytest.mark.parametrize("page", ALL, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_exist_with_their_options(page):
     check_commands(page.read_text())
-    known = pages.all_commands()
+    known = {**pages.command_line().commands, **pages.all_commands()}
     for code in re.findall(r"`ringroad ([^`]+)`", prose(page)):
         if code.split()[0] in general_options() or code.split() == ["lab"]:  # the group of commands itself
             continue

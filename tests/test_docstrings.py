@@ -18,9 +18,7 @@ from helpers import needs_testbed
 from ringroad import _native
 from ringroad import _oracle as oracle
 
-COLLECTIVES = [
-    *oracle.COLLECTIVES, *(f"{name}_v" for name in oracle.UNEVEN), "allreduce_coalesced", "broadcast_coalesced",
-]  # fmt: skip
+COLLECTIVES = [*oracle.COLLECTIVES, "allreduce_coalesced", "broadcast_coalesced"]
 ERRORS = ["TypeError", "ValueError", "MismatchError", "TimeoutError", "PeerError", "AbortedError", "MemoryError"]
 IMPORTANT = [
     "init",

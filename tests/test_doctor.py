@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import ringroad
 from helpers import in_threads, launch, needs_testbed
+from ringroad._network import Transport
 from ringroad.cli import doctor as command
 from ringroad.doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
 from ringroad.measure import facts
@@ -508,11 +510,11 @@ def test_damaged_messages():
 
 
 def test_what_carries_a_pair():
-    ucx = "ucx 1.22.0 (cma, tcp; devices eth0)"
-    assert messages.over("shared memory, cma", True) == "shared memory"
-    assert messages.over(f"shared memory (with 1 of 3 ranks), {ucx}", True) == "shared memory"
-    assert messages.over(f"shared memory (with 1 of 3 ranks), {ucx}", False) == "UCX (cma, tcp)"
-    assert messages.over(ucx, True) == "UCX (cma, tcp)"
+    near = Transport("shared memory, cma", 1, True, None, [], [])
+    far = Transport("ucx 1.22.0 (cma, tcp; devices eth0)", 0, False, "1.22.0", ["cma", "tcp"], ["eth0"])
+    both = replace(far, sharing=1)
+    assert messages.over(near, True) == messages.over(both, True) == "shared memory"
+    assert messages.over(both, False) == messages.over(far, True) == "UCX (cma, tcp)"
 
 
 # ------------------------------------------------------------------------------------------------ ranks
@@ -566,13 +568,12 @@ def test_ranks_that_cannot_be_reached():
 
 
 def test_ranks_of_a_host_that_do_not_share_memory():
-    ucx = "ucx 1.22.0 (tcp)"
     together = roster(card(0), card(1), card(2))
-    shares = job.Part(transport=f"shared memory (with 1 of 2 ranks), {ucx}", hosts=["a", "a", "a"])
+    shares = job.Part(sharing=1, hosts=["a", "a", "a"])
     (apart,) = job.near(together, {0: shares})
     check(apart, "warning", "rank 0 (host a, process 100) shares memory with 1 of 2", "--pid=host")
-    assert list(job.near(together, {0: job.Part(transport="shared memory, cma", hosts=["a"] * 3)})) == []
-    two_hosts = job.Part(transport=f"shared memory (with 1 of 2 ranks), {ucx}", hosts=["a", "a", "b"])
+    assert list(job.near(together, {0: job.Part(sharing=2, hosts=["a"] * 3)})) == []
+    two_hosts = job.Part(sharing=1, hosts=["a", "a", "b"])
     assert list(job.near(together, {0: two_hosts})) == []
 
 

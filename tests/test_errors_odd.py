@@ -104,6 +104,12 @@ GIVEN = {
     "flag": True,
     "dtype": "float32",
     "bidirectional": False,
+    "degrees": [2],
+    "alpha": 0.0,
+    "bandwidth": 1.0,
+    "times": 1.0,
+    "bound": None,
+    "model": ringroad.CostModel(),
     "settings": {},
     "job": "",
     "store": ringroad.MemoryStore(),
@@ -117,6 +123,8 @@ GIVEN = {
     "slow_links": [],
     "failed_links": [],
     "wheel": None,
+    "kind": "kind",
+    "word": "here",
     "progress": None,
     "schedule": ringroad.Schedule.build("ring", 4),
     "after": None,
@@ -169,7 +177,8 @@ def objects():
         comm.prepare("allreduce", np.ones(1)),
         _native.alltoall_flow(network, None, 0.1, None, None),
         _native.plain_routes(network, "shortest"),
-        _native.find_networks(4, 2, True)[0],
+        _native.RollCall(ringroad.MemoryStore(), 0, 1, 5.0, "here"),
+        _native.simulate(ringroad.Schedule.build("ring", 4), network, 8, [], [], [], []),
     ]
     yield {type(one).__name__: one for one in found}
     for one in (comm, *pair):

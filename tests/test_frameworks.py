@@ -1,6 +1,6 @@
 """Recipes in examples/: launchers and frameworks train over ringroad as over gloo.
 
-Most need what is not in the ordinary environment; `make test-frameworks` installs and runs all.
+Most need what is not in the ordinary environment; `make test SET=frameworks` installs and runs all.
 """
 
 import os
@@ -42,12 +42,14 @@ FRAMEWORKS = {
 }
 """The module that a recipe needs, and what starts it."""
 
-long = pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes half a minute: make test-frameworks")
+long = pytest.mark.skipif(
+    not os.environ.get("RINGROAD_TEST_FULL"), reason="takes half a minute: make test SET=frameworks"
+)
 
 
 def needs(module):
     if find_spec(module) is None:
-        pytest.skip(f"{module} is not installed; make test-frameworks installs it")
+        pytest.skip(f"{module} is not installed; make test SET=frameworks installs it")
 
 
 def run(command: Sequence[str | Path], check: bool = True, timeout: float = 300) -> str:

@@ -72,7 +72,7 @@ def test_exact_costs():
     assert bfb_cost("petersen").bandwidth * 10 == 9
     with pytest.raises(ringroad.ScheduleError, match="through switches only"):
         bfb_cost("switch:4")
-    with pytest.raises(ringroad.ScheduleError, match="choose allgather"):
+    with pytest.raises(ringroad.ScheduleError, match="choose reduce_scatter"):
         bfb_cost("ring:4", "broadcast")
 
 

@@ -46,7 +46,7 @@ with ringroad.init(timeout=60) as comm:
         assert (swapped == np.repeat(100 * np.arange(n, dtype=np.float32) + rank, count)).all()
         comm.barrier()
     chosen = {comm.algorithm_for("allreduce", 1 << k) for k in range(3, 28)}
-    print(json.dumps([comm.topology, comm.transport, sorted(chosen)]))
+    print(json.dumps([comm.topology, str(comm.transport), sorted(chosen)]))
 """
 
 
@@ -101,7 +101,7 @@ class Prefix(Store):
 
 with ringroad.init(Prefix(), timeout=20) as comm:
     comm.barrier()
-    print('"' + comm.transport + '"')
+    print(f'"{comm.transport}"')
 """
 
 
@@ -200,7 +200,7 @@ try:
         swapped = comm.alltoall(np.arange(3, dtype=np.float32) + 10 * comm.rank)
         assert swapped.tolist() == [comm.rank, 10 + comm.rank, 20 + comm.rank], swapped
         comm.barrier()
-        print(json.dumps(comm.transport))
+        print(json.dumps(str(comm.transport)))
 except ringroad.TransportError as error:
     print(json.dumps(str(error)))
 """

@@ -48,7 +48,7 @@ while not comm.allreduce(np.array([over.is_set()], np.int32))[0]:
     assert (comm.allreduce(np.ones(50_000, np.float32)) == comm.size).all()
     calls += 1
 comm.barrier()
-print(json.dumps({"on": [address for address, _ in addresses], "calls": calls, "transport": comm.transport}))
+print(json.dumps({"on": [address for address, _ in addresses], "calls": calls, "transport": str(comm.transport)}))
 """
 
 

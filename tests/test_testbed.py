@@ -37,7 +37,7 @@ def wired(spec, counts=None, order=None):
 def total(comm, count, algorithm=None):
     summed = comm.allreduce(np.arange(count, dtype=np.float32) + comm.rank, algorithm=algorithm)
     expected = np.arange(count, dtype=np.float32) * comm.size + comm.size * (comm.size - 1) / 2
-    return comm.transport, bool((summed == expected).all())
+    return str(comm.transport), bool((summed == expected).all())
 
 
 # ------------------------------------------------------------------------------------------------ wiring

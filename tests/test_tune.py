@@ -43,7 +43,7 @@ def test_what_is_measured_is_used(ask, tmp_path):
     # For a measured size, the chosen algorithm is as good as the best one, except for noise.
     assert all(row["chosen_ratio"] <= 1.03 + 1e-9 for row in report["sizes"])
     first = profile.rules[0]
-    assert first[:2] == ("allreduce", 64) and profile.choice("allreduce", 64).algorithm == first[3]
+    assert first[:2] == ("allreduce", 64) and profile.explain("allreduce", 64).algorithm == first[3]
     with ringroad.local(3, env={"RINGROAD_PROFILE": str(file)}) as cluster:
         assert cluster.run(seen) == [(str(file), first[3], "measured", profile.model.step_latency)] * 3
         outside = cluster.run(lambda comm: comm.explain("allgather", 64).origin)
@@ -151,7 +151,7 @@ def test_graphs_and_other_links_are_told_apart(ask, tmp_path):
         report = json.loads(
             ask("explain", "allreduce", "--topology", on, "--bytes", "8", "--profile", str(file), "--json")
         )
-        assert report["sizes"][0]["choice"]["origin"] == expected
+        assert report["sizes"][0]["origin"] == expected
 
 
 def test_ranks_of_a_launcher_measure_together(tmp_path):
@@ -228,13 +228,13 @@ def test_profiles_are_values(tmp_path):
     assert ringroad.Profile.from_json(profile.to_json()).to_json() == profile.to_json()
     assert profile.to_csv().splitlines()[1] == "allreduce,8,1048576,ring,simple,-1,4,4,-1,-1"
     assert profile.file_name.startswith("ring-4-in-process-") and "ring:4 over in-process" in repr(profile)
-    choice = profile.choice("allreduce", 100)
+    choice = profile.explain("allreduce", 100)
     assert (choice.algorithm, choice.origin, choice.range) == ("ring", "measured", (8, 1 << 20))
     assert (8, "ring") in profile.switch_points() and profile.switch_points("broadcast")[0][0] == 0
     # Six steps against four: the model prefers swing, although the ring was measured to be faster for 8 bytes.
     steps = {"ring": 6, "swing": 4}
     times = [("allreduce", name, 8 << k, n * 1e-6 + (8 << k) * 1e-9) for name, n in steps.items() for k in range(18)]
-    against = group[0].calibrate([("allreduce", "ring", 8, 1e-6), *times[1:]]).choice("allreduce", 8)
+    against = group[0].calibrate([("allreduce", "ring", 8, 1e-6), *times[1:]]).explain("allreduce", 8)
     assert (against.algorithm, against.origin) == ("ring", "measured")
     assert against.margin is not None and against.margin < 0 and "the cost model alone would choose" in str(against)
     for wrong in ([("allreduce", "rign", 8, 1.0)], [("allreduce", "ring", 8, 0.0)], [("all", "ring", 8, 1.0)]):

@@ -12,15 +12,15 @@ Floats = NDArray[np.float32]
 def blocking(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(comm.allreduce(array), Floats)
     assert_type(comm.allreduce(array, array, op="avg", async_op=False), Floats)
-    assert_type(comm.reduce_scatter_v(array, [1, 2]), Floats)
+    assert_type(comm.reduce_scatter(array, counts=[1, 2]), Floats)
     assert_type(comm.broadcast(array, 1), Floats)
     assert_type(comm.reduce(array), Floats | None)
     assert_type(comm.gather(array), Floats | None)
     assert_type(comm.scatter(None, array), Floats)
     assert_type(comm.scan(array), Floats)
     assert_type(comm.exscan(array), Floats | None)
-    assert_type(comm.gather_v(array, [1, 2]), Floats | None)
-    assert_type(comm.scatter_v(None, [1, 2], array), Floats)
+    assert_type(comm.gather(array, counts=[1, 2]), Floats | None)
+    assert_type(comm.scatter(None, array, counts=[1, 2]), Floats)
     assert_type(comm.recv(array), Floats)
 
 
@@ -42,7 +42,7 @@ def asynchronous(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(work, ringroad.Work[Floats])
     assert_type(work.result(), Floats)
     assert_type(comm.reduce(array, async_op=True).result(), Floats | None)
-    assert_type(comm.alltoall_v(array, [[1]], async_op=True), ringroad.Work[Floats])
+    assert_type(comm.alltoall(array, counts=[[1]], async_op=True), ringroad.Work[Floats])
     assert_type(comm.send(array, 1, async_op=True), ringroad.Work[None])
     assert_type(comm.barrier(async_op=True), ringroad.Work[None])
 

@@ -1,7 +1,7 @@
 """Checks tensors on a GPU: needs a Python from 3.11 on with a CUDA build of torch, and a wheel, but no network.
 
     python tools/check_gpu.py --wheel dist/ringroad-*.whl      with a Python that has torch, but not ringroad
-    make test-gpu                                              with this checkout
+    make test SET=gpu                                              with this checkout
 
 It compares every collective with NumPy, makes calls on streams beside the default one, checks that calls in CUDA graphs
 are refused in words, trains with 4 ranks on one GPU beside gloo, and measures how fast tensors are staged beside PCIe.
@@ -33,8 +33,8 @@ LIMIT = timedelta(seconds=120)
 """For a call."""
 SECONDS = 300
 """For all checks with some number of ranks."""
-CHUNKED = 3_000_001
-"""Elements of a tensor that is staged in chunks, which are 4 MiB long."""
+LONG = 3_000_001
+"""Elements of a long tensor."""
 NOT_HERE = ["there are no streams without a GPU", "there are no CUDA graphs without a GPU"]
 """What checks say that a dry run leaves out."""
 
@@ -118,7 +118,7 @@ def check_collectives(device: str) -> str:
     with world("collectives") as (rank, ranks):
         for dtype, length in (
             ("float32", 60),
-            ("float32", CHUNKED // ranks * ranks),
+            ("float32", LONG // ranks * ranks),
             ("bfloat16", 60),
             ("int64", 6000),
         ):
@@ -146,7 +146,7 @@ def check_streams(device: str) -> str:
         return NOT_HERE[0]
     with world("streams") as (rank, ranks):
         total = sum(range(1, ranks + 1))
-        for length in (1000, CHUNKED):
+        for length in (1000, LONG):
             side, other = torch.cuda.Stream(), torch.cuda.Stream()
             for asynchronous in (False, True):
                 with torch.cuda.stream(side):
@@ -161,12 +161,12 @@ def check_streams(device: str) -> str:
                     copied = tensor + 0
                 torch.cuda.synchronize()
                 assert (doubled == 2 * total).all() and (copied == total).all(), (length, asynchronous)
-        many = [torch.ones(CHUNKED, device=device) for _ in range(4)]
+        many = [torch.ones(LONG, device=device) for _ in range(4)]
         works = [dist.all_reduce(one, async_op=True) for one in many]
         for work in works[::-1] if rank else works:
             work.wait()
         assert all((one == ranks).all() for one in many)
-        future = dist.all_reduce(tensor := torch.ones(CHUNKED, device=device), async_op=True).get_future()
+        future = dist.all_reduce(tensor := torch.ones(LONG, device=device), async_op=True).get_future()
         assert (future.wait()[0] == ranks).all()
     return "results are complete on the caller's and on other streams"
 

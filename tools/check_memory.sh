@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 # Searches for races and undefined behaviour in memory that ranks and threads share: four tools, each on the tests that it
-# can run.
+# can run. Usage: tools/check_memory.sh [loom]    loom only, which takes a minute; all by default
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target="${CARGO_TARGET_DIR:-target}"
+
+echo "loom: every order in which accesses to a channel may take effect"
+RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --quiet -p ringroad-runtime --lib channel
+[ "${1:-}" = loom ] && exit
+
 # The nightly of tools/fuzz.sh. It is a fixed one, so that a new compiler does not change what is found.
 nightly=nightly-2026-05-20
 installed="$(rustup component list --toolchain "$nightly" --installed 2>/dev/null || true)"
@@ -16,9 +21,6 @@ host="$(rustc -vV | sed -n 's/^host: //p')"
 some=(a_wait_may_end any_byte polling_completes memory_of_a_refused)
 # These tests take longer than a minute each.
 skipped=(--skip small_tori --skip 16_ranks --skip 27_ranks --skip 64_ranks --skip up_to_8_ranks --skip 7_and_8_ranks)
-
-echo "loom: every order in which accesses to a channel may take effect"
-RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="$target/loom" cargo test --quiet -p ringroad-runtime --lib channel
 
 echo "Miri: undefined behaviour"
 miri=("${cargo[@]}" miri test --quiet -p ringroad-runtime)

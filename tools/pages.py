@@ -69,9 +69,9 @@ def pages() -> dict[str, str]:
     }
 
 
-def write(directory: Path) -> None:
+def write(directory: Path, draw: bool = True) -> None:
     """Writes the pages that have changed, removes those that are no longer made, and draws the pictures that are older
-    than the package or these programs. Needs matplotlib."""
+    than the package or these programs, which needs matplotlib; without `draw` it leaves the pictures as they are."""
     for old in set(directory.rglob("*.md")) - {directory / name for name in pages()}:
         old.unlink()
     for name, text in pages().items():
@@ -79,7 +79,8 @@ def write(directory: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
-    _draw(directory)
+    if draw:
+        _draw(directory)
 
 
 @cache

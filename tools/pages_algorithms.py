@@ -337,7 +337,7 @@ def _nearest(algorithm: ringroad.Algorithm) -> tuple[float, int, str, str, int, 
 @cache
 def _compared(collective: str) -> dict[str, list[list[ringroad.Candidate]]]:
     model = ringroad.CostModel()
-    return {spec: model.compare(collective, ringroad.Topology(spec), SIZES) for spec in CHOSEN}
+    return {spec: [size.candidates for size in model.compare(collective, spec, SIZES).sizes] for spec in CHOSEN}
 
 
 def _about(size: int) -> str:

@@ -107,7 +107,7 @@ def models() -> None:
         topology = Topology(spec)
         model.compare("allreduce", topology, SIZES)
         for collective in oracle.COLLECTIVES:
-            model.choice(collective, topology, 1 << 20)
+            model.explain(collective, topology, 1 << 20)
         for algorithm in ringroad.algorithms(topology):
             if algorithm.supports(topology):
                 schedule = Schedule.build(algorithm.name, topology)

@@ -1,4 +1,4 @@
-"""`python benchmarks/goals`: the measurements of `make bench-peers` and its like, with a verdict."""
+"""`python benchmarks/goals`: the measurements of `make bench SET=peers` and its like, with a verdict."""
 
 import sys
 from pathlib import Path

@@ -38,7 +38,6 @@ export class Picture {
   #links = [];
   #dots = [];
   #drag = null;
-  #view = null;
 
   /** `handlers`: node(number), link(a, b), background(x, y), move(node, x, y, done), key(event, node). */
   constructor(container, handlers) {
@@ -101,7 +100,6 @@ export class Picture {
     const [xs, ys] = [0, 1].map((axis) => places.map((place) => place[axis]));
     const [left, top] = [Math.min(...xs) - MARGIN, Math.min(...ys) - MARGIN];
     const [width, height] = [Math.max(...xs) + MARGIN - left, Math.max(...ys) + MARGIN - top];
-    this.#view = [left, top, width, height];
     const box = [left, top, Math.max(width, 3), Math.max(height, 2)].map((value) => (UNIT * value).toFixed(0));
     this.#svg.setAttribute("viewBox", box.join(" "));
     // Small networks are not blown up, large ones fill the width.

@@ -82,9 +82,8 @@ const calls = {
       const place = [query.spec, query.drawing, collective, root];
       const uncut = query.cuts.length ? keep("uncut", place, () => new Contest(whole, collective, root)) : null;
       const contest = keep("contest", [...place, query.cuts], () => new Contest(left, collective, root));
-      const rows = JSON.parse(contest.rows(model, bytes));
-      const choice = JSON.parse(contest.choice(model, bytes, true));
-      const switches = JSON.parse(contest.switchPoints(model, true));
+      const found = JSON.parse(contest.compare(model, bytes));
+      const [choice] = found.sizes;
       let [shown, steps, note] = [algorithm ?? choice.algorithm, null, null];
       const make = (name) => keep("steps", [...place, query.cuts, name], () => new Steps(left, name, collective, root));
       try {
@@ -96,12 +95,12 @@ const calls = {
       }
       const seconds = steps.seconds(model, bytes);
       return {
-        spec: JSON.parse(left.toJson()).spec,
+        spec: found.topology,
         ranks: left.ranks,
-        rows,
-        uncut: uncut && JSON.parse(uncut.rows(model, bytes)),
+        rows: choice.candidates,
+        uncut: uncut && JSON.parse(uncut.compare(model, bytes)).sizes[0].candidates,
         choice,
-        switches,
+        switches: found.switch_points.floats,
         shown,
         note,
         steps: { length: steps.length, seconds, chunks: steps.chunksPerVector, most: steps.mostLoad },

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ringroad import measure as measure
     from ringroad import testbed as testbed
     from ringroad._builder import ScheduleBuilder, ScheduleStep
-    from ringroad._costs import Candidate, Cost, Explanation
+    from ringroad._costs import Candidate, Cost, Explanation, Overview
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
         AbortedError,
@@ -76,6 +76,7 @@ __all__ = [
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
+    "Overview",
     "PeerError",
     "PreparedCall",
     "Profile",
@@ -109,6 +110,7 @@ _ELSEWHERE = {
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "LocalCluster": "start.local",
+    "Overview": "_costs",
     "ScheduleBuilder": "_builder",
     "ScheduleStep": "_builder",
     "WorkerError": "start.local",

@@ -1,15 +1,19 @@
-"""What the cost model says: costs of schedules, candidates for a call, and why one of them was chosen."""
+"""What the cost model says: costs of schedules, candidates for a call, and why one of them was chosen.
+
+These classes have the fields of the core's structs of the same names: the extension makes their objects.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from ringroad import _explain
+from ringroad._native import CostModel
 from ringroad._notebook import frame, table
 from ringroad._support.text import bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from ringroad._native import CollectiveName, CostModel
+    from ringroad._native import CollectiveName
 
 COLUMNS = ("algorithm", "time", "vs best", "steps", "hops", "link load", "consistent")
 """The titles of `Candidate.cells`."""
@@ -58,8 +62,6 @@ class Cost:
     def df(self) -> Any:
         """Returns the fields as a pandas.DataFrame with one row.
 
-        `pandas.DataFrame(model.explain(...))` has a row for each candidate.
-
         Raises:
             ImportError: pandas is not installed.
         """
@@ -93,7 +95,7 @@ class Cost:
 
 @dataclass(frozen=True, repr=False)
 class Candidate(Cost):
-    """One algorithm's cost, as `CostModel.explain` and `Explanation.candidates` list them.
+    """One algorithm's cost, as `Explanation.candidates` lists them.
 
     Attributes:
         seconds: As in `Cost`, like all fields but the last three.
@@ -145,7 +147,7 @@ class Candidate(Cost):
 class Explanation:
     """Why an algorithm was chosen. `print` shows it in words. Times are in seconds.
 
-    `comm.explain`, `CostModel.choice` and `Profile.choice` return it. In a notebook it shows itself.
+    `comm.explain`, `CostModel.explain` and `Profile.explain` return it. In a notebook it shows itself.
 
     Attributes:
         topology: The spec of the network.
@@ -156,8 +158,9 @@ class Explanation:
             allowed).
         range: The smallest and the largest number of bytes for which it is chosen; None: there is no largest.
         model: The `CostModel` that predicts the times.
-        candidates: A `Candidate` for each algorithm that can run, the fastest by the model first.
-        runner_up: The fastest of the other algorithms by the model; None if there is no other.
+        candidates: A `Candidate` for each algorithm that can run, the fastest by the model first. For floats, only
+            those that give all ranks the same bits (`consistent`) are chosen.
+        runner_up: The fastest by the model of the others that may be chosen; None if there is no other.
         margin: How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
             model prefers the runner-up.
         terms: The chosen algorithm's seconds by their cause: "steps", "messages", "incast", "hops", "bytes",
@@ -169,7 +172,7 @@ class Explanation:
             fast.
 
     Example:
-        >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
+        >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
         >>> print(str(found).splitlines()[0])
         allreduce of 1 MiB on torus:8x8: bfb-ring
     """
@@ -180,7 +183,7 @@ class Explanation:
     algorithm: str
     origin: Literal["model", "measured", "rules", "only"]
     range: tuple[int, int | None]
-    model: "CostModel"
+    model: CostModel
     candidates: list[Candidate]
     runner_up: str | None
     margin: float | None
@@ -211,6 +214,39 @@ class Explanation:
             reasons.append(f"  {left_out} more candidates in .df()")
         rows = [candidate.cells() for candidate in shown]
         return table(title, rows, COLUMNS, right=NUMBERS, strong=self.algorithm, below="\n".join(reasons))
+
+
+@dataclass(frozen=True)
+class SwitchRange:
+    """The algorithm for all sizes up to the next range.
+
+    Attributes:
+        from_bytes: The first size.
+        algorithm: The algorithm that is chosen.
+        origin: What chose it, as in `Explanation`.
+    """
+
+    from_bytes: int
+    algorithm: str
+    origin: Literal["model", "measured", "rules", "only"]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The choice of algorithms for a collective, by size. `CostModel.compare` and `Profile.compare` return it.
+
+    Attributes:
+        collective: The collective.
+        topology: The spec of the network.
+        sizes: The `Explanation` of the choice for floats, for each size that was asked for.
+        switch_points: The ranges of sizes in ascending order, for "floats" and for "integers", of which all algorithms
+            give all ranks the same bits.
+    """
+
+    collective: "CollectiveName"
+    topology: str
+    sizes: list[Explanation]
+    switch_points: dict[Literal["floats", "integers"], list[SwitchRange]]
 
 
 def _frame(costs: Sequence[Cost], kind: type[Cost]) -> Any:

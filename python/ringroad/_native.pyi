@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
-from ringroad._costs import Candidate, Cost, Explanation
-from ringroad._network import NetworkView
+from ringroad._costs import Cost, Explanation, Overview
+from ringroad._network import NetworkView, Transport
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
 _Plain: TypeAlias = complex | np.generic | Sequence[Any]
@@ -634,45 +634,8 @@ class Algorithm:
 
 @final
 class AlltoallFlow:
-    """A flow that meets all demands of an all-to-all. `ringroad.lab.synthesis.AlltoallFlow` shows it."""
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks."""
-    @property
-    def load(self) -> float:
-        """The seconds that the busiest link is busy, for demands in bytes."""
-    @property
-    def bound(self) -> float:
-        """The seconds that the busiest link is busy in any flow, at least."""
-    @property
-    def gap(self) -> float:
-        """How far `load` exceeds `bound`, as a fraction of it."""
-    @property
-    def sweeps(self) -> int:
-        """How often the search looked at all pairs; 0 if all ranks look alike."""
-    @property
-    def ended(self) -> str:
-        """Why the search ended: "exact", "gap", "budget" or "stuck"."""
-    @property
-    def bounds(self) -> list[float | None]:
-        """Bounds on how often a second all demands can be met: by distances, by single ranks, by halves of the
-        network, and by the number of links. None for those that do not apply.
-        """
-    def links(self) -> list[tuple[int, int, float, float]]:
-        """Returns all links, parallel ones together: source, target, bytes per second, and seconds busy."""
-    def ways(self, source: int) -> list[tuple[int, float, list[int]]]:
-        """Returns the paths of what one rank sends.
-
-        Args:
-            source: The rank.
-
-        Returns:
-            Tuples of a target, the share of the pair's demand, and the ranks on the path.
-
-        Raises:
-            IndexError: There is no such rank.
-        """
+    def report(self, times: float) -> dict[str, Any]: ...
+    def ways(self, source: int) -> Any: ...
     def schedule(self, steps: int | None, pieces: int | None) -> tuple[Schedule, int, int, float, float]:
         """Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
 
@@ -721,29 +684,8 @@ class RoutingTable:
     @property
     def topology(self) -> Topology:
         """The network with these routes."""
-    @property
-    def channels(self) -> int:
-        """The number of virtual channels."""
-    @property
-    def load(self) -> float:
-        """The seconds that the busiest link takes for a byte of each pair."""
-    def counts(self) -> list[int]:
-        """Returns how many paths use each link."""
-    def path(self, source: int, target: int) -> list[tuple[int, int, int, int]]:
-        """Returns the hops of one path.
-
-        Args:
-            source: The rank that sends.
-            target: The rank that receives.
-
-        Returns:
-            Tuples of a link, the nodes where it starts and ends, and the virtual channel.
-
-        Raises:
-            IndexError: There is no such rank.
-        """
-    def longest(self) -> int:
-        """Returns the number of hops of the longest path."""
+    def facts(self, bound: float | None) -> dict[str, Any]: ...
+    def path(self, source: int, target: int) -> Any: ...
     def with_channels(self, way: Literal["turns", "lash"]) -> RoutingTable:
         """Returns the same paths on virtual channels on which messages cannot deadlock.
 
@@ -753,10 +695,6 @@ class RoutingTable:
         Raises:
             ValueError: `way` is something else.
             TopologyError: The paths need more than 256 channels.
-        """
-    def circle(self) -> list[tuple[int, int]] | None:
-        """Returns links and channels on which messages can wait for each other in a cycle; None if there are
-        none.
         """
     def csv(self, source: int) -> str:
         """Returns the lines of a CSV file for the paths of one source.
@@ -822,56 +760,15 @@ def plain_routes(topology: Topology | str | int, method: Literal["shortest", "up
         TopologyError: The network has no such routes.
     """
 
-@final
-class Found:
-    """A network that the topology finder knows. `ringroad.lab.find` lists networks with their times."""
-
-    @property
-    def spec(self) -> str:
-        """The spec of the network."""
-    @property
-    def ranks(self) -> int:
-        """The number of ranks."""
-    @property
-    def degree(self) -> int:
-        """The most links that leave a rank."""
-    @property
-    def bidirectional(self) -> bool:
-        """Whether every link has one back."""
-    @property
-    def regular(self) -> bool:
-        """Whether all ranks have that many links: a generalised Kautz graph drops its loops."""
-    @property
-    def algorithm(self) -> str:
-        """The algorithm of the cost, "bfb" or "expanded"."""
-    def cost(self, collective: str) -> tuple[int, int, int]:
-        """Returns the cost of a collective by the algorithm.
-
-        Args:
-            collective: "allreduce", "allgather" or "reduce_scatter".
-
-        Returns:
-            The number of steps, and numerator and denominator of the bandwidth term.
-
-        Raises:
-            ValueError: The collective is another one.
-        """
-
-def find_networks(ranks: int, degree: int, bidirectional: bool) -> list[Found]:
-    """Finds the networks of which no other one has both fewer steps and a smaller bandwidth term.
-
-    Args:
-        ranks: The number of ranks.
-        degree: The number of links that leave each rank.
-        bidirectional: Whether every link must have one back.
-
-    Returns:
-        `Found` objects, the fewest steps first.
-
-    Raises:
-        ValueError: There is no such network.
-    """
-
+def find_networks(
+    ranks: int,
+    degrees: list[int],
+    bidirectional: bool,
+    collective: str,
+    alpha: float,
+    bytes: int,
+    bandwidth: float,
+) -> Any: ...
 def moore_steps(ranks: int, degree: int, bidirectional: bool) -> int | None:
     """Returns the fewest steps in which a rank can reach all others, by the Moore bound.
 
@@ -1342,29 +1239,14 @@ class CostModel:
             (1.75, 1.75)
         """
     def explain(
-        self, collective: str, topology: Topology | str | int, bytes: int, *, schedules: Sequence[Given] = ...
-    ) -> list[Candidate]:
-        """Returns the costs of all algorithms that perform a collective on a network.
-
-        Args:
-            collective: For example "allreduce".
-            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-            bytes: The length of the vector in bytes.
-            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
-
-        Returns:
-            A `Candidate` for each algorithm, the fastest first.
-
-        Raises:
-            ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
-            TopologyError: The topology is malformed.
-
-        Example:
-            >>> rows = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
-            >>> rows[0].algorithm, rows[0].ratio
-            ('bfb-ring', 1.0)
-        """
+        self,
+        collective: str,
+        topology: Topology | str | int,
+        bytes: int,
+        *,
+        consistent: bool = True,
+        schedules: Sequence[Given] = ...,
+    ) -> Explanation: ...
     def compare(
         self,
         collective: str,
@@ -1372,54 +1254,7 @@ class CostModel:
         sizes: Sequence[int],
         *,
         schedules: Sequence[Given] = ...,
-    ) -> list[list[Candidate]]:
-        """Returns the costs of all algorithms for several sizes at once. `explain` says more.
-
-        Args:
-            collective: For example "allreduce".
-            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-            sizes: The lengths of the vector in bytes.
-            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
-
-        Returns:
-            For each size what `explain` returns.
-
-        Raises:
-            ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
-            TopologyError: The topology is malformed.
-        """
-    def choice(
-        self,
-        collective: str,
-        topology: Topology | str | int,
-        bytes: int,
-        consistent: bool = True,
-        *,
-        schedules: Sequence[Given] = ...,
-    ) -> Explanation:
-        """Returns which algorithm this model alone chooses, and why.
-
-        Args:
-            collective: For example "allreduce".
-            topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-            bytes: The length of the vector in bytes.
-            consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
-            schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
-
-        Returns:
-            An `Explanation`; `print` shows it in words.
-
-        Raises:
-            ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
-            TopologyError: The topology is malformed.
-
-        Example:
-            >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
-            >>> found.algorithm, found.runner_up
-            ('bfb-ring', 'nested:1')
-        """
+    ) -> Overview: ...
     def to_csv(self, collective: str, topology: Topology | str | int, consistent: bool = True) -> str:
         """Returns the choice for every range of sizes as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
 
@@ -1483,37 +1318,10 @@ class CostModel:
 
 @final
 class Outcome:
-    """What the native `simulate` returns. `ringroad.lab.Simulation` shows the same. Times are in seconds,
-    loads in bytes.
-    """
-
-    @property
-    def seconds(self) -> float:
-        """The time at which the last rank was done."""
-    @property
-    def finished(self) -> list[float]:
-        """The time at which each rank was done."""
-    @property
-    def step_ends(self) -> list[float]:
-        """The time at which the last operation of each step was done; 0 for a step without any."""
-    @property
-    def messages(self) -> int:
-        """The number of messages that were sent."""
-    @property
-    def loads(self) -> list[float]:
-        """The bytes that each link carried, in the order of `Topology.links`."""
-    @property
-    def step_loads(self) -> list[list[tuple[int, float]]]:
-        """For each step, tuples of a link and the bytes that it carried. Empty without details."""
-    @property
-    def events(
-        self,
-    ) -> list[
-        tuple[Literal["send", "receive", "reduce"], int, int, int | None, int, int, float, float | None, str | None]
-    ]:
-        """Tuples of "send", "receive" or "reduce", rank, peer, step, bytes, message, start, end, algorithm.
-        Empty without details.
-        """
+    def report(self) -> dict[str, Any]: ...
+    def link_loads(self, topology: Topology, model: CostModel) -> Any: ...
+    def busiest_links(self, topology: Topology, model: CostModel) -> Any: ...
+    def events(self) -> Any: ...
     def trace_json(self) -> str:
         """Returns the timeline as JSON."""
     def chrome_trace(self) -> str:
@@ -1600,21 +1408,8 @@ class Profile:
         """Returns the profile as JSON, as it is in files."""
     def to_csv(self) -> str:
         """Returns the rules as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin."""
-    def choice(self, collective: str, bytes: int, consistent: bool = True) -> Explanation:
-        """Returns which algorithm a communicator on this network chooses, and why.
-
-        Args:
-            collective: For example "allreduce".
-            bytes: The length of the vector in bytes.
-            consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
-
-        Returns:
-            An `Explanation`; `print` shows it in words.
-
-        Raises:
-            ValueError: The collective is unknown.
-            ScheduleError: No algorithm performs it on this network.
-        """
+    def explain(self, collective: str, bytes: int, *, consistent: bool = True) -> Explanation: ...
+    def compare(self, collective: str, sizes: Sequence[int]) -> Overview: ...
     def switch_points(self, collective: str = "allreduce", consistent: bool = True) -> list[tuple[int, str]]:
         """Returns the algorithm of every range of sizes.
 
@@ -1702,13 +1497,40 @@ class FileStore:
 
 @final
 class RollCall:
+    """The ranks of a job that come in time, and what they tell each other.
+
+    Args:
+        store: Where they meet.
+        rank: The number of this rank.
+        size: The number of ranks.
+        timeout: Seconds that rank 0 waits for the others.
+        word: What this rank says when it comes.
+
+    Raises:
+        TimeoutError: Rank 0 does not come in time.
+        StoreError: The store fails.
+    """
+
     def __new__(
         cls, store: Store | MemoryStore | FileStore | TcpStore, rank: int, size: int, timeout: float, word: str
     ) -> RollCall: ...
     @property
-    def words(self) -> list[str | None]: ...
-    def tell(self, kind: str, text: str) -> None: ...
-    def look(self, kind: str, rank: int) -> str | None: ...
+    def words(self) -> list[str | None]:
+        """What each rank said, by rank; None of those that did not come."""
+    def tell(self, kind: str, text: str) -> None:
+        """Publishes a text of this rank under a name.
+
+        Args:
+            kind: The name.
+            text: The text.
+        """
+    def look(self, kind: str, rank: int) -> str | None:
+        """Returns the text that a rank has published under a name, or None.
+
+        Args:
+            kind: The name.
+            rank: The rank that published it.
+        """
 
 @final
 class TcpStore:
@@ -2032,10 +1854,7 @@ class Communicator:
         than to a neighbour.
         """
     @property
-    def transport(self) -> str:
-        """What carries the bytes, in words: shared memory, or for example `ucx 1.22.0 (cma, posix, tcp;
-        devices eth0)`.
-        """
+    def transport(self) -> Transport: ...
     @property
     def hosts(self) -> list[str]:
         """The name of each rank's host, by rank."""
@@ -2168,9 +1987,12 @@ class Communicator:
         """Reduces an array over all ranks. Each rank gets one block of the result.
 
         Args:
-            send: `size` blocks of equal length along the first axis; the same shape and dtype on all ranks.
-            out: An array for the result: the shape of one block, the dtype of `send`. This rank's block of
-                `send` itself: in place. None: a new array.
+            send: `size` blocks along the first axis; the same shape and dtype on all ranks. With `counts` it has
+                `sum(counts)` rows.
+            out: An array for the result: the shape of this rank's block, the dtype of `send`. This rank's block
+                of `send` itself: in place. None: a new array.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
                 have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
                 bitwise operations for integers and bool only.
@@ -2205,6 +2027,9 @@ class Communicator:
             array([33, 44])
             >>> work.result()
             array([11, 22])
+            >>> work = a.reduce_scatter(np.array([1, 2, 3]), counts=[1, 2], async_op=True)
+            >>> b.reduce_scatter(np.array([10, 20, 30]), counts=[1, 2])
+            array([22, 33])
         """
     @overload
     def reduce_scatter(
@@ -2246,9 +2071,12 @@ class Communicator:
         """Concatenates the arrays of all ranks. Every rank gets the whole result.
 
         Args:
-            send: This rank's block; the same shape and dtype on all ranks.
-            out: An array for the result: `size` times as long as `send` along the first axis, the same
-                dtype. `send` may be this rank's block of it: in place. None: a new array.
+            send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+                rows.
+            out: An array for the result: all blocks along the first axis, the dtype of `send`. `send` may be this
+                rank's block of it: in place. None: a new array.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2277,8 +2105,9 @@ class Communicator:
             >>> work = a.allgather(np.array([1, 2]), async_op=True)
             >>> b.allgather(np.array([10, 20]))
             array([ 1,  2, 10, 20])
-            >>> work.wait()
-            True
+            >>> work = a.allgather(np.array([1, 2, 3]), counts=[3, 1], async_op=True)
+            >>> b.allgather(np.array([10]), counts=[3, 1])
+            array([ 1,  2,  3, 10])
         """
     @overload
     def allgather(
@@ -2313,13 +2142,15 @@ class Communicator:
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]:
-        """Sends a block of equal length from every rank to every rank.
+        """Sends a block from every rank to every rank.
 
         Args:
-            send: `size` blocks of equal length along the first axis, block `r` for rank `r`; the same shape
-                and dtype on all ranks.
-            out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
-                new array.
+            send: `size` blocks along the first axis, block `r` for rank `r`; the same dtype on all ranks. Without
+                `counts` all ranks pass the same shape.
+            out: An array for the result, of as many rows as this rank receives and the dtype of `send`. `send`
+                itself: in place, only without `counts`. None: a new array.
+            counts: `counts[s][t]` is the number of rows (entries of the first axis) that rank `s` sends to rank
+                `t`; shape `(size, size)`, the same on all ranks. None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2350,6 +2181,10 @@ class Communicator:
             array([ 2, 20])
             >>> work.result()
             array([ 1, 10])
+            >>> counts = [[1, 2], [0, 1]]
+            >>> work = a.alltoall(np.array([1, 2, 3]), counts=counts, async_op=True)
+            >>> b.alltoall(np.array([10]), counts=counts)
+            array([ 2,  3, 10])
         """
     @overload
     def alltoall(
@@ -2536,11 +2371,13 @@ class Communicator:
         """Concatenates the arrays of all ranks. One rank gets the result.
 
         Args:
-            send: This rank's block; the same shape and dtype on all ranks.
-            out: At the root, an array for the result: `size` times as long as `send` along the first axis,
-                the same dtype. `send` may be this rank's block of it: in place. None: a new array. Other
-                ranks need none.
+            send: This rank's block; the same shape and dtype on all ranks. With `counts` it has `counts[rank]`
+                rows.
+            out: At the root, an array for the result: all blocks along the first axis, the dtype of `send`.
+                `send` may be this rank's block of it: in place. None: a new array. Other ranks need none.
             root: The rank that gets the result.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2569,8 +2406,9 @@ class Communicator:
             >>> work = b.gather(np.array([10, 20]), async_op=True)
             >>> a.gather(np.array([1, 2]))
             array([ 1,  2, 10, 20])
-            >>> work.wait()
-            True
+            >>> work = b.gather(np.array([10]), counts=[3, 1], async_op=True)
+            >>> a.gather(np.array([1, 2, 3]), counts=[3, 1])
+            array([ 1,  2,  3, 10])
         """
     @overload
     def gather(
@@ -2611,12 +2449,14 @@ class Communicator:
         """Sends each rank one block of an array that one rank has.
 
         Args:
-            send: At the root, `size` blocks of equal length along the first axis, block `r` for rank `r`.
-                Other ranks pass None.
-            out: An array for this rank's block. This rank's block of `send` itself: in place. The root may
-                pass None for a new array; other ranks must pass an array, since only the root knows the
-                shape.
+            send: At the root, `size` blocks along the first axis, block `r` for rank `r`; with `counts` they have
+                `sum(counts)` rows. Other ranks pass None.
+            out: An array for this rank's block; with `counts` it has `counts[rank]` rows. This rank's block of
+                `send` itself: in place. The root may pass None for a new array; other ranks must pass an array,
+                since only the root knows the shape.
             root: The rank that sends.
+            counts: The number of rows (entries of the first axis) of each rank's block; the same on all ranks.
+                None: blocks of equal length.
             algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
                 its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
             timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -2646,6 +2486,9 @@ class Communicator:
             array([3, 4])
             >>> work.result()
             array([1, 2])
+            >>> work = a.scatter(np.array([1, 2, 3, 4]), counts=[3, 1], async_op=True)
+            >>> b.scatter(None, np.zeros(1, int), counts=[3, 1])
+            array([4])
         """
     @overload
     def scatter(
@@ -3025,7 +2868,7 @@ class Communicator:
         dtype: str,
         owner: object,
         *,
-        counts: Sequence[int] | ArrayLike | None = None,
+        counts: ArrayLike | None = None,
         op: str = "sum",
         factor: float | None = None,
         root: int = 0,
@@ -3370,7 +3213,7 @@ class Communicator:
         send: NDArray[Any] | None = None,
         out: NDArray[Any] | None = None,
         *,
-        counts: Sequence[int] | ArrayLike | None = None,
+        counts: ArrayLike | None = None,
         root: int = 0,
         op: Op = "sum",
         factor: float | None = None,
@@ -3387,7 +3230,7 @@ class Communicator:
             send: The input, as for the collective's method; for a broadcast, the array. It must be a
                 C-contiguous array, since every start reads it. Ranks without an input pass None.
             out: The output, as for the collective's method. None: a new array, which every start overwrites.
-            counts: The numbers of rows, as for the method of this name with `_v`. None: equal blocks.
+            counts: The numbers of rows, as for the collective's method. None: blocks of equal length.
             root: The root of a broadcast, reduce, gather or scatter.
             op: The reduction of an allreduce, reduce-scatter or reduce.
             factor: This rank's factor in a "premul_sum".
@@ -3955,19 +3798,4 @@ def ucx_info(wheel: str | PathLike[str] | None = None) -> dict[str, str]:
         TransportError: There is no UCX that can be used. The message says what to install.
     """
 
-def bfb_cost(topology: Topology | str | int, collective: str) -> tuple[int, int, int]:
-    """Returns the cost of breadth-first broadcast (algorithm `bfb`) without building its schedule.
-
-    Args:
-        topology: The network.
-        collective: "allgather", "reduce_scatter" or "allreduce".
-
-    Returns:
-        The number of steps, and numerator and denominator of what all links of a rank carry, in
-        vectors.
-
-    Raises:
-        ScheduleError: The network or the collective does not suit the algorithm.
-        ValueError: The collective is unknown.
-        TopologyError: The topology is malformed.
-    """
+def bfb_cost(topology: Topology | str | int, collective: str) -> Any: ...

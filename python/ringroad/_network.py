@@ -1,4 +1,4 @@
-"""What `Communicator.network` returns: the network as ranks see it now, and how it has changed."""
+"""What `Communicator.transport` and `Communicator.network` return: what carries bytes, and the network as ranks see it."""
 
 import json
 from dataclasses import dataclass
@@ -6,6 +6,30 @@ from typing import Any, Literal, NamedTuple
 
 from ringroad._native import Topology
 from ringroad._support.text import bandwidth_text
+
+
+@dataclass(frozen=True)
+class Transport:
+    """What carries the bytes of a communicator, as `Communicator.transport` returns it. `print` shows it in words.
+
+    Attributes:
+        text: In words, for example `shared memory (with 3 of 7 ranks), cma, ucx 1.22.0 (tcp; devices eth0)`.
+        sharing: With how many other ranks this one shares memory.
+        cma: Whether long messages are copied out of private memory of ranks that share memory.
+        ucx: The version of UCX, if it carries the other messages; else None.
+        means: The transports that UCX uses, such as "tcp"; empty before the first connection.
+        devices: The network devices that UCX uses, if they are known.
+    """
+
+    text: str
+    sharing: int
+    cma: bool
+    ucx: str | None
+    means: list[str]
+    devices: list[str]
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class ChangedLink(NamedTuple):

@@ -28,7 +28,7 @@ def allgather_object(comm: Communicator, obj: object, timeout: float | None) -> 
     left = _countdown(comm, timeout)
     data = _packed(obj)
     counts = comm.allgather(np.array([data.size]), timeout=left())
-    return _parts(comm.allgather_v(data, counts.tolist(), timeout=left()), counts)
+    return _parts(comm.allgather(data, counts=counts.tolist(), timeout=left()), counts)
 
 
 def gather_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> list[Any] | None:
@@ -36,7 +36,7 @@ def gather_object(comm: Communicator, obj: object, root: int, timeout: float | N
     left = _countdown(comm, timeout)
     data = _packed(obj)
     counts = comm.allgather(np.array([data.size]), timeout=left())
-    whole = comm.gather_v(data, counts.tolist(), None, root, timeout=left())
+    whole = comm.gather(data, None, root, counts=counts.tolist(), timeout=left())
     return None if whole is None else _parts(whole, counts)
 
 
@@ -47,14 +47,14 @@ def scatter_object(comm: Communicator, objects: Sequence[object] | None, root: i
     comm.broadcast(counts, root, timeout=left())
     send = None if parts is None else np.concatenate(parts)
     out = np.empty(counts[comm.rank], np.uint8)
-    return _unpacked(comm.scatter_v(send, counts.tolist(), out, root, timeout=left()))
+    return _unpacked(comm.scatter(send, out, root, counts=counts.tolist(), timeout=left()))
 
 
 def alltoall_object(comm: Communicator, objects: Sequence[object], timeout: float | None) -> list[Any]:
     left = _countdown(comm, timeout)
     parts = _one_each(comm, objects)
     counts = comm.allgather(np.array([part.size for part in parts]), timeout=left()).reshape(comm.size, comm.size)
-    whole = comm.alltoall_v(np.concatenate(parts), counts.tolist(), timeout=left())
+    whole = comm.alltoall(np.concatenate(parts), counts=counts.tolist(), timeout=left())
     return _parts(whole, counts[:, comm.rank])
 
 

@@ -5,9 +5,5 @@ def test_children(ranks):
     ranks.run("forks.check_children", 2)
 
 
-def test_children_of_a_pipeline(ranks):
-    ranks.run("forks.check_children_of_a_pipeline", 2)
-
-
 def test_loaders(ranks):
     ranks.run("forks.check_loaders", 2)

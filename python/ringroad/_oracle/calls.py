@@ -41,11 +41,10 @@ def bind(
     if what.rooted and rank != root:
         send, out = (None, out) if what.root == "gives" else (send, None)
     roots = [root] if what.rooted else []
-    if case.blocks == "even":
-        return functools.partial(getattr(comm, case.name), send, out, *roots, **options)
-    table = case.lengths(comm.size)
-    counts = table if case.name == "alltoall" else table[0]
-    return functools.partial(getattr(comm, f"{case.name}_v"), send, counts, out, *roots, **options)
+    if case.blocks != "even":
+        table = case.lengths(comm.size)
+        options["counts"] = table if case.name == "alltoall" else table[0]
+    return functools.partial(getattr(comm, case.name), send, out, *roots, **options)
 
 
 def _exchange(comm: Communicator, send: Vector, out: Vector, **options: Any) -> Any:

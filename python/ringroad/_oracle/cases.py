@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._native import Communicator, collectives, reductions
+from ringroad._native import collectives, reductions
 
 Vector = NDArray[Any]
 Table = tuple[tuple[int, ...], ...]
@@ -68,7 +68,7 @@ CALLS = {
 
 COLLECTIVES = {name: CALLS[name] for name in collectives()}
 """The extension's collectives."""
-UNEVEN = tuple(name for name in COLLECTIVES if hasattr(Communicator, f"{name}_v"))
+UNEVEN = tuple(name for name, what in COLLECTIVES.items() if what.blocks)
 """The collectives whose blocks may have different lengths."""
 
 Blocks = Literal["even", "uneven"] | Table

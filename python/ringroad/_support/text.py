@@ -5,9 +5,11 @@ import os
 import shutil
 import sys
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
 from numbers import Real
 from textwrap import wrap
-from typing import SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -100,8 +102,22 @@ def significant(number: float) -> str:
 
 
 def print_json(value: object) -> None:
-    """Prints the value as indented JSON."""
-    print(json.dumps(value, indent=2))
+    """Prints the value as indented JSON. Of a result it prints what the core has: its fields."""
+    print(json.dumps(value, indent=2, default=_plain))
+
+
+def _plain(result: Any) -> object:
+    """The public fields of a dataclass, a fraction, an array's items, what a schedule is, a network's spec, or a cost
+    model's arguments."""
+    if is_dataclass(result):
+        return {field.name: getattr(result, field.name) for field in fields(result) if field.name[0] != "_"}
+    if isinstance(result, Fraction):
+        return {"numerator": result.numerator, "denominator": result.denominator}
+    if hasattr(result, "tolist"):
+        return result.tolist()
+    if hasattr(result, "collective"):
+        return {"name": result.name, "collective": result.collective, "root": result.root}
+    return result.spec if hasattr(result, "spec") else result.__getnewargs_ex__()[1]
 
 
 def width() -> int | None:

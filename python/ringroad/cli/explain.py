@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ringroad import _explain
-from ringroad._costs import COLUMNS, NUMBERS, Candidate, Explanation
+from ringroad._costs import COLUMNS, NUMBERS, Overview
 from ringroad._native import CostModel, Profile, Schedule, Topology
 from ringroad._support.text import bytes_text, parse_bytes, print_fields, print_json, print_table, print_wrapped
 from ringroad.cli._algorithms import print_list
@@ -95,53 +95,38 @@ def explain(
         raise ValueError("explain: --root goes with --algorithm; a comparison holds for every root")
     lengths = [parse_bytes(size) for size in sizes or _DEFAULT_SIZES]
     given = schedules or []
-    candidates = dict(zip(lengths, model.compare(collective, network, lengths, schedules=given), strict=True))
     # Use the measured choice only for what was measured, on that network, and if no option states a cost.
-    here = measured if measured and _is_on(measured, network) and not stated and not given else None
-    reasons = {
-        length: here.choice(collective, length) if here else model.choice(collective, network, length, schedules=given)
-        for length in lengths
-    }
-    switches = {
-        data: here.switch_points(collective, consistent)
-        if here
-        else model.switch_points(collective, network, consistent, schedules=given)
-        for data, consistent in (("floats", True), ("integers", False))
-    }
+    if measured and _is_on(measured, network) and not stated and not given:
+        found, rules = measured.compare(collective, lengths), measured.to_csv
+    else:
+        found = model.compare(collective, network, lengths, schedules=given)
+        rules = partial(model.to_csv, collective, network)
     if csv is not None:
-        csv.write_text(here.to_csv() if here else model.to_csv(collective, network))
+        csv.write_text(rules())
     if as_json:
-        report = {
-            "collective": collective,
-            "topology": network.spec,
-            "sizes": [
-                {"bytes": b, "candidates": [_candidate(c) for c in row], "choice": _reason(reasons[b])}
-                for b, row in candidates.items()
-            ],
-            "switch_points": {
-                data: [{"from_bytes": start, "algorithm": name} for start, name in points]
-                for data, points in switches.items()
-            },
-        }
-        return print_json(report)
-    for length, row in candidates.items():
-        _, *reason = _explain.text(reasons[length]).splitlines()
-        print_wrapped(f"{collective} of {bytes_text(length)} on {network.spec}: {reasons[length].algorithm}")
-        shown = row if everything else row[:_SHOWN_CANDIDATES]
-        _print_candidates(shown)
-        if len(shown) < len(row):
-            print(f"and {len(row) - len(shown)} slower ones (--all)")
+        return print_json(found)
+    return _print(found, everything)
+
+
+def _print(found: Overview, everything: bool) -> None:
+    for size in found.sizes:
+        _, *reason = str(size).splitlines()
+        print_wrapped(f"{size.collective} of {bytes_text(size.bytes)} on {size.topology}: {size.algorithm}")
+        shown = size.candidates if everything else size.candidates[:_SHOWN_CANDIDATES]
+        print_table(COLUMNS, [candidate.cells() for candidate in shown], right=NUMBERS)
+        if len(shown) < len(size.candidates):
+            print(f"and {len(size.candidates) - len(shown)} slower ones (--all)")
         for line in reason:
             print_wrapped(line, "    ")
         print()
     print_wrapped("link load: the load of the busiest link, summed over the steps, in vectors")
     print_wrapped("consistent: whether all ranks end with the same bits; if not, it is not chosen for floats\n")
-    if switches["floats"] == switches["integers"]:
-        switches = {"all data": switches["floats"]}
-    for data, points in switches.items():
+    floats, integers = found.switch_points["floats"], found.switch_points["integers"]
+    tables = {"all data": floats} if floats == integers else {"floats": floats, "integers": integers}
+    for data, ranges in tables.items():
         print(f"chosen for {data}")
-        print_table(["from", "algorithm"], [[bytes_text(start), name] for start, name in points], right=["from"])
-    return None
+        rows = [[bytes_text(one.from_bytes), one.algorithm] for one in ranges]
+        print_table(["from", "algorithm"], rows, right=["from"])
 
 
 def _is_on(profile: Profile, network: Topology) -> bool:
@@ -171,36 +156,3 @@ def _explain_one(
             print()
         print_fields(f"{name}: {collective} of {bytes_text(length)} on {network.spec}", cost.rows())
     return None
-
-
-def _candidate(candidate: Candidate) -> dict[str, Any]:
-    return {
-        "algorithm": candidate.algorithm,
-        "ratio": candidate.ratio,
-        "consistent": candidate.consistent,
-        "seconds": candidate.seconds,
-        "steps": candidate.steps,
-        "hops": candidate.hops,
-        "link_load": candidate.link_load,
-    }
-
-
-def _reason(found: Explanation) -> dict[str, Any]:
-    """The explanation as JSON, for floats."""
-    first, last = found.range
-    return {
-        "algorithm": found.algorithm,
-        "origin": found.origin,
-        "from_bytes": first,
-        "to_bytes": last,
-        "runner_up": found.runner_up,
-        "margin": found.margin,
-        "terms": found.terms,
-        "runner_up_terms": found.runner_up_terms,
-        "runner_up_bytes": found.runner_up_bytes,
-        "factors": found.factors,
-    }
-
-
-def _print_candidates(candidates: Sequence[Candidate]) -> None:
-    print_table(COLUMNS, [candidate.cells() for candidate in candidates], right=NUMBERS)

@@ -23,7 +23,7 @@ from ringroad.cli._options import (
     whole_option,
 )
 from ringroad.lab import formats
-from ringroad.lab._simulation import LinkLoad, Simulation
+from ringroad.lab._simulation import Simulation
 from ringroad.lab._simulation import simulate as run
 
 
@@ -115,7 +115,7 @@ def simulate(
         if file is not None:
             _draw(simulation, what, file)
     if as_json:
-        print_json(_report(simulation))
+        print_json(simulation)
         return
     print_fields(simulation.title, simulation.rows())
     if steps:
@@ -146,46 +146,9 @@ def _draw(simulation: Simulation, what: Any, file: Path) -> None:
     simulation.plot(what).savefig(file, dpi=120)
 
 
-def _busiest(simulation: Simulation) -> dict[int, LinkLoad]:
-    """For each step the link that needs the longest time; of equal links the first."""
-    busiest: dict[int, LinkLoad] = {}
-    for load in simulation.link_loads:
-        if load.step not in busiest or load.seconds > busiest[load.step].seconds:
-            busiest[load.step] = load
-    return busiest
-
-
 def _print_steps(simulation: Simulation) -> None:
-    busiest = _busiest(simulation)
     rows = []
-    for step, end in enumerate(simulation.step_ends):
-        link = busiest.get(step)
+    for step, (end, link) in enumerate(zip(simulation.step_ends, simulation.busiest_links, strict=True)):
         cells = [f"{link.source}→{link.target}", bytes_text(round(link.bytes))] if link else ["-", "-"]
         rows.append([str(step), seconds_text(end), *cells])
     print_table(["step", "done at", "busiest link", "carries"], rows, right=["step", "done at", "carries"])
-
-
-def _report(simulation: Simulation) -> dict[str, Any]:
-    schedule, busiest = simulation.schedule, _busiest(simulation)
-    links = zip(simulation.topology.links, simulation.loads, strict=True)
-    again = simulation.replanned
-    replanned = {} if again is None else {"replanned": _report(again)}
-    return {
-        "algorithm": schedule.name,
-        "collective": schedule.collective,
-        "topology": simulation.topology.spec,
-        "bytes": simulation.bytes,
-        "free_running": simulation.free_running,
-        "seconds": simulation.seconds,
-        "predicted": simulation.predicted,
-        "messages": simulation.messages,
-        "finished": simulation.finished,
-        "steps": [
-            {"end": end, "busiest_link": busiest[step]._asdict() if step in busiest else None}
-            for step, end in enumerate(simulation.step_ends)
-        ],
-        "links": [
-            {"source": source, "target": target, "bytes": bytes} for (source, target, *_), bytes in links if bytes > 0
-        ],
-        **replanned,
-    }

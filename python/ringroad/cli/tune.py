@@ -152,7 +152,7 @@ def _sizes(profile: Profile) -> Iterator[dict[str, Any]]:
     for collective, size in cases:
         here = {name: seconds for (c, s, name), seconds in times.items() if (c, s) == (collective, size)}
         best = min(here, key=lambda name: here[name])
-        choice = profile.choice(collective, size)
+        choice = profile.explain(collective, size)
         by_model = next((c.algorithm for c in choice.candidates if c.algorithm in here), best)
         predicted = {c.algorithm: c.seconds for c in choice.candidates}
         yield {

@@ -151,6 +151,8 @@ class Part:
 
     error: str = ""
     transport: str = ""
+    sharing: int = 0
+    """With how many other ranks it shares memory."""
     hosts: list[str] = field(default_factory=list)
     pairs: list[dict[str, Any]] = field(default_factory=list)
     planned: int = 0
@@ -179,7 +181,8 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
             ucx_wheel=_ucx_wheel(),
         ) as comm:
             planned, tried = _measure_pairs(comm, present, deadline, pairs)
-            return Part("", comm.transport, comm.hosts, pairs, planned, tried, **_network(comm.network))
+            carried = comm.transport
+            return Part("", carried.text, carried.sharing, comm.hosts, pairs, planned, tried, **_network(comm.network))
     except (RingroadError, ValueError) as error:
         return Part(error=one_line(error), pairs=pairs)
 
@@ -407,14 +410,12 @@ def _wrongly_named(part: Part) -> Finding:
 def near(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
     """Ranks of one host that do not share memory, though they might."""
     for rank, part in sorted(parts.items()):
-        if "shared memory" not in part.transport or not part.hosts:
+        if not part.sharing or not part.hosts:
             continue
         here = part.hosts.count(part.hosts[sorted(roster.cards).index(rank)]) - 1
-        _, _, rest = part.transport.partition("shared memory (with ")
-        others = int(rest.split()[0]) if rest else len(roster.cards) - 1
-        if others < here:
+        if part.sharing < here:
             remedy = "Run the ranks of a host in one container, or with --pid=host and --ipc=host; see memfd above"
-            text = f"{roster.cards[rank]} shares memory with {others} of {here} other ranks of its host"
+            text = f"{roster.cards[rank]} shares memory with {part.sharing} of {here} other ranks of its host"
             yield Finding("near ranks", "warning", text, remedy)
 
 

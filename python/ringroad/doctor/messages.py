@@ -1,6 +1,5 @@
 """Messages between two ranks: whether they arrive as sent, how fast, and over what."""
 
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ringroad._native import Communicator, RingroadError
+from ringroad._network import Transport
 from ringroad._support.text import seconds_text, significant
 from ringroad.doctor import Finding
 from ringroad.start.local import WorkerError, local
@@ -98,12 +98,13 @@ def _pattern(length: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.random.default_rng(length).integers(0, 256, length, dtype=np.uint8)
 
 
-def over(transport: str, near: bool) -> str:
-    """What carries the messages of a pair, from the description of a rank's transports."""
-    parts = re.findall(r"shared memory|ucx [\d.]+ \([^;)]*", transport)
-    if near and "shared memory" in parts:
+def over(transport: Transport, near: bool) -> str:
+    """What carries the messages of a pair."""
+    if near and transport.sharing:
         return "shared memory"
-    return next((f"UCX ({part.partition('(')[2]})" for part in parts if part.startswith("ucx")), transport)
+    if transport.ucx is None:
+        return transport.text
+    return f"UCX ({', '.join(transport.means)})" if transport.means else "UCX"
 
 
 def speed_text(measured: Mapping[str, float]) -> str:
@@ -123,7 +124,7 @@ def shared_memory(timeout: float) -> Finding:
     if isinstance(found, str):
         return Finding("shared memory", "failure", f"two processes cannot communicate: {found}", remedy)
     text = f"{speed_text(found)}, between two processes"
-    if not found["transport"].startswith("shared memory"):
+    if not found["transport"].sharing:
         return Finding("shared memory", "warning", f"not used, but {found['transport']}: {text}", remedy)
     return Finding("shared memory", "ok", text)
 

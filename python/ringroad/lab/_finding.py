@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from ringroad._native import Found, find_networks, moore_steps
+from ringroad._native import find_networks
 from ringroad._support.pictures import need_matplotlib
 from ringroad._support.text import bytes_text, number, seconds_text, whole
 
@@ -27,6 +27,7 @@ class Network:
         regular: Whether all ranks have that many. A generalised Kautz graph may have links from ranks to themselves;
             they are dropped, and their ranks have one link less.
         bidirectional: Whether every link has one back, so that cables have both directions.
+        cables: The number of cables, with a link in each direction: half the number of links, dropped ones included.
         algorithm: The algorithm with these costs: `bfb`, breadth-first broadcast, or `expanded`, the schedule of the
             smaller network that this one is made of.
         steps: The steps of the collective.
@@ -40,15 +41,11 @@ class Network:
     degree: int
     regular: bool
     bidirectional: bool
+    cables: float
     algorithm: str
     steps: int
     bandwidth_term: Fraction
     seconds: float
-
-    @property
-    def cables(self) -> Fraction:
-        """The number of cables, with a link in each direction: half the number of links, dropped ones included."""
-        return Fraction(self.ranks * self.degree, 2)
 
 
 @dataclass(frozen=True)
@@ -61,27 +58,21 @@ class Findings:
         bytes: The length of the vector in bytes.
         bandwidth: Bytes per second of all links of a rank together.
         networks: The frontier, the fewest steps first.
+        best: The network that takes the least time.
         least_steps: A lower bound of the steps: the Moore bound for this number of links out of each rank.
         least_bandwidth_term: A lower bound of the bandwidth term.
+        least_seconds: The time at both lower bounds.
     """
 
     collective: str
     alpha: float
     bytes: int
     bandwidth: float
-    networks: tuple[Network, ...]
+    networks: list[Network]
+    best: Network
     least_steps: int
     least_bandwidth_term: Fraction
-
-    @property
-    def best(self) -> Network:
-        """The network that takes the least time."""
-        return min(self.networks, key=lambda network: (network.seconds, network.degree))
-
-    @property
-    def least_seconds(self) -> float:
-        """The time at both lower bounds, in seconds."""
-        return _seconds(self.least_steps, self.least_bandwidth_term, self.alpha, self.bytes, self.bandwidth)
+    least_seconds: float
 
     def plot(self, *, axes: "Axes | None" = None) -> "Figure":
         """Draws steps and bandwidth terms, with the best network and the bounds. Needs matplotlib.
@@ -161,27 +152,8 @@ def find(
     if number("alpha", alpha) < 0 or whole("bytes", bytes) < 0 or number("bandwidth", bandwidth) <= 0:
         raise ValueError("alpha and bytes must be 0 or more, and bandwidth above 0 bytes per second")
     ranks, degrees = _sizes(ranks, degree, budget)
-    found: list[Found] = []
-    refusals: list[ValueError] = []
-    for links in degrees:
-        try:
-            found += find_networks(ranks, links, bidirectional)
-        except ValueError as error:
-            refusals.append(error)
-    if not found:
-        raise refusals[-1]
-    networks = []
-    for one in found:
-        steps, numerator, denominator = one.cost(collective)
-        term = Fraction(numerator, denominator)
-        seconds = _seconds(steps, term, alpha, bytes, bandwidth)
-        about = (one.spec, one.ranks, one.degree, one.regular, one.bidirectional, one.algorithm)
-        networks.append(Network(*about, steps, term, seconds))
-    phases = 2 if collective == "allreduce" else 1
-    reached = [moore_steps(ranks, links, bidirectional) for links in degrees]
-    least = min(steps for steps in reached if steps is not None)
-    term = phases * Fraction(ranks - 1, ranks)
-    return Findings(collective, alpha, bytes, bandwidth, _frontier(networks), phases * least, term)
+    found: Findings = find_networks(ranks, list(degrees), bidirectional, collective, alpha, bytes, bandwidth)
+    return found
 
 
 def _sizes(ranks: int | None, degree: int | None, budget: tuple[int, int] | None) -> tuple[int, Sequence[int]]:
@@ -193,15 +165,3 @@ def _sizes(ranks: int | None, degree: int | None, budget: tuple[int, int] | None
     if ranks < 2 or most < 1:
         raise ValueError(f"a budget of {ranks} ranks and {cables} cables joins nothing; {ranks} ranks need a link each")
     return ranks, range(1, min(most, ranks - 1, 32) + 1)
-
-
-def _seconds(steps: int, term: Fraction, alpha: float, size: int, bandwidth: float) -> float:
-    return steps * alpha + float(term) * size / bandwidth
-
-
-def _frontier(networks: Sequence[Network]) -> tuple[Network, ...]:
-    kept: list[Network] = []
-    for network in sorted(networks, key=lambda n: (n.steps, n.bandwidth_term, n.degree, not n.bidirectional)):
-        if not kept or network.bandwidth_term < kept[-1].bandwidth_term:
-            kept.append(network)
-    return tuple(kept)

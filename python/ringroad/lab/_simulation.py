@@ -1,46 +1,23 @@
 """Runs a schedule on a model of the network, and records the timeline of every rank and link."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-from ringroad._native import CostModel, Outcome, Schedule, Topology
+from ringroad._native import CostModel, Schedule, Topology
 from ringroad._native import simulate as _simulate
 from ringroad._notebook import frame, table
 from ringroad._support.text import by_key, bytes_text, parse_bytes, seconds_text, whole
+from ringroad.measure.traces import TraceEvent
 
 if TYPE_CHECKING:
+    from ringroad._native import Outcome
     from matplotlib.figure import Figure
 
 
-class Event(NamedTuple):
-    """A message, as its sender or its receiver sees it, or a reduction.
-
-    Attributes:
-        kind: "send", "receive" or "reduce".
-        rank: The rank that does it.
-        peer: The other rank of a message; the rank itself for a reduction.
-        step: The step of the schedule, from 0.
-        bytes: The length in bytes.
-        message: The number of the message.
-        start: Seconds from the beginning.
-        end: Seconds from the beginning.
-        algorithm: The name of the algorithm.
-    """
-
-    kind: Literal["send", "receive", "reduce"]
-    rank: int
-    peer: int
-    step: int
-    bytes: int
-    message: int
-    start: float
-    end: float
-    algorithm: str
-
-
-class LinkLoad(NamedTuple):
+@dataclass(frozen=True)
+class LinkLoad:
     """The bytes that a link carried in a step.
 
     Attributes:
@@ -155,7 +132,7 @@ def simulate(
     again = None
     if replan:
         left = network.without_links(failed, directed=True)
-        choice = next(row for row in model.explain(schedule.collective, left, length) if row.consistent)
+        choice = model.explain(schedule.collective, left, length)
         again = simulate(
             Schedule.build(choice.algorithm, left, schedule.collective, schedule.root or 0),
             left,
@@ -172,7 +149,15 @@ def simulate(
             segment=segment,
             details=details,
         )
-    return Simulation(schedule, network, length, model, free_running, tuple(failed), outcome, again)
+    asked = (schedule, network, length, model, free_running, tuple(failed))
+    return Simulation(
+        *asked,
+        **outcome.report(),
+        busiest_links=outcome.busiest_links(network, model),
+        predicted=model.cost(schedule, network, length).seconds,
+        replanned=again,
+        _outcome=outcome,
+    )
 
 
 @dataclass(frozen=True)
@@ -187,6 +172,14 @@ class Simulation:
         model: The cost model that says how long things take.
         free_running: Whether ranks waited only for the messages that they needed.
         failed_links: Source and target of the links that carried nothing.
+        seconds: The time at which the last rank was done.
+        finished: The time at which each rank was done.
+        step_ends: The time at which the last operation of each step was done; 0 for a step without operations.
+        messages: The number of messages that were sent.
+        loads: The bytes that each link carried, in the order of `Topology.links`.
+        busiest_links: For each step the link that needs the longest time; None if none carried anything, and without
+            details.
+        predicted: The cost model's time for the same schedule on the network without failures, in seconds.
         replanned: The simulation of the best algorithm on the network that failed links have left, if it was asked
             for.
     """
@@ -197,23 +190,15 @@ class Simulation:
     model: CostModel
     free_running: bool
     failed_links: tuple[tuple[int, int], ...]
-    _outcome: Outcome
-    replanned: "Simulation | None" = None
-
-    @property
-    def seconds(self) -> float:
-        """The time at which the last rank was done."""
-        return self._outcome.seconds
-
-    @property
-    def finished(self) -> list[float]:
-        """The time at which each rank was done."""
-        return self._outcome.finished
-
-    @property
-    def step_ends(self) -> list[float]:
-        """The time at which the last operation of each step was done; 0 for a step without operations."""
-        return self._outcome.step_ends
+    seconds: float
+    finished: list[float]
+    step_ends: list[float]
+    messages: int
+    loads: list[float]
+    busiest_links: list[LinkLoad | None]
+    predicted: float
+    replanned: "Simulation | None"
+    _outcome: "Outcome" = field(repr=False, compare=False)
 
     @property
     def ranks(self) -> int:
@@ -236,29 +221,10 @@ class Simulation:
         return "end of a step"
 
     @property
-    def messages(self) -> int:
-        """The number of messages that were sent."""
-        return self._outcome.messages
-
-    @property
-    def predicted(self) -> float:
-        """The cost model's time for the same schedule on the network without failures, in seconds."""
-        return self.model.cost(self.schedule, self.topology, self.bytes).seconds
-
-    @property
-    def loads(self) -> list[float]:
-        """The bytes that each link carried, in the order of `Topology.links`."""
-        return self._outcome.loads
-
-    @property
     def link_loads(self) -> list[LinkLoad]:
         """The bytes of every link in every step, without links that carried nothing. Empty without details."""
-        links, speeds = self.topology.links, self._bandwidths()
-        return [
-            LinkLoad(step, link, links[link][0], links[link][1], load, load / speeds[link])
-            for step, loads in enumerate(self._outcome.step_loads)
-            for link, load in loads
-        ]
+        loads: list[LinkLoad] = self._outcome.link_loads(self.topology, self.model)
+        return loads
 
     def _bandwidths(self) -> list[float]:
         """Bytes per second of every link without failures."""
@@ -266,9 +232,10 @@ class Simulation:
         return [(stated or bandwidth) * capacity for _, _, bandwidth, capacity, _, _ in self.topology._links()]
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[TraceEvent]:
         """The timeline, ordered by the start of its events. Empty without details."""
-        return [Event(*event) for event in self._outcome.events]  # type: ignore[arg-type]
+        events: list[TraceEvent] = self._outcome.events()
+        return events
 
     def df(self) -> Any:
         """Returns the timeline as a pandas.DataFrame with a row for each event.
@@ -276,7 +243,7 @@ class Simulation:
         Raises:
             ImportError: pandas is not installed.
         """
-        return frame(self.events, Event._fields)
+        return frame(self.events, TraceEvent._fields)
 
     def link_df(self) -> Any:
         """Returns the loads of links as a pandas.DataFrame with a row for each link and step.
@@ -284,7 +251,7 @@ class Simulation:
         Raises:
             ImportError: pandas is not installed.
         """
-        return frame(self.link_loads, LinkLoad._fields)
+        return frame(self.link_loads, [field.name for field in fields(LinkLoad)])
 
     def save_trace(self, path: str | Path) -> None:
         """Writes the timeline as JSON, an object for each event.

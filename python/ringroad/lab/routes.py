@@ -13,7 +13,7 @@ each pair. `Routes.topology` is the network with these routes; costs and simulat
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -56,44 +56,27 @@ class Routes:
         method: How they were made: "balanced", "shortest", "up-down" or "own".
         bound: A proven lower bound of the load of any routes, even if pairs use several paths: seconds for a byte
             of each pair. None if no bound was computed.
+        load: The seconds that the busiest link takes for a byte of each pair.
+        ratio: The load divided by the bound, 1 at best; None without a bound.
+        channels: The number of virtual channels that the hops use.
+        is_deadlock_free: Whether no messages can wait for each other in a cycle. Checked anew, by links and channels
+            alone.
+        counts: The number of paths over each link, in the order of `Topology.links`.
+        longest: The number of hops of the longest path.
+        mean_hops: The number of hops of a path, on average.
     """
 
     topology: Topology
     method: Method
     bound: float | None
+    load: float
+    ratio: float | None
+    channels: int
+    is_deadlock_free: bool
+    counts: list[int]
+    longest: int
+    mean_hops: float
     _table: _native.RoutingTable = field(repr=False, compare=False)
-
-    @property
-    def load(self) -> float:
-        """The seconds that the busiest link takes for a byte of each pair."""
-        return self._table.load
-
-    @property
-    def ratio(self) -> float | None:
-        """The load divided by the bound, 1 at best; None without a bound."""
-        if self.bound is None:
-            return None
-        return self.load / self.bound if self.bound > 0 else 1.0
-
-    @property
-    def channels(self) -> int:
-        """The number of virtual channels that the hops use."""
-        return self._table.channels
-
-    @property
-    def is_deadlock_free(self) -> bool:
-        """Whether no messages can wait for each other in a cycle. Checked anew, by links and channels alone."""
-        return self._table.circle() is None
-
-    @property
-    def counts(self) -> list[int]:
-        """The number of paths over each link, in the order of `Topology.links`."""
-        return self._table.counts()
-
-    @property
-    def longest(self) -> int:
-        """The number of hops of the longest path."""
-        return self._table.longest()
 
     def path(self, source: int, target: int) -> list[Hop]:
         """Returns the hops from one rank to another.
@@ -108,7 +91,8 @@ class Routes:
         Raises:
             IndexError: There is no such rank.
         """
-        return [Hop(*hop) for hop in self._table.path(source, target)]
+        hops: list[Hop] = self._table.path(source, target)
+        return hops
 
     def with_channels(self, by: ChannelsBy) -> "Routes":
         """Returns the same paths on virtual channels that are free of deadlock, as a search checks.
@@ -136,7 +120,7 @@ class Routes:
         Raises:
             ValueError: `gap` or `budget` is invalid.
         """
-        return replace(self, bound=_native.least_load(self.topology, gap, budget, None))
+        return _routes(self._table, self.method, _native.least_load(self.topology, gap, budget, None))
 
     def to_json(self) -> str:
         """Returns the routes with their network as JSON, for `from_json`.
@@ -289,4 +273,4 @@ def _on_channels(
 
 
 def _routes(table: _native.RoutingTable, method: Method, bound: float | None) -> Routes:
-    return Routes(table.topology, method, bound, table)
+    return Routes(table.topology, method, _table=table, **table.facts(bound))

@@ -7,7 +7,7 @@ Other schedules for a graph are those of the algorithms `bfb`, `expanded`, `tree
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,11 +61,12 @@ def bfb_cost(topology: Topology | str | int, collective: str = "allgather") -> B
         >>> bfb_cost("petersen")
         BreadthFirst(steps=2, bandwidth=Fraction(9, 10))
     """
-    steps, numerator, denominator = _native.bfb_cost(topology, collective)
-    return BreadthFirst(steps, Fraction(numerator, denominator))
+    cost: BreadthFirst = _native.bfb_cost(topology, collective)
+    return cost
 
 
-class LinkLoad(NamedTuple):
+@dataclass(frozen=True)
+class LinkLoad:
     """The load of all links from one rank to another together.
 
     Attributes:
@@ -81,7 +82,8 @@ class LinkLoad(NamedTuple):
     seconds: float
 
 
-class Way(NamedTuple):
+@dataclass(frozen=True)
+class Way:
     """One of the paths that a pair's demand takes.
 
     Attributes:
@@ -89,7 +91,7 @@ class Way(NamedTuple):
         share: The share of the pair's demand; the shares of all its paths add up to 1.
     """
 
-    ranks: tuple[int, ...]
+    ranks: list[int]
     share: float
 
 
@@ -118,8 +120,7 @@ class AlltoallFlow:
 
     Attributes:
         topology: The network.
-        seconds: How long the busiest link is busy: for the demands in bytes, or without demands for a byte of each
-            pair.
+        seconds: How long the busiest link is busy with the demands.
         least_seconds: A lower bound of `seconds` for any flow: the best of what the lengths of the linear program's
             dual prove, and of `bounds`. It is a proof: it counts the links' true bandwidths, those of parallel links
             together, and floating-point errors are rounded down.
@@ -130,9 +131,10 @@ class AlltoallFlow:
         sweeps: How often the search looked at all pairs; 0 if all ranks look alike, so that there was no search.
         bounds: Upper bounds of `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as
             its ranks are apart. `rank`: what enters or leaves one rank. `bisection`: what crosses from one half of
-            the ranks to the other, for the narrowest cut that was found (without switches). `degree` (without
-            demands): no network with as many links for each rank has ranks nearer (Theorem 2 of Basu et al.).
-        demands: The demands; None if every pair has the same.
+            the ranks to the other, for the narrowest cut that was found (without switches). `degree` (if every
+            pair has the same): no network with as many links for each rank has ranks nearer (Theorem 2 of Basu et al.).
+        links: The loads of all links; parallel links are together.
+        demands: The demands of pairs; a number if every pair has the same.
     """
 
     topology: Topology
@@ -141,24 +143,20 @@ class AlltoallFlow:
     gap: float
     ended: Literal["exact", "gap", "budget", "stuck"]
     sweeps: int
-    bounds: dict[str, float]
-    demands: NDArray[np.float64] | None = field(repr=False, compare=False)
+    bounds: dict[Literal["distance", "rank", "bisection", "degree"], float]
+    links: list[LinkLoad]
+    demands: NDArray[np.float64] | float = field(repr=False, compare=False)
     _found: _native.AlltoallFlow = field(repr=False)
 
     @property
     def rate(self) -> float:
-        """How often a second all demands can be met; without demands, the bytes per second of each pair."""
+        """How often a second all demands can be met; for a byte of each pair, that pair's bytes per second."""
         return 1 / self.seconds if self.seconds > 0 else float("inf")
 
     @property
     def uniform(self) -> bool:
         """Whether every pair has the same demand."""
-        return self.demands is None
-
-    @property
-    def links(self) -> list[LinkLoad]:
-        """The loads of all links; parallel links are together."""
-        return [LinkLoad(source, target, speed, full) for source, target, speed, full in self._found.links()]
+        return isinstance(self.demands, float)
 
     def ways(self, source: int, target: int | None = None) -> dict[int, list[Way]]:
         """Returns the paths of what one rank sends.
@@ -173,11 +171,8 @@ class AlltoallFlow:
         Raises:
             IndexError: `source` is not a rank.
         """
-        ways: dict[int, list[Way]] = {}
-        for reached, share, ranks in self._found.ways(source):
-            if target is None or reached == target:
-                ways.setdefault(reached, []).append(Way(tuple(ranks), share))
-        return ways
+        ways = self._found.ways(source)
+        return ways if target is None else {reached: paths for reached, paths in ways.items() if reached == target}
 
     def schedule(self, steps: int | None = None, *, pieces: int | None = None) -> RelayedAlltoall:
         """Makes a schedule of the all-to-all along these paths: ranks pass blocks on from neighbour to neighbour.
@@ -223,8 +218,8 @@ def alltoall_flow(
 
     Args:
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-        demands: `demands[s, t]` is what rank `s` has for rank `t`, in bytes; shape `(ranks, ranks)`. None: every
-            pair has the same.
+        demands: `demands[s, t]` is what rank `s` has for rank `t`, in bytes; shape `(ranks, ranks)`. A number: what
+            every pair has. None: one byte.
         gap: The search ends when the busiest link has at most `1 + gap` times the least load.
         budget: The search ends after this many seconds; the result's `gap` says how far it got. None: no limit. It goes
             on while it helps, and up to 640 links and pairs together it finds the exact flow in the end.
@@ -245,16 +240,15 @@ def alltoall_flow(
         >>> flow.sweeps, flow.gap < 1e-9
         (0, True)
     """
-    resolved = Topology(topology)
-    matrix = None
-    if demands is not None:
-        matrix = np.array(demands, dtype=np.float64)
-        if matrix.shape != (resolved.ranks, resolved.ranks):
-            shape = (resolved.ranks, resolved.ranks)
-            raise ValueError(f"demands for {resolved.ranks} ranks have shape {shape}, not {matrix.shape}")
-    flat = None if matrix is None else matrix.ravel().tolist()
-    found = _native.alltoall_flow(resolved, flat, gap, budget, progress)
-    names = ("distance", "rank", "bisection", "degree")
-    bounds = {name: bound for name, bound in zip(names, found.bounds, strict=True) if bound is not None}
-    ended = cast(Literal["exact", "gap", "budget", "stuck"], found.ended)
-    return AlltoallFlow(resolved, found.load, found.bound, found.gap, ended, found.sweeps, bounds, matrix, found)
+    network = Topology(topology)
+    wanted = np.array(1 if demands is None else demands, dtype=np.float64)
+    if wanted.ndim == 0:
+        each, matrix = wanted.item(), None
+        if not 0 < each < np.inf:
+            raise ValueError(f"each pair has more than 0 bytes, not {each}")
+    else:
+        each, matrix = 1.0, wanted
+        if wanted.shape != (shape := (network.ranks, network.ranks)):
+            raise ValueError(f"demands for {network.ranks} ranks have shape {shape}, not {wanted.shape}")
+    found = _native.alltoall_flow(network, None if matrix is None else matrix.ravel().tolist(), gap, budget, progress)
+    return AlltoallFlow(network, **found.report(each), demands=each if matrix is None else matrix, _found=found)

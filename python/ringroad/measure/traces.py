@@ -24,7 +24,7 @@ _BARS = ("X", "B")
 
 
 class TraceEvent(NamedTuple):
-    """A call, a message as its sender or its receiver sees it, or a reduction. Times are in seconds.
+    """A call, a message as its sender or its receiver sees it, or a reduction, measured or simulated. Times in seconds.
 
     Attributes:
         kind: "call", "send", "receive" or "reduce".
@@ -36,8 +36,8 @@ class TraceEvent(NamedTuple):
         message: The number of the message.
         start: Seconds from the beginning of the trace.
         end: Seconds from the beginning of the trace; None if the event had not ended when the trace ended.
-        algorithm: The name of the algorithm.
-        call: What was called, in words, if the event is a call; else empty.
+        algorithm: The name of the algorithm; None if it is not known.
+        call: What was called, in words; None if the event is no call.
     """
 
     kind: Literal["call", "send", "receive", "reduce"]
@@ -49,8 +49,8 @@ class TraceEvent(NamedTuple):
     message: int
     start: float
     end: float | None
-    algorithm: str
-    call: str
+    algorithm: str | None
+    call: str | None
 
 
 class CallTimes(NamedTuple):
@@ -168,7 +168,7 @@ class Trace:
         """The start of each call on its first rank."""
         begins: dict[tuple[int, str], float] = {}
         for event in self.events:
-            if event.kind == "call":
+            if event.call is not None:
                 begins.setdefault((event.sequence, event.call), event.start)
         return list(begins.values())
 
@@ -188,7 +188,7 @@ class Trace:
         """The times of calls, a `CallTimes` for each, in the order of their first start."""
         found: dict[str, list[TraceEvent]] = {}
         for event in self.events:
-            if event.kind == "call" and event.end is not None:
+            if event.call is not None and event.end is not None:
                 found.setdefault(event.call, []).append(event)
         rows = []
         for call, events in found.items():
@@ -256,8 +256,8 @@ def _event(record: dict[str, Any]) -> TraceEvent:
         message=about["message"],
         start=start,
         end=start + record["dur"] / _MICROSECONDS if "dur" in record else None,
-        algorithm=about.get("algorithm", ""),
-        call=record["name"] if record["cat"] == "call" else "",
+        algorithm=about.get("algorithm"),
+        call=record["name"] if record["cat"] == "call" else None,
     )
 
 
@@ -265,5 +265,5 @@ def _gathered(communicator: Communicator, own: str) -> list[str]:
     """The texts of all ranks. Collective."""
     mine = np.frombuffer(own.encode(), np.uint8)
     lengths = communicator.allgather(np.array([mine.size])).tolist()
-    everything = communicator.allgather_v(mine, lengths)
+    everything = communicator.allgather(mine, counts=lengths)
     return [part.tobytes().decode() for part in np.split(everything, np.cumsum(lengths)[:-1])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ from torch.profiler import record_function
 
 from ringroad._native import Communicator
 from ringroad._native import Work as NativeWork
-from ringroad.torch.staging import Pipeline
 from ringroad.torch.tensors import (
     INTEGERS,
     Finish,
@@ -24,7 +22,6 @@ from ringroad.torch.tensors import (
     divide,
     in_order,
     input_blocks,
-    is_here,
     output_blocks,
 )
 from ringroad.torch.versions import MODERN
@@ -67,7 +64,6 @@ class Calls(_Base):
         self.communicator = communicator
         self._run_raw: Callable[..., NativeWork | None] = communicator._run_raw
         self._run_tensors: Callable[..., Any] = communicator._run_tensors
-        self._pipeline = Pipeline(communicator)
         self._rank = rank
         self._size = size
 
@@ -175,10 +171,6 @@ class Calls(_Base):
         """
         sources = _listed(source)
         targets = sources if target is source else _listed(target)
-        first = (sources or targets)[0]
-        divides = how.get("op") == "avg" and dtype in INTEGERS
-        if not is_here(first) and not divides and self._pipeline.takes(collective, elements, first.element_size()):
-            return self._pipelined(first.device, collective, sources, targets, elements, opts, outputs, how)
         block = input_blocks(sources) if sources else None
         out, finish = block, None
         if block is not None and target is source:
@@ -186,36 +178,6 @@ class Calls(_Base):
         elif targets:
             out, finish = output_blocks(targets)
         return self._start(collective, block, out, elements, dtype, opts, outputs, finish, **how)
-
-    def _pipelined(
-        self,
-        device: torch.device,
-        collective: str,
-        sources: Tensors,
-        targets: Tensors,
-        elements: int,
-        opts: Any,
-        outputs: Tensors,
-        how: dict[str, Any],
-    ) -> Work | None:
-        self._calls += 1
-        asynchronous = self._is_asynchronous(opts)
-        seconds = self._seconds(opts)
-        seconds = self.communicator.timeout if seconds is None else seconds
-        with _event_of(collective) if profiling() else nullcontext():
-            pending = self._pipeline.start(device, collective, sources, targets, elements, seconds, asynchronous, **how)
-        if asynchronous:
-            self._run_raw, self._run_tensors = self._run_in_turn, lambda *args, **kwargs: NotImplemented
-            return self._in_flight(Work((pending,), outputs))
-        pending.wait()
-        return None
-
-    def _run_in_turn(self, *args: Any, **kwargs: Any) -> NativeWork | None:
-        """Replaces `_run_raw` while earlier pipelined collectives may still make native calls: waits for their end
-        first."""
-        self._pipeline.drain()
-        self._run_raw, self._run_tensors = self.communicator._run_raw, self.communicator._run_tensors
-        return self._run_raw(*args, **kwargs)
 
     def _is_asynchronous(self, opts: Any) -> bool:
         return opts is None or opts.asyncOp or self._coalesced is not None

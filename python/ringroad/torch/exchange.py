@@ -144,17 +144,18 @@ class Exchange(Calls):
     ) -> Work | None:
         """The same by the best algorithm for a network without switches; for it every rank must know all counts."""
         self._calls += 1
-        self._pipeline.drain()  # its native calls come first, on all ranks
         timeout = self._seconds(opts)
         # Empty tensors have no address.
         block = input_blocks([source for source in sources if source.numel()] or sources[:1])
         landing, deliver = output_blocks([target for target in targets if target.numel()] or targets[:1])
-        native = self.communicator._run_raw_alltoall_v(
+        native = self.communicator._run_raw(
+            "alltoall",
             address_of(block),
             address_of(landing),
-            self._agreed_counts(targets, sources, timeout),
+            0,
             same_dtype(*sources, *targets),
             (block, landing, sources, targets),
+            counts=self._agreed_counts(targets, sources, timeout),
             timeout=timeout,
             async_op=self._is_asynchronous(opts),
         )

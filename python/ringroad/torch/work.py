@@ -27,7 +27,7 @@ class Part(Protocol):
 
 
 class Work(dist.Work):
-    """One torch call in flight: any number of native or pipelined calls, and then `finish`, which copies their results.
+    """One torch call in flight: any number of native calls, and then `finish`, which copies their results.
 
     `wait` drives the calls in the waiting thread. A future costs a wake-up of a progress thread, so it is made only
     when somebody asks for it (DistributedDataParallel does).

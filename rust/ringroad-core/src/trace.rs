@@ -52,13 +52,13 @@ pub struct TraceEvent {
     /// The number of the message between the two ranks within the call; 0 for events that are not messages.
     pub message: u32,
     /// The step of the schedule, or `None` where it is unknown: a transport does not know it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub step: Option<u32>,
     /// The algorithm that performs the call, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub algorithm: Option<Arc<str>>,
     /// A description of the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub call: Option<Arc<str>>,
     /// When the event started, in seconds since the start of the trace.
     pub start: Seconds,

@@ -27,8 +27,12 @@ fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
     all.map(|member| candidate(member, member.consistent(topology, collective))).collect()
 }
 
-fn seconds(ranked: &[Ranked], name: &str) -> f64 {
-    ranked.iter().find(|r| r.member.name() == name).unwrap_or_else(|| panic!("there is no {name}")).seconds
+fn seconds(ranked: &[Ranked<'_>], name: &str) -> f64 {
+    ranked
+        .iter()
+        .find(|r| r.candidate.member.name() == name)
+        .unwrap_or_else(|| panic!("there is no {name}"))
+        .seconds
 }
 
 /// A host's cable carries as much as if the host were one rank, and memory has twice its bandwidth.
@@ -56,12 +60,12 @@ fn hosts_are_used_as_hosts() {
     let candidates = candidates(&topology, Collective::Allreduce);
     let at = |bytes| rank(&MODEL, &candidates, bytes);
     // Short vectors are exchanged as a whole and long ones in slices; both cross the network as rarely as possible.
-    assert_eq!(at(1 << 10)[0].member.name(), "hierarchical-latency:recursive-doubling");
-    assert_eq!(at(64 << 10)[0].member.name(), "hierarchical:recursive-doubling");
-    assert_eq!(at(64 << 20)[0].member.name(), "hierarchical:ring");
+    assert_eq!(at(1 << 10)[0].candidate.member.name(), "hierarchical-latency:recursive-doubling");
+    assert_eq!(at(64 << 10)[0].candidate.member.name(), "hierarchical:recursive-doubling");
+    assert_eq!(at(64 << 20)[0].candidate.member.name(), "hierarchical:ring");
     let at = at(1 << 20);
     let best = at[0].seconds;
-    assert_eq!(at[0].member.name(), "hierarchical:recursive-doubling");
+    assert_eq!(at[0].candidate.member.name(), "hierarchical:recursive-doubling");
     for (flat, ratio) in
         [("ring", 1.9), ("bidirectional-ring", 1.9), ("swing", 1.6), ("direct", 2.0), ("direct-latency", 9.0)]
     {
@@ -91,7 +95,7 @@ fn direct_is_for_switches_and_short_vectors() {
 fn messages_cost_their_receiver_too() {
     let topology = Topology::switch(64).unwrap();
     let gather = candidates(&topology, Collective::Gather { root: 0 });
-    assert_eq!(rank(&MODEL, &gather, 64)[0].member.name(), "binomial");
+    assert_eq!(rank(&MODEL, &gather, 64)[0].candidate.member.name(), "binomial");
     assert_eq!(gather.iter().find(|c| c.member.name() == "direct").unwrap().cost.steps[0].messages, 63);
 }
 

@@ -3,13 +3,15 @@
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::{
-    concurrent_flow, held_by_relays, relayed, Bounds, Concurrent, Demands, Ended, Limits, MOST_CHUNKS,
+    concurrent_flow, held_by_relays, relayed, Concurrent, Demands, Limits, MOST_CHUNKS,
 };
 use ringroad_core::synthesis::{Budget, Network};
 
 use crate::arguments::argument;
 use crate::errors::schedule_error;
+use crate::results::object;
 use crate::schedule::PySchedule;
+use crate::synthesis::SYNTHESIS;
 use crate::topology::TopologyArgument;
 use crate::watch::watched;
 
@@ -65,61 +67,16 @@ pub fn alltoall_flow(
 
 #[pymethods]
 impl PyAlltoallFlow {
-    /// The number of ranks.
-    #[getter]
-    fn ranks(&self) -> usize {
-        self.network.ranks()
-    }
-
-    /// The seconds that the busiest link is busy, for demands in bytes.
-    #[getter]
-    fn load(&self) -> f64 {
-        self.flow.load / self.network.unit()
-    }
-
-    /// The seconds that the busiest link is busy in any flow, at least.
-    #[getter]
-    fn bound(&self) -> f64 {
-        self.flow.bound / self.network.unit()
-    }
-
-    /// How far `load` exceeds `bound`, as a fraction of it.
-    #[getter]
-    fn gap(&self) -> f64 {
-        self.flow.gap()
-    }
-
-    /// How often the search looked at all pairs; 0 if all ranks look alike.
-    #[getter]
-    fn sweeps(&self) -> usize {
-        self.flow.sweeps
-    }
-
-    /// Why the search ended: "exact", "gap", "budget" or "stuck".
-    #[getter]
-    fn ended(&self) -> &'static str {
-        match self.flow.ended {
-            Ended::Exact => "exact",
-            Ended::Near => "gap",
-            Ended::Asked => "budget",
-            Ended::Stuck => "stuck",
-        }
-    }
-
-    /// Bounds on how often a second all demands can be met: by distances, by single ranks, by halves of the
-    /// network, and by the number of links. None for those that do not apply.
-    #[getter]
-    fn bounds(&self) -> [Option<f64>; 4] {
-        let Bounds { distance, rank, bisection, degree } = self.flow.bounds;
-        [Some(distance), Some(rank), bisection, degree].map(|bound| Some(bound? * self.network.unit()))
-    }
-
-    /// Returns all links, parallel ones together: source, target, bytes per second, and seconds busy.
-    fn links(&self) -> Vec<(usize, usize, f64, f64)> {
-        let link = |(arc, load): (&ringroad_core::synthesis::Arc, &f64)| {
-            (arc.source, arc.target, arc.bandwidth, load / arc.bandwidth)
-        };
-        self.network.arcs().iter().zip(&self.flow.loads).map(link).collect()
+    /// What the flow is: the fields of `ringroad.lab.synthesis.AlltoallFlow`.
+    ///
+    /// Args:
+    ///     times: What each demand is multiplied by.
+    fn report<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] times: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        object(py, SYNTHESIS, &self.flow.report(&self.network, times))
     }
 
     /// Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
@@ -164,31 +121,22 @@ impl PyAlltoallFlow {
         })
     }
 
-    /// Returns the paths of what one rank sends.
+    /// Returns the paths of what one rank sends, by target.
     ///
     /// Args:
     ///     source: The rank.
     ///
-    /// Returns:
-    ///     Tuples of a target, the share of the pair's demand, and the ranks on the path.
-    ///
     /// Raises:
     ///     IndexError: There is no such rank.
-    fn ways(
+    fn ways<'py>(
         &self,
+        py: Python<'py>,
         #[pyo3(from_py_with = argument)] source: usize,
-    ) -> PyResult<Vec<(usize, f64, Vec<usize>)>> {
-        if source >= self.network.ranks() {
-            return Err(PyIndexError::new_err(format!(
-                "there are {} ranks, numbered from 0",
-                self.network.ranks()
-            )));
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let ranks = self.network.ranks();
+        if source >= ranks {
+            return Err(PyIndexError::new_err(format!("there are {ranks} ranks, numbered from 0")));
         }
-        let mut ways = Vec::new();
-        self.flow.ways(source, |target, share, arcs| {
-            let next = arcs.iter().map(|arc| self.network.arcs()[*arc as usize].target);
-            ways.push((target, share, std::iter::once(source).chain(next).collect()));
-        });
-        Ok(ways)
+        object(py, SYNTHESIS, &self.flow.paths(&self.network, source))
     }
 }

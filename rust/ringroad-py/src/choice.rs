@@ -6,10 +6,10 @@ use ringroad_core::cost::Measurement;
 
 use crate::arguments::argument;
 use crate::communicator::PyCommunicator;
-use crate::cost::PyCostModel;
+use crate::cost::{PyCostModel, COSTS};
 use crate::errors::raise;
-use crate::explanation::explanation;
 use crate::profile::PyProfile;
+use crate::results::object;
 
 #[pymethods]
 impl PyCommunicator {
@@ -80,9 +80,8 @@ impl PyCommunicator {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (collective, dtype) = (collective.parse().map_err(raise)?, dtype.parse().map_err(raise)?);
         let op = op.parse().map_err(raise)?;
-        let (model, found) =
-            py.detach(|| (self.0.choices().model, self.0.explain(collective, bytes, op, dtype)));
-        explanation(py, model, found.map_err(raise)?)
+        let found = py.detach(|| self.0.explain(collective, bytes, op, dtype)).map_err(raise)?;
+        object(py, COSTS, &found)
     }
 
     /// The `CostModel` with which rank 0 chose the algorithms: its own, or that of the profile it read.

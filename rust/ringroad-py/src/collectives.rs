@@ -147,6 +147,7 @@ impl PyCommunicator {
     }
 
     /// Reads the numbers of rows of all blocks: of each rank, or of each source and target.
+    #[inline(never)] // so that calls without counts stay short
     pub fn rows(&self, collective: Collective, counts: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
         let size = self.0.size();
         let refused = |all: String| {

@@ -16,6 +16,7 @@ use crate::array::{self, Numpy};
 use crate::detached::Detached;
 use crate::errors::raise;
 use crate::regroup::interruptible;
+use crate::results::object;
 use crate::shutdown;
 use crate::store::store_of;
 use crate::topology::{PyTopology, TopologyArgument};
@@ -245,11 +246,11 @@ impl PyCommunicator {
         py.import("ringroad._network")?.getattr("NetworkView")?.call_method1("_read", (text,))
     }
 
-    /// What carries the bytes, in words: shared memory, or for example `ucx 1.22.0 (cma, posix, tcp;
-    /// devices eth0)`.
+    /// What carries the bytes, a `ringroad._network.Transport`. As text it is for example `shared memory` or
+    /// `ucx 1.22.0 (cma, posix, tcp; devices eth0)`.
     #[getter]
-    fn transport(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| self.0.transport()).map_err(raise)
+    fn transport<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        object(py, "ringroad._network", &py.detach(|| self.0.transport()).map_err(raise)?)
     }
 
     /// The name of each rank's host, by rank.

@@ -1,12 +1,8 @@
-//! `CostModel`, and what makes its results: `Cost` and `Candidate` are classes of Python.
+//! `CostModel`.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
-use ringroad_core::cost::{
-    rank, rules_of_table, write_rules, Candidate, CostModel, Deficiencies, Ranked, Rule, ScheduleCost,
-    SwitchTable,
-};
-use ringroad_core::selection::explain;
+use ringroad_core::cost::{rules_of_table, write_rules, Candidate, CostModel, Rule, ScheduleCost};
+use ringroad_core::selection::{Choice, Contest};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::choice::choices::candidates;
@@ -14,72 +10,25 @@ use ringroad_runtime::choice::choices::candidates;
 use crate::arguments::argument;
 use crate::calls::{members, Given};
 use crate::errors::raise;
-use crate::explanation::explanation;
 use crate::notebook::{hash, shown};
+use crate::results::object;
 use crate::schedule::PySchedule;
 use crate::topology::TopologyArgument;
 
-/// The fields of a `Cost`.
-#[derive(IntoPyObject)]
-pub struct CostFields {
-    seconds: f64,
-    fixed: f64,
-    per_byte: f64,
-    steps: usize,
-    hops: usize,
-    link_load: f64,
-    max_link_load: f64,
-    latency_deficiency: f64,
-    bandwidth_deficiency: f64,
-    congestion_deficiency: f64,
-    worst_link: f64,
-}
+/// The Python module with the classes of these results.
+pub const COSTS: &str = "ringroad._costs";
 
-impl CostFields {
-    pub fn new(
-        model: &CostModel,
-        cost: &ScheduleCost,
-        collective: Collective,
-        topology: &Topology,
-        bytes: u64,
-    ) -> CostFields {
-        let Deficiencies { latency, bandwidth, congestion, worst_link } =
-            cost.deficiencies(collective, topology);
-        CostFields {
-            seconds: model.seconds(cost, bytes),
-            fixed: model.fixed(cost),
-            per_byte: model.per_byte(cost),
-            steps: cost.steps.len(),
-            hops: cost.hops(),
-            link_load: cost.link_load(),
-            max_link_load: cost.busiest_link,
-            latency_deficiency: latency,
-            bandwidth_deficiency: bandwidth,
-            congestion_deficiency: congestion,
-            worst_link,
-        }
-    }
-
-    /// Makes a `Candidate`.
-    pub fn candidate(self, py: Python<'_>, row: Ranked) -> PyResult<Bound<'_, PyAny>> {
-        let fields = self.into_pyobject(py)?;
-        fields.set_item("algorithm", row.member.name())?;
-        fields.set_item("consistent", row.consistent)?;
-        fields.set_item("ratio", row.ratio)?;
-        made(&fields, "Candidate")
-    }
-}
-
-/// The candidates for a collective on a network.
+/// The candidates for a collective on a network, and the choice among them.
 struct Compared {
-    collective: Collective,
     topology: Topology,
     candidates: Vec<Candidate>,
+    choice: Choice,
 }
 
 impl Compared {
     fn new(
         py: Python<'_>,
+        model: &CostModel,
         collective: &str,
         topology: TopologyArgument<'_>,
         schedules: Vec<Given<'_>>,
@@ -87,19 +36,14 @@ impl Compared {
         let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
         let given = members(py, schedules)?;
         let candidates = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
-        Ok(Compared { collective, topology, candidates })
+        let choice = Choice::by_cost(collective, model, &candidates).map_err(raise)?;
+        Ok(Compared { topology, candidates, choice })
     }
 
-    /// If `consistent`, without those that may leave ranks with different bits.
-    fn only(mut self, consistent: bool) -> Compared {
-        self.candidates.retain(|candidate| candidate.consistent || !consistent);
-        self
+    fn contest<'a>(&'a self, model: &'a CostModel) -> Contest<'a> {
+        let Compared { topology, candidates, choice } = self;
+        Contest { topology, model, candidates, choice }
     }
-}
-
-/// Makes an object of a class of `ringroad._costs` from its fields.
-pub fn made<'py>(fields: &Bound<'py, PyDict>, class: &str) -> PyResult<Bound<'py, PyAny>> {
-    fields.py().import("ringroad._costs")?.getattr(class)?.call((), Some(fields))
 }
 
 /// The arguments that make a `CostModel`.
@@ -301,89 +245,16 @@ impl PyCostModel {
             Some(lengths) => ScheduleCost::of_blocks(schedule, lengths, routes),
         });
         let cost = cost.map_err(raise)?;
-        let fields = CostFields::new(&self.0, &cost, schedule.collective, topology, bytes);
-        made(&fields.into_pyobject(py)?, "Cost")
+        object(py, COSTS, &self.0.cost(&cost, schedule.collective, topology, bytes))
     }
 
-    /// Returns the costs of all algorithms that perform a collective on a network.
+    /// Returns which algorithm this model chooses, why, and what all others cost.
     ///
     /// Args:
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     bytes: The length of the vector in bytes.
-    ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
-    ///
-    /// Returns:
-    ///     A `Candidate` for each algorithm, the fastest first.
-    ///
-    /// Raises:
-    ///     ValueError: The collective is unknown.
-    ///     ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
-    ///     TopologyError: The topology is malformed.
-    ///
-    /// Example:
-    ///     >>> rows = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
-    ///     >>> rows[0].algorithm, rows[0].ratio
-    ///     ('bfb-ring', 1.0)
-    #[pyo3(signature = (collective, topology, bytes, *, schedules=Vec::new()))]
-    fn explain<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = argument)] bytes: u64,
-        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
-    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let rows = self.compare(py, collective, topology, vec![bytes], schedules)?;
-        Ok(rows.into_iter().next().unwrap_or_default())
-    }
-
-    /// Returns the costs of all algorithms for several sizes at once. `explain` says more.
-    ///
-    /// Args:
-    ///     collective: For example "allreduce".
-    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-    ///     sizes: The lengths of the vector in bytes.
-    ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
-    ///
-    /// Returns:
-    ///     For each size what `explain` returns.
-    ///
-    /// Raises:
-    ///     ValueError: The collective is unknown.
-    ///     ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
-    ///     TopologyError: The topology is malformed.
-    #[pyo3(signature = (collective, topology, sizes, *, schedules=Vec::new()))]
-    fn compare<'py>(
-        &self,
-        py: Python<'py>,
-        #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = argument)] sizes: Vec<u64>,
-        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
-    ) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
-        let Compared { collective, topology, candidates } =
-            Compared::new(py, collective, topology, schedules)?;
-        let row = |bytes: u64| {
-            rank(&self.0, &candidates, bytes).into_iter().map(move |row| (bytes, row)).collect::<Vec<_>>()
-        };
-        let candidate = |(bytes, row): (u64, Ranked)| {
-            let found = candidates
-                .iter()
-                .find(|c| c.member == row.member)
-                .expect("every row is one of the candidates");
-            CostFields::new(&self.0, &found.cost, collective, &topology, bytes).candidate(py, row)
-        };
-        sizes.into_iter().map(|bytes| row(bytes).into_iter().map(candidate).collect()).collect()
-    }
-
-    /// Returns which algorithm this model alone chooses, and why.
-    ///
-    /// Args:
-    ///     collective: For example "allreduce".
-    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-    ///     bytes: The length of the vector in bytes.
-    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///     consistent: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
     ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
@@ -395,11 +266,13 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.CostModel().choice("allreduce", "torus:8x8", 1 << 20)
+    ///     >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
     ///     >>> found.algorithm, found.runner_up
     ///     ('bfb-ring', 'nested:1')
-    #[pyo3(signature = (collective, topology, bytes, consistent=true, *, schedules=Vec::new()))]
-    fn choice<'py>(
+    ///     >>> found.candidates[0].algorithm, found.candidates[0].ratio
+    ///     ('bfb-ring', 1.0)
+    #[pyo3(signature = (collective, topology, bytes, *, consistent=true, schedules=Vec::new()))]
+    fn explain<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
@@ -408,10 +281,41 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] consistent: bool,
         #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let Compared { collective, topology, candidates } =
-            Compared::new(py, collective, topology, schedules)?.only(consistent);
-        let table = SwitchTable::build(&self.0, &candidates).map_err(raise)?;
-        explanation(py, self.0, explain(&topology, &self.0, &candidates, &table, collective, bytes))
+        let found = Compared::new(py, &self.0, collective, topology, schedules)?;
+        object(py, COSTS, &found.contest(&self.0).explain(bytes, !consistent))
+    }
+
+    /// Returns which algorithms this model chooses for all sizes, and explains the choice for several of them.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+    ///     sizes: The lengths of the vector in bytes.
+    ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
+    ///
+    /// Returns:
+    ///     An `Overview`, with what `explain` returns for each size.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network, or a schedule of your own does not.
+    ///     TopologyError: The topology is malformed.
+    ///
+    /// Example:
+    ///     >>> found = ringroad.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
+    ///     >>> [size.algorithm for size in found.sizes]
+    ///     ['recursive-doubling', 'bfb-ring']
+    #[pyo3(signature = (collective, topology, sizes, *, schedules=Vec::new()))]
+    fn compare<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
+        #[pyo3(from_py_with = argument)] sizes: Vec<u64>,
+        #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let found = Compared::new(py, &self.0, collective, topology, schedules)?;
+        object(py, COSTS, &found.contest(&self.0).overview(&sizes))
     }
 
     /// Returns the algorithm that this model chooses for every range of sizes.
@@ -443,9 +347,9 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] consistent: bool,
         #[pyo3(from_py_with = argument)] schedules: Vec<Given<'_>>,
     ) -> PyResult<Vec<(u64, String)>> {
-        let found = Compared::new(py, collective, topology, schedules)?.only(consistent);
-        let table = SwitchTable::build(&self.0, &found.candidates).map_err(raise)?;
-        Ok(table.ranges().iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
+        let found = Compared::new(py, &self.0, collective, topology, schedules)?;
+        let ranges = found.choice.selection(!consistent).table.ranges();
+        Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
     }
 
     /// Returns the choice for every range of sizes as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
@@ -475,13 +379,12 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] consistent: bool,
     ) -> PyResult<String> {
-        let Compared { collective, topology, candidates } =
-            Compared::new(py, collective, topology, Vec::new())?.only(consistent);
-        let table = SwitchTable::build(&self.0, &candidates).map_err(raise)?;
+        let Compared { topology, choice, .. } = Compared::new(py, &self.0, collective, topology, Vec::new())?;
+        let table = &choice.selection(!consistent).table;
         let ranks = topology.ranks();
         let nodes = topology.hosts_of_ranks().into_iter().max().map_or(0, |last| last + 1);
         let here = |rule: Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule };
-        Ok(write_rules(&rules_of_table(collective, &table).into_iter().map(here).collect::<Vec<_>>()))
+        Ok(write_rules(&rules_of_table(choice.collective, table).into_iter().map(here).collect::<Vec<_>>()))
     }
 
     /// Returns the parameters as a pandas.DataFrame with one row.

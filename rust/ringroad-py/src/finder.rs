@@ -1,102 +1,44 @@
-//! `Found`: a network that the topology finder knows.
+//! The topology finder.
 
 use pyo3::prelude::*;
-use ringroad_core::collective::Collective;
-use ringroad_core::synthesis::finder::{self, Found};
-use ringroad_core::synthesis::Ratio;
+use ringroad_core::synthesis::finder::{self, Wanted};
 
 use crate::arguments::argument;
+use crate::errors::raise;
+use crate::results::object;
 
-/// A network that the topology finder knows. `ringroad.lab.find` lists networks with their times.
-#[pyclass(name = "Found", module = "ringroad", frozen)]
-pub struct PyFound(Found);
-
-#[pymethods]
-impl PyFound {
-    /// The spec of the network.
-    #[getter]
-    fn spec(&self) -> &str {
-        &self.0.spec
-    }
-
-    /// The number of ranks.
-    #[getter]
-    fn ranks(&self) -> usize {
-        self.0.ranks
-    }
-
-    /// The most links that leave a rank.
-    #[getter]
-    fn degree(&self) -> usize {
-        self.0.degree
-    }
-
-    /// Whether every link has one back.
-    #[getter]
-    fn bidirectional(&self) -> bool {
-        self.0.undirected
-    }
-
-    /// Whether all ranks have that many links: a generalised Kautz graph drops its loops.
-    #[getter]
-    fn regular(&self) -> bool {
-        self.0.regular
-    }
-
-    /// The algorithm of the cost, "bfb" or "expanded".
-    #[getter]
-    fn algorithm(&self) -> &'static str {
-        self.0.algorithm
-    }
-
-    /// Returns the cost of a collective by the algorithm.
-    ///
-    /// Args:
-    ///     collective: "allreduce", "allgather" or "reduce_scatter".
-    ///
-    /// Returns:
-    ///     The number of steps, and numerator and denominator of the bandwidth term.
-    ///
-    /// Raises:
-    ///     ValueError: The collective is another one.
-    fn cost(&self, #[pyo3(from_py_with = argument)] collective: &str) -> PyResult<(usize, u128, u128)> {
-        let cost = &self.0.cost;
-        let (steps, term): (usize, Ratio) = match collective.parse() {
-            Ok(Collective::Allreduce) => (2 * cost.steps, cost.allreduce()),
-            Ok(Collective::Allgather) => (cost.steps, cost.allgather),
-            Ok(Collective::ReduceScatter) => (cost.steps, cost.reduce_scatter),
-            _ => {
-                return Err(pyo3::exceptions::PyValueError::new_err(format!(
-                    "networks are judged by allreduce, allgather or reduce_scatter, not {collective:?}"
-                )))
-            }
-        };
-        Ok((steps, term.numerator(), term.denominator()))
-    }
-}
-
-/// Finds the networks of which no other one has both fewer steps and a smaller bandwidth term.
+/// Searches for networks. `ringroad.lab.find` calls it, and says what the arguments mean.
 ///
 /// Args:
 ///     ranks: The number of ranks.
-///     degree: The number of links that leave each rank.
+///     degrees: The numbers of links that leave each rank.
 ///     bidirectional: Whether every link must have one back.
+///     collective: "allreduce", "allgather" or "reduce_scatter".
+///     alpha: Seconds to start a step.
+///     bytes: The length of the vector in bytes.
+///     bandwidth: Bytes per second of all links of a rank together.
 ///
 /// Returns:
-///     `Found` objects, the fewest steps first.
+///     A `Findings`.
 ///
 /// Raises:
-///     ValueError: There is no such network.
+///     ValueError: There is no such network, or the collective is another one.
 #[pyfunction]
-pub fn find_networks(
-    py: Python<'_>,
+pub fn find_networks<'py>(
+    py: Python<'py>,
     #[pyo3(from_py_with = argument)] ranks: usize,
-    #[pyo3(from_py_with = argument)] degree: usize,
+    #[pyo3(from_py_with = argument)] degrees: Vec<usize>,
     #[pyo3(from_py_with = argument)] bidirectional: bool,
-) -> PyResult<Vec<PyFound>> {
-    let found = py.detach(|| finder::find(ranks, degree, bidirectional));
+    #[pyo3(from_py_with = argument)] collective: &str,
+    #[pyo3(from_py_with = argument)] alpha: f64,
+    #[pyo3(from_py_with = argument)] bytes: u64,
+    #[pyo3(from_py_with = argument)] bandwidth: f64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let collective = collective.parse().map_err(raise)?;
+    let wanted = Wanted { ranks, degrees, bidirectional, collective, alpha, bytes, bandwidth };
+    let found = py.detach(|| wanted.search());
     let found = found.map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))?;
-    Ok(found.into_iter().map(PyFound).collect())
+    object(py, "ringroad.lab._finding", &found)
 }
 
 /// Returns the fewest steps in which a rank can reach all others, by the Moore bound.

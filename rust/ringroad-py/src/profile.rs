@@ -7,9 +7,9 @@ use ringroad_core::cost::{write_rules, Rule};
 use ringroad_runtime::choice::profile::Profile;
 
 use crate::arguments::argument;
-use crate::cost::PyCostModel;
+use crate::cost::{PyCostModel, COSTS};
 use crate::errors::raise;
-use crate::explanation::explanation;
+use crate::results::object;
 
 /// What `ringroad tune` measured on a network: times, the cost model that fits them best, and rules
 /// that follow.
@@ -69,7 +69,7 @@ impl PyProfile {
     /// Args:
     ///     collective: For example "allreduce".
     ///     bytes: The length of the vector in bytes.
-    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///     consistent: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
     ///
     /// Returns:
     ///     An `Explanation`; `print` shows it in words.
@@ -77,8 +77,8 @@ impl PyProfile {
     /// Raises:
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
-    #[pyo3(signature = (collective, bytes, consistent=true))]
-    fn choice<'py>(
+    #[pyo3(signature = (collective, bytes, *, consistent=true))]
+    fn explain<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
@@ -87,7 +87,30 @@ impl PyProfile {
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
         let found = py.detach(|| self.0.explain(collective, bytes, !consistent)).map_err(raise)?;
-        explanation(py, self.0.fit.model, found)
+        object(py, COSTS, &found)
+    }
+
+    /// Returns what a communicator on this network chooses for all sizes, and explains the choice for several of them.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     sizes: The lengths of the vector in bytes.
+    ///
+    /// Returns:
+    ///     An `Overview`, with what `explain` returns for each size.
+    ///
+    /// Raises:
+    ///     ValueError: The collective is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    fn compare<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] sizes: Vec<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let collective = collective.parse().map_err(raise)?;
+        let found = py.detach(|| self.0.overview(collective, &sizes)).map_err(raise)?;
+        object(py, COSTS, &found)
     }
 
     /// Returns the algorithm of every range of sizes.

@@ -58,6 +58,10 @@ impl PyRollCall {
     }
 
     /// Publishes a text of this rank under a name.
+    ///
+    /// Args:
+    ///     kind: The name.
+    ///     text: The text.
     fn tell(
         &self,
         py: Python<'_>,
@@ -68,6 +72,10 @@ impl PyRollCall {
     }
 
     /// Returns the text that a rank has published under a name, or None.
+    ///
+    /// Args:
+    ///     kind: The name.
+    ///     rank: The rank that published it.
     fn look(
         &self,
         py: Python<'_>,

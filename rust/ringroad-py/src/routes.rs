@@ -11,6 +11,7 @@ use ringroad_core::Topology;
 
 use crate::arguments::argument;
 use crate::errors::{raise, schedule_error};
+use crate::results::object;
 use crate::topology::{PyTopology, TopologyArgument};
 use crate::watch::watched;
 
@@ -21,8 +22,8 @@ pub struct PyRoutingTable {
     table: Arc<RoutingTable>,
 }
 
-/// A link, the nodes where it starts and ends, and the virtual channel.
-type Hop = (usize, usize, usize, u8);
+/// The Python module with the classes of these results.
+const ROUTES: &str = "ringroad.lab.routes";
 
 impl PyRoutingTable {
     /// Checks the table against the topology, like a table from a file.
@@ -133,21 +134,16 @@ impl PyRoutingTable {
         PyTopology(self.topology.clone())
     }
 
-    /// The number of virtual channels.
-    #[getter]
-    fn channels(&self) -> usize {
-        self.table.channels()
-    }
-
-    /// The seconds that the busiest link takes for a byte of each pair.
-    #[getter]
-    fn load(&self, py: Python<'_>) -> f64 {
-        py.detach(|| self.table.load(&self.topology))
-    }
-
-    /// Returns how many paths use each link.
-    fn counts(&self, py: Python<'_>) -> Vec<u64> {
-        py.detach(|| self.table.counts(&self.topology))
+    /// Returns what the routes are: the fields of `ringroad.lab.routes.Routes`.
+    ///
+    /// Args:
+    ///     bound: A lower bound of the load of any routes, if it is known.
+    fn facts<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] bound: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        object(py, ROUTES, &py.detach(|| self.table.facts(&self.topology, bound)))
     }
 
     /// Returns the hops of one path.
@@ -157,31 +153,21 @@ impl PyRoutingTable {
     ///     target: The rank that receives.
     ///
     /// Returns:
-    ///     Tuples of a link, the nodes where it starts and ends, and the virtual channel.
+    ///     A `Hop` for each link.
     ///
     /// Raises:
     ///     IndexError: There is no such rank.
-    fn path(
+    fn path<'py>(
         &self,
+        py: Python<'py>,
         #[pyo3(from_py_with = argument)] source: usize,
         #[pyo3(from_py_with = argument)] target: usize,
-    ) -> PyResult<Vec<Hop>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let ranks = self.table.ranks();
         if source.max(target) >= ranks {
             return Err(PyIndexError::new_err(format!("there are {ranks} ranks, numbered from 0")));
         }
-        let hop = |(id, channel): (usize, u8)| {
-            let link = &self.topology.links()[id];
-            (id, link.source, link.target, channel)
-        };
-        Ok(self.table.hops(source, target).map(hop).collect())
-    }
-
-    /// Returns the number of hops of the longest path.
-    fn longest(&self, py: Python<'_>) -> usize {
-        let ranks = self.table.ranks();
-        let hops = |pair: usize| self.table.path(pair / ranks, pair % ranks).len();
-        py.detach(|| (0..ranks * ranks).map(hops).max().unwrap_or(0))
+        object(py, ROUTES, &self.table.path_of(&self.topology, source, target))
     }
 
     /// Returns the same paths on virtual channels on which messages cannot deadlock.
@@ -206,12 +192,6 @@ impl PyRoutingTable {
             let made = self.table.with_channels(&self.topology, way).map_err(raise)?;
             PyRoutingTable::checked(self.topology.clone(), made)
         })
-    }
-
-    /// Returns links and channels on which messages can wait for each other in a cycle; None if there are
-    /// none.
-    fn circle(&self, py: Python<'_>) -> Option<Vec<(usize, u8)>> {
-        py.detach(|| self.table.circle())
     }
 
     /// Returns the lines of a CSV file for the paths of one source.

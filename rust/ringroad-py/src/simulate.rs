@@ -11,64 +11,55 @@ use ringroad_runtime::Error;
 use crate::arguments::argument;
 use crate::cost::PyCostModel;
 use crate::errors::raise;
+use crate::results::object;
 use crate::schedule::PySchedule;
 use crate::topology::PyTopology;
 
-/// Kind, rank, peer, step, bytes, message, start, end, algorithm.
-type EventTuple<'a> = (&'static str, usize, usize, Option<u32>, u64, u32, f64, Option<f64>, Option<&'a str>);
+/// The Python module with the classes of these results.
+const SIMULATION: &str = "ringroad.lab._simulation";
 
-/// What the native `simulate` returns. `ringroad.lab.Simulation` shows the same. Times are in seconds,
-/// loads in bytes.
+/// What the native `simulate` returns, for `ringroad.lab.Simulation`.
 #[pyclass(name = "Outcome", module = "ringroad", frozen)]
 pub struct PyOutcome(Outcome);
 
 #[pymethods]
 impl PyOutcome {
-    /// The time at which the last rank was done.
-    #[getter]
-    fn seconds(&self) -> f64 {
-        self.0.seconds
+    /// Returns the fields of `Simulation` that are results.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        object(py, SIMULATION, &self.0)
     }
 
-    /// The time at which each rank was done.
-    #[getter]
-    fn finished(&self) -> Vec<f64> {
-        self.0.finished.clone()
+    /// Returns the bytes of every link in every step. Empty without details.
+    ///
+    /// Args:
+    ///     topology: The network.
+    ///     model: The cost model.
+    fn link_loads<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] topology: &PyTopology,
+        #[pyo3(from_py_with = argument)] model: &PyCostModel,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        object(py, SIMULATION, &self.0.link_loads(&topology.0, &model.0))
     }
 
-    /// The time at which the last operation of each step was done; 0 for a step without any.
-    #[getter]
-    fn step_ends(&self) -> Vec<f64> {
-        self.0.step_ends.clone()
+    /// Returns for each step the link that needs the longest time; None if none carried anything.
+    ///
+    /// Args:
+    ///     topology: The network.
+    ///     model: The cost model.
+    fn busiest_links<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] topology: &PyTopology,
+        #[pyo3(from_py_with = argument)] model: &PyCostModel,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        object(py, SIMULATION, &self.0.busiest_links(&topology.0, &model.0))
     }
 
-    /// The number of messages that were sent.
-    #[getter]
-    fn messages(&self) -> usize {
-        self.0.messages
-    }
-
-    /// The bytes that each link carried, in the order of `Topology.links`.
-    #[getter]
-    fn loads(&self) -> Vec<f64> {
-        self.0.loads.clone()
-    }
-
-    /// For each step, tuples of a link and the bytes that it carried. Empty without details.
-    #[getter]
-    fn step_loads(&self) -> Vec<Vec<(usize, f64)>> {
-        self.0.step_loads.clone()
-    }
-
-    /// Tuples of "send", "receive" or "reduce", rank, peer, step, bytes, message, start, end, algorithm.
-    /// Empty without details.
-    #[getter]
-    fn events(&self) -> Vec<EventTuple<'_>> {
-        let events = self.0.trace.events.iter().map(|e| {
-            let algorithm = e.algorithm.as_deref();
-            (e.kind.name(), e.rank, e.peer, e.step, e.bytes, e.message, e.start, e.end, algorithm)
-        });
-        events.collect()
+    /// Returns the timeline. Empty without details.
+    fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        object(py, SIMULATION, &self.0.trace.events)
     }
 
     /// Returns the timeline as JSON.

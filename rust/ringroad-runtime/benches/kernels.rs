@@ -1,4 +1,4 @@
-//! How fast the reduction kernels are: `make bench-kernels`. Throughput counts the bytes of all operands that are read.
+//! How fast the reduction kernels are: `make bench SET=kernels`. Throughput counts the bytes of all operands that are read.
 //!
 //! Every operation, type and size is measured with two and with four operands, and where the result is written a second
 //! time for others to read, by plain and by streaming stores. `scalar` is the oracle that the kernels are tested against.

@@ -252,7 +252,7 @@ fn child() {
         (Ok(communicator), None) => {
             let (cabled, ports) =
                 (if scenario.cabled { "cabled " } else { "" }, config.devices_of_ports().join(", "));
-            assert!(communicator.transport().unwrap().ends_with(&format!("; {cabled}ports {ports})")));
+            assert!(communicator.transport().unwrap().text.ends_with(&format!("; {cabled}ports {ports})")));
             (scenario.body)(&communicator);
         }
         (Err(error), Some(how)) => {

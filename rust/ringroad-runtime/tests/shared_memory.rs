@@ -503,7 +503,7 @@ fn idle(communicator: &Communicator) {
         let (waited, used) = (start.0.elapsed(), processor_time() - start.1);
         println!("{elements} elements: {waited:?} passed, {used:?} used");
         // One percent of the time, and the time of the calls themselves.
-        let most = if [ALONE, BY_CMA].contains(&communicator.transport().unwrap().as_str()) {
+        let most = if [ALONE, BY_CMA].contains(&&*communicator.transport().unwrap().text) {
             PAUSE / 100
         } else {
             PAUSE / 4
@@ -618,7 +618,7 @@ fn child() {
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
     let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
     let communicator = Communicator::connect(store, rank, ranks, None, &config, &options).unwrap();
-    let (transport, expected) = (communicator.transport().unwrap(), of(scenario.transport, rank));
+    let (transport, expected) = (communicator.transport().unwrap().text, of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if [ALONE, BY_CMA].contains(&expected) {
         let as_cores_are = config.transport == TransportKind::Auto && transport == BY_CMA;

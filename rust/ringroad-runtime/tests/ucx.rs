@@ -81,7 +81,7 @@ fn ping_pong(peer: &mut Peer) {
             peer.send_bytes(tag, &pattern(size, 5));
         }
     }
-    let described = peer.transport.describe();
+    let described = peer.transport.describe().text;
     println!("{described}");
     let ours = if peer.tls == TCP { "tcp" } else { "posix" };
     let other = if peer.tls == TCP { "posix" } else { "tcp" };

@@ -142,7 +142,7 @@ fn those_of_a_directory_compete() {
     let config = set("RINGROAD_SCHEDULES", &folder.0);
     let group = start(&config, None).unwrap();
     let found = group[0].explain(Collective::Allreduce, 1 << 20, ReduceOp::Sum, DType::F32).unwrap();
-    let named = |name: &str| found.candidates.iter().any(|(row, _)| row.member.name() == name);
+    let named = |name: &str| found.candidates.iter().any(|row| row.algorithm.name() == name);
     assert!(members.iter().all(|member| named(&member.name())) && named("ring"), "{found:?}");
     // No other may be used, so that one of them is chosen.
     let topology = Topology::parse("switch:4").unwrap();

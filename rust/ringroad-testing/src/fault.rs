@@ -9,7 +9,7 @@ use ringroad_core::Rank;
 
 use crate::wrapper::{Body, Post, Wrapped, Wrapper};
 use ringroad_runtime::transport::buffer::Region;
-use ringroad_runtime::transport::{Event, Failure, Posted, Tag, Transport, TransportError};
+use ringroad_runtime::transport::{Description, Event, Failure, Posted, Tag, Transport, TransportError};
 
 /// The operations that a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,8 +242,9 @@ impl<T: Transport> Wrapper for Injector<T> {
         &mut self.inner
     }
 
-    fn describe(&self) -> String {
-        format!("{}, with {} faults injected", self.inner.describe(), self.faults.len())
+    fn describe(&self) -> Description {
+        let inner = self.inner.describe();
+        Description { text: format!("{inner}, with {} faults injected", self.faults.len()), ..inner }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {

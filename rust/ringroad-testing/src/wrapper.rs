@@ -9,7 +9,7 @@ use ringroad_runtime::os::machine::cache::CacheMode;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::shared::Pool;
 use ringroad_runtime::transport::{
-    Arrived, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    Arrived, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
 };
 
 /// A request to be posted.
@@ -78,7 +78,7 @@ pub trait Wrapper: Send {
     fn inner_mut(&mut self) -> &mut Self::Inner;
 
     /// See [`Transport::describe`].
-    fn describe(&self) -> String {
+    fn describe(&self) -> Description {
         self.inner().describe()
     }
 
@@ -132,7 +132,7 @@ fn near(transport: &mut impl Transport) -> &mut dyn NearMemory {
 pub struct Wrapped<W>(pub W);
 
 impl<W: Wrapper> Transport for Wrapped<W> {
-    fn describe(&self) -> String {
+    fn describe(&self) -> Description {
         self.0.describe()
     }
 

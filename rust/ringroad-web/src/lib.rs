@@ -5,10 +5,8 @@
 //! JavaScript has no larger ones.
 
 use ringroad_core::algorithms;
-use ringroad_core::cost::{
-    link_loads, rank, Candidate, Comparison, CostModel, Crossing, ScheduleCost, SwitchTable,
-};
-use ringroad_core::selection::{candidates, explain};
+use ringroad_core::cost::{link_loads, Candidate, CostModel, ScheduleCost};
+use ringroad_core::selection::{self, candidates, Choice};
 use ringroad_core::topology::{kinds, named_graphs, operators};
 use ringroad_core::{units, Action, Bytes, Collective, Schedule, Topology};
 use serde_json::{json, Value};
@@ -150,72 +148,13 @@ impl Contest {
         Ok(Contest { topology, collective, candidates })
     }
 
-    /// All algorithms for a vector of `bytes`, the fastest first, as JSON.
-    pub fn rows(&self, model: &Model, bytes: f64) -> String {
-        let cost = |member| self.candidates.iter().find(|c| c.member == member).map(|c| &c.cost);
-        let row = |row: ringroad_core::cost::Ranked| {
-            let line = cost(row.member).map(|cost| (model.0.fixed(cost), model.0.per_byte(cost)));
-            let (fixed, per_byte) = line.unwrap_or_default();
-            json!({
-                "algorithm": row.member.name(),
-                "ratio": row.ratio,
-                "consistent": row.consistent,
-                "seconds": row.seconds,
-                "steps": row.steps,
-                "hops": row.hops,
-                "link_load": row.link_load,
-                "fixed": fixed,
-                "per_byte": per_byte,
-            })
-        };
-        let rows = rank(&model.0, &self.candidates, bytes as Bytes);
-        Value::from(rows.into_iter().map(row).collect::<Vec<Value>>()).to_string()
-    }
-
-    /// Which algorithm is chosen for `bytes`, and why, as JSON. `consistent`: for floats, so that all ranks get the same
-    /// bits.
-    pub fn choice(&self, model: &Model, bytes: f64, consistent: bool) -> Made<String> {
-        let (some, table) = self.table(model, consistent)?;
-        let found = explain(&self.topology, &model.0, &some, &table, self.collective, bytes as Bytes);
-        let (first, last) = found.range;
-        let comparison: Option<&Comparison> = found.runner_up.as_ref().map(|(_, comparison)| comparison);
-        let reach = comparison.and_then(|c| c.bytes).map(|crossing| match crossing {
-            Crossing::From(from) => json!([from, null]),
-            Crossing::UpTo(to) => json!([0, to]),
-        });
-        let factors = comparison.map(|c| &c.factors[..]).unwrap_or_default().iter();
-        let factors: serde_json::Map<String, Value> = factors
-            .map(|(term, factor)| (json!(term).as_str().unwrap_or_default().to_owned(), json!(factor)))
-            .collect();
-        Ok(json!({
-            "algorithm": found.algorithm.name(),
-            "origin": found.origin.to_string(),
-            "from_bytes": first,
-            "to_bytes": (last < Bytes::MAX).then_some(last),
-            "runner_up": found.runner_up.as_ref().map(|(rival, _)| rival.name()),
-            "margin": comparison.map(|c| c.margin),
-            "terms": comparison.map(|c| c.best),
-            "runner_up_terms": comparison.map(|c| c.rival),
-            "runner_up_bytes": reach,
-            "factors": factors,
-        })
-        .to_string())
-    }
-
-    /// From how many bytes on which algorithm is chosen, as JSON. `consistent` as in `choice`.
-    #[wasm_bindgen(js_name = switchPoints)]
-    pub fn switch_points(&self, model: &Model, consistent: bool) -> Made<String> {
-        let (_, table) = self.table(model, consistent)?;
-        let range = table.ranges().iter();
-        let range = range.map(|r| json!({ "from_bytes": r.from_bytes, "algorithm": r.algorithm.name() }));
-        Ok(Value::from(range.collect::<Vec<Value>>()).to_string())
-    }
-
-    fn table(&self, model: &Model, consistent: bool) -> Made<(Vec<Candidate>, SwitchTable)> {
-        let some = self.candidates.iter().filter(|c| c.consistent || !consistent);
-        let some: Vec<Candidate> = some.cloned().collect();
-        let table = SwitchTable::build(&model.0, &some).map_err(raise)?;
-        Ok((some, table))
+    /// Which algorithm is chosen for all sizes, with the reasons and all costs for `bytes`: what `ringroad explain --json`
+    /// prints.
+    pub fn compare(&self, model: &Model, bytes: f64) -> Made<String> {
+        let Contest { topology, collective, candidates } = self;
+        let choice = &Choice::by_cost(*collective, &model.0, candidates).map_err(raise)?;
+        let contest = selection::Contest { topology, model: &model.0, candidates, choice };
+        serde_json::to_string(&contest.overview(&[bytes as Bytes])).map_err(raise)
     }
 }
 

@@ -2,7 +2,6 @@
 
 import itertools
 import multiprocessing
-import time
 from datetime import timedelta
 
 import helpers
@@ -11,7 +10,6 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
 from ranks import world
-from ranks.staging import elsewhere
 
 
 def refused(action) -> str:
@@ -54,30 +52,6 @@ def check_children() -> None:
         dist.send(torch.full((4,), float(rank)), after, tag=1)
         work.wait()
         assert (got == before).all()
-        dist.all_reduce(total := torch.ones(1000))
-        assert (total == ranks).all()
-
-
-def check_children_of_a_pipeline() -> None:
-    """The same while a call goes by way of the host in chunks, each in a thread that children lack."""
-    with elsewhere(), world(timeout=timedelta(seconds=30)) as (rank, ranks):
-        pipeline = dist.group.WORLD.backend._pipeline
-        tensor = torch.ones(5000)
-        if rank:
-            time.sleep(0.5)
-        work = dist.all_reduce(tensor, async_op=True)
-        if rank == 0:
-            assert not pipeline._last.done(), "it waits for the others"
-            for action in (
-                work.wait,
-                lambda: dist.all_reduce(torch.ones(5000)),
-                lambda: dist.all_reduce(torch.ones(3)),
-            ):
-                refused(action)
-            assert helpers.in_child(lambda: (work.is_completed(), work.is_success())) == [True, False]
-            assert leave() == 0 and leave(dist.destroy_process_group) == 0
-        work.wait()
-        assert (tensor == ranks).all()
         dist.all_reduce(total := torch.ones(1000))
         assert (total == ranks).all()
 

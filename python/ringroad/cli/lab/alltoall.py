@@ -1,7 +1,7 @@
 """`ringroad lab alltoall`: how much every pair of ranks can send each other at once."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -54,17 +54,16 @@ def alltoall(
     neighbours (maximum concurrent flow). Times do not include latencies.
     """
     network = Topology(topology)
-    matrix = None if demands is None else _read(demands)
-    flow = alltoall_flow(network, matrix, gap=gap, budget=budget)
+    each = parse_bytes(size) / network.ranks if demands is None else _read(demands)
+    flow = alltoall_flow(network, each, gap=gap, budget=budget)
     if plot is not None:
         from ringroad.lab.viz import alltoall_loads
 
         alltoall_loads(flow).savefig(plot, dpi=120)
-    block = parse_bytes(size) / network.ranks if matrix is None else 1
     if as_json:
-        print_json(_report(flow, block))
+        print_json(flow)
     else:
-        _print(flow, block, f"of {bytes_text(parse_bytes(size))}" if matrix is None else f"of {demands}")
+        _print(flow, f"of {bytes_text(parse_bytes(size)) if demands is None else demands}")
 
 
 def _read(file: Path) -> NDArray[np.float64]:
@@ -73,21 +72,6 @@ def _read(file: Path) -> NDArray[np.float64]:
             return np.loadtxt(lines, delimiter=",", ndmin=2)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
-
-
-def _report(flow: AlltoallFlow, block: float) -> dict[str, Any]:
-    return {
-        "topology": flow.topology.spec,
-        "ranks": flow.topology.ranks,
-        "seconds": flow.seconds * block,
-        "least_seconds": flow.least_seconds * block,
-        "gap": flow.gap,
-        "ended": flow.ended,
-        "sweeps": flow.sweeps,
-        "bytes_per_second_of_each_pair": flow.rate,
-        "bounds_in_seconds": {name: block / rate for name, rate in flow.bounds.items()},
-        "links": [{**link._asdict(), "seconds": link.seconds * block} for link in flow.links],
-    }
 
 
 def _proof(flow: AlltoallFlow) -> str:
@@ -100,17 +84,17 @@ def _proof(flow: AlltoallFlow) -> str:
     return f"{proven}; {'--budget was over' if flow.ended == 'budget' else 'the search went no further'}"
 
 
-def _print(flow: AlltoallFlow, block: float, what: str) -> None:
+def _print(flow: AlltoallFlow, what: str) -> None:
     print_wrapped(f"all-to-all {what} on {flow.topology.spec}, {flow.topology.ranks} ranks, without latencies")
-    rows = [["the busiest link", seconds_text(flow.seconds * block), "by the flow that was found"]]
-    rows.append(["any flow", seconds_text(flow.least_seconds * block), f"at least: {_proof(flow)}"])
+    rows = [["the busiest link", seconds_text(flow.seconds), "by the flow that was found"]]
+    rows.append(["any flow", seconds_text(flow.least_seconds), f"at least: {_proof(flow)}"])
     reasons = {
         "distance": "all bytes take at least as many links as their ranks are apart",
         "rank": "all bytes that enter or leave one rank",
         "bisection": "all bytes that cross from one half of the ranks to the other",
         "degree": "no network with as many links for each rank has shorter distances",
     }
-    rows += [[f"bound by {name}", seconds_text(block / rate), reasons[name]] for name, rate in flow.bounds.items()]
+    rows += [[f"bound by {name}", seconds_text(1 / rate), reasons[name]] for name, rate in flow.bounds.items()]
     print_table(["", "time", ""], rows, right=["time"])
     links = sorted(flow.links, key=lambda link: -link.seconds)
     full = flow.seconds * 0.999

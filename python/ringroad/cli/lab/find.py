@@ -1,7 +1,7 @@
 """`ringroad lab find`: the best networks to build."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from ringroad._support.text import (
     seconds_text,
 )
 from ringroad.cli._options import COLLECTIVE, Json, Size, bandwidth_option, picture_option, time_option, whole_option
-from ringroad.lab._finding import Findings, Network
+from ringroad.lab._finding import Findings
 from ringroad.lab._finding import find as search
 
 
@@ -69,7 +69,7 @@ def find(
     if plot is not None:
         findings.plot().savefig(plot)
     if as_json:
-        print_json(_report(findings))
+        print_json(findings)
         return
     _print(findings)
 
@@ -90,7 +90,7 @@ def _print(findings: Findings) -> None:
     )
     rows = [
         [
-            "*" if network is best else "",
+            "*" if network == best else "",
             str(network.steps),
             f"{float(network.bandwidth_term):.4f}",
             seconds_text(network.seconds),
@@ -110,35 +110,3 @@ def _print(findings: Findings) -> None:
     )
     if not all(network.regular for network in findings.networks):
         print_wrapped("(-): links from ranks to themselves are dropped, so that some ranks have one link less")
-
-
-def _report(findings: Findings) -> dict[str, Any]:
-    def entry(network: Network) -> dict[str, Any]:
-        term = network.bandwidth_term
-        return {
-            "topology": network.spec,
-            "ranks": network.ranks,
-            "degree": network.degree,
-            "regular": network.regular,
-            "cables": float(network.cables),
-            "bidirectional": network.bidirectional,
-            "algorithm": network.algorithm,
-            "steps": network.steps,
-            "bandwidth_term": float(term),
-            "bandwidth_term_exactly": f"{term.numerator}/{term.denominator}",
-            "seconds": network.seconds,
-            "best": network is findings.best,
-        }
-
-    return {
-        "collective": findings.collective,
-        "bytes": findings.bytes,
-        "alpha": findings.alpha,
-        "bandwidth": findings.bandwidth,
-        "networks": [entry(network) for network in findings.networks],
-        "bounds": {
-            "steps": findings.least_steps,
-            "bandwidth_term": float(findings.least_bandwidth_term),
-            "seconds": findings.least_seconds,
-        },
-    }

@@ -1,7 +1,7 @@
 """`ringroad lab routes`: one path for each pair of ranks, and the virtual channel of each hop."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,11 +35,10 @@ def routes(
     made = _made(Topology(topology), method, channels, gap, budget)
     if save is not None:
         made.save(save)
-    report = _report(made)
     if as_json:
-        print_json(report)
+        print_json(made)
     else:
-        _print(report)
+        _print(made)
 
 
 def _made(topology: Topology, method: str, channels: str, gap: float, budget: float | None) -> tables.Routes:
@@ -56,34 +55,19 @@ def _made(topology: Topology, method: str, channels: str, gap: float, budget: fl
     return made.with_bound(gap=gap, budget=budget)
 
 
-def _report(made: tables.Routes) -> dict[str, Any]:
-    ranks, counts = made.topology.ranks, made.counts
-    pairs = max(1, ranks * (ranks - 1))
-    return {
-        "topology": made.topology.with_routing("minimal").spec,
-        "ranks": ranks,
-        "method": made.method,
-        "seconds_for_a_byte_of_each_pair": made.load,
-        "least_seconds": made.bound,
-        "ratio": made.ratio,
-        "paths_over_the_busiest_link": max(counts, default=0),
-        "paths_over_the_idlest_link": min(counts, default=0),
-        "mean_hops": sum(counts) / pairs,
-        "most_hops": made.longest,
-        "channels": made.channels,
-        "deadlock_free": made.is_deadlock_free,
-    }
-
-
-def _print(report: dict[str, Any]) -> None:
-    print_wrapped(f"{report['method']} routes on {report['topology']}, {report['ranks']} ranks")
-    busiest, idlest = report["paths_over_the_busiest_link"], report["paths_over_the_idlest_link"]
-    load, bound, ratio = report["seconds_for_a_byte_of_each_pair"], report["least_seconds"], report["ratio"]
+def _print(made: tables.Routes) -> None:
+    print_wrapped(f"{made.method} routes on {made.topology.with_routing('minimal').spec}, {made.topology.ranks} ranks")
+    busiest, idlest = max(made.counts, default=0), min(made.counts, default=0)
+    bound, ratio = made.bound or 0.0, made.ratio or 1.0
     above = f"; {significant(100 * (ratio - 1))} % above the bound"
     rows = [
-        ["busiest link", seconds_text(load), f"for a byte of each pair: {busiest} paths, the idlest {idlest}{above}"],
+        [
+            "busiest link",
+            seconds_text(made.load),
+            f"for a byte of each pair: {busiest} paths, the idlest {idlest}{above}",
+        ],
         ["any routes", seconds_text(bound), "at least: proven"],
-        ["hops", significant(report["mean_hops"]), f"on average, {report['most_hops']} at most"],
-        ["channels", str(report["channels"]), "no deadlock" if report["deadlock_free"] else "may deadlock"],
+        ["hops", significant(made.mean_hops), f"on average, {made.longest} at most"],
+        ["channels", str(made.channels), "no deadlock" if made.is_deadlock_free else "may deadlock"],
     ]
     print_table(["", "", ""], rows)

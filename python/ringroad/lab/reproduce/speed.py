@@ -1,4 +1,4 @@
-"""Times the cost model: `python -m ringroad.lab.reproduce.speed` (`make bench-model`)."""
+"""Times the cost model: `python -m ringroad.lab.reproduce.speed` (`make bench SET=model`)."""
 
 import multiprocessing
 import os
@@ -44,7 +44,7 @@ def _made(work: Callable[[], Made]) -> tuple[Made, str]:
 
 
 def _compare(network: Topology, rows: list[list[Candidate]]) -> None:
-    rows.extend(CostModel().compare("allreduce", network, SIZES))
+    rows.extend(size.candidates for size in CostModel().compare("allreduce", network, SIZES).sizes)
 
 
 def _draw_all(paper: str, folder: Path) -> None:

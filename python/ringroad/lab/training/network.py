@@ -73,7 +73,8 @@ class Network:
             cost = model.cost(Schedule.build(algorithm, topology), topology, 0)
             lines = [Line(algorithm, cost.fixed, cost.per_byte)]
         else:
-            candidates = [row for row in model.explain("allreduce", topology, 0) if row.consistent]
+            found = model.explain("allreduce", topology, 0)
+            candidates = [row for row in found.candidates if row.consistent]
             lines = [Line(row.algorithm, row.fixed, row.per_byte) for row in candidates]
         return cls(topology.spec, tuple(lines), topology.ranks)
 

@@ -60,7 +60,7 @@ def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
 def _direct(flow: "AlltoallFlow") -> Loads:
     """Seconds that each link is busy by direct sends."""
     network, seconds = flow.topology, _seconds_per_byte(flow.topology)
-    demands = np.ones((network.ranks, network.ranks)) if flow.demands is None else flow.demands
+    demands = np.broadcast_to(flow.demands, (network.ranks, network.ranks))
     loads: Loads = {}
     for source in range(network.ranks):
         for target in range(network.ranks):

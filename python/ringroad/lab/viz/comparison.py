@@ -76,8 +76,8 @@ def best_algorithms(
     sizes = list(sizes)
     for topology in topologies:
         network = Topology(topology)
-        for size, candidates in zip(sizes, model.compare(collective, network, sizes), strict=True):
-            rows = [row for row in candidates if row.consistent]
+        for explained in model.compare(collective, network, sizes).sizes:
+            rows = [row for row in explained.candidates if row.consistent]
             rows = [row for row in rows if among is None or _family(row.algorithm) in among]
             if not rows:
                 raise ValueError(f"none of {', '.join(among or [])} performs {collective} on {network.spec}")
@@ -85,7 +85,9 @@ def best_algorithms(
             second = next((row for row in rows if _family(row.algorithm) != family), None)
             margin = second.seconds / best.seconds - 1 if second and best.seconds else float("inf")
             runner_up = second.algorithm if second else "-"
-            found.append(Best(network.spec, network.ranks, size, best.algorithm, best.seconds, runner_up, margin))
+            found.append(
+                Best(network.spec, network.ranks, explained.bytes, best.algorithm, best.seconds, runner_up, margin)
+            )
     return found
 
 
@@ -187,7 +189,7 @@ def curves(
     network = Topology(topology)
     model = model or CostModel()
     found = model.compare(collective, network, sizes)
-    rows = {size: {row.algorithm: row for row in some} for size, some in zip(sizes, found, strict=True)}
+    rows = {size.bytes: {row.algorithm: row for row in size.candidates} for size in found.sizes}
     measured = measured or {}
     if algorithms is None:
         best = [next(row.algorithm for row in table.values() if row.consistent) for table in rows.values()]

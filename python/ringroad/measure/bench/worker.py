@@ -87,7 +87,7 @@ class Worker:
             self.about["mpi"] = library.library
             mpi.append(library)
         self.ours = ours = self._own("store")
-        self.about["transport"] = ours.communicator.transport
+        self.about["transport"] = str(ours.communicator.transport)
         self._describe(ours)
         distributed: list[Peer] = []
         if setup.backends:

@@ -9,8 +9,8 @@ use ringroad_core::interchange::msccl;
 use ringroad_core::topology::{families, named_graphs, operators, Link, RoutingTable};
 use ringroad_core::{Collective, Schedule, Topology};
 use ringroad_runtime::bootstrap::{Card, Handle};
-use ringroad_runtime::fuzzing;
 use ringroad_runtime::choice::profile::{Machine, Place, Profile};
+use ringroad_runtime::fuzzing;
 use serde_json::json;
 
 /// Mutations of longer files find less.

@@ -1,15 +1,17 @@
 //! Explains why an algorithm is the fastest, and what would make another one the fastest.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-use super::line::{overtaken_at, Crossing, Line};
+use serde::Serialize;
+
+use super::line::{overtaken_at, Line};
 use super::model::CostModel;
 use super::select::Candidate;
 use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
 /// A part of the time that a schedule takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
     /// The start-up of steps.
@@ -27,7 +29,7 @@ pub enum Term {
 }
 
 /// The time of a schedule by terms, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Terms {
     /// [`Term::Steps`].
     pub steps: Seconds,
@@ -82,7 +84,7 @@ impl Terms {
 }
 
 /// How a rival compares with the best candidate, and what would make both equally fast.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The time of the best candidate.
     pub best: Terms,
@@ -91,10 +93,10 @@ pub struct Comparison {
     /// How much longer the rival takes, as a fraction of the best candidate's time. 0 where the two differ by rounding
     /// only. Negative where the model predicts that the rival is faster.
     pub margin: f64,
-    /// From how many bytes on, or up to how many bytes, the rival is faster; `None` where it never is.
-    pub bytes: Option<Crossing>,
+    /// The smallest and the largest number of bytes for which the rival is faster, or no largest; `None` where it never is.
+    pub bytes: Option<(Bytes, Option<Bytes>)>,
     /// Terms with a factor: if the term of both candidates were multiplied by the factor, both would be equally fast.
-    pub factors: Vec<(Term, f64)>,
+    pub factors: BTreeMap<Term, f64>,
 }
 
 impl Comparison {

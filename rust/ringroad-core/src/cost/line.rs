@@ -7,8 +7,6 @@
 
 use std::cmp::Ordering;
 
-use serde::{Deserialize, Serialize};
-
 use super::model::CostModel;
 use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
@@ -50,16 +48,6 @@ impl Line {
     }
 }
 
-/// Where one algorithm becomes faster than another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Crossing {
-    /// From this many bytes on.
-    From(Bytes),
-    /// Up to and including this many bytes.
-    UpTo(Bytes),
-}
-
 /// Whether `rival` is faster than `best` for `bytes`, or as fast and earlier in the list.
 fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
     match lines[rival].compare(&lines[best], bytes) {
@@ -99,21 +87,21 @@ pub(super) fn overtakes(
     Some(faster)
 }
 
-/// From how many bytes on, or up to how many bytes, `rival` beats `best`; `None` where it never does, and where it does
-/// so for `bytes`.
-pub(super) fn overtaken_at(best: Line, rival: Line, bytes: Bytes) -> Option<Crossing> {
+/// From how many bytes on and up to how many `rival` beats `best`; `None` where it never does, and where it does so for
+/// `bytes`.
+pub(super) fn overtaken_at(best: Line, rival: Line, bytes: Bytes) -> Option<(Bytes, Option<Bytes>)> {
     let lines = [best, rival];
     if beats(&lines, 1, 0, bytes) {
         return None;
     }
     if let Some(from) = overtakes(&lines, 1, 0, bytes, Bytes::MAX) {
-        return Some(Crossing::From(from));
+        return Some((from, None));
     }
     // If the rival is ahead anywhere, it is ahead from 0 bytes until `best` overtakes it.
     if !beats(&lines, 1, 0, 0) {
         return None;
     }
-    overtakes(&lines, 0, 1, 0, Bytes::MAX).map(|from| Crossing::UpTo(from - 1))
+    overtakes(&lines, 0, 1, 0, Bytes::MAX).map(|from| (0, Some(from - 1)))
 }
 
 /// The value rounded to 40 significant bits (half away from zero) and limited to the range in which [`ExactSum`] is

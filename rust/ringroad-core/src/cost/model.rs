@@ -49,11 +49,11 @@ pub struct CostModel {
     /// divided by the cores, but takes at least as long as the busiest rank's part. A message costs `message_latency`
     /// (half of it at the sender, half at the receiver), a byte that is sent is a copy at `bandwidth`, and a byte that
     /// is reduced costs `reduce_cost`. There is no incast.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub cores: Option<usize>,
     /// With `cores`: the ranks have hosts of their own, which one machine emulates. The cores then share out messages and
     /// reductions only. Bytes pass links, and `bandwidth` is that of links.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub over_links: bool,
 }
 

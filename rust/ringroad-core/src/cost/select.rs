@@ -28,28 +28,18 @@ pub struct Candidate {
 }
 
 /// A candidate's place among the others for a number of bytes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Ranked {
-    /// The algorithm.
-    #[serde(rename = "name")]
-    pub member: Member,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranked<'a> {
+    /// The candidate.
+    pub candidate: &'a Candidate,
     /// The predicted seconds.
     pub seconds: Seconds,
     /// The seconds divided by those of the best candidate; 1 for the best.
     pub ratio: f64,
-    /// How many steps its schedule has.
-    pub steps: usize,
-    /// The hops of the longest route of each step, summed over the steps.
-    pub hops: usize,
-    /// What the most loaded link of each step carries, summed over the steps, in vectors.
-    pub link_load: f64,
-    /// Whether all ranks end with the same bits.
-    pub consistent: bool,
 }
 
-/// All candidates with their costs for `bytes`, the best first. The first is the one that [`SwitchTable::pick`]
-/// returns.
-pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ranked> {
+/// All candidates with their times for `bytes`, the best first. The first is the one that [`SwitchTable::pick`] returns.
+pub fn rank<'a>(model: &CostModel, candidates: &'a [Candidate], bytes: Bytes) -> Vec<Ranked<'a>> {
     let mut order: Vec<(Line, &Candidate)> =
         candidates.iter().map(|c| (Line::of(model, &c.cost), c)).collect();
     order.sort_by(|a, b| a.0.compare(&b.0, bytes));
@@ -59,15 +49,7 @@ pub fn rank(model: &CostModel, candidates: &[Candidate], bytes: Bytes) -> Vec<Ra
         let seconds = model.seconds(&candidate.cost, bytes);
         // Candidates whose costs differ by rounding only are in catalogue order. The maximum keeps ratios ascending.
         last = last.max(seconds);
-        Ranked {
-            member: candidate.member,
-            seconds,
-            ratio: if last > best { last / best } else { 1.0 },
-            steps: candidate.cost.steps.len(),
-            hops: candidate.cost.hops(),
-            link_load: candidate.cost.link_load(),
-            consistent: candidate.consistent,
-        }
+        Ranked { candidate, seconds, ratio: if last > best { last / best } else { 1.0 } }
     });
     ranked.collect()
 }
@@ -89,12 +71,7 @@ pub enum Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Origin::Model => "model",
-            Origin::Measured => "measured",
-            Origin::Rules => "rules",
-            Origin::Only => "only",
-        })
+        self.serialize(f)
     }
 }
 

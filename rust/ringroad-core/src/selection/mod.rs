@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use candidates::candidates;
 pub use contestants::contestants;
-pub use explanation::{explain, Explanation};
+pub use explanation::{Contest, Explanation, Overview, SwitchPoints};
 pub use preferences::Algorithms;
 
 use self::orders::{one_order, orders};
@@ -252,7 +252,7 @@ fn select(
         let covered = some.iter().filter(|contender| member.covers(&contender.member));
         let covered: Vec<Candidate> = covered.map(|contender| contender.candidate.clone()).collect();
         if let Some(best) = rank(model, &covered, rule.from_bytes).first() {
-            table = table.overlaid(rule.from_bytes, rule.to_bytes, best.member, origin);
+            table = table.overlaid(rule.from_bytes, rule.to_bytes, best.candidate.member, origin);
         }
     }
     Ok(Selection { table, among: some.iter().map(|contender| contender.member).collect() })

@@ -29,11 +29,13 @@ mod traffic;
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::collective::Collective;
 use crate::cost::{CostModel, Inlets};
 use crate::plan::{Counts, LowerError, LowerOptions, Plan};
 use crate::schedule::{Schedule, VerifyError};
-use crate::topology::Topology;
+use crate::topology::{Link, Topology};
 use crate::trace::Trace;
 use crate::units::{Bytes, LinkId, NodeId, Rank, Seconds};
 
@@ -104,7 +106,8 @@ impl Default for Simulator {
 }
 
 /// The result of a simulation. All times are in seconds from its start.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename = "OutcomeReport")]
 pub struct Outcome {
     /// When the last rank finished.
     pub seconds: Seconds,
@@ -117,12 +120,54 @@ pub struct Outcome {
     /// The bytes that each link carried.
     pub loads: Vec<f64>,
     /// For each step, the bytes that each link carried, without links that carried nothing. Empty without details.
+    #[serde(skip)]
     pub step_loads: Vec<Vec<(LinkId, f64)>>,
     /// The timeline. Empty without details; reductions that took no time are left out.
+    #[serde(skip)]
     pub trace: Trace,
 }
 
+/// The bytes that a link carried in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LinkLoad {
+    /// The step of the schedule.
+    pub step: usize,
+    /// The link.
+    pub link: LinkId,
+    /// The node where the link starts.
+    pub source: NodeId,
+    /// The node where it ends.
+    pub target: NodeId,
+    /// What it carried.
+    pub bytes: f64,
+    /// How long that takes at the link's bandwidth.
+    pub seconds: Seconds,
+}
+
 impl Outcome {
+    /// For each step the link that needs the longest time, of equal links the first; `None` for a step in which no link
+    /// carried anything, and without details.
+    pub fn busiest_links(&self, topology: &Topology, model: &CostModel) -> Vec<Option<LinkLoad>> {
+        let mut busiest: Vec<Option<LinkLoad>> = vec![None; self.step_ends.len()];
+        for load in self.link_loads(topology, model) {
+            if busiest[load.step].is_none_or(|most| load.seconds > most.seconds) {
+                busiest[load.step] = Some(load);
+            }
+        }
+        busiest
+    }
+
+    /// The bytes of every link in every step, with the times that they take by this model. Empty without details.
+    pub fn link_loads(&self, topology: &Topology, model: &CostModel) -> Vec<LinkLoad> {
+        let load = |(step, &(link, bytes)): (usize, &(LinkId, f64))| {
+            let Link { source, target, bandwidth, capacity, .. } = topology.links()[link];
+            let seconds = bytes / (model.bandwidth.unwrap_or(bandwidth) * capacity);
+            LinkLoad { step, link, source, target, bytes, seconds }
+        };
+        let steps = self.step_loads.iter().enumerate();
+        steps.flat_map(|(step, loads)| loads.iter().map(move |one| (step, one))).map(load).collect()
+    }
+
     /// The link that carried the most bytes, and how many; `None` where there are no links.
     pub fn busiest_link(&self) -> Option<(LinkId, f64)> {
         let loads = self.loads.iter().copied().enumerate();

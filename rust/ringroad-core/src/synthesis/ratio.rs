@@ -4,8 +4,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Add, Mul};
 
+use serde::Serialize;
+
 /// A fraction in lowest terms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename = "Fraction")]
 pub struct Ratio {
     numerator: u128,
     denominator: u128,

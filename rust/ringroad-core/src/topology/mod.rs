@@ -59,7 +59,7 @@ pub use parse::{names_a_file, operands};
 pub(crate) use placement::inverse;
 pub use policy::Routing;
 pub use routing::{Route, Routes, Unreachable};
-pub use table::{Channels, RouteFault, RoutingTable, MAX_HOPS};
+pub use table::{Channels, Hop, RouteFacts, RouteFault, RoutingTable, MAX_HOPS};
 
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
 use family::{Ends, Layout, Ports, Traits};

@@ -13,8 +13,8 @@ use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::selection::{
-    allowed, contestants, decide, explain, is_ordered, needed, suited_to_any_network, Choice, Contender,
-    Explanation, Selection, SelectionError, Terms,
+    allowed, contestants, decide, is_ordered, needed, suited_to_any_network, Choice, Contender, Contest,
+    Explanation, Overview, Selection, SelectionError, Terms,
 };
 use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
@@ -178,17 +178,10 @@ fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Res
     Ok(found)
 }
 
-/// Explains why a selection has the algorithm that it has for `bytes` bytes.
-fn explained(
-    topology: &Topology,
-    model: &CostModel,
-    selection: &Selection,
-    collective: Collective,
-    bytes: Bytes,
-) -> Result<Explanation> {
-    let costs = costs(topology, collective, &selection.among)?;
-    let candidates: Vec<Candidate> = costs.into_iter().map(|(_, candidate)| candidate).collect();
-    Ok(explain(topology, model, &candidates, &selection.table, collective, bytes))
+/// The candidates of a choice with their costs.
+fn candidates_of(topology: &Topology, choice: &Choice) -> Result<Vec<Candidate>> {
+    let costs = costs(topology, choice.collective, &choice.any.among)?;
+    Ok(costs.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
 impl Choices {
@@ -266,17 +259,13 @@ impl Choices {
         (seconds > 0.0 && seconds.is_finite()).then_some(seconds)
     }
 
+    fn choice(&self, collective: Collective) -> &Choice {
+        let of_it = |choice: &&Choice| choice.collective == collective.with_root(0);
+        self.tables.iter().find(of_it).expect("there is a table for every collective")
+    }
+
     fn selection(&self, collective: Collective, any_order: bool) -> &Selection {
-        let choice = self
-            .tables
-            .iter()
-            .find(|t| t.collective == collective.with_root(0))
-            .expect("there is a table for every collective");
-        if any_order {
-            &choice.any
-        } else {
-            &choice.floats
-        }
+        self.choice(collective).selection(any_order)
     }
 
     /// The algorithm for a vector of `bytes` bytes. `any_order`: whether the result does not depend on the order of
@@ -303,28 +292,39 @@ impl Choices {
 
     /// Why [`Choices::pick`] picks what it does.
     pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
-        let selection = self.selection(collective, any_order);
-        explained(&self.topology, &self.model, selection, collective, bytes)
+        let Choices { topology, model, .. } = self;
+        let choice = self.choice(collective);
+        let candidates = &candidates_of(topology, choice)?;
+        Ok(Contest { topology, model, candidates, choice }.explain(bytes, any_order))
     }
 }
 
 impl Profile {
     /// Why a communicator in this profile's place picks what it does.
     pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
-        let selection = self.selection(collective, any_order)?;
-        explained(&self.place.topology, &self.fit.model, &selection, collective, bytes)
+        self.with_contest(collective, |contest| contest.explain(bytes, any_order))
+    }
+
+    /// What such a communicator picks for all sizes, and why for these.
+    pub fn overview(&self, collective: Collective, sizes: &[Bytes]) -> Result<Overview> {
+        self.with_contest(collective, |contest| contest.overview(sizes))
     }
 
     /// The ranges of bytes and the algorithm that such a communicator picks in each.
     pub fn switch_points(&self, collective: Collective, any_order: bool) -> Result<Vec<SwitchRange>> {
-        Ok(self.selection(collective, any_order)?.table.ranges().to_vec())
+        Ok(self.choice(collective)?.selection(any_order).table.ranges().to_vec())
     }
 
-    fn selection(&self, collective: Collective, any_order: bool) -> Result<Selection> {
+    fn with_contest<T>(&self, collective: Collective, ask: impl FnOnce(&Contest<'_>) -> T) -> Result<T> {
+        let (topology, model, choice) = (&self.place.topology, &self.fit.model, &self.choice(collective)?);
+        let candidates = &candidates_of(topology, choice)?;
+        Ok(ask(&Contest { topology, model, candidates, choice }))
+    }
+
+    fn choice(&self, collective: Collective) -> Result<Choice> {
         let wishes = Wishes { measured: self.rules.clone(), ..Wishes::default() };
         let mut decided = choose(&self.place.topology, &self.fit.model, &[collective.with_root(0)], &wishes)?;
-        let Choice { floats, any, .. } = decided.tables.remove(0);
-        Ok(if any_order { any } else { floats })
+        Ok(decided.tables.remove(0))
     }
 }
 

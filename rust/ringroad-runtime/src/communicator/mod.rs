@@ -46,7 +46,7 @@ use crate::os::lock::Mutex;
 use crate::os::machine::LEND;
 use crate::transport::buffer::{Memory, Region};
 use crate::transport::shared::Pool;
-use crate::transport::{Kind, Tag};
+use crate::transport::{Description, Kind, Tag};
 
 /// How long closing the connections may take.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -161,7 +161,7 @@ impl Communicator {
     }
 
     /// A description of the transport.
-    pub fn transport(&self) -> Result<String> {
+    pub fn transport(&self) -> Result<Description> {
         Ok(self.driver.get()?.with(|engine| engine.transport().describe()))
     }
 

@@ -284,7 +284,7 @@ mod tests {
         assert!((measured.average - 100.0).abs() < 1.0, "{measured:?}");
         // If nothing comes for a while, the average is lower, and not if nothing is left to be sent.
         let quiet = evaluate(&points, start, Duration::from_secs(20)).unwrap();
-        assert!(quiet.fastest > 90.0 && quiet.average < 50.0, "{quiet:?}");
+        assert!(quiet.fastest > 70.0 && quiet.average < 50.0, "{quiet:?}");
         let large: Points =
             points.iter().map(|(at, bytes)| (*at, bytes * MOST_BYTES as f64 / 1500.0)).collect();
         let complete = evaluate(&large, start, Duration::from_secs(20)).unwrap();

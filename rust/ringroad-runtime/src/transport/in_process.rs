@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank};
 
-use super::{Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{
+    Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::transport::buffer::Region;
 
@@ -233,8 +235,9 @@ fn copy_of(source: &Region) -> Region {
 }
 
 impl Transport for InProcess {
-    fn describe(&self) -> String {
-        format!("{NAME} ({} threads, rendezvous from {} bytes)", self.ranks(), self.eager_limit)
+    fn describe(&self) -> Description {
+        let text = format!("{NAME} ({} threads, rendezvous from {} bytes)", self.ranks(), self.eager_limit);
+        Description { text, ..Description::default() }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {

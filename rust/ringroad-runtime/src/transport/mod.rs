@@ -5,6 +5,7 @@
 
 #[allow(unsafe_code)]
 pub mod buffer;
+mod description;
 #[allow(unsafe_code)]
 mod events;
 pub mod in_process;
@@ -16,6 +17,7 @@ pub mod shared;
 #[allow(unsafe_code)]
 pub mod ucx;
 
+pub use description::Description;
 pub(crate) use local::Returns;
 pub use local::{Arrived, NearMemory};
 
@@ -222,8 +224,8 @@ pub enum Posted {
 /// A request holds its [`Region`] until the request ends, so that memory in flight stays alive whatever the caller
 /// does. A send matches only a receive of the same length.
 pub trait Transport: Send {
-    /// Describes the transport for people, for example `ucx 1.22.0 (cma, posix; devices lo)`.
-    fn describe(&self) -> String;
+    /// Describes the transport.
+    fn describe(&self) -> Description;
 
     /// Makes sure that `peer` can be reached and that its end would be noticed. Cheap if both hold already.
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError>;

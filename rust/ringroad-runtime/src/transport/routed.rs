@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use ringroad_core::{Port, Rank};
 
-use super::{is_earlier, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{
+    is_earlier, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
 use crate::transport::buffer::Region;
 
 /// The transport among ranks of which some are near each other.
@@ -30,8 +32,9 @@ impl<N: Transport, F: Transport> Routed<N, F> {
 }
 
 impl<N: Transport, F: Transport> Transport for Routed<N, F> {
-    fn describe(&self) -> String {
-        format!("{}, {}", self.near.describe(), self.far.describe())
+    fn describe(&self) -> Description {
+        let (near, far) = (self.near.describe(), self.far.describe());
+        Description { text: format!("{near}, {far}"), sharing: near.sharing, cma: near.cma, ..far }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
@@ -170,7 +173,7 @@ mod tests {
     fn messages_take_the_way_to_their_ranks() {
         let mut group = group();
         let described = "shared memory (with 1 of 2 ranks), in-process (3 threads, rendezvous from 64 bytes)";
-        assert_eq!(group[0].describe(), described);
+        assert_eq!((&*group[0].describe().text, group[0].describe().sharing), (described, 1));
         assert_eq!(*group[0].near_memory().unwrap().ranks(), [false, true, false]);
         for (from, to) in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)] {
             group[from].connect(to).unwrap();

@@ -1,7 +1,7 @@
 //! A transport that dies.
 
 use ringroad_core::Rank;
-use ringroad_runtime::transport::{Event, Posted, Transport, TransportError};
+use ringroad_runtime::transport::{Description, Event, Posted, Transport, TransportError};
 use ringroad_testing::wrapper::{Post, Wrapped, Wrapper};
 
 /// A transport that dies as a process does: from then on it does nothing, and its peers notice its end.
@@ -31,8 +31,9 @@ impl<T: Transport> Wrapper for Mortal<T> {
         &mut self.inner
     }
 
-    fn describe(&self) -> String {
-        if self.spare.is_some() { "mortal" } else { "dead" }.to_owned()
+    fn describe(&self) -> Description {
+        let text = if self.spare.is_some() { "mortal" } else { "dead" }.to_owned();
+        Description { text, ..Description::default() }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {

@@ -126,5 +126,5 @@ fn connecting_and_notices_can_fail() {
     a.notify(1, b"lost");
     a.notify(1, b"found");
     assert_eq!(next(&mut b), [Event::Notice { from: 0, payload: b"found".to_vec() }]);
-    assert_eq!(a.describe(), "in-process (2 threads, rendezvous from 64 bytes), with 2 faults injected");
+    assert_eq!(a.describe().text, "in-process (2 threads, rendezvous from 64 bytes), with 2 faults injected");
 }

@@ -1,6 +1,8 @@
 //! Upper bounds for every all-to-all on a network, whatever its paths. They are proofs: what floating-point numbers
 //! round is rounded to the safe side.
 
+use serde::Serialize;
+
 use crate::synthesis::Network;
 use crate::units::Rank;
 
@@ -9,7 +11,7 @@ use super::Demands;
 
 /// Upper bounds on the fraction of its demand that every pair can get at once, each for one reason, in units of
 /// capacity.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bounds {
     /// From distances: each demand takes up capacity on at least as many arcs as its ranks are apart. The bound is `sum
     /// of capacities / sum demand * hops`.
@@ -18,9 +20,11 @@ pub struct Bounds {
     pub rank: f64,
     /// From what can cross from one half of the ranks to the other, for the narrowest halves found. `None` with
     /// switches.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bisection: Option<f64>,
     /// From the degree: no network of this degree has ranks closer together than a tree in which each rank has `degree`
     /// children (Theorem 2 of Basu et al.). Only for uniform demands; `None` for unequal capacities and with switches.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub degree: Option<f64>,
 }
 

@@ -14,13 +14,17 @@ mod chunks;
 mod cut;
 mod equilibrium;
 mod exact;
+mod report;
 mod steps;
 mod symmetric;
 mod ways;
 
 pub use bounds::{of_degree, Bounds};
 pub use chunks::{in_chunks, in_few_chunks, Trip};
+pub use report::{FlowReport, LinkLoad, Way};
 pub use steps::{held_by_relays, relayed, schedule, Limits, Relayed, MOST_CHUNKS};
+
+use serde::Serialize;
 
 use super::{Network, Unsuitable};
 use crate::units::Rank;
@@ -111,13 +115,16 @@ impl Progress {
 }
 
 /// Why a search has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// The flow is the best one, except for rounding.
     Exact,
     /// The flow is as close to the bound as was asked for.
+    #[serde(rename = "gap")]
     Near,
     /// The caller ended it.
+    #[serde(rename = "budget")]
     Asked,
     /// It no longer made any progress.
     Stuck,

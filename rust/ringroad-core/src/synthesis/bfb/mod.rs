@@ -23,6 +23,8 @@ pub mod share;
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::{Budget, Network, Ratio, Spent, Unsuitable};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Step, Symmetry};
@@ -74,6 +76,30 @@ pub fn costs(topology: &Topology) -> Result<[Cost; 2], Unsuitable> {
     let network = Network::of(topology);
     let cost = |network: &Network| Flood::of(network, Budget::UNLIMITED).map(Flood::cost);
     Ok([cost(&network)?, cost(&network.transposed())?])
+}
+
+/// The cost of a collective by breadth-first broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct BreadthFirst {
+    /// The number of steps.
+    pub steps: usize,
+    /// What all links of a rank carry together, in vectors.
+    pub bandwidth: Ratio,
+}
+
+impl BreadthFirst {
+    /// The cost of an allgather, a reduce-scatter or an allreduce on a topology.
+    pub fn of(topology: &Topology, collective: Collective) -> Result<BreadthFirst, Unsuitable> {
+        let [gather, scatter] = costs(topology)?;
+        let phases = match collective {
+            Collective::Allgather => vec![gather],
+            Collective::ReduceScatter => vec![scatter],
+            Collective::Allreduce => vec![scatter, gather],
+            other => return Err(Unsuitable::Collective(other)),
+        };
+        let steps = phases.iter().map(|cost| cost.loads.len()).sum();
+        Ok(BreadthFirst { steps, bandwidth: phases.iter().map(Cost::bandwidth).sum() })
+    }
 }
 
 /// The size of a breadth-first schedule.

@@ -19,6 +19,7 @@ mod bounds;
 mod closure;
 mod draw;
 mod evaluate;
+mod findings;
 mod group;
 mod lines;
 mod random;
@@ -26,6 +27,7 @@ mod table;
 
 pub use bounds::{moore_steps, undirected_moore_steps};
 pub use evaluate::{least_bandwidth, Cost};
+pub use findings::{Findings, Timed, Wanted};
 pub use lines::{lines, pruned};
 pub use table::{TABLE_DEGREE, TABLE_RANKS};
 
@@ -58,6 +60,9 @@ pub enum FindError {
         /// The number of links per rank.
         degree: usize,
     },
+    /// Networks are not compared by this collective.
+    #[error("networks are judged by allreduce, allgather or reduce_scatter, not {0}")]
+    Collective(&'static str),
     /// No network has the requested properties.
     #[error("no network with {ranks} ranks and {degree} links in both directions per rank is known; ask for an even number of links, or for one-way links")]
     Nothing {

@@ -8,6 +8,7 @@
 //! Paths may lead over switches and over other ranks, and need not be shortest.
 
 mod channels;
+mod facts;
 mod fault;
 mod greedy;
 mod layers;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use channels::Channels;
+pub use facts::{Hop, RouteFacts};
 pub use fault::RouteFault;
 use stored::StoredTable;
 

@@ -45,7 +45,8 @@ use self::matching::{Matching, Wanted};
 use self::peer::{News, Peer, Unread};
 use self::peers::Peers;
 use super::{
-    Arrived, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport, TransportError, Wait,
+    Arrived, Description, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport,
+    TransportError, Wait,
 };
 use crate::os::machine::cache::CacheMode;
 use crate::transport::buffer::Region;
@@ -240,16 +241,13 @@ fn error(reason: impl Into<String>) -> TransportError {
 }
 
 impl Transport for SharedMemory {
-    fn describe(&self) -> String {
+    fn describe(&self) -> Description {
         let near = match self.peers.ranks().len() + 1 {
             all if all == self.home.size => "shared memory".to_owned(),
             some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
         };
-        if self.private {
-            format!("{near}, cma")
-        } else {
-            near
-        }
+        let text = if self.private { format!("{near}, cma") } else { near };
+        Description { text, sharing: self.peers.ranks().len(), cma: self.private, ..Description::default() }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {

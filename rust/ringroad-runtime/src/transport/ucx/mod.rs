@@ -35,7 +35,9 @@ use self::notices::Farewell;
 pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
-use super::{Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{
+    Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
 use crate::transport::buffer::Region;
 
 /// The first version that does.
@@ -326,18 +328,19 @@ impl UcxTransport {
 }
 
 impl Transport for UcxTransport {
-    fn describe(&self) -> String {
+    fn describe(&self) -> Description {
         let (major, minor, release) = self.ucx.version;
         let mut used = BTreeSet::new();
         for device in &self.devices {
             device.transports(&mut used);
         }
-        let used = if used.is_empty() {
+        let means: Vec<String> = used.into_iter().collect();
+        let used = if means.is_empty() {
             // No rank is connected yet, or UCX is too old to list its transports.
             let allowed = device::chosen_or_set("UCX_TLS", self.settings.tls.as_deref());
             format!("of {}", allowed.as_deref().unwrap_or("all"))
         } else {
-            Vec::from_iter(used).join(", ")
+            means.join(", ")
         };
         let ports = match &self.settings.ports[..] {
             [] => {
@@ -348,7 +351,13 @@ impl Transport for UcxTransport {
                 format!("; {how} {}", names.join(", "))
             }
         };
-        format!("ucx {major}.{minor}.{release} ({used}{ports})")
+        let devices = match &self.settings.ports[..] {
+            [] => self.used.clone().unwrap_or_default(),
+            names => names.to_vec(),
+        };
+        let version = format!("{major}.{minor}.{release}");
+        let text = format!("ucx {version} ({used}{ports})");
+        Description { text, ucx: Some(version), means, devices, ..Description::default() }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Runs a set of benchmarks; benchmarks/README.md says what they mean. Usage: tools/bench.sh SET [RECORD]
+#   gloo      allreduce of torch tensors beside gloo, 8 B to 64 MiB (RANKS=2,4)
+#   peers     allreduce beside gloo, Open MPI and a plain program, 8 B to 128 MiB, with a verdict (20 minutes; BUDGET=1080 seconds)
+#   far       large allreduces beside Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
+#   network   emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
+#   discover  emulated networks that nobody names to the ranks: what they find, and how fast they are then (40 minutes)
+#   model     the cost model: every algorithm on 16,384 ranks, and the figures of all papers
+#   kernels   the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
+#   torch     calls and training steps of torch beside gloo (2 minutes)
+#   select    tunes, then compares the choice with every fixed algorithm, for 2, 4 and 8 ranks (7 minutes)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+set=$1 record=${2:-}
+python=.venv/bin/python
+bench=("$python" -m ringroad bench)
+goals=("$python" benchmarks/goals)
+json=(${record:+--json "$record"})
+with_mpi() { "$python" -m pip install --quiet 'ringroad[bench]'; }
+
+# Emulated networks, one after the other.
+network() {
+    local out=${record:-/dev/null} part network
+    part=$(mktemp)
+    # shellcheck disable=SC2064
+    trap "rm -f '$part'" EXIT
+    : >"$out"
+    for network in ${NETWORKS:-ring:7 ring:8 ring:9 torus:3x3 torus:4x4 hypercube:3 hosts:2x4}; do
+        RINGROAD_PROFILE=none "${goals[@]}" --testbed "$network" --rate "${RATE:-100Mbit}" \
+            --algorithms "${ALGORITHMS:-ring,bidirectional-ring,bfb-ring,bucket,swing,trivance,nested,recursive-doubling,direct}" \
+            --peers gloo,mpi4py-ucx --place in_place --sizes 1K,16K,256K,1M,4M,16M \
+            --tune "${TUNE:-0}" --budget "${BUDGET:-40}" --json "$part"
+        cat "$part" >>"$out"
+    done
+}
+
+case $set in
+gloo)
+    "${bench[@]}" --ranks "${RANKS:-2,4}" --buffers torch --peers gloo "${json[@]}"
+    ;;
+peers)
+    with_mpi
+    "${goals[@]}" --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py --reference --launches 2 \
+        --budget "${BUDGET:-1080}" --sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M "${json[@]}"
+    ;;
+far)
+    with_mpi
+    "${goals[@]}" --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
+        --sizes 4M,32M,128M "${json[@]}"
+    ;;
+network)
+    with_mpi
+    network
+    ;;
+discover)
+    "$python" benchmarks/discover_bench.py "${json[@]}"
+    "$python" benchmarks/discover_check.py
+    ;;
+model)
+    "$python" -m ringroad.lab.reproduce.speed
+    ;;
+kernels)
+    cargo bench -p ringroad-runtime --bench kernels
+    ;;
+torch)
+    "$python" benchmarks/torch_bench.py "${json[@]}"
+    ;;
+select)
+    RINGROAD_PROFILE=none "${goals[@]}" --ranks 2,4,8 --tune 40 --algorithms different --budget 240 \
+        --sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,16M,32M "${json[@]}"
+    ;;
+*)
+    echo "unknown set of benchmarks: $set; there are" >&2
+    sed -nE 's/^# {3}([a-z]+ .*)/  \1/p' "$0" >&2
+    exit 2
+    ;;
+esac
