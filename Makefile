@@ -49,7 +49,7 @@ test: test-rust test-python ## Run the tests of Rust and Python; SET=playground|
 endif
 
 test-rust: $(VENV)/.both-ucx ## Run the Rust tests
-	RINGROAD_PROFILE=none RINGROAD_SCHEDULE_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
+	RINGROAD_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
 
 test-python: build $(VENV)/.both-ucx ## Run the Python tests
 	RINGROAD_TEST_REQUIRE_UCX=1 $(PYTHON) -m pytest -q

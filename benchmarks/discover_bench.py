@@ -82,7 +82,7 @@ def run(network: list[str], mode: str, rate: str) -> list[float]:
     """The milliseconds for each size."""
     tell = "all" if mode == "told" else "nothing"
     command = [sys.executable, "-m", "ringroad", "testbed", *network, "--rate", rate, "--tell", tell]
-    environ = {**os.environ, "RINGROAD_PROFILE": "none", "RINGROAD_NETWORK_CACHE": "none", "OMP_NUM_THREADS": "1"}
+    environ = {**os.environ, "RINGROAD_CACHE": "none", "OMP_NUM_THREADS": "1"}
     if mode == "off":
         environ["RINGROAD_TOPOLOGY"] = "off"
     ended = subprocess.run(

@@ -129,7 +129,7 @@ def check(network: Emulated, budget: float) -> Compared:
         hosts=network.hosts,
         order=network.order,
         bridges=network.bridges,
-        env={"RINGROAD_NETWORK_CACHE": "none", "RINGROAD_TOPOLOGY": "off"},
+        env={"RINGROAD_CACHE": "none", "RINGROAD_TOPOLOGY": "off"},
     ) as bed:
         results: list[Any] = bed.run(look, budget)
         true, payload = bed.network.wiring, max(link[2] for link in bed.network.topology._links() if link[2] < 4e9)

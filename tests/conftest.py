@@ -9,8 +9,7 @@ from helpers import TRANSPORTS
 from ringroad import cli
 
 # Tests do not use profiles that were measured on this machine.
-os.environ["RINGROAD_PROFILE"] = "none"
-os.environ["RINGROAD_SCHEDULE_CACHE"] = "none"
+os.environ["RINGROAD_CACHE"] = "none"
 # Tables are as wide as in a pipe, wherever the tests run.
 os.environ.pop("COLUMNS", None)
 

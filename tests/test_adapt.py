@@ -11,6 +11,8 @@ from helpers import needs_testbed
 
 COUNT = 96 << 10
 """Elements of a call, which then takes some tens of milliseconds."""
+ADAPTS = {"RINGROAD_BUDGET": "adaptation=500ms"}
+"""Also on a network that is named."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,7 +45,7 @@ def same_on_all(results):
 
 
 def test_a_slow_cable_is_noticed_and_its_recovery_too():
-    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
+    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env=ADAPTS) as bed:
         calls, spec, origin, watched, before = same_on_all(bed.run(call_until, 1000, 30))
         assert (calls, spec.split(",")[0], origin, watched) == (30, "ring:4", "given", True)
         bed.slow(0, 1, factor=5)
@@ -60,7 +62,7 @@ def test_a_slow_cable_is_noticed_and_its_recovery_too():
 
 
 def test_a_cable_that_is_routed_around_is_another_network():
-    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
+    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env=ADAPTS) as bed:
         *_, before = same_on_all(bed.run(call_until, 1000, 30))
         bed.cut(2, 3)
         bed.reroute()
@@ -82,14 +84,14 @@ def late_calls(comm, most=100):
 
 
 def test_a_rank_that_is_late_is_no_slow_link():
-    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env={"RINGROAD_ADAPT": "on"}) as bed:
+    with ringroad.testbed.emulate("ring:4", rate="100Mbit", timeout=120, env=ADAPTS) as bed:
         views = bed.run(late_calls)
     assert all(view.stragglers == views[0].stragglers for view in views)
     late = views[0].stragglers[-1]
     assert 1 in late.ranks and late.ratio > 1.5 and late.call > 30, late
 
 
-@pytest.mark.parametrize("setting", [{"RINGROAD_ADAPT": "off"}, {"RINGROAD_TOPOLOGY": "off"}])
+@pytest.mark.parametrize("setting", [{"RINGROAD_BUDGET": "adaptation=0"}, {"RINGROAD_TOPOLOGY": "off"}])
 def test_nothing_is_watched_if_nobody_wants_it(setting):
     with ringroad.testbed.emulate("ring:2", rate="100Mbit", timeout=120, env=setting, tell="nothing") as bed:
         assert not any(bed.run(lambda comm: comm.network.watched))

@@ -393,15 +393,14 @@ def settings(root):
 
 
 def test_settings_that_make_sense(bare, settings, tmp_path):
-    bare.delenv("RINGROAD_PROFILE")
-    bare.delenv("RINGROAD_SCHEDULE_CACHE")
+    bare.delenv("RINGROAD_CACHE")
     assert settings() == [Finding("settings", "ok", "no RINGROAD_* variable is set")]
     bare.setenv("RINGROAD_STORE", f"file://{tmp_path}/new/folder")
     bare.setenv("RINGROAD_TOPOLOGY", "torus:2x2")
     bare.setenv("RINGROAD_NET_DEVICES", "eth0,mlx5_0:1")
-    bare.setenv("RINGROAD_PORT_RANGE", "20000-20003")
+    bare.setenv("RINGROAD_TCP_PORTS", "20000-20003")
     (found,) = settings()
-    check(found, "ok", "RINGROAD_NET_DEVICES, RINGROAD_PORT_RANGE, RINGROAD_STORE, RINGROAD_TOPOLOGY")
+    check(found, "ok", "RINGROAD_NET_DEVICES, RINGROAD_STORE, RINGROAD_TCP_PORTS, RINGROAD_TOPOLOGY")
     # A server is no directory, and the loader finds a library without a path.
     bare.setenv("RINGROAD_STORE", "tcp://node1:29500")
     bare.setenv("RINGROAD_UCX_LIBRARY", "libucp.so.0")
@@ -417,8 +416,8 @@ def test_settings_that_make_sense(bare, settings, tmp_path):
         ("RINGROAD_TIMEOUT", "2", "note", ["2 s", "a minute"]),
         ("RINGROAD_TOPOLOGY", "ring:8", "failure", ["8 ranks, the job has 4", "Start 8 ranks"]),
         ("RINGROAD_NET_DEVICES", "eth7,eth0", "failure", ["eth7, which", "lo, eth0, mlx5_0"]),
-        ("RINGROAD_PORTS", "mlx5_1:1,mlx5_0:1", "failure", ["mlx5_1:1"]),
-        ("RINGROAD_PORT_RANGE", "20000-20002", "failure", ["fewer ports than the 4 ranks", "Widen"]),
+        ("RINGROAD_NET_DEVICES", "per-port:mlx5_1:1,mlx5_0:1", "failure", ["mlx5_1:1"]),
+        ("RINGROAD_TCP_PORTS", "20000-20002", "failure", ["fewer ports than the 4 ranks", "Widen"]),
         ("RINGROAD_UCX_LIBRARY", "/nonexistent/libucp.so.0", "failure", ["/nonexistent", "no such file"]),
         ("RINGROAD_TUNER_FILE", "/nonexistent/rules", "failure", ["no such file"]),
         ("RINGROAD_TUNER_FILE", "/dev/null", "failure", ["no regular file"]),
@@ -547,8 +546,8 @@ def test_versions_that_differ():
 def test_settings_that_differ(bare):
     (same,) = job.same_settings(roster(card(0), card(1)))
     check(same, "ok")
-    (differ,) = job.same_settings(roster(card(0), card(1, "b", settings={"RINGROAD_CMA": "off"})))
-    check(differ, "warning", "RINGROAD_CMA is off on rank 1 (host b, process 101); unset on rank 0")
+    (differ,) = job.same_settings(roster(card(0), card(1, "b", settings={"RINGROAD_TRANSPORT": "no-cma"})))
+    check(differ, "warning", "RINGROAD_TRANSPORT is no-cma on rank 1 (host b, process 101); unset on rank 0")
     bare.setenv("RINGROAD_SECRET", "hunter2")
     bare.setenv("RINGROAD_HOST", "own")
     own = job.Card.own(0)
@@ -747,8 +746,15 @@ def test_a_job_on_two_hosts(tmp_path):
 def test_a_job_whose_settings_differ(tmp_path):
     code = COMMAND.format(["doctor", "--json"])
     env = {"RINGROAD_STORE": f"file://{tmp_path}"}
-    first, _ = launch(code, 2, env=env, timeout=150, host=lambda rank: ([], {"RINGROAD_CMA": ["on", "off"][rank]}))
-    check(Finding(**by_name(first.json())["same settings"]), "warning", "RINGROAD_CMA is off on rank 1", "on on rank 0")
+    first, _ = launch(
+        code, 2, env=env, timeout=150, host=lambda rank: ([], {"RINGROAD_TRANSPORT": ["cma", "no-cma"][rank]})
+    )
+    check(
+        Finding(**by_name(first.json())["same settings"]),
+        "warning",
+        "RINGROAD_TRANSPORT is no-cma on rank 1",
+        "cma on rank 0",
+    )
 
 
 def without(rank: int, *arguments: str) -> str:

@@ -68,14 +68,14 @@ def test_settings_name_regular_files(files: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_fifo_in_the_cache_of_schedules(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place is known by the file that is kept there before."""
     network = "without(torus:9x9, 0-1)"
-    monkeypatch.setenv("RINGROAD_SCHEDULE_CACHE", str(files / "cache"))
+    monkeypatch.setenv("RINGROAD_CACHE", str(files / "cache"))
 
     def first() -> str:
         ranks = ringroad.Communicator.in_process(81, topology=network, algorithm="bfb")
         return ranks[0].explain("allreduce", 1 << 20).algorithm
 
     chosen = first()
-    kept = list((files / "cache").glob("*.schedule"))
+    kept = list((files / "cache/schedules").glob("*.schedule"))
     assert kept
     for file in kept:
         file.unlink()

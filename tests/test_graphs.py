@@ -59,7 +59,7 @@ def test_the_environment_names_graphs_and_algorithms(tmp_path, stored):
     if stored:
         spec = str(tmp_path / "damaged.json")
         topology.save(spec)
-    env = {"RINGROAD_TOPOLOGY": spec, "RINGROAD_ALGO": "allreduce:bfb", "RINGROAD_SCHEDULE_CACHE": str(tmp_path)}
+    env = {"RINGROAD_TOPOLOGY": spec, "RINGROAD_ALGO": "allreduce:bfb", "RINGROAD_CACHE": str(tmp_path)}
     with ringroad.local(8, env=env, timeout=60) as cluster:
         digests = cluster.run(check_cases, some("allreduce", None)[::5])
         assert all(other == digests[0] for other in digests)

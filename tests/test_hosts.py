@@ -238,8 +238,11 @@ def direct_ring() -> Iterator[list[namespaces.Host]]:
     ("env", "words"),
     [
         ({}, ["; devices minus, plus)"]),
-        ({"RINGROAD_PORTS": "plus,minus", "RINGROAD_TOPOLOGY": "ring:3"}, ["; cabled ports plus, minus)"]),
-        ({"RINGROAD_NET_DEVICES": "plus"}, ["the best route of rank ", "ip route add", "RINGROAD_PORTS"]),
+        (
+            {"RINGROAD_NET_DEVICES": "per-port:plus,minus", "RINGROAD_TOPOLOGY": "ring:3"},
+            ["; cabled ports plus, minus)"],
+        ),
+        ({"RINGROAD_NET_DEVICES": "plus"}, ["the best route of rank ", "ip route add", "one device for each"]),
     ],
 )
 def test_devices_that_lead_to_some_hosts_only(direct_ring, tmp_path, env, words):
@@ -247,7 +250,7 @@ def test_devices_that_lead_to_some_hosts_only(direct_ring, tmp_path, env, words)
     if (wheel := _ucx_wheel()) is None:
         pytest.skip("pip has installed no UCX")
     env |= {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_UCX_LIBRARY": wheel, "UCX_TLS": "tcp,self"}
-    if not env.keys() & {"RINGROAD_PORTS", "RINGROAD_NET_DEVICES"}:
+    if "RINGROAD_NET_DEVICES" not in env:
         env["RINGROAD_STORE"] = f"tcp://10.87.0.1:{free_port()}"
     for ended in launch(DIRECT, 3, env=env, host=lambda rank: (direct_ring[rank].enter(), {})):
         text = ended.json()

@@ -144,7 +144,7 @@ with ringroad.init() as comm:
         (3, True, {}, 2),
         (3, False, {}, 2),
         # If bandwidths or places are given, ranks do not count as sharing cores.
-        (3, False, {"RINGROAD_BANDWIDTH": "1e9"}, None),
+        (3, False, {"RINGROAD_COST": "bandwidth=1GB/s"}, None),
         (3, False, {"RINGROAD_TOPOLOGY": "ring:3"}, None),
     ],
 )

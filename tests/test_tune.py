@@ -18,7 +18,7 @@ RESTRICTIONS = {
     "RINGROAD_TUNER_FILE": "/nonexistent/rules",
     "RINGROAD_DETERMINISTIC": "size-invariant",
     "RINGROAD_SEGMENT": "64",
-    "RINGROAD_BANDWIDTH": "1",
+    "RINGROAD_COST": "bandwidth=1",
 }
 FEW = ["--sizes", "64,4K,1M", "--collectives", "allreduce,broadcast", "--budget", "2"]
 
@@ -54,10 +54,9 @@ def test_what_is_measured_is_used(ask, tmp_path):
 
 
 def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("RINGROAD_PROFILE")
+    monkeypatch.setenv("RINGROAD_CACHE", str(tmp_path))
     out = ask("tune", "--ranks", "2", "--sizes", "8,64", "--collectives", "allreduce", "--budget", "0.2")
-    (file,) = (tmp_path / "ringroad/profiles").iterdir()
+    (file,) = (tmp_path / "profiles").iterdir()
     assert re.fullmatch(r"hosts-1x2-shared-memory-[0-9a-f]{8}\.json", file.name) and f"stored as {file}" in out
     for words in ("starting a step", "fitted to ", "by the model alone", "64 B"):
         assert words in out

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import ringroad
 
-WATCHED = {"RINGROAD_ADAPT": "on"}
+WATCHED = {"RINGROAD_BUDGET": "adaptation=500ms"}
 Timed = list[tuple[float, float]]
 """When each call has ended, in seconds since the machine started, and how long it took."""
 

@@ -28,7 +28,7 @@ from typing import Any
 
 # Set before the imports: threads of these libraries would not survive the fork.
 os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-os.environ |= {"RINGROAD_PROFILE": "none", "RINGROAD_SCHEDULE_CACHE": "none"}
+os.environ["RINGROAD_CACHE"] = "none"
 
 from faults import histories
 from faults import rank as ranks_part

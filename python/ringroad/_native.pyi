@@ -1587,14 +1587,6 @@ class Profile:
     def measurements(self) -> list[tuple[CollectiveName, str, int, float]]:
         """Tuples of a collective, an algorithm, a number of bytes, and seconds."""
 
-def profile_directory() -> str | None:
-    """Returns the directory in which communicators look for profiles, unless RINGROAD_PROFILE names a
-    file.
-
-    Returns:
-        The path; None if there is no cache directory.
-    """
-
 # ------------------------------------------------------------------------------------------------ running
 
 class Store(Protocol):
@@ -3842,8 +3834,14 @@ class Config:
         RINGROAD_STORE names none.
         """
     @property
-    def port_range(self) -> tuple[int, int] | None:
-        """The first and the last TCP port that RINGROAD_PORT_RANGE permits; None if it is unset."""
+    def tcp_ports(self) -> tuple[int, int] | None:
+        """The first and the last TCP port that RINGROAD_TCP_PORTS permits; None if it is unset."""
+
+    @property
+    def profiles(self) -> str | None:
+        """The directory in which communicators look for profiles, unless RINGROAD_PROFILE names a file; None if nothing
+        is kept.
+        """
     @property
     def timeout(self) -> float:
         """The default timeout of calls, in seconds."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import ringroad
-from ringroad._native import Config, ConfigError, Profile, collective_name, profile_directory
+from ringroad._native import Config, ConfigError, Profile, collective_name
 from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import (
     bytes_text,
@@ -25,11 +25,9 @@ from ringroad.measure import tuning
 from ringroad.measure.tuning import Options
 
 # Ignore the present profile while a new one is made. Also ignore settings that restrict the choice or state costs: the
-# new
-# profile is for later jobs, whose environments differ.
-_RESTRICTIONS = ("ALGO", "TUNER_FILE", "DETERMINISTIC", "SEGMENT")
-_COSTS = ("STEP_LATENCY", "HOP_LATENCY", "BANDWIDTH", "MESSAGE_LATENCY", "INCAST_LATENCY", "REDUCE_COST")
-_WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in (*_RESTRICTIONS, *_COSTS)}
+# new profile is for later jobs, whose environments differ.
+_IGNORED = ("ALGO", "TUNER_FILE", "DETERMINISTIC", "SEGMENT", "COST")
+_WITHOUT = {"RINGROAD_PROFILE": "none"} | {f"RINGROAD_{name}": "" for name in _IGNORED}
 
 
 def tune(
@@ -120,13 +118,12 @@ def _path(file_name: str, output: Path | None) -> Path:
     unknown."""
     if output is not None:
         return output
-    named = Config().profile
-    if named is not None:
-        return Path(named)
-    directory = profile_directory()
-    if directory is None:
-        raise ConfigError("there is no place for profiles: set HOME or XDG_CACHE_HOME, or say --output FILE")
-    return Path(directory, file_name)
+    config = Config()
+    if config.profile is not None:
+        return Path(config.profile)
+    if config.profiles is None:
+        raise ConfigError("there is no place for profiles: set RINGROAD_CACHE or HOME, or say --output FILE")
+    return Path(config.profiles, file_name)
 
 
 def _check_directories(files: Sequence[Path]) -> None:

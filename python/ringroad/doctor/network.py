@@ -72,15 +72,16 @@ def rendezvous(
     if several_hosts and _is_loopback(address):
         remedy = f"Name an address of rank 0's host in {variable} that the other hosts can reach"
         return Finding(name, bad, f"{text}: loopback does not lead to other hosts", remedy)
-    wanted = _devices(chosen)
+    wanted = devices(chosen)
     if wanted and device and device not in wanted and not _is_loopback(address):
-        remedy = "Unset RINGROAD_NET_DEVICES and RINGROAD_PORTS unless that network is the faster one"
+        remedy = "Unset RINGROAD_NET_DEVICES unless that network is the faster one"
         return Finding(name, "note", f"{text}, but messages go by {', '.join(wanted)}", remedy)
     return Finding(name, "ok", text)
 
 
-def _devices(chosen: Mapping[str, str]) -> list[str]:
-    text = chosen.get("RINGROAD_PORTS") or chosen.get("RINGROAD_NET_DEVICES") or ""
+def devices(chosen: Mapping[str, str]) -> list[str]:
+    """The network devices that RINGROAD_NET_DEVICES names, for all ports or for each."""
+    text = chosen.get("RINGROAD_NET_DEVICES", "").removeprefix("per-port:")
     return [word.strip() for word in text.split(",") if word.strip()]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ringroad._native import Config, ConfigError, RingroadError, Topology
 from ringroad.doctor import Finding, Verdict
+from ringroad.doctor.network import devices as named_devices
 from ringroad.measure.facts import chosen as chosen_settings
 from ringroad.measure.facts import read
 
@@ -139,7 +140,7 @@ def _files(chosen: Mapping[str, str]) -> Iterator[Finding]:
             continue
         if obstacle := _obstacle(path, a_folder=variable == "RINGROAD_SCHEDULES"):
             yield Finding("settings", "failure", f"{variable}={path}: {obstacle}", f"Correct or unset {variable}")
-    for variable in ("RINGROAD_STORE", "RINGROAD_TRACE", "RINGROAD_SCHEDULE_CACHE"):
+    for variable in ("RINGROAD_STORE", "RINGROAD_TRACE", "RINGROAD_CACHE"):
         path = chosen.get(variable, "none")
         if path.lower() == "none" or (variable == "RINGROAD_STORE" and path.startswith("tcp://")):
             continue
@@ -172,12 +173,10 @@ def _devices(chosen: Mapping[str, str], interfaces: Sequence[str], root: Path) -
     folder = root / "sys/class/infiniband"
     cards = sorted(card.name for card in folder.iterdir()) if folder.is_dir() else []
     known = [*interfaces, *cards]
-    for variable in ("RINGROAD_NET_DEVICES", "RINGROAD_PORTS"):
-        named = [word.strip() for word in chosen.get(variable, "").split(",") if word.strip()]
-        missing = sorted({device for device in named if device.partition(":")[0] not in known})
-        if missing:
-            text = f"{variable} names {', '.join(missing)}, which this host does not have"
-            yield Finding("settings", "failure", text, f"Use some of {', '.join(known)}")
+    missing = sorted({device for device in named_devices(chosen) if device.partition(":")[0] not in known})
+    if missing:
+        text = f"RINGROAD_NET_DEVICES names {', '.join(missing)}, which this host does not have"
+        yield Finding("settings", "failure", text, f"Use some of {', '.join(known)}")
 
 
 def _of_the_job(chosen: Mapping[str, str], size: int, ranks_here: int) -> Iterator[Finding]:
@@ -190,10 +189,10 @@ def _of_the_job(chosen: Mapping[str, str], size: int, ranks_here: int) -> Iterat
             if ranks != size:
                 text = f"RINGROAD_TOPOLOGY={spec} has {ranks} ranks, the job has {size}"
                 yield Finding("settings", "failure", text, f"Start {ranks} ranks, or name a network of {size}")
-    if span := chosen.get("RINGROAD_PORT_RANGE"):
+    if span := chosen.get("RINGROAD_TCP_PORTS"):
         first, last = (int(port) for port in span.split("-"))
         if last - first + 1 < ranks_here:
-            text = f"RINGROAD_PORT_RANGE={span} has fewer ports than the {ranks_here} ranks on this host"
+            text = f"RINGROAD_TCP_PORTS={span} has fewer ports than the {ranks_here} ranks on this host"
             yield Finding("settings", "failure", text, "Widen the range: each rank of a host listens on a port")
 
 

@@ -24,7 +24,7 @@ they count the daemons that it has started.
 """
 
 _PORTS = (20_000, 32_767)
-"""From these ports one is derived if RINGROAD_PORT_RANGE is unset. Linux gives clients higher ones."""
+"""From these ports one is derived if RINGROAD_TCP_PORTS is unset. Linux gives clients higher ones."""
 
 _TRIES = 8
 """The number of ports that are derived, so that one of them is free."""

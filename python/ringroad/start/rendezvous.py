@@ -53,7 +53,7 @@ def init(
     4. mpirun: rank 0 listens on loopback, at a port derived from what mpirun calls the job, or from its process. If the
        ranks are on several hosts, set 1 or 2.
 
-    Derived ports are between 20000 and 32767, or within RINGROAD_PORT_RANGE. If one is taken, rank 0 takes another one,
+    Derived ports are between 20000 and 32767, or within RINGROAD_TCP_PORTS. If one is taken, rank 0 takes another one,
     where the others find it. With RINGROAD_SECRET only processes that know it can connect.
 
     Args:
@@ -214,11 +214,11 @@ def _where(rank: int, size: int, config: Config) -> str | Place | None:
     if isinstance(config.store, tuple):
         host, port = config.store
         return Place(host, (port,), launchers.job_of(launcher, os.environ))
-    place = launchers.master(launcher, os.environ, config.port_range)
+    place = launchers.master(launcher, os.environ, config.tcp_ports)
     if place and find_spec("torch"):
         return None
     if not place and launcher:
-        place = launchers.derived(launcher, os.environ, config.port_range)
+        place = launchers.derived(launcher, os.environ, config.tcp_ports)
     if not place:
         raise ConfigError(
             f"no store for {size} ranks to meet in: set RINGROAD_STORE=tcp://host:port (rank 0's host, and a free "

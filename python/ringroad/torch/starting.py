@@ -65,7 +65,7 @@ def init(
     said: dict[str, str | int] = {"RANK": rank, "WORLD_SIZE": size}
     if launcher and (local := launchers.local_of(launcher, os.environ)):
         said |= {"LOCAL_RANK": local[0], "LOCAL_WORLD_SIZE": local[1]}
-    if launchers.master(launcher, os.environ, config.port_range) is None:
+    if launchers.master(launcher, os.environ, config.tcp_ports) is None:
         where = rendezvous._where(rank, size, config)
         if isinstance(where, str):
             method = _file(Path(where)).as_uri()

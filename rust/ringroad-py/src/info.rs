@@ -128,10 +128,10 @@ impl PyConfig {
         })
     }
 
-    /// The first and the last TCP port that RINGROAD_PORT_RANGE permits; None if it is unset.
+    /// The first and the last TCP port that RINGROAD_TCP_PORTS permits; None if it is unset.
     #[getter]
-    fn port_range(&self) -> Option<(u16, u16)> {
-        self.0.port_range
+    fn tcp_ports(&self) -> Option<(u16, u16)> {
+        self.0.tcp_ports
     }
 
     /// The default timeout of calls, in seconds.
@@ -140,12 +140,19 @@ impl PyConfig {
         self.0.timeout.as_secs_f64()
     }
 
+    /// The directory in which communicators look for profiles, unless RINGROAD_PROFILE names a file; None if nothing
+    /// is kept.
+    #[getter]
+    fn profiles(&self) -> Option<String> {
+        self.0.profiles().map(|path| path.display().to_string())
+    }
+
     /// The path of the profile that RINGROAD_PROFILE names; None if it names none.
     #[getter]
     fn profile(&self) -> Option<String> {
         match &self.0.profile {
             ProfileSource::File(path) => Some(path.display().to_string()),
-            ProfileSource::None | ProfileSource::Stored(_) => None,
+            ProfileSource::None | ProfileSource::Stored => None,
         }
     }
 }

@@ -71,7 +71,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(routes::balanced_routes, module)?)?;
     module.add_function(wrap_pyfunction!(routes::least_load, module)?)?;
     module.add_function(wrap_pyfunction!(routes::plain_routes, module)?)?;
-    module.add_function(wrap_pyfunction!(profile::profile_directory, module)?)?;
     module.add_function(wrap_pyfunction!(regroup::handle, module)?)?;
     module.add_function(wrap_pyfunction!(regroup::regroup, module)?)?;
     module.add_class::<info::PySetting>()?;

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use ringroad_core::cost::{write_rules, Rule};
 use ringroad_runtime::choice::profile::Profile;
-use ringroad_runtime::config;
 
 use crate::arguments::argument;
 use crate::cost::{PyCostModel, COSTS};
@@ -192,14 +191,4 @@ impl PyProfile {
     fn __repr__(&self) -> String {
         format!("<Profile of {}: {} measurements>", self.0.place, self.0.measurements.len())
     }
-}
-
-/// Returns the directory in which communicators look for profiles, unless RINGROAD_PROFILE names a
-/// file.
-///
-/// Returns:
-///     The path; None if there is no cache directory.
-#[pyfunction]
-pub fn profile_directory() -> Option<String> {
-    config::profiles().map(|path| path.display().to_string())
 }

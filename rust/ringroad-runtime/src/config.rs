@@ -167,8 +167,14 @@ settings! {
     "RINGROAD_PROFILE" => profile: ProfileSource {
         default: unset,
         values: Values::Words("the path of a profile that `ringroad tune` wrote, or none"),
-        help: "measured costs and choices; none: the cost model's own; unset: the profile that `ringroad tune` stored for this network and machine, if there is one; rank 0 reads it",
+        help: "measured costs and choices; none: the cost model's own; unset: the profile in RINGROAD_CACHE that `ringroad tune` stored for this network and machine, if there is one; rank 0 reads it",
         read: |text| Ok(path_or_none(text)?.map_or(ProfileSource::None, ProfileSource::File)),
+    }
+    "RINGROAD_COST" => cost: Cost {
+        default: unset,
+        values: Values::Words("some of bandwidth=100Gbit/s, step_latency=1us, hop_latency=500ns, message_latency=300ns, incast_latency=100ns and reduce_cost=0.1ns, separated by commas, as CostModel has them"),
+        help: "numbers of the cost model. bandwidth: of every link. step_latency: the time to start a step. hop_latency: the time of every hop of a message. message_latency: what each further message of a step costs its sender. incast_latency: what each further rank costs that sends to the same port in a step. reduce_cost: the time to reduce a byte. Left out: as measured, or the model's and the topology's own",
+        read: |text| Cost::default().set(text),
     }
     "RINGROAD_SCHEDULES" => schedules: Option<PathBuf> {
         default: unset,
@@ -176,17 +182,10 @@ settings! {
         help: "schedules of your own, in files *.json (ringroad's format) and *.xml (MSCCL's), which compete with the algorithms; rank 0 reads them, verifies them and sends them to all ranks",
         read: path,
     }
-    "RINGROAD_SYNTHESIS_BUDGET" => synthesis_budget: Duration {
-        default: "2",
-        unit: "seconds",
-        values: Values::Words("a time, 0 or more, such as 500ms or 2 (seconds)"),
-        help: "how long rank 0 may spend on making schedules for the network's graph; those that are not made by then are left out; an algorithm that RINGROAD_ALGO names alone is made in any case",
-        read: |text| duration(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n)),
-    }
-    "RINGROAD_SCHEDULE_CACHE" => schedule_cache: Option<PathBuf> {
+    "RINGROAD_CACHE" => cache: Option<PathBuf> {
         default: unset,
         values: Values::Words("the path of a directory, or none"),
-        help: "where to keep schedules that were made for a graph and take long to make; none: nowhere; unset: ringroad/schedules in the user's cache directory",
+        help: "where to keep what takes long to make or to measure, for later jobs: profiles of `ringroad tune`, schedules that were made for a graph, and what ranks have measured of their network; none: nowhere; unset: ringroad in the user's cache directory; only rank 0's value is used for networks and profiles",
         read: path_or_none,
     }
     "RINGROAD_TOPOLOGY" => topology: Network {
@@ -195,31 +194,18 @@ settings! {
         help: "how the ranks are connected; auto: what ranks on several hosts find out when they start; off: nothing is sent to find out, and only algorithms that suit any network are used between hosts",
         read: Network::read,
     }
-    "RINGROAD_DISCOVERY_BUDGET" => discovery_budget: Duration {
-        default: "1.5",
-        unit: "seconds",
-        values: Values::Words("a time, 0 or more, such as 500ms or 2 (seconds)"),
-        help: "about how long ranks on several hosts may take to find out how they are connected; 0: routes only, without measuring rates",
-        read: |text| duration(text, |n| (0.0..=LONGEST_TIMEOUT).contains(&n)),
-    }
-    "RINGROAD_NETWORK_CACHE" => network_cache: Option<PathBuf> {
-        default: unset,
-        values: Values::Words("the path of a directory, or none"),
-        help: "where to keep what ranks have measured of their network, for later jobs on the same hosts; none: nowhere; unset: ringroad/networks in the user's cache directory; only rank 0's value is used",
-        read: path_or_none,
-    }
-    "RINGROAD_ADAPT" => adapt: Adapt {
-        default: "auto",
-        values: Adapt::VALUES,
-        help: "whether ranks on several hosts measure their network again, and choose again, when calls take longer or shorter than they used to; auto: if they have found out by themselves what it is, as sums then may differ in the last bits from one run to another; never with RINGROAD_TOPOLOGY=off or RINGROAD_PORTS; off on any rank: never",
-        read: Adapt::read,
+    "RINGROAD_BUDGET" => budget: Budget {
+        default: "discovery=1.5s,synthesis=2s",
+        values: Values::Words("some of discovery=1.5s, synthesis=2s and adaptation=500ms, separated by commas, each a time, 0 or more"),
+        help: "how long ranks may take to choose well. discovery: to find out when they start how several hosts are connected; 0: routes only, without measuring rates. synthesis: to make schedules for the network's graph on rank 0; those that are not made by then are left out, but an algorithm that RINGROAD_ALGO names alone is made in any case. adaptation: to measure the network of several hosts again when calls take longer or shorter than they used to, and choose again; 0 on any rank: never; left out: 500ms if ranks have found out by themselves what the network is, else never, as sums then may differ in the last bits from one run to another; never with RINGROAD_TOPOLOGY=off or a device for each port",
+        read: |text| Budget::default().set(rows::budget.default.unwrap_or_default())?.set(text),
     }
     "RINGROAD_TIMEOUT" => timeout: Duration {
         default: "300",
         unit: "seconds",
         values: Values::Words("a time above 0 and up to a year, such as 500ms or 30 (seconds)"),
         help: "how long connecting, a collective or a wait may take before it fails",
-        read: |text| duration(text, |n| n > 0.0 && n <= LONGEST_TIMEOUT),
+        read: |text| duration(text).ok().filter(|time| !time.is_zero()).ok_or_else(String::new),
     }
     "RINGROAD_UCX_LIBRARY" => ucx_library: Option<PathBuf> {
         default: unset,
@@ -230,15 +216,8 @@ settings! {
     "RINGROAD_TRANSPORT" => transport: TransportKind {
         default: "auto",
         values: TransportKind::VALUES,
-        help: "how messages travel between processes: auto by shared memory within a host and by UCX between hosts, ucx always by UCX",
+        help: "how messages travel between processes: by shared memory within a host and by UCX between hosts; or, with ucx, always by UCX. Whether the kernel copies long messages within a host directly out of other ranks' private memory, if it permits that: auto if ranks share cores, cma always, no-cma never",
         read: TransportKind::read,
-    }
-    "RINGROAD_CMA" => cma: Cma {
-        default: "auto",
-        values: Cma::VALUES,
-        help: "whether the kernel copies long messages directly out of the private memory of other ranks of the host, if it permits \
-                  that: auto if ranks share cores, on always, off never",
-        read: Cma::read,
     }
     "RINGROAD_HOST" => host: Option<String> {
         default: unset,
@@ -246,23 +225,17 @@ settings! {
         help: "the name of this host: ranks with the same name share memory; unset: the machine's own name",
         read: |text| Ok(Some(text.to_owned())),
     }
-    "RINGROAD_NET_DEVICES" => net_devices: Option<Vec<String>> {
+    "RINGROAD_NET_DEVICES" => net_devices: Option<Devices> {
         default: unset,
-        values: Values::Words("UCX network devices, separated by commas, such as mlx5_0:1,eth0"),
-        help: "which network devices to use; unset: UCX_NET_DEVICES, or for tcp loopback if all ranks are on one machine, else the device that leads to the store's host (MASTER_ADDR), else those that UCX chooses",
-        read: devices,
+        values: Values::Words("UCX network devices, separated by commas, such as mlx5_0:1,eth0, or one for each port, such as per-port:mlx5_0:1,mlx5_1:1, and then equally many on every rank"),
+        help: "which network devices to use; unset: UCX_NET_DEVICES, or for tcp loopback if all ranks are on one machine, else the device that leads to the store's host (MASTER_ADDR), else those that UCX chooses. per-port: the device of each port, in rotation; the n-th device of every rank reaches the n-th devices of the others, or, on a ring or torus, where devices come in pairs up and down, is cabled to its opposite on the neighbour; a name may occur twice",
+        read: |text| Devices::read(text).map(Some),
     }
-    "RINGROAD_PORTS" => ports: Option<Vec<String>> {
-        default: unset,
-        values: Values::Words("one UCX network device for each port, separated by commas, such as mlx5_0:1,mlx5_1:1, and equally many on every rank"),
-        help: "the network device of each port, in rotation; the n-th device of every rank reaches the n-th devices of the others, or, on a ring or torus, where devices come in pairs up and down, is cabled to its opposite on the neighbour; a name may occur twice; unset: RINGROAD_NET_DEVICES serves all ports",
-        read: devices,
-    }
-    "RINGROAD_PORT_RANGE" => port_range: Option<(u16, u16)> {
+    "RINGROAD_TCP_PORTS" => tcp_ports: Option<(u16, u16)> {
         default: unset,
         values: Values::Words("the first and the last TCP port, such as 20000-20999"),
         help: "which TCP ports to listen on, for firewalls; unset: any",
-        read: port_range,
+        read: tcp_ports,
     }
     "RINGROAD_SECRET" => secret: Option<Secret> {
         default: unset,
@@ -299,51 +272,6 @@ settings! {
         help: "where each rank writes what its calls did and when, as a file for ui.perfetto.dev, when a communicator is closed; `ringroad trace` combines the ranks' files; unset: nowhere",
         read: path,
     }
-    "RINGROAD_STEP_LATENCY" => step_latency: Option<f64> {
-        default: unset,
-        unit: "seconds",
-        values: Values::Words("a time, 0 or more, such as 1us or 1e-6 (seconds)"),
-        help: "cost model: the time to start a step; unset: the model's own",
-        read: time,
-    }
-    "RINGROAD_HOP_LATENCY" => hop_latency: Option<f64> {
-        default: unset,
-        unit: "seconds",
-        values: Values::Words("a time, 0 or more, such as 500ns or 0.5e-6 (seconds)"),
-        help: "cost model: the time of every hop of a message; unset: the topology's latencies",
-        read: time,
-    }
-    "RINGROAD_BANDWIDTH" => bandwidth: Option<f64> {
-        default: unset,
-        unit: "bytes per second",
-        values: Values::Words("a bandwidth above 0, such as 100Gbit/s, 12.5GB/s or 12.5e9 (bytes per second)"),
-        help: "cost model: the bandwidth of every link; unset: the topology's bandwidths",
-        read: |text| match units::bandwidth(text) {
-            Ok(rate) if rate > 0.0 => Ok(Some(rate)),
-            _ => Err(String::new()),
-        },
-    }
-    "RINGROAD_MESSAGE_LATENCY" => message_latency: Option<f64> {
-        default: unset,
-        unit: "seconds",
-        values: Values::Words("a time, 0 or more, such as 300ns or 0.3e-6 (seconds)"),
-        help: "cost model: what each further message of a step costs its sender; unset: the model's own",
-        read: time,
-    }
-    "RINGROAD_INCAST_LATENCY" => incast_latency: Option<f64> {
-        default: unset,
-        unit: "seconds",
-        values: Values::Words("a time, 0 or more, such as 100ns or 0.1e-6 (seconds)"),
-        help: "cost model: what each further rank costs that sends to the same port in a step; unset: the model's own",
-        read: time,
-    }
-    "RINGROAD_REDUCE_COST" => reduce_cost: Option<f64> {
-        default: unset,
-        unit: "seconds per byte",
-        values: Values::Words("a time, 0 or more, such as 0.1ns or 0.1e-9 (seconds) for 10 GB/s"),
-        help: "cost model: the time to reduce a byte; unset: the model's own",
-        read: time,
-    }
 }
 
 /// Makes an enum whose values are written with these names.
@@ -368,34 +296,15 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Whether the kernel copies messages between ranks of a host (cross-memory attach).
-    Cma {
-        /// If ranks share cores.
-        Auto = "auto",
-        /// Wherever the kernel permits it.
-        On = "on",
-        /// Never.
-        Off = "off",
-    }
-}
-
-choice! {
-    /// Whether ranks react when their network changes.
-    Adapt {
-        /// Where the ranks have found it out by themselves.
-        Auto = "auto",
-        /// Wherever several hosts are.
-        On = "on",
-        /// Never.
-        Off = "off",
-    }
-}
-
-choice! {
     /// How messages travel between processes.
     TransportKind {
-        /// Shared memory within a host, UCX between hosts.
+        /// Shared memory within a host, UCX between hosts. If ranks share cores, the kernel copies long messages between
+        /// ranks of a host (cross-memory attach).
         Auto = "auto",
+        /// The kernel copies them wherever it permits that.
+        Cma = "cma",
+        /// It never does.
+        NoCma = "no-cma",
         /// By UCX always.
         Ucx = "ucx",
     }
@@ -421,16 +330,108 @@ choice! {
     }
 }
 
+/// Makes a struct whose fields are written as `name=value,name=value`.
+macro_rules! parts {
+    ($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $field:ident: $value:ty = $read:expr,)* }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq)]
+        pub struct $type {
+            $($(#[$meaning])* pub $field: $value,)*
+        }
+
+        impl $type {
+            /// These values, changed by a text.
+            fn set(mut self, text: &str) -> Result<$type, String> {
+                let mut named = Vec::new();
+                for part in text.split(',').map(str::trim) {
+                    let malformed = || format!("{part:?} is not written as name=value");
+                    let (name, value) = part.split_once('=').ok_or_else(malformed)?;
+                    let name = name.trim();
+                    match name {
+                        $(stringify!($field) => {
+                            let read: fn(&str) -> Result<$value, &'static str> = $read;
+                            self.$field = read(value).map_err(|must| format!("{name} must be {must}"))?;
+                        })*
+                        _ => {
+                            let meant = units::nearest(name, [$(stringify!($field)),*].into_iter());
+                            let meant = meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+                            return Err(format!("there is no {name:?}{meant}"));
+                        }
+                    }
+                    if named.contains(&name) {
+                        return Err(format!("{name} is there twice"));
+                    }
+                    named.push(name);
+                }
+                Ok(self)
+            }
+        }
+    };
+}
+
+parts! {
+    /// The numbers of the cost model that are stated, as [`CostModel`] has them.
+    Cost {
+        /// Bytes per second of every link.
+        bandwidth: Option<f64> = rate,
+        /// Seconds to start a step.
+        step_latency: Option<f64> = |text| time(text).map(Some),
+        /// Seconds of every hop of a message.
+        hop_latency: Option<f64> = |text| time(text).map(Some),
+        /// Seconds that each further message of a step costs its sender.
+        message_latency: Option<f64> = |text| time(text).map(Some),
+        /// Seconds that each further rank costs that sends to the same port in a step.
+        incast_latency: Option<f64> = |text| time(text).map(Some),
+        /// Seconds to reduce a byte.
+        reduce_cost: Option<f64> = |text| time(text).map(Some),
+    }
+}
+
+parts! {
+    /// How long ranks may take to choose well.
+    Budget {
+        /// To find out how hosts are connected.
+        discovery: Duration = duration,
+        /// To make schedules for a graph.
+        synthesis: Duration = duration,
+        /// To measure the network again; zero: never. `None`: [`Budget::ADAPTATION`] if ranks have found it out.
+        adaptation: Option<Duration> = |text| duration(text).map(Some),
+    }
+}
+
+impl Budget {
+    /// How long ranks measure their network again, unless the user says so.
+    pub const ADAPTATION: Duration = Duration::from_millis(500);
+}
+
+/// The network devices to use, by UCX's names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Devices {
+    /// These serve all ports.
+    Any(Vec<String>),
+    /// One for each port, in rotation.
+    PerPort(Vec<String>),
+}
+
+impl Devices {
+    fn read(text: &str) -> Result<Devices, String> {
+        match text.strip_prefix("per-port:") {
+            Some(names) => device_names(names).map(Devices::PerPort),
+            None => device_names(text).map(Devices::Any),
+        }
+    }
+}
+
 /// Where measured costs come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ProfileSource {
-    /// From no file: the cost model's own are used.
+    /// From the profile in the cache that fits, if there is one.
     #[default]
+    Stored,
+    /// From no file: the cost model's own are used.
     None,
     /// From this file. It is an error if the file does not fit this network and machine.
     File(PathBuf),
-    /// From the profile in this directory that fits, if there is one.
-    Stored(PathBuf),
 }
 
 /// Where the ranks of a job find each other.
@@ -513,17 +514,11 @@ impl Config {
         Ok(Config::in_place(environment().chain(arguments))?)
     }
 
-    /// The settings of these variables. Files for which no variable is set are looked for in this user's directories.
+    /// The settings of these variables. If none says so, files are kept in this user's cache directory.
     fn in_place(variables: impl Iterator<Item = (String, String)>) -> Result<Config, ConfigError> {
         let mut config = Config::read(variables)?;
-        if !config.set.contains_key(rows::profile.name) {
-            config.profile = profiles().map_or(ProfileSource::None, ProfileSource::Stored);
-        }
-        if !config.set.contains_key(rows::schedule_cache.name) {
-            config.schedule_cache = cached("schedules");
-        }
-        if !config.set.contains_key(rows::network_cache.name) {
-            config.network_cache = cached("networks");
+        if !config.set.contains_key(rows::cache.name) {
+            config.cache = user_cache();
         }
         Ok(config)
     }
@@ -531,14 +526,41 @@ impl Config {
     /// The settings of these variables. Empty ones count as not set, and those without the prefix are ignored. If a
     /// name occurs several times, the last value is used.
     pub fn read(variables: impl IntoIterator<Item = (String, String)>) -> Result<Config, ConfigError> {
-        let config =
-            Config::take(variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect())?;
-        match config.set.get(rows::ports.name) {
-            Some(ports) if config.net_devices.is_some() => {
-                let reason = "RINGROAD_NET_DEVICES is set too, unset one of them".to_owned();
-                Err(rows::ports.refuse(ports.trim(), reason))
-            }
-            _ => Ok(config),
+        Config::take(variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect())
+    }
+
+    /// The directory in which `ringroad tune` stores profiles.
+    pub fn profiles(&self) -> Option<PathBuf> {
+        self.cached("profiles")
+    }
+
+    /// The directory for schedules that take long to make.
+    pub fn made_schedules(&self) -> Option<PathBuf> {
+        self.cached("schedules")
+    }
+
+    /// The directory for what ranks have measured of their network.
+    pub fn networks(&self) -> Option<PathBuf> {
+        self.cached("networks")
+    }
+
+    fn cached(&self, what: &str) -> Option<PathBuf> {
+        self.cache.as_ref().map(|cache| cache.join(what))
+    }
+
+    /// The network devices that serve all ports, as UCX reads them.
+    pub fn devices_of_all(&self) -> Option<String> {
+        match &self.net_devices {
+            Some(Devices::Any(names)) => Some(names.join(",")),
+            _ => None,
+        }
+    }
+
+    /// The network device of each port, in rotation; empty if none has its own.
+    pub fn devices_of_ports(&self) -> &[String] {
+        match &self.net_devices {
+            Some(Devices::PerPort(names)) => names,
+            _ => &[],
         }
     }
 
@@ -551,24 +573,16 @@ impl Config {
         SETTINGS.iter().map(entry).collect()
     }
 
-    /// Whether any setting of the cost model is set.
-    pub fn has_cost_model(&self) -> bool {
-        let Config {
-            step_latency, hop_latency, bandwidth, message_latency, incast_latency, reduce_cost, ..
-        } = self;
-        let stated = [step_latency, hop_latency, bandwidth, message_latency, incast_latency, reduce_cost];
-        stated.iter().any(|v| v.is_some())
-    }
-
     /// The cost model `prior`, changed by the settings.
     pub fn cost_model(&self, prior: CostModel) -> CostModel {
+        let said = self.cost;
         CostModel {
-            step_latency: self.step_latency.unwrap_or(prior.step_latency),
-            hop_latency: self.hop_latency.or(prior.hop_latency),
-            bandwidth: self.bandwidth.or(prior.bandwidth),
-            message_latency: self.message_latency.unwrap_or(prior.message_latency),
-            incast_latency: self.incast_latency.unwrap_or(prior.incast_latency),
-            reduce_cost: self.reduce_cost.unwrap_or(prior.reduce_cost),
+            step_latency: said.step_latency.unwrap_or(prior.step_latency),
+            hop_latency: said.hop_latency.or(prior.hop_latency),
+            bandwidth: said.bandwidth.or(prior.bandwidth),
+            message_latency: said.message_latency.unwrap_or(prior.message_latency),
+            incast_latency: said.incast_latency.unwrap_or(prior.incast_latency),
+            reduce_cost: said.reduce_cost.unwrap_or(prior.reduce_cost),
             ..prior
         }
     }
@@ -580,16 +594,11 @@ fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().map(move |(name, value)| (text(name), text(value)))
 }
 
-/// The directory in which `ringroad tune` stores profiles.
-pub fn profiles() -> Option<PathBuf> {
-    cached("profiles")
-}
-
 /// A directory for files that can be made again, by the XDG base directory specification.
-fn cached(what: &str) -> Option<PathBuf> {
+fn user_cache() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    cache.map(|cache| cache.join("ringroad").join(what))
+    cache.map(|cache| cache.join("ringroad"))
 }
 
 /// The settings if no variable is set.
@@ -625,7 +634,7 @@ fn store(text: &str) -> Result<Option<StoreSource>, String> {
     }
 }
 
-fn port_range(text: &str) -> Result<Option<(u16, u16)>, String> {
+fn tcp_ports(text: &str) -> Result<Option<(u16, u16)>, String> {
     let (first, last) = text.split_once('-').ok_or("")?;
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{text:?} is no port"));
     let (first, last) = (port(first)?, port(last)?);
@@ -636,18 +645,17 @@ fn port_range(text: &str) -> Result<Option<(u16, u16)>, String> {
 }
 
 /// Reads a list of names of network devices.
-fn devices(text: &str) -> Result<Option<Vec<String>>, String> {
+fn device_names(text: &str) -> Result<Vec<String>, String> {
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     if names.contains(&"") {
         return Err("a name is empty".to_owned());
     }
     match names.iter().find(|name| name.contains(char::is_whitespace)) {
         Some(name) => Err(format!("{name:?} has a space within, where a comma belongs")),
-        None => Ok(Some(names.into_iter().map(str::to_owned).collect())),
+        None => Ok(names.into_iter().map(str::to_owned).collect()),
     }
 }
 
-/// Reads a spec, or a file with the serialised form. Only Python reads other forms of graphs.
 /// What the settings say about the network.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Network {
@@ -685,6 +693,7 @@ impl From<Option<Topology>> for Network {
     }
 }
 
+/// Reads a spec, or a file with the serialised form. Only Python reads other forms of graphs.
 fn read_topology(text: &str) -> Result<Topology, String> {
     if !ringroad_core::topology::names_a_file(text) {
         return Topology::parse(text).map_err(|e| e.to_string());
@@ -693,13 +702,18 @@ fn read_topology(text: &str) -> Result<Topology, String> {
     serde_json::from_str(&content).map_err(|e| e.to_string())
 }
 
-fn time(text: &str) -> Result<Option<f64>, String> {
-    units::seconds(text).map(Some).map_err(|_| String::new())
+fn rate(text: &str) -> Result<Option<f64>, &'static str> {
+    let rate = units::bandwidth(text).ok().filter(|rate| *rate > 0.0);
+    rate.map(Some).ok_or("a bandwidth above 0, such as 100Gbit/s")
 }
 
-fn duration(text: &str, allowed: fn(f64) -> bool) -> Result<Duration, String> {
-    let seconds = units::seconds(text).ok().filter(|seconds| allowed(*seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(String::new)
+fn time(text: &str) -> Result<f64, &'static str> {
+    units::seconds(text).map_err(|_| "a time, 0 or more, such as 500ns")
+}
+
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    let seconds = units::seconds(text).ok().filter(|seconds| *seconds <= LONGEST_TIMEOUT);
+    seconds.map(Duration::from_secs_f64).ok_or("a time of up to a year, such as 500ms")
 }
 
 fn unknown(name: &str) -> String {

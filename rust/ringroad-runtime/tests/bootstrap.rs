@@ -14,7 +14,8 @@ use ringroad_runtime::bootstrap::{
     BootstrapError, Card, FileStore, Meeting, MemoryStore, PrefixStore, Store, StoreError,
 };
 use ringroad_runtime::config::{
-    Adapt, Algorithms, Cma, Config, Debug, Network, Origin, ProfileSource, StoreSource, SETTINGS,
+    Algorithms, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource, TransportKind,
+    SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
 
@@ -253,7 +254,7 @@ fn differences_are_listed_on_every_rank() {
         (|c| c.ringroad = "9.9".into(), "the ranks have different versions of ringroad: VERSION on ranks 0, 3, 9.9 on ranks 1, 2; install the same on all"),
         (|c| c.transport = "pigeons".into(), "the ranks have different transports: pigeons on ranks 1, 2, ucx on ranks 0, 3; set the same RINGROAD_TRANSPORT for all"),
         (|c| c.format = 0, "the ranks have different versions of the address card: 0 on ranks 1, 2, 3 on ranks 0, 3; install the same ringroad on all"),
-        (|c| c.addresses.truncate(1), "the ranks have different numbers of ports: 1 on ranks 1, 2, 2 on ranks 0, 3; list equally many network devices in RINGROAD_PORTS on all"),
+        (|c| c.addresses.truncate(1), "the ranks have different numbers of ports: 1 on ranks 1, 2, 2 on ranks 0, 3; name equally many devices in RINGROAD_NET_DEVICES=per-port:... on all"),
     ];
     for (change, expected) in cases {
         let mut cards: Vec<Card> = (0..4).map(|rank| card(rank, 4)).collect();
@@ -666,10 +667,12 @@ fn defaults_are_those_of_the_table() {
     assert!(config.topology.given().is_none() && config.store.is_none() && config.secret.is_none());
     assert_eq!(
         (config.size_invariant, &config.tuner_file, &config.profile),
-        (false, &None, &ProfileSource::None)
+        (false, &None, &ProfileSource::Stored)
     );
     assert_eq!(config.algorithms, Algorithms::default());
     assert_eq!(config.cost_model(Default::default()), Default::default());
+    let (discovery, synthesis) = (Duration::from_millis(1500), Duration::from_secs(2));
+    assert_eq!(config.budget, Budget { discovery, synthesis, adaptation: None });
     for (entry, setting) in config.entries().iter().zip(SETTINGS) {
         assert_eq!(
             (entry.setting, entry.origin, entry.value.as_deref()),
@@ -688,28 +691,19 @@ fn values_are_read() {
         ("RINGROAD_TOPOLOGY", " torus:4x2 "),
         ("RINGROAD_TIMEOUT", "1.5"),
         ("RINGROAD_UCX_LIBRARY", "/opt/ucx/lib/libucp.so.0"),
-        ("RINGROAD_TRANSPORT", "UCX"),
-        ("RINGROAD_CMA", "On"),
+        ("RINGROAD_TRANSPORT", "No-CMA"),
         ("RINGROAD_HOST", "node 7"),
         ("RINGROAD_NET_DEVICES", "mlx5_0:1, eth0"),
-        ("RINGROAD_PORT_RANGE", "20000-20999"),
+        ("RINGROAD_TCP_PORTS", "20000-20999"),
         ("RINGROAD_SECRET", "open sesame"),
         ("RINGROAD_STORE", "file:///shared/job"),
         ("RINGROAD_SEGMENT", "64KiB"),
         ("RINGROAD_DEBUG", "trace"),
         ("RINGROAD_TRACE", "/tmp/traces"),
-        ("RINGROAD_STEP_LATENCY", "1e-6"),
-        ("RINGROAD_HOP_LATENCY", "0"),
-        ("RINGROAD_BANDWIDTH", "12.5e9"),
-        ("RINGROAD_MESSAGE_LATENCY", "2e-7"),
-        ("RINGROAD_REDUCE_COST", "1e-10"),
-        ("RINGROAD_INCAST_LATENCY", "3e-7"),
-        ("RINGROAD_SYNTHESIS_BUDGET", "0.5"),
-        ("RINGROAD_SCHEDULE_CACHE", "/var/cache/schedules"),
+        ("RINGROAD_COST", "bandwidth=100Gbit/s, step_latency=1us,hop_latency = 0,message_latency=2e-7,incast_latency=300ns,reduce_cost=1e-10"),
+        ("RINGROAD_BUDGET", "adaptation=0,synthesis=0.5"),
+        ("RINGROAD_CACHE", "/var/cache"),
         ("RINGROAD_SCHEDULES", "/etc/schedules"),
-        ("RINGROAD_DISCOVERY_BUDGET", "0.25"),
-        ("RINGROAD_NETWORK_CACHE", "/var/cache/networks"),
-        ("RINGROAD_ADAPT", "Off"),
         ("UCX_TLS", "tcp"),
         ("PATH", "/bin"),
     ])
@@ -721,9 +715,14 @@ fn values_are_read() {
     assert_eq!(config.topology.given().unwrap().spec(), "torus:4x2");
     assert_eq!(config.timeout, Duration::from_millis(1500));
     assert_eq!(config.ucx_library.as_deref(), Some(Path::new("/opt/ucx/lib/libucp.so.0")));
-    assert_eq!(config.cma, Cma::On);
-    assert_eq!(config.net_devices.as_deref().unwrap(), ["mlx5_0:1", "eth0"]);
-    assert_eq!(config.port_range, Some((20000, 20999)));
+    assert_eq!(config.transport, TransportKind::NoCma);
+    let devices = ["mlx5_0:1", "eth0"].map(str::to_owned).to_vec();
+    assert_eq!(config.net_devices, Some(Devices::Any(devices)));
+    assert_eq!(
+        (config.devices_of_all().as_deref(), config.devices_of_ports()),
+        (Some("mlx5_0:1,eth0"), &[][..])
+    );
+    assert_eq!(config.tcp_ports, Some((20000, 20999)));
     assert_eq!(config.secret.as_ref().unwrap().reveal(), "open sesame");
     assert_eq!(config.store, Some(StoreSource::Directory("/shared/job".into())));
     let store = |url| read(&[("RINGROAD_STORE", url)]).unwrap().store;
@@ -734,21 +733,21 @@ fn values_are_read() {
     let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
     assert_eq!((model.message_latency, model.reduce_cost, model.incast_latency), (2e-7, 1e-10, 3e-7));
-    assert_eq!(config.synthesis_budget, Duration::from_millis(500));
-    assert_eq!(config.schedule_cache.as_deref(), Some(Path::new("/var/cache/schedules")));
+    let (discovery, synthesis) = (Duration::from_millis(1500), Duration::from_millis(500));
+    assert_eq!(config.budget, Budget { discovery, synthesis, adaptation: Some(Duration::ZERO) });
+    let kept = [config.made_schedules(), config.networks(), config.profiles()];
+    let expected = ["schedules", "networks", "profiles"].map(|name| Some(Path::new("/var/cache").join(name)));
+    assert_eq!(kept, expected);
+    let none = read(&[("RINGROAD_CACHE", "none")]).unwrap();
+    assert_eq!((none.made_schedules(), none.networks(), none.profiles()), (None, None, None));
     assert_eq!(config.schedules.as_deref(), Some(Path::new("/etc/schedules")));
-    assert_eq!(config.discovery_budget, Duration::from_millis(250));
-    assert_eq!(config.network_cache.as_deref(), Some(Path::new("/var/cache/networks")));
-    assert_eq!(config.adapt, Adapt::Off);
     assert_eq!(read(&[("RINGROAD_TOPOLOGY", "off")]).unwrap().topology, Network::Off);
     assert_eq!(read(&[("RINGROAD_TOPOLOGY", "auto")]).unwrap().topology, Network::Auto);
     assert!(config.warnings.is_empty());
-    // RINGROAD_PORTS cannot be combined with RINGROAD_NET_DEVICES.
-    let unset: Vec<_> =
-        config.entries().into_iter().filter(|entry| entry.origin == Origin::Default).collect();
-    assert!(matches!(&unset[..], [ports] if ports.setting.name == "RINGROAD_PORTS"), "{unset:?}");
-    let ports = read(&[("RINGROAD_PORTS", " mlx5_0:1, eth0 ,eth0")]).unwrap().ports;
-    assert_eq!(ports.as_deref().unwrap(), ["mlx5_0:1", "eth0", "eth0"]);
+    assert!(config.entries().iter().all(|entry| entry.origin == Origin::Environment));
+    let ports = read(&[("RINGROAD_NET_DEVICES", "per-port: mlx5_0:1, eth0 ,eth0")]).unwrap();
+    assert_eq!(ports.devices_of_ports(), ["mlx5_0:1", "eth0", "eth0"]);
+    assert_eq!(ports.devices_of_all(), None);
     let shown = format!("{config:?} {:?}", config.entries());
     assert!(!shown.contains("sesame"), "{shown}");
 }
@@ -829,16 +828,15 @@ fn invalid_values_are_explained() {
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
         ("RINGROAD_TOPOLOGY", "/nowhere/net.json", "No such file or directory"),
         ("RINGROAD_TOPOLOGY", "/dev/null", "the path of a .json file that Topology.save has written"),
-        ("RINGROAD_TRANSPORT", "tcp", "RINGROAD_TRANSPORT=\"tcp\" cannot be used; write auto or ucx"),
-        ("RINGROAD_CMA", "1", "RINGROAD_CMA=\"1\" cannot be used; write auto, on or off"),
+        ("RINGROAD_TRANSPORT", "tcp", "RINGROAD_TRANSPORT=\"tcp\" cannot be used; write auto, cma, no-cma or ucx"),
         ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; write UCX network devices"),
-        ("RINGROAD_PORTS", "eth0,,eth1", "a name is empty; write one UCX network device for each port"),
-        ("RINGROAD_PORTS", ",", "a name is empty"),
-        ("RINGROAD_PORTS", "eth0 eth1", "\"eth0 eth1\" has a space within, where a comma belongs; write"),
-        ("RINGROAD_PORT_RANGE", "2000", "cannot be used; write the first and the last TCP port"),
-        ("RINGROAD_PORT_RANGE", "0-5", "ports are above 0"),
-        ("RINGROAD_PORT_RANGE", "9-5", "the first is not above the last"),
-        ("RINGROAD_PORT_RANGE", "1-99999", "\"99999\" is no port"),
+        ("RINGROAD_NET_DEVICES", "per-port:eth0,,eth1", "a name is empty; write UCX network devices"),
+        ("RINGROAD_NET_DEVICES", "per-port:", "a name is empty"),
+        ("RINGROAD_NET_DEVICES", "eth0 eth1", "\"eth0 eth1\" has a space within, where a comma belongs; write"),
+        ("RINGROAD_TCP_PORTS", "2000", "cannot be used; write the first and the last TCP port"),
+        ("RINGROAD_TCP_PORTS", "0-5", "ports are above 0"),
+        ("RINGROAD_TCP_PORTS", "9-5", "the first is not above the last"),
+        ("RINGROAD_TCP_PORTS", "1-99999", "\"99999\" is no port"),
         (
             "RINGROAD_STORE",
             "/shared",
@@ -851,12 +849,21 @@ fn invalid_values_are_explained() {
         ("RINGROAD_SEGMENT", "1e6", "write a number of bytes, 64 or more"),
         ("RINGROAD_SEGMENT", "63", "64 or more"),
         ("RINGROAD_DEBUG", "verbose", "write WARN, INFO or TRACE"),
-        ("RINGROAD_STEP_LATENCY", "-1", "0 or more"),
-        ("RINGROAD_HOP_LATENCY", "1h", "such as 500ns or 0.5e-6"),
-        ("RINGROAD_BANDWIDTH", "0", "such as 100Gbit/s, 12.5GB/s or 12.5e9"),
-        ("RINGROAD_BANDWIDTH", "fast", "a bandwidth above 0"),
-        ("RINGROAD_REDUCE_COST", "inf", "0 or more"),
-        ("RINGROAD_SYNTHESIS_BUDGET", "-1", "0 or more"),
+        (
+            "RINGROAD_COST",
+            "step_latency=-1",
+            "cannot be used: step_latency must be a time, 0 or more, such as 500ns; write some of bandwidth=100Gbit/s",
+        ),
+        ("RINGROAD_COST", "bandwidth=1GB/s,hop_latency=1h", "hop_latency must be a time"),
+        ("RINGROAD_COST", "bandwidth=0", "bandwidth must be a bandwidth above 0, such as 100Gbit/s"),
+        ("RINGROAD_COST", "bandwidth=fast", "bandwidth must be a bandwidth above 0"),
+        ("RINGROAD_COST", "reduce_cost=inf", "reduce_cost must be a time, 0 or more"),
+        ("RINGROAD_COST", "bandwith=1GB/s", "there is no \"bandwith\"; did you mean bandwidth?"),
+        ("RINGROAD_COST", "5us", "\"5us\" is not written as name=value"),
+        ("RINGROAD_COST", "hop_latency=1us,", "\"\" is not written as name=value"),
+        ("RINGROAD_COST", "hop_latency=1us,hop_latency=2us", "hop_latency is there twice"),
+        ("RINGROAD_BUDGET", "synthesis=-1", "synthesis must be a time of up to a year, such as 500ms"),
+        ("RINGROAD_BUDGET", "patience=1", "there is no \"patience\"; write some of discovery=1.5s"),
     ];
     for (name, value, expected) in cases {
         let error = read(&[(name, value)]).unwrap_err();
@@ -869,21 +876,12 @@ fn invalid_values_are_explained() {
 fn values_with_a_unit_are_read_as_the_command_line_reads_them() {
     for setting in SETTINGS.iter().filter(|setting| !setting.unit.is_empty()) {
         let value = match setting.unit {
-            "seconds" | "seconds per byte" => "1500us",
+            "seconds" => "1500us",
             "bytes" => "1.5KiB",
-            "bytes per second" => "100Gbit/s",
             unit => panic!("say here what users write for {} in {unit}", setting.name),
         };
         read(&[(setting.name, value)]).unwrap();
     }
-}
-
-#[test]
-fn ports_and_net_devices_exclude_each_other() {
-    let both = [("RINGROAD_NET_DEVICES", "eth0"), ("RINGROAD_PORTS", "eth0,eth1")];
-    let error = read(&both).unwrap_err();
-    let expected = "RINGROAD_PORTS=\"eth0,eth1\" cannot be used: RINGROAD_NET_DEVICES is set too, unset one of them; write ";
-    assert!(error.starts_with(expected), "{error}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use ringroad_core::cost::{CostModel, Measurement, Origin, SwitchTable};
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
 use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
 use ringroad_runtime::choice::profile::{Place, Profile};
-use ringroad_runtime::config::{Algorithms, Config, ProfileSource};
+use ringroad_runtime::config::{Algorithms, Config};
 use ringroad_runtime::os::machine::cache::CacheMode;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, Request, Result};
 
@@ -325,10 +325,18 @@ fn measurements_decide_before_the_model() {
     let rules = Scratch::new("over", "allreduce,64,64,ring,simple,-1,-1,-1\n");
     let both = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_TUNER_FILE", &rules.path())]);
     assert_eq!(choices("ring:8", &both).unwrap().pick(Collective::Allreduce, 64, false).name(), "ring");
-    let stated = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_STEP_LATENCY", "1")]);
+    let stated = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_COST", "step_latency=1s")]);
     let stated = choices("ring:8", &stated).unwrap();
     assert_eq!(stated.model.step_latency, 1.0);
     assert!(stated.switch_points(Collective::Allreduce).iter().all(|range| range.origin == Origin::Model));
+}
+
+/// The settings of a user in whose cache the file is the profile of a place.
+fn storing(file: &Scratch, place: &Place) -> Config {
+    let folder = file.0.join("profiles");
+    fs::create_dir_all(&folder).unwrap();
+    fs::rename(file.0.join("file"), folder.join(place.file_name())).unwrap();
+    read(&[("RINGROAD_CACHE", &file.0.display().to_string())])
 }
 
 #[test]
@@ -343,10 +351,7 @@ fn profiles_of_other_places_are_not_used() {
             "{error}"
         );
         // A stored profile that does not fit is ignored.
-        let stored = file.0.join(choices("ring:8", &config()).unwrap().place.file_name());
-        fs::rename(file.0.join("file"), stored).unwrap();
-        let mut found = config();
-        found.profile = ProfileSource::Stored(file.0.clone());
+        let found = storing(&file, &choices("ring:8", &config()).unwrap().place);
         let found = choices("ring:8", &found).unwrap();
         assert_eq!((found.profile.clone(), points(&found, Collective::Allreduce)), (None, plain.clone()));
     };
@@ -371,11 +376,9 @@ fn profiles_of_other_places_are_not_used() {
     (other.rules[0].from_bytes, other.rules[0].to_bytes) = (64, 8);
     check(&other, "a rule for allreduce is from 64 to 8 bytes");
     // A stored profile that fits is used.
-    let file = Scratch::new("stored", "");
     let made = profile("ring:8");
-    fs::write(file.0.join(made.place.file_name()), made.to_json()).unwrap();
-    let mut found = config();
-    found.profile = ProfileSource::Stored(file.0.clone());
+    let file = Scratch::new("stored", &made.to_json());
+    let found = storing(&file, &made.place);
     assert!(choices("ring:8", &found).unwrap().profile.is_some());
     let nonsense = Scratch::new("nonsense", "{");
     let error = choices("ring:8", &read(&[("RINGROAD_PROFILE", &nonsense.path())])).unwrap_err();
@@ -409,7 +412,7 @@ fn networks_of_one_name_have_their_own_profiles() {
         assert_ne!(made.place.file_name(), profile_on(&there).place.file_name());
         let file = Scratch::new("links", &made.to_json());
         // Profiles know no budget.
-        let asked = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_SYNTHESIS_BUDGET", "1000")]);
+        let asked = read(&[("RINGROAD_PROFILE", &file.path()), ("RINGROAD_BUDGET", "synthesis=1000s")]);
         assert_eq!(choices_on(&there, &asked).unwrap().profile, None);
         let used = choices_on(&here, &asked).unwrap();
         assert_eq!(used.profile, Some(file.path()));

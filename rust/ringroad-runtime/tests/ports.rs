@@ -1,4 +1,4 @@
-//! Communicators over UCX whose ports are several network devices (`RINGROAD_PORTS`), between real processes: this
+//! Communicators over UCX whose ports are several network devices (`RINGROAD_NET_DEVICES=per-port:...`), between real processes: this
 //! binary again, with a scenario's name in the environment, over every installed UCX, over shared memory and tcp. All
 //! devices are the loopback interface, which several contexts can share. They act as rails, or as the cables of a
 //! ring or torus. Every wait is bounded.
@@ -81,11 +81,11 @@ const SCENARIOS: &[Scenario] = &[
     refused(
         "different_numbers",
         &["lo", "lo,lo"],
-        "the ranks have different numbers of ports: 1 on rank 0, 2 on ranks 1, 2; list equally many network devices in RINGROAD_PORTS on all",
+        "the ranks have different numbers of ports: 1 on rank 0, 2 on ranks 1, 2; name equally many devices in RINGROAD_NET_DEVICES=per-port:... on all",
     ),
-    refused("unknown_device", &["lo,nonesuch0"], "ucx: RINGROAD_PORTS names \"nonesuch0\", which is none of "),
+    refused("unknown_device", &["lo,nonesuch0"], "ucx: RINGROAD_NET_DEVICES names \"nonesuch0\", which is none of "),
     // UCX has words for devices that are no names.
-    refused("no_name", &["all"], "ucx: RINGROAD_PORTS names \"all\", which is none of "),
+    refused("no_name", &["all"], "ucx: RINGROAD_NET_DEVICES names \"all\", which is none of "),
 ];
 
 macro_rules! tests {
@@ -251,7 +251,7 @@ fn child() {
     match (made, scenario.refused) {
         (Ok(communicator), None) => {
             let (cabled, ports) =
-                (if scenario.cabled { "cabled " } else { "" }, config.ports.unwrap().join(", "));
+                (if scenario.cabled { "cabled " } else { "" }, config.devices_of_ports().join(", "));
             assert!(communicator.transport().unwrap().text.ends_with(&format!("; {cabled}ports {ports})")));
             (scenario.body)(&communicator);
         }
@@ -290,7 +290,7 @@ fn run_group(scenario: &Scenario, ucx: &str, library: &str, tls: &str, ranks: us
         let ports = scenario.ports.get(rank).or(scenario.ports.last()).unwrap();
         let topology = scenario.topology.replace('N', &ranks.to_string());
         child.env("RINGROAD_TRANSPORT", "ucx").env("UCX_TLS", tls);
-        child.env("RINGROAD_PORTS", ports).env("RINGROAD_TOPOLOGY", topology);
+        child.env("RINGROAD_NET_DEVICES", format!("per-port:{ports}")).env("RINGROAD_TOPOLOGY", topology);
         if library != "system" {
             child.env("RINGROAD_UCX_LIBRARY", library);
         }

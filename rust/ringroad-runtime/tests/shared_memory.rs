@@ -11,7 +11,7 @@ use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
-use ringroad_runtime::config::{Cma, Config};
+use ringroad_runtime::config::{Config, TransportKind};
 use ringroad_runtime::os::machine::cache;
 use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
@@ -52,15 +52,15 @@ const fn killed(name: &'static str, body: fn(&Communicator)) -> Scenario {
 
 /// Four ranks, two on each host.
 const fn hosts(name: &'static str, body: fn(&Communicator)) -> Scenario {
-    const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one"), ("RINGROAD_CMA", "off")];
-    const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two"), ("RINGROAD_CMA", "off")];
+    const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma")];
+    const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma")];
     let transport = &["shared memory (with 1 of 3 ranks), ucx "];
     Scenario { environment: &[ONE, ONE, TWO], transport, ..scenario(name, &[4], body) }
 }
 
 /// However many cores there are: long messages are copied by the kernel, or go through the segment.
-const CMA: &[&[(&str, &str)]] = &[&[("RINGROAD_CMA", "on")]];
-const NO_CMA: &[&[(&str, &str)]] = &[&[("RINGROAD_CMA", "off")]];
+const CMA: &[&[(&str, &str)]] = &[&[("RINGROAD_TRANSPORT", "cma")]];
+const NO_CMA: &[&[(&str, &str)]] = &[&[("RINGROAD_TRANSPORT", "no-cma")]];
 
 const fn cma(scenario: Scenario) -> Scenario {
     Scenario { environment: CMA, transport: &[BY_CMA], ..scenario }
@@ -116,7 +116,8 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         environment: &[NO_CMA[0], CMA[0]],
-        says: "no rank copies out of rank 1's private memory: rank 0 cannot read it: RINGROAD_CMA=off",
+        says:
+            "no rank copies out of rank 1's private memory: rank 0 cannot read it: RINGROAD_TRANSPORT=no-cma",
         ..scenario("one_without_cma", &[2], long_collectives)
     },
     hosts("collectives_on_hosts", collectives),
@@ -344,7 +345,7 @@ fn refused(communicator: &Communicator) {
     let error = result.unwrap_err();
     println!("{error}");
     if communicator.rank() == 1 {
-        assert!(error.to_string().contains("RINGROAD_CMA=off does without"), "{error}");
+        assert!(error.to_string().contains("RINGROAD_TRANSPORT=no-cma does without"), "{error}");
     }
     useless(communicator);
 }
@@ -620,7 +621,7 @@ fn child() {
     let (transport, expected) = (communicator.transport().unwrap().text, of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if [ALONE, BY_CMA].contains(&expected) {
-        let as_cores_are = config.cma == Cma::Auto && transport == BY_CMA;
+        let as_cores_are = config.transport == TransportKind::Auto && transport == BY_CMA;
         assert!(transport == expected || as_cores_are, "{transport}, not {expected}");
         assert!(!maps.contains("libucp"), "UCX was opened");
     } else {

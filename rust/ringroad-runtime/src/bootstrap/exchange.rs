@@ -208,7 +208,7 @@ pub(crate) fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
         (
             "numbers of ports",
             |c| c.addresses.len().to_string(),
-            "list equally many network devices in RINGROAD_PORTS on all",
+            "name equally many devices in RINGROAD_NET_DEVICES=per-port:... on all",
         ),
     ];
     for (what, value, remedy) in ASPECTS {

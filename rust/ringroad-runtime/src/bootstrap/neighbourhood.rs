@@ -6,7 +6,7 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::{check_rank, refused, unreadable, BootstrapError, Card, Meeting};
-use crate::config::{Cma, Config, TransportKind};
+use crate::config::{Config, TransportKind};
 use crate::error::{Error, Result};
 use crate::transport::shared::{Home, Neighbour};
 
@@ -122,7 +122,7 @@ impl Neighbourhood {
                 (None, Vec::new())
             }
             Offered::Memory(home) => {
-                let (mut opened, cma) = (Vec::new(), config.cma != Cma::Off);
+                let (mut opened, cma) = (Vec::new(), config.transport != TransportKind::NoCma);
                 for other in cards.iter().filter(|other| may_be_near(&cards[rank], other)) {
                     let open = |offer| {
                         home.prepare_for(other.rank)?;

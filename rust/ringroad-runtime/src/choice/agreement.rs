@@ -11,7 +11,7 @@ use crate::choice::choices::{Choices, Lowering, Origin, Wishes};
 use crate::choice::options::Options;
 use crate::choice::profile::{Place, Profile};
 use crate::choice::user_schedules;
-use crate::config::{Algorithms, Config};
+use crate::config::{Algorithms, Config, Cost};
 use crate::error::{Error, Result};
 use crate::network::{self, Insight};
 use crate::os::files;
@@ -170,7 +170,7 @@ pub(crate) fn choose(
     let profile = Profile::wanted(config, &place)?;
     let cores = Card::cores_of(&cards.iter().collect::<Vec<_>>());
     // If the bandwidth or the topology is set, costs must follow from that.
-    let stated = config.bandwidth.is_some() || origin != Origin::Assumed;
+    let stated = config.cost.bandwidth.is_some() || origin != Origin::Assumed;
     let prior = match &profile {
         Some((profile, _)) => profile.fit.model,
         None if per_host == size && size > cores && !stated => crowded(size, cores),
@@ -179,7 +179,7 @@ pub(crate) fn choose(
         None => NETWORK,
     };
     // If costs are set, the choice must follow from them, not from measurements.
-    let measured = profile.as_ref().filter(|_| !config.has_cost_model());
+    let measured = profile.as_ref().filter(|_| config.cost == Cost::default());
     let measured = measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone());
     let model = config.cost_model(prior);
     let anywhere = suits_any(&topology, &model, origin, insight.hosts);
@@ -241,8 +241,8 @@ fn wishes(config: &Config, options: &Options, size: usize, per_host: usize) -> R
         size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
         rules: rules(config, size / per_host, size)?,
         measured: Vec::new(),
-        synthesis_budget: Some(config.synthesis_budget),
-        schedule_cache: config.schedule_cache.clone(),
+        synthesis_budget: Some(config.budget.synthesis),
+        schedule_cache: config.made_schedules(),
     })
 }
 
@@ -255,7 +255,8 @@ fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
 /// How many bytes a tcp connection should accept before it has sent them. `measured`: the bytes per second of the slowest
 /// flow, if flows were measured. `None` if neither that nor the settings of the network say.
 pub(crate) fn send_buffer(config: &Config, options: &Options, measured: Option<f64>) -> Option<usize> {
-    let rate = given(config, options).map(|topology| slowest(topology, config.bandwidth)).or(measured)?;
+    let rate =
+        given(config, options).map(|topology| slowest(topology, config.cost.bandwidth)).or(measured)?;
     is_slow(rate).then_some(SEND_BUFFER)
 }
 
@@ -286,7 +287,7 @@ fn topology(
 ) -> Result<(Topology, Origin)> {
     let size = cards.len();
     let (topology, origin) = match (given(config, options), &insight.found) {
-        (Some(given), Some(found)) if config.bandwidth.is_none() => {
+        (Some(given), Some(found)) if config.cost.bandwidth.is_none() => {
             (with_found_rates(given, found).unwrap_or_else(|| given.clone()), Origin::Given)
         }
         (Some(given), _) => (given.clone(), Origin::Given),

@@ -171,7 +171,7 @@ impl<'a> Judge<'a> {
             let (seconds, topology) = (self.budget.unwrap_or_default().as_secs_f64(), self.topology);
             let text = format!(
                 "choosing on {topology} leaves out {}: making schedules has taken the {seconds} s that it may; \
-                 RINGROAD_SYNTHESIS_BUDGET allows more",
+                 RINGROAD_BUDGET=synthesis=10s allows more",
                 late.join(", ")
             );
             warn_once(&text, &text);

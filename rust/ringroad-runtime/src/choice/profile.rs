@@ -211,7 +211,10 @@ impl Profile {
         let (path, asked) = match &config.profile {
             ProfileSource::None => return Ok(None),
             ProfileSource::File(path) => (path.clone(), true),
-            ProfileSource::Stored(folder) => (folder.join(place.file_name()), false),
+            ProfileSource::Stored => match config.profiles() {
+                Some(folder) => (folder.join(place.file_name()), false),
+                None => return Ok(None),
+            },
         };
         if !asked && !path.exists() {
             return Ok(None);

@@ -216,14 +216,15 @@ fn read<T>(path: &Path, read: impl FnOnce(&mut BufReader<File>) -> Checked<T>) -
         Err(error) if error.raw_os_error().is_some() => return None,
         opened => opened.map_err(|error| error.to_string()).and_then(checked),
     };
-    checked.map_err(|reason| {
-        let file = path.display();
-        let text = format!(
-            "{file} is not used, and its schedule made again: {reason}; RINGROAD_SCHEDULE_CACHE=none keeps none"
-        );
-        warn_once(&file.to_string(), &text);
-    })
-    .ok()
+    checked
+        .map_err(|reason| {
+            let file = path.display();
+            let text = format!(
+                "{file} is not used, and its schedule made again: {reason}; RINGROAD_CACHE=none keeps none"
+            );
+            warn_once(&file.to_string(), &text);
+        })
+        .ok()
 }
 
 pub(crate) type Checked<T> = std::result::Result<T, String>;

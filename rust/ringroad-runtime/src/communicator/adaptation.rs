@@ -21,7 +21,7 @@ use super::patience::server;
 use super::{Communicator, State};
 use crate::bootstrap::{identity, Handle, Heard, Line, Listener, Question as Asked, TcpStore, Unreachable};
 use crate::choice::choices::{Choices, Origin};
-use crate::config::{Adapt, Config, Network, Secret};
+use crate::config::{Budget, Config, Network, Secret};
 use crate::network;
 use crate::network::pace::Pace;
 use crate::network::watch::{Sign, Suspicion};
@@ -127,6 +127,8 @@ enum Message {
 pub(super) struct Adaptation {
     rank: Rank,
     name: String,
+    /// How long the ranks measure. Rank 0's is used.
+    pub budget: Duration,
     group: String,
     handles: Vec<Handle>,
     secret: Option<String>,
@@ -143,13 +145,10 @@ impl Adaptation {
     pub fn of(communicator: &Communicator, config: &Config) -> Option<Arc<Adaptation>> {
         let cards = communicator.cards();
         let several = network::hosts(cards).into_iter().any(|host| host > 0);
-        let wanted = match config.adapt {
-            Adapt::Auto => communicator.choices.origin == Origin::Found,
-            Adapt::On => true,
-            Adapt::Off => false,
-        };
-        let wanted = wanted && config.topology != Network::Off && config.ports.is_none();
-        if !several || !wanted {
+        let is_found = communicator.choices.origin == Origin::Found;
+        let budget = config.budget.adaptation.or(is_found.then_some(Budget::ADAPTATION))?;
+        let is_off = budget.is_zero() || config.topology == Network::Off;
+        if !several || is_off || !config.devices_of_ports().is_empty() {
             return None;
         }
         let handles: Vec<Handle> = cards.iter().map(|card| card.handle.clone()).collect::<Option<_>>()?;
@@ -165,6 +164,7 @@ impl Adaptation {
         let made = Arc::new_cyclic(|own| Adaptation {
             rank: communicator.rank,
             name: communicator.name.clone(),
+            budget,
             group: identity(cards),
             handles,
             secret: config.secret.as_ref().map(Secret::reveal).map(str::to_owned),

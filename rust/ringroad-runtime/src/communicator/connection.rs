@@ -20,7 +20,7 @@ use crate::choice::choices::Origin;
 use crate::choice::options::Options;
 use crate::choice::planner::Planner;
 use crate::choice::schedule_cache::Schedules;
-use crate::config::{Cma, Config, Debug, Network, Secret};
+use crate::config::{Config, Debug, Network, Secret, TransportKind};
 use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -142,10 +142,10 @@ impl Communicator {
                     Some(network) => network.waiter(),
                     None => home.waiter().map_err(unshared)?,
                 };
-                let wanted = match config.cma {
-                    Cma::Auto => crowd(&cards, rank).is_crowded(),
-                    Cma::On => true,
-                    Cma::Off => false,
+                let wanted = match config.transport {
+                    TransportKind::Auto => crowd(&cards, rank).is_crowded(),
+                    TransportKind::Cma => true,
+                    TransportKind::NoCma | TransportKind::Ucx => false,
                 };
                 let private = wanted && around.unreadable.is_empty();
                 let cache = choices.lowering.cache;
@@ -193,7 +193,11 @@ impl Communicator {
             communicator.introduce(&around.obstacles)?;
         }
         // If the user has asked for CMA, say why it cannot be used.
-        if config.cma == Cma::On || config.cma == Cma::Auto && config.debug >= Debug::Info {
+        let is_expected = match config.transport {
+            TransportKind::Auto => config.debug >= Debug::Info,
+            kind => kind == TransportKind::Cma,
+        };
+        if is_expected {
             for reason in &around.unreadable {
                 eprintln!("ringroad: {name}: no rank copies out of rank {rank}'s private memory: {reason}");
             }
@@ -241,7 +245,7 @@ impl Communicator {
         timeout: Duration,
         config: &Config,
     ) -> Communicator {
-        let (debug, kept) = (config.debug, Schedules::new(config.schedule_cache.clone()));
+        let (debug, kept) = (config.debug, Schedules::new(config.made_schedules()));
         let (mut near, mut pool, mut copies_private) = (Arc::default(), None, false);
         if let Some(memory) = transport.near_memory() {
             (near, pool, copies_private) = (memory.ranks(), Some(memory.pool()), memory.copies_private());
@@ -363,9 +367,9 @@ fn explore(
     let hosts = network::hosts(cards).into_iter().max().unwrap_or(0) + 1;
     let is_named = options.topology.is_some() || config.topology.given().is_some();
     let budget = match &config.topology {
-        _ if is_named => config.discovery_budget.min(CHECK),
+        _ if is_named => config.budget.discovery.min(CHECK),
         Network::Off => Duration::ZERO,
-        _ => config.discovery_budget,
+        _ => config.budget.discovery,
     };
     let is_wanted = !budget.is_zero() || config.topology == Network::Auto && !is_named;
     let budget = (rank == 0).then(|| is_wanted.then_some(budget.as_secs_f64()));
@@ -381,9 +385,9 @@ fn explore(
     // To check a network that is named, two looks at each link are enough, which are not worth remembering.
     let (memory, rounds) = match is_named {
         true => (None, 2),
-        false => (config.network_cache.clone(), usize::MAX),
+        false => (config.networks(), usize::MAX),
     };
-    let limits = Limits { budget, ports: config.port_range, memory, rounds, probes: None };
+    let limits = Limits { budget, ports: config.tcp_ports, memory, rounds, probes: None };
     let gathered = network::gather(meeting, cards, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
     let insight = if rank == 0 { gathered.insight() } else { Insight::default() };
@@ -476,9 +480,9 @@ fn open_network(
     let settings = UcxSettings {
         tls: several_hosts.then(ucx_sys::network_tls).flatten(),
         send_buffer: send_buffer(config, options, explored.slowest),
-        net_devices: devices.or_else(|| config.net_devices.as_ref().map(|d| d.join(","))),
+        net_devices: devices.or_else(|| config.devices_of_all()),
         interface,
-        ports: config.ports.clone().unwrap_or_default(),
+        ports: config.devices_of_ports().to_vec(),
     };
     let transport = UcxTransport::new(ucx, rank, cards.len(), settings, bell.into_iter().collect());
     transport.map_err(|error| around.without_network(error.to_string()))
@@ -486,7 +490,7 @@ fn open_network(
 
 /// The settings that UCX reads only from the environment. Variables that the user has set come first.
 fn variables(config: &Config) -> Vec<(&'static str, String)> {
-    let ports = config.port_range.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
+    let ports = config.tcp_ports.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
     // Failures are reported by this crate's errors; UCX's own messages appear with RINGROAD_DEBUG=INFO.
     let quiet = (config.debug < Debug::Info).then(|| ("UCX_LOG_LEVEL", "fatal".to_owned()));
     ports.into_iter().chain(quiet).collect()

@@ -30,7 +30,7 @@ impl Communicator {
     pub fn discover(&self, budget: Duration, timeout: Option<Duration>, go_on: &GoOn) -> Result<Discovered> {
         let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
         let mut calls = Calls { communicator: self, patience };
-        let ports = self.means.as_ref().and_then(|means| means.config.port_range);
+        let ports = self.means.as_ref().and_then(|means| means.config.tcp_ports);
         let limits = Limits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
         let evidence = network::gather(&mut calls, &self.cards, self.rank, &limits)?.evidence;
         let found = (self.rank == 0).then(|| network::found(&evidence));

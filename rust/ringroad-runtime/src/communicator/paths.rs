@@ -188,7 +188,7 @@ pub(super) fn remedy(obstacle: &str, version: &str) -> String {
     format!(
         "{obstacle}; UCX {version} connects only by best routes, and would crash: add host routes for the devices of the \
          other ranks (ip route add ADDRESS/32 dev DEVICE), name devices that lead to each other both ways \
-         (RINGROAD_NET_DEVICES, or RINGROAD_PORTS with one device for each port), or load a UCX older than 1.20 on all \
+         (RINGROAD_NET_DEVICES, perhaps with one device for each port), or load a UCX older than 1.20 on all \
          ranks (RINGROAD_UCX_LIBRARY)"
     )
 }

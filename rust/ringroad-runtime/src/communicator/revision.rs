@@ -25,8 +25,6 @@ use crate::network::watch::Watch;
 use crate::network::{self, Limits};
 use crate::transport::buffer::Memory;
 
-/// How long the ranks measure.
-const BUDGET: Duration = Duration::from_millis(500);
 /// How often a rank drives its calls in flight while it waits.
 const LOOK: Duration = Duration::from_millis(1);
 /// How long a rank waits for rank 0 before it looks whether that still exists.
@@ -147,9 +145,14 @@ impl Communicator {
         let leaders = network::leaders(&hosts);
         let first = &self.choices;
         let base = Base { topology: &first.topology, bandwidth: first.model.bandwidth, leaders: &leaders };
-        let ports = self.means()?.config.port_range;
-        let limits =
-            Limits { budget: BUDGET, ports, memory: None, rounds: usize::MAX, probes: Some(base.probes()) };
+        let ports = self.means()?.config.tcp_ports;
+        let limits = Limits {
+            budget: adaptation.budget,
+            ports,
+            memory: None,
+            rounds: usize::MAX,
+            probes: Some(base.probes()),
+        };
         let mut calls = Calls { communicator: self, patience };
         let evidence = match network::gather(&mut calls, &self.cards, self.rank, &limits) {
             Ok(gathered) => Ok(gathered.evidence),

@@ -165,7 +165,7 @@ impl SharedMemory {
         self.release(reading.arrived.take().expect("it has not been released"));
         read.map_err(|error| {
             let refused = error.kind() == io::ErrorKind::PermissionDenied;
-            let hint = if refused { "; RINGROAD_CMA=off does without" } else { "" };
+            let hint = if refused { "; RINGROAD_TRANSPORT=no-cma does without" } else { "" };
             Failure::Broken(format!("its memory cannot be read: {error}{hint}"))
         })?;
         let to = std::mem::replace(&mut reading.to, Region::nothing());

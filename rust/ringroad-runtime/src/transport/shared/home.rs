@@ -114,7 +114,7 @@ impl Home {
             return Err(format!("{path} is no pipe: the memory found is not that of rank {rank}"));
         }
         let open = || Private::open(offer.pid, offer.address, offer.instance);
-        let private = if cma { open() } else { Err("RINGROAD_CMA=off".to_owned()) };
+        let private = if cma { open() } else { Err("RINGROAD_TRANSPORT=no-cma".to_owned()) };
         Ok(Neighbour { rank, segment: Arc::new(segment), bell, private })
     }
 
