@@ -818,6 +818,7 @@ def find_networks(
     Raises:
         ValueError: There is no such network, or the collective is another one.
     """
+
 def moore_steps(ranks: int, degree: int, bidirectional: bool) -> int | None:
     """Returns the fewest steps in which a rank can reach all others, by the Moore bound.
 
@@ -1347,7 +1348,7 @@ class CostModel:
         Example:
             >>> found = ringroad.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
             >>> [size.algorithm for size in found.sizes]
-            ['recursive-doubling', 'bfb-ring']
+            ['gather-sum', 'bfb-ring']
         """
     def to_csv(self, collective: str, topology: Topology | str | int, consistent: bool = True) -> str:
         """Returns the choice for every range of sizes as lines for RINGROAD_TUNER_FILE and for NCCL's tuner plugin.
@@ -1534,7 +1535,7 @@ class Profile:
             ScheduleError: No algorithm performs it on this network.
         """
     def compare(self, collective: str, sizes: Sequence[int]) -> Overview:
-        """Returns what a communicator on this network chooses for all sizes, and explains the choice for several of them.
+        """Returns what a communicator on this network chooses for all sizes, and explains the choice for some of them.
 
         Args:
             collective: For example "allreduce".
