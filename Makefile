@@ -65,7 +65,7 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	# Without a libFuzzer, which only programs that run need.
-	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo check -p ringroad-web --target wasm32-unknown-unknown --quiet
 	tools/check_oldest_rust.sh

@@ -1,4 +1,4 @@
-"""What `Communicator.transport` and `Communicator.network` return: what carries bytes, and what ranks see between hosts."""
+"""What `Communicator.transport` and `Communicator.network` return: what carries bytes, and what is between hosts."""
 
 import json
 from dataclasses import dataclass
