@@ -752,8 +752,8 @@ def test_a_job_whose_settings_differ(tmp_path):
     check(
         Finding(**by_name(first.json())["same settings"]),
         "warning",
-        "RINGROAD_TRANSPORT is no-cma on rank 1",
-        "cma on rank 0",
+        "RINGROAD_TRANSPORT is cma on rank 0",
+        "no-cma on rank 1",
     )
 
 
