@@ -5,6 +5,8 @@
     with measure.trace(comm) as trace:                  # on all ranks
         comm.allreduce(array)
     trace.calls                                         # what was called, how often, and how long it took
+
+Benchmarks and tuning are commands; `Profile` reads what tuning has stored.
 """
 
 from typing import TYPE_CHECKING, Any
