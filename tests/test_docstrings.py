@@ -190,7 +190,7 @@ def test_packages_have_a_stub_with_the_docstrings():
     types = stubs.STUB.read_text()
     documented = stubs.with_docstrings(types, _native)
     (communicator,) = (one for one in ast.parse(documented).body if getattr(one, "name", "") == "Communicator")
-    (allreduce,) = (one for one in communicator.body if getattr(one, "name", "") == "allreduce")
+    allreduce, *_ = (one for one in communicator.body if getattr(one, "name", "") == "allreduce")
     for item, owner in ((communicator, _native.Communicator), (allreduce, _native.Communicator.allreduce)):
         assert ast.get_docstring(item) == inspect.cleandoc(owner.__doc__)
     # In the repository it has none.

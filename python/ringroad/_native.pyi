@@ -405,8 +405,8 @@ class Profile:
 
 # ------------------------------------------------------------------------------------------------ running
 
-# A key-value store that all ranks can reach, such as torch's TCPStore. `get` returns None or raises KeyError if there is
-# no such key. It need not if the store has torch's method `check`.
+# A key-value store that all ranks can reach, such as torch's TCPStore. `get` returns None or raises KeyError if there
+# is no such key. It need not if the store has torch's method `check`.
 class Store(Protocol):
     def set(self, key: str, value: bytes, /) -> object: ...
     def get(self, key: str, /) -> bytes | None: ...
