@@ -60,16 +60,14 @@ $(VENV)/.both-ucx: $(VENV)/.installed
 	python3 -c 'import ctypes; ctypes.CDLL("libucp.so.0")' 2>/dev/null || tools/apt.sh libucx0
 	touch $@
 
-check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly, loom
+check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	# Without a libFuzzer, which only programs that run need.
-	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo check -p ringroad-web --target wasm32-unknown-unknown --quiet
-	tools/check_oldest_rust.sh
-	tools/check_memory.sh loom
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 	tools/lint/run.sh
 	$(PYTHON) -m ruff format --check python tests examples benchmarks tools docs
@@ -81,7 +79,9 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	$(PYTHON) -m pip install --quiet --group docs
 	$(PYTHON) -m sphinx -b dummy -t check -W --keep-going -q docs docs/_build/check
 
-check-all: check ## Run check, the long tests of all algorithms and flows (larger networks, many more calls), and a little fuzzing
+check-all: check ## Run check, the oldest Rust, loom, the long tests of all algorithms and flows (larger networks, many more calls), and a little fuzzing
+	tools/check_oldest_rust.sh
+	tools/check_memory.sh loom
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_collectives.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
 	tools/fuzz.sh 20000

@@ -101,7 +101,7 @@ def test_launches(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-d", "float8"], "there are float32"),
+        (["-d", "float8"], "there are float16"),
         (["allreduced"], 'unknown collective "allreduced"; did you mean allreduce?'),
         (["--algorithms", "rign"], "did you mean ring?"),
         (["-b", "8", "-e", "4"], "-b must be at least 1 and at most -e"),

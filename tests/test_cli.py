@@ -338,7 +338,7 @@ def test_one_line_of_error(refuse, arguments, words):
         "trace missing",
         "testbed missing.json --rate 1Mbit true",
         "bench --testbed missing.json --rate 1Mbit",
-        "tune --ranks 2 --dry-run --topology missing.json",
+        "tune --dry-run --ranks 2 --topology missing.json",
     ],
 )
 def test_missing_files(refuse, command, tmp_path, monkeypatch):

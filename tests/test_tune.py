@@ -183,12 +183,12 @@ def test_ranks_of_a_launcher_measure_together(tmp_path):
         (["--collectives", ","], "name one collective"),
         (["--budget", "0"], "above 0 seconds"),
         (["--ranks", "1", "--dry-run"], "nothing to measure with fewer than two"),
-        (["--sizes", "many"], "'many' is not a number of bytes"),
+        (["--sizes", "many"], '"many" is not a number of bytes'),
     ],
 )
 def test_refusals(capsys, arguments, words):
     with pytest.raises(SystemExit) as end:
-        cli.main(["tune", *arguments])
+        cli.main(["tune", "--dry-run", *arguments])
     out, err = capsys.readouterr()
     assert (end.value.code, out) == (2, "") and words in err and err.count("\n") == 1
 

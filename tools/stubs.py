@@ -1,7 +1,7 @@
-"""Copies the docstrings of the extension into its stub, which editors show; the extension's own are the only source.
+"""The extension's stub holds types. This adds the extension's docstrings for packages, where editors show them.
 
-python tools/stubs.py           # writes python/ringroad/_native.pyi
-python tools/stubs.py --check   # fails if the stub is not up to date
+python tools/stubs.py            # adds them to python/ringroad/_native.pyi
+python tools/stubs.py --remove   # leaves the types
 """
 
 import ast
@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from textwrap import indent
 from types import ModuleType
-
-from ringroad import _native
 
 STUB = Path(__file__).parent.parent / "python" / "ringroad" / "_native.pyi"
 
@@ -22,6 +20,15 @@ def with_docstrings(stub: str, module: ModuleType) -> str:
     lines = stub.splitlines()
     for item, docstring in reversed(list(_documented(ast.parse(stub).body, module))):
         _put(lines, item, docstring)
+    return "\n".join(lines) + "\n"
+
+
+def without_docstrings(stub: str) -> str:
+    """The text of a stub with nothing but types."""
+    lines = stub.splitlines()
+    items = [one for one in ast.walk(ast.parse(stub)) if isinstance(one, Item) and ast.get_docstring(one) is not None]
+    for item in sorted(items, key=lambda one: one.lineno, reverse=True):
+        _put(lines, item, "")
     return "\n".join(lines) + "\n"
 
 
@@ -75,12 +82,12 @@ def _escaped(text: str) -> str:
 
 
 def main() -> None:
-    text = STUB.read_text()
-    wanted = with_docstrings(text, _native)
-    if "--check" not in sys.argv:
-        STUB.write_text(wanted)
-    elif text != wanted:
-        raise SystemExit(f"{STUB} is not up to date; run python tools/stubs.py")
+    text = without_docstrings(STUB.read_text())
+    if "--remove" not in sys.argv:
+        from ringroad import _native
+
+        text = with_docstrings(text, _native)
+    STUB.write_text(text)
 
 
 if __name__ == "__main__":

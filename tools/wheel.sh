@@ -12,6 +12,12 @@ profile=$target/trained/profile
 }
 host=$(rustc -vV | sed -n 's/^host: //p')
 rm -rf dist
+# Editors show the docstrings of the stub; in the repository it holds types only.
+stub=python/ringroad/_native.pyi
+types=$(mktemp)
+cp "$stub" "$types"
+trap 'cp "$types" "$stub"; rm -f "$types"' EXIT
+"$venv/bin/python" tools/stubs.py
 maturin sdist --out dist
 for architecture in x86_64 aarch64; do
     triple=$architecture-unknown-linux-gnu

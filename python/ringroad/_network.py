@@ -1,4 +1,4 @@
-"""What `Communicator.transport` and `Communicator.network` return: what carries bytes, and the network as ranks see it."""
+"""What `Communicator.transport` and `Communicator.network` return: what carries bytes, and what is between hosts."""
 
 import json
 from dataclasses import dataclass

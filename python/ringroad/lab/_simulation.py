@@ -12,8 +12,9 @@ from ringroad._support.text import by_key, bytes_text, parse_bytes, seconds_text
 from ringroad.measure.traces import TraceEvent
 
 if TYPE_CHECKING:
-    from ringroad._native import Outcome
     from matplotlib.figure import Figure
+
+    from ringroad._native import Outcome
 
 
 @dataclass(frozen=True)

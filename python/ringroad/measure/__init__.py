@@ -1,10 +1,12 @@
 """What calls really take: traces of all ranks, `ringroad bench` and `ringroad tune`.
 
-from ringroad import measure
+    from ringroad import measure
 
-with measure.trace(comm) as trace:                      # on all ranks
-    comm.allreduce(array)
-trace.calls                                             # what was called, how often, and how long it took
+    with measure.trace(comm) as trace:                  # on all ranks
+        comm.allreduce(array)
+    trace.calls                                         # what was called, how often, and how long it took
+
+Benchmarks and tuning are commands; `Profile` reads what tuning has stored.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -304,7 +304,7 @@ impl PyCostModel {
     /// Example:
     ///     >>> found = ringroad.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
     ///     >>> [size.algorithm for size in found.sizes]
-    ///     ['recursive-doubling', 'bfb-ring']
+    ///     ['gather-sum', 'bfb-ring']
     #[pyo3(signature = (collective, topology, sizes, *, schedules=Vec::new()))]
     fn compare<'py>(
         &self,

@@ -90,7 +90,7 @@ impl PyProfile {
         object(py, COSTS, &found)
     }
 
-    /// Returns what a communicator on this network chooses for all sizes, and explains the choice for several of them.
+    /// Returns what a communicator on this network chooses for all sizes, and explains the choice for some of them.
     ///
     /// Args:
     ///     collective: For example "allreduce".

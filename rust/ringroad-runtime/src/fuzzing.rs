@@ -10,7 +10,6 @@ use crate::bootstrap::{compare, identity, open, read_place, seal, Card, End, Han
 use crate::choice::agreement::{self, Shared};
 use crate::choice::options::Options;
 use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known};
-use crate::communicator::Agreement;
 use crate::config::Config;
 use crate::network::Insight;
 use crate::transport::notice::Notice;
@@ -19,8 +18,7 @@ use crate::transport::shared::Offer;
 const RANKS: usize = 4;
 
 /// A letter for each kind of value that ranks tell each other, and what reads it.
-pub const VALUES: [(char, fn(&[u8])); 8] = [
-    ('a', agreement),
+pub const VALUES: [(char, fn(&[u8])); 7] = [
     ('c', card),
     ('e', |content| drop(End::read(content, RANKS))),
     ('h', handle),
@@ -29,12 +27,6 @@ pub const VALUES: [(char, fn(&[u8])); 8] = [
     ('p', |content| drop(read_place(content))),
     ('w', notice),
 ];
-
-fn agreement(content: &[u8]) {
-    if let Ok(agreement) = Agreement::parse(content, RANKS) {
-        assert!(agreement.alive.iter().all(|rank| *rank < RANKS));
-    }
-}
 
 fn card(content: &[u8]) {
     let Ok(card) = Card::read(1, content) else { return };

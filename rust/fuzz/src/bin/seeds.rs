@@ -110,7 +110,6 @@ fn values() -> Vec<(char, Vec<u8>)> {
     card.handle = Some(Handle::parse(&handle).unwrap());
     let text = |letter: char, text: &str| (letter, text.as_bytes().to_vec());
     vec![
-        text('a', r#"{"vote":true,"alive":[0,2,3]}"#),
         ('c', serde_json::to_vec(&card).unwrap()),
         text('e', r#"{"rank":2,"late":false,"message":"rank 2 gave up"}"#),
         text('h', &handle),

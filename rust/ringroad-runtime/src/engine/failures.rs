@@ -142,7 +142,7 @@ impl Engine {
         let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
         notice.is_of_own_end(from)
             && self.put_off_since.is_none_or(|since| since.elapsed() < GRACE)
-            && self.calls.in_flight().any(|task| has_ended(task))
+            && self.calls.in_flight().any(has_ended)
     }
 
     /// Collects the recent calls of all ranks, for a limited time. `None` for ranks that have not answered.

@@ -219,7 +219,7 @@ impl SharedMemory {
             self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
         };
         self.events.is_empty()
-            && self.peers.iter().all(|peer| is_quiet(peer))
+            && self.peers.iter().all(is_quiet)
             && !self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING)
     }
 
