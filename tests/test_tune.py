@@ -182,7 +182,7 @@ def test_ranks_of_a_launcher_measure_together(tmp_path):
         (["--collectives", "barrier"], 'unknown collective "barrier"; choose one of allreduce'),
         (["--collectives", ","], "name one collective"),
         (["--budget", "0"], "above 0 seconds"),
-        (["--ranks", "1"], "nothing to measure with fewer than two"),
+        (["--ranks", "1", "--dry-run"], "nothing to measure with fewer than two"),
         (["--sizes", "many"], '"many" is not a number of bytes'),
     ],
 )
