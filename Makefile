@@ -64,8 +64,6 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	# Without a libFuzzer, which only programs that run need.
-	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo check -p ringroad-web --target wasm32-unknown-unknown --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
@@ -79,11 +77,13 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	$(PYTHON) -m pip install --quiet --group docs
 	$(PYTHON) -m sphinx -b dummy -t check -W --keep-going -q docs docs/_build/check
 
-check-all: check ## Run check, the oldest Rust, loom, the long tests of all algorithms and flows (larger networks, many more calls), and a little fuzzing
+check-all: check ## Run check, loom, the long tests (larger networks, many more calls), the oldest Rust, and a little fuzzing
+	# Without a libFuzzer, which only programs that run need.
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
-	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_collectives.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
+	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_collectives.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_bench.py tests/test_discover_hostile.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
 	tools/fuzz.sh 20000
 
 check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (an hour)

@@ -12,7 +12,14 @@ import pytest
 from helpers import needs_testbed
 
 # Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
-LONG = ("11_fsdp2_digits.py", "12_dtensor.py", "13_torch_topology.py", "15_torch_moe.py", "16_torch_survivors.py")
+LONG = (
+    "06_cut_cable.py",
+    "11_fsdp2_digits.py",
+    "12_dtensor.py",
+    "13_torch_topology.py",
+    "15_torch_moe.py",
+    "16_torch_survivors.py",
+)
 SHORTER = {"10_ddp_digits.py": ["--ranks", "2", "--epochs", "2"]}
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[01][0-9]_*.py"))
 

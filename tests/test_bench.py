@@ -55,6 +55,8 @@ def test_numpy(tmp_path):
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collectives(tmp_path, name):
+    if "RINGROAD_TEST_FULL" not in os.environ and name not in ("allreduce", "alltoall", "broadcast"):
+        pytest.skip("takes four seconds: make check-all")
     rooted = ["-r", "1"] if COLLECTIVES[name].rooted else []
     sizes = ["-b", "1K", "-e", "1K", "--ranks", "3", "-n", "5", "-d", "float64"]
     rows = record(tmp_path / "r.jsonl", name, *sizes, *rooted)

@@ -31,6 +31,11 @@ ip -4 address flush dev host
 """
 
 
+long = pytest.mark.skipif(
+    "RINGROAD_TEST_FULL" not in os.environ, reason="takes ten seconds; RINGROAD_TEST_FULL=1 runs it"
+)
+
+
 @pytest.fixture(autouse=True)
 def permitted():
     needs_testbed()
@@ -112,6 +117,7 @@ def test_a_firewall_that_drops_datagrams():
     assert "rates alone" in "; ".join(found.notes) and "not reached" in "; ".join(found.notes)
 
 
+@long
 @pytest.mark.skipif(platform.machine() not in SOCKET, reason="the number of the system call is not known")
 def test_a_rank_without_permission_and_a_paused_one():
     with ringroad.testbed.emulate("ring:5", rate="100Mbit", tell="nothing", timeout=60) as bed:
@@ -125,6 +131,7 @@ def test_a_rank_without_permission_and_a_paused_one():
             bed.run(stopped)
 
 
+@long
 def test_hosts_that_have_ipv6_only(tmp_path):
     file = tmp_path / "found.json"
     ringroad_ = f"{sys.executable} -m ringroad"
