@@ -20,35 +20,23 @@ CALLS = 6
 MODES = ("told", "found", "off", "gloo")
 SECONDS = 180
 """A run that takes longer is ended, and is an error."""
-NETWORKS: dict[str, list[str]] = {
-    "ring:8": ["ring:8"],
-    "torus:3x3, shuffled": ["torus:3x3", "--shuffle", "1"],
-    "hypercube:3": ["hypercube:3"],
-    "switch:6": ["switch:6"],
-    "switch:6, bridged": ["switch:6", "--bridges"],
-    "hosts 1,2,3": ["switch:3", "--hosts", "1,2,3"],
-    "racks": ["RACKS"],
-    "racks, bridged": ["RACKS", "--bridges"],
-}
 
 
 def main() -> None:
+    from emulated_networks import of_table  # which ranks do without
+
+    networks = {network.name: network for network in of_table()}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rate", default="100Mbit")
-    parser.add_argument("--networks", default=";".join(NETWORKS), help="names, separated by ;")
+    parser.add_argument("--networks", default=";".join(networks), help="names, separated by ;")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     records = []
     print(f"{'network':22}" + "".join(f"{mode + ' ' + text:>12}" for mode in MODES for text in ("64K", "1M", "8M")))
     with tempfile.TemporaryDirectory() as folder:
-        racks = Path(folder, "racks.json")
-        save_racks(racks)
         for name in options.networks.split(";"):
-            row = {}
-            for mode in MODES:
-                row[mode] = run(
-                    [str(racks) if word == "RACKS" else word for word in NETWORKS[name]], mode, options.rate
-                )
+            words = networks[name].words(Path(folder))
+            row = {mode: run(words, mode, options.rate) for mode in MODES}
             records.append({"network": name, "milliseconds": row})
             cells = [row[mode][SIZES.index(size)] for mode in MODES for size in (64 << 10, 1 << 20, 8 << 20)]
             print(f"{name:22}" + "".join(f"{cell:12.1f}" for cell in cells), flush=True)
@@ -63,19 +51,6 @@ def main() -> None:
         options.json.write_text(
             json.dumps({"rate": options.rate, "sizes": SIZES, "networks": records}, indent=1) + "\n"
         )
-
-
-def save_racks(path: Path) -> None:
-    """Two racks of three hosts, an uplink with half the rate of a cable between them, and one host with a quarter."""
-    from ringroad import Topology
-
-    links = []
-    for rank in range(6):
-        rate = 0.25 if rank == 5 else 1.0
-        switch = 6 + rank // 3
-        links += [(rank, switch, rate * 1e9, 1.0, 2e-5, 0.0), (switch, rank, rate * 1e9, 1.0, 2e-5, 0.0)]
-    links += [(6, 7, 0.5e9, 1.0, 2e-5, 0.0), (7, 6, 0.5e9, 1.0, 2e-5, 0.0)]
-    Topology._from_links("racks", 6, 8, links, []).save(path)
 
 
 def run(network: list[str], mode: str, rate: str) -> list[float]:

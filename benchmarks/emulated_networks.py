@@ -33,10 +33,10 @@ class Emulated:
     bridges: bool = False
 
     def words(self, folder: Path) -> list[str]:
-        """Returns the arguments of `ringroad testbed`. Writes the topology's file into the folder."""
-        file = folder / (self.name.replace(" ", "-").replace(":", "-").replace(",", "-") + ".json")
+        """Returns the arguments of `ringroad testbed` but for the rate. Writes the topology's file into the folder."""
+        file = folder / "network.json"
         self.topology.save(file)
-        words = [str(file), "--rate", f"{self.rate}Mbit"]
+        words = [str(file)]
         words += ["--hosts", ",".join(map(str, self.hosts))] if self.hosts else []
         words += ["--order", ",".join(map(str, self.order))] if self.order else []
         return words + (["--bridges"] if self.bridges else [])
@@ -49,12 +49,12 @@ def with_rates(name: str, ranks: int, nodes: int, cables: list[tuple[int, int, f
     return topology if nodes > ranks else topology.with_routing("single-path")
 
 
-def racks(sizes: list[int], uplinks: list[float], slow: dict[int, float] | None = None) -> Topology:
+def racks(sizes: list[int], uplinks: list[float]) -> Topology:
     """Racks of so many hosts, each behind a switch, whose uplinks to a core switch carry so many Mbit/s; two racks are
-    joined by one uplink. `slow`: hosts whose cables carry less than 100 Mbit/s."""
+    joined by one uplink. Hosts' cables carry 100 Mbit/s."""
     ranks = sum(sizes)
     rack = [number for number, size in enumerate(sizes) for _ in range(size)]
-    cables = [(rank, ranks + rack[rank], (slow or {}).get(rank, 100.0)) for rank in range(ranks)]
+    cables = [(rank, ranks + rack[rank], 100.0) for rank in range(ranks)]
     core = ranks + len(sizes)
     if len(sizes) == 2:
         return with_rates("racks", ranks, core, [*cables, (ranks, ranks + 1, uplinks[0])])
@@ -65,7 +65,8 @@ def racks(sizes: list[int], uplinks: list[float], slow: dict[int, float] | None 
 def of_table() -> list[Emulated]:
     """Those on which unknown networks are compared with known ones."""
     shuffled = [4, 7, 0, 2, 8, 5, 1, 3, 6]
-    two = racks([3, 3], [50.0], {5: 25.0})
+    # Two racks of three hosts, an uplink with half the rate of a cable between them, and one host with a quarter.
+    two = Topology(Path(__file__).parent / "networks" / "racks.json")
     return [
         Emulated("ring:8", Topology("ring:8")),
         Emulated("torus:3x3, shuffled", Topology("torus:3x3"), order=shuffled),
