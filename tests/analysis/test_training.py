@@ -9,6 +9,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 import ringroad
+from helpers import ROOT
 from ringroad.lab import training
 from ringroad.lab.reproduce import training as paper
 from ringroad.lab.training import Layer, Line, Model, Network
@@ -170,7 +171,7 @@ def test_shipped_models():
 
 
 def test_shipped_models_are_what_the_tool_writes(tmp_path):
-    spec = importlib.util.spec_from_file_location("models", Path(__file__).parent.parent / "tools" / "models.py")
+    spec = importlib.util.spec_from_file_location("models", ROOT / "tools" / "models.py")
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
     tool.main(tmp_path)

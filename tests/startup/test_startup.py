@@ -9,9 +9,8 @@ import time
 
 import pytest
 import ringroad
-from helpers import launch
+from helpers import free_port, launch
 from ringroad.start import rendezvous
-from test_api_init import free_port
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
 LIMIT = 60
