@@ -18,7 +18,7 @@ pub mod algorithms;
 pub mod changes;
 pub mod collective;
 pub mod cost;
-mod digest;
+pub mod digest;
 pub mod discovery;
 pub mod executor;
 pub mod halt;
