@@ -24,6 +24,7 @@ pub mod executor;
 pub mod halt;
 pub mod interchange;
 pub mod plan;
+pub mod random;
 pub mod schedule;
 pub mod selection;
 pub mod simulate;

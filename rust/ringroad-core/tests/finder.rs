@@ -1,8 +1,7 @@
 //! Tests of the topology finder: the costs that it states are right, and as good as in the paper or better.
 
 use ringroad_core::synthesis::finder::{
-    compressed, find, least_bandwidth, lines, moore_steps, pruned, undirected_moore_steps, Found, TABLE,
-    TABLE_DEGREE,
+    find, least_bandwidth, lines, moore_steps, pruned, undirected_moore_steps, Found, TABLE, TABLE_DEGREE,
 };
 use ringroad_core::synthesis::{bfb, expand, Network, Ratio};
 use ringroad_core::{Collective, Topology};
@@ -155,7 +154,6 @@ fn points(line: &str) -> Vec<(String, usize, String)> {
 #[test]
 fn the_table_is_what_its_command_writes() {
     let table = TABLE.as_str();
-    assert!(compressed(table) == include_bytes!("../src/synthesis/finder/bases.zlib"));
     let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
     let sizes: &[usize] = if full { &[7, 12, 16, 27, 35, 60, 101, 256, 1000] } else { &[7, 12, 16, 27] };
     for ranks in sizes {

@@ -22,7 +22,6 @@ mod evaluate;
 mod findings;
 mod group;
 mod lines;
-mod random;
 mod table;
 
 pub use bounds::{moore_steps, undirected_moore_steps};
