@@ -10,7 +10,7 @@ import pytest
 from helpers import FULL, needs_testbed
 from ringroad import _oracle as oracle
 from ringroad.measure import race
-from ringroad.measure.bench import choice, conductor, launch
+from ringroad.measure.bench import choice, conductor, launch, teams
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.options import Options
@@ -147,7 +147,7 @@ def test_one_place_only(tmp_path):
 
 def test_open_mpi_may_take_part_in_one_way():
     def teams(*peers):
-        return [(team.pml, team.peers) for team in conductor._teams(options(peers=list(peers)))]
+        return [(team.pml, team.peers) for team in teams.teams_of(options(peers=list(peers)))]
 
     assert teams("gloo") == [(None, ["gloo"])]
     assert teams("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]
