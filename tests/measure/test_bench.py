@@ -10,7 +10,7 @@ import pytest
 from helpers import FULL, needs_testbed
 from ringroad import _oracle as oracle
 from ringroad.measure import race
-from ringroad.measure.bench import choice, conductor, launch, teams
+from ringroad.measure.bench import choice, conductor, launch
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.options import Options

@@ -32,7 +32,7 @@ def seen(comm):
 def test_what_is_measured_is_used(ask, tmp_path):
     file, rules = tmp_path / "profile.json", tmp_path / "rules.csv"
     report = json.loads(ask("tune", "--ranks", "3", *FEW, "--output", str(file), "--csv", str(rules), "--json"))
-    profile = ringroad.Profile.read(str(file))
+    profile = ringroad.measure.Profile.read(str(file))
     assert report["file"] == str(file) and profile.topology == "hosts:1x3" and "shared memory" in profile.place
     sizes = {(row["collective"], row["bytes"]) for row in report["sizes"]}
     # Each size is a whole number of floats or bytes where necessary. On a busy machine the budget may end before.
@@ -89,7 +89,7 @@ def test_what_restricts_the_choice_is_not_recorded(ask, tmp_path, monkeypatch):
     file = str(tmp_path / "profile.json")
     few = ["--sizes", "8,4K", "--collectives", "allreduce", "--budget", "0.2"]
     ask("tune", "--ranks", "2", *few, "--output", file, "--json")
-    names = {name for _, name, _, _ in ringroad.Profile.read(file).measurements}
+    names = {name for _, name, _, _ in ringroad.measure.Profile.read(file).measurements}
     assert {"ring", "recursive-doubling"} <= names
 
 
@@ -172,7 +172,7 @@ def test_ranks_of_a_launcher_measure_together(tmp_path):
             process.wait()
     assert [process.returncode for process in ranks] == [0, 0]
     assert json.loads(outs[0])["sizes"][0]["bytes"] == 8 and outs[1] == ""
-    profile = ringroad.Profile.read(str(tmp_path / "profile.json"))
+    profile = ringroad.measure.Profile.read(str(tmp_path / "profile.json"))
     assert profile.topology == "hosts:1x2" and len({name for _, name, _, _ in profile.measurements}) > 1
 
 
@@ -225,7 +225,7 @@ def test_profiles_are_values(tmp_path):
     ]
     profile = group[0].calibrate(times)
     assert profile.rules == [("allreduce", 8, 1 << 20, "ring")] and profile.measurements == times
-    assert ringroad.Profile.from_json(profile.to_json()).to_json() == profile.to_json()
+    assert ringroad.measure.Profile.from_json(profile.to_json()).to_json() == profile.to_json()
     assert profile.to_csv().splitlines()[1] == "allreduce,8,1048576,ring,simple,-1,4,4,-1,-1"
     assert profile.file_name.startswith("ring-4-in-process-") and "ring:4 over in-process" in repr(profile)
     choice = profile.explain("allreduce", 100)
@@ -241,9 +241,9 @@ def test_profiles_are_values(tmp_path):
         with pytest.raises(ValueError, match=r"did you mean ring|above 0|unknown collective"):
             group[0].calibrate(wrong)
     with pytest.raises(ringroad.ConfigError, match="it is not a profile"):
-        ringroad.Profile.from_json("{}")
+        ringroad.measure.Profile.from_json("{}")
     with pytest.raises(ringroad.ConfigError, match="No such file"):
-        ringroad.Profile.read(str(tmp_path / "none"))
+        ringroad.measure.Profile.read(str(tmp_path / "none"))
     for comm in group:
         comm.close()
 
@@ -286,7 +286,7 @@ def test_the_budget_is_kept_and_what_is_left_out_is_said(monkeypatch):
         ]
         assert all("the budget of 120 s is too short" in text for text in left_out)
         text, warnings = cluster.run(tuning.tune, tuning.Options(["allreduce", "broadcast"], [8, 64], 1e-6))[0]
-        assert {(name, size) for name, _, size, _ in ringroad.Profile.from_json(text).measurements} == {
+        assert {(name, size) for name, _, size, _ in ringroad.measure.Profile.from_json(text).measurements} == {
             ("allreduce", 8)
         }
         left_out = [text.split(" is ")[0] for text in warnings if "not measured" in text]
@@ -298,9 +298,9 @@ def test_a_fit_that_is_far_off_is_doubted():
         wrong = [("allreduce", name, 8 << k, 10.0 ** -(k % 5)) for name in ("ring", "direct") for k in range(10)]
         right = [("allreduce", "ring", 8 << k, 1e-6 + (8 << k) * 1e-9) for k in range(18)]
         wrong, right = (cluster.run(lambda comm, t: comm.calibrate(t).to_json(), t)[0] for t in (wrong, right))
-    (doubt,) = tuning._doubts(ringroad.Profile.from_json(wrong), "hosts:1x2")
+    (doubt,) = tuning._doubts(ringroad.measure.Profile.from_json(wrong), "hosts:1x2")
     assert "the topology hosts:1x2 is probably not that of this network" in doubt and "%" in doubt
-    assert not tuning._doubts(ringroad.Profile.from_json(right), "hosts:1x2")
+    assert not tuning._doubts(ringroad.measure.Profile.from_json(right), "hosts:1x2")
 
 
 @pytest.mark.parametrize(
