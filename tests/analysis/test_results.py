@@ -57,7 +57,7 @@ def test_pickles_reach_other_processes():
 def test_a_profile_can_be_pickled():
     a, b = ringroad.Communicator.in_process(2)
     with a, b:
-        profile = a.calibrate([("allreduce", "ring", 8, 1e-6)])
+        profile = ringroad.measure.calibrate(a, [("allreduce", "ring", 8, 1e-6)])
     assert pickle.loads(pickle.dumps(profile)).to_json() == profile.to_json()
 
 

@@ -165,7 +165,7 @@ def objects():
         comm.barrier()
     pair = ringroad.Communicator.in_process(2, timeout=60)
     with ThreadPoolExecutor(2) as threads:
-        profile, _ = threads.map(lambda one: one.calibrate([("allreduce", "ring", 8, 1e-6)]), pair)
+        profile, _ = threads.map(lambda one: ringroad.measure.calibrate(one, [("allreduce", "ring", 8, 1e-6)]), pair)
     found = [
         profile,
         comm,

@@ -16,13 +16,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import Profile
+    from ringroad.measure.calibration import calibrate, contestants
     from ringroad.measure.traces import CallTimes, Trace, TraceEvent, trace
 
-__all__ = ["CallTimes", "DiscoveredLink", "Discovery", "Profile", "Trace", "TraceEvent", "discover", "trace"]
+__all__ = [
+    "CallTimes",
+    "DiscoveredLink",
+    "Discovery",
+    "Profile",
+    "Trace",
+    "TraceEvent",
+    "calibrate",
+    "contestants",
+    "discover",
+    "trace",
+]
 
 _WHERE = {
     "_discovery": ("DiscoveredLink", "Discovery", "discover"),
     "_native": ("Profile",),
+    "measure.calibration": ("calibrate", "contestants"),
     "measure.traces": ("CallTimes", "Trace", "TraceEvent", "trace"),
 }
 """The names of each module."""
