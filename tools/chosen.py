@@ -20,8 +20,8 @@ CORES = 4
 
 
 def models(ranks: int) -> dict[str, CostModel]:
-    """What predicts times without measurements: the default, and what communicators take for networks, memory, more ranks
-    than cores, and hosts that one machine emulates (`choice/agreement.rs`)."""
+    """What predicts times without measurements: the default, and what communicators take for networks, shared memory,
+    more ranks than cores, and hosts that one machine emulates (`choice/agreement.rs`)."""
     network: dict[str, Any] = {
         "step_latency": 1e-6,
         "message_latency": 0.5e-6,

@@ -203,8 +203,7 @@ def test_every_collective_can_be_measured():
     with ringroad.local(3) as cluster:
         measured = cluster.run(measure, options)
         contestants = {
-            name: cluster.run(lambda comm, name: ringroad.measure.contestants_of(comm, name), name)[0]
-            for name in tuning.COLLECTIVES
+            name: cluster.run(lambda comm, name: contestants_of(comm, name), name)[0] for name in tuning.COLLECTIVES
         }
     assert measured[0] == measured[1] == measured[2], "ranks agree on all times"
     found = [one.times for one in measured]
