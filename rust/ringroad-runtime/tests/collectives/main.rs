@@ -14,12 +14,13 @@ use std::thread;
 
 use common::Means::{self, Mailboxes, Shared};
 use common::{
-    config, each, group, group_with, group_with_pools, patient, pooled, values, watch, Case, Prepared,
-    Random, MEANS, SLOW,
+    config, each, group, group_with, group_with_pools, patient, pooled, values, watch, Case, Prepared, MEANS,
+    SLOW,
 };
 use half::{bf16, f16};
 use members::brief_members;
 use ringroad_core::algorithms::{self, Member};
+use ringroad_core::random::Random;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::{CallKey, Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
@@ -532,7 +533,7 @@ fn nobody_leaves_a_barrier_before_all_have_entered() {
         for means in MEANS {
             let entered = AtomicUsize::new(0);
             each(&group(ranks, means), |communicator| {
-                let mut random = Random(communicator.rank() as u64);
+                let mut random = Random::new(communicator.rank() as u64);
                 for round in 1..=30 {
                     for _ in 0..random.bits() % 50 {
                         thread::yield_now();
