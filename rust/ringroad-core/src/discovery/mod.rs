@@ -9,6 +9,7 @@
 
 mod assemble;
 mod compare;
+mod draw;
 mod error;
 mod evidence;
 mod experiments;
