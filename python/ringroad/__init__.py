@@ -13,7 +13,7 @@ To run collectives in processes that a launcher started (torchrun, srun, mpirun)
 The rooms:
 
 - `ringroad.torch`: the backend of torch.distributed.
-- `ringroad.measure`: what calls really take, and what the network really is.
+- `ringroad.measure`: what calls really take.
 - `ringroad.testbed`: the same collectives on an emulated network.
 - `ringroad.lab`: what needs no network: algorithms and their costs, simulation, synthesis, routes, training, formats,
   papers and pictures.
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
     from ringroad import testbed as testbed
+    from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
         AbortedError,
         Communicator,
@@ -59,6 +60,8 @@ __all__ = [
     "AbortedError",
     "Communicator",
     "ConfigError",
+    "DiscoveredLink",
+    "Discovery",
     "FileStore",
     "LocalCluster",
     "MemoryStore",
@@ -77,6 +80,7 @@ __all__ = [
     "Work",
     "WorkerError",
     "__version__",
+    "discover",
     "handle",
     "init",
     "local",
@@ -85,8 +89,11 @@ __all__ = [
 
 
 _ELSEWHERE = {
+    "DiscoveredLink": "_discovery",
+    "Discovery": "_discovery",
     "LocalCluster": "start.local",
     "WorkerError": "start.local",
+    "discover": "_discovery",
     "init": "start.rendezvous",
     "local": "start.local",
     "regroup": "start.rendezvous",

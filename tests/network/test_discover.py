@@ -32,7 +32,7 @@ def of_topology(spec, order):
 
 
 def looked(comm):
-    found = ringroad.measure.discover(comm, budget=0.5)
+    found = ringroad.discover(comm, budget=0.5)
     total = comm.allreduce(np.arange(9.0) + comm.rank)
     return found, comm.size, total.tolist()
 
@@ -127,7 +127,7 @@ def test_a_wrong_order_and_a_slow_link_are_told(permitted):
 
 def test_ranks_of_one_host_have_nothing_to_find(tmp_path):
     with ringroad.local(2) as cluster:
-        first, second = cluster.run(lambda comm: ringroad.measure.discover(comm, budget=0))
+        first, second = cluster.run(lambda comm: ringroad.discover(comm, budget=0))
     assert first == second and first.topology.ranks == 2 and first.topology.hosts == [0, 0]
 
 
@@ -147,4 +147,4 @@ def test_a_discovery_is_written_in_words():
 
 def test_budgets_are_checked():
     with ringroad.local(1) as cluster, pytest.raises(ringroad.WorkerError, match="budget"):
-        cluster.run(lambda comm: ringroad.measure.discover(comm, budget=-1.0))
+        cluster.run(lambda comm: ringroad.discover(comm, budget=-1.0))

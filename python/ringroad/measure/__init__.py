@@ -1,5 +1,4 @@
-"""What calls really take, and what the network really is: traces of all ranks, discovery, `ringroad bench` and
-`ringroad tune`.
+"""What calls really take: traces of all ranks, `ringroad bench` and `ringroad tune`.
 
     from ringroad import measure
 
@@ -14,26 +13,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import Profile
     from ringroad.measure.calibration import calibrate, contestants
     from ringroad.measure.traces import CallTimes, Trace, TraceEvent, trace
 
 __all__ = [
     "CallTimes",
-    "DiscoveredLink",
-    "Discovery",
     "Profile",
     "Trace",
     "TraceEvent",
     "calibrate",
     "contestants",
-    "discover",
     "trace",
 ]
 
 _WHERE = {
-    "_discovery": ("DiscoveredLink", "Discovery", "discover"),
     "_native": ("Profile",),
     "measure.calibration": ("calibrate", "contestants"),
     "measure.traces": ("CallTimes", "Trace", "TraceEvent", "trace"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::error::{convert, Error};
+use crate::error::convert;
 
 /// The allowed values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

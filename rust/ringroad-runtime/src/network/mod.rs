@@ -23,6 +23,7 @@ mod trace;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -127,12 +128,14 @@ pub(crate) fn gather(
         latencies: latencies(&views),
     };
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
-    let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders };
+    let ahead = clocks(&views)[own];
+    let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders, ahead };
     let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
     let spaces = || leaders.iter().map(|rank| endpoints[*rank].net_space.clone()).collect::<Vec<_>>();
     let memory = limits.memory.as_ref().filter(|_| rank == 0);
     let memory = memory.map(|directory| Memory::of(directory, &spaces(), &evidence));
-    let mut plan = (rank == 0).then(|| Plan::new(&evidence, &wiring, memory.as_ref(), limits, start));
+    let epoch = station.as_ref().map_or(start, |station| station.epoch);
+    let mut plan = (rank == 0).then(|| Plan::new(&evidence, &wiring, memory.as_ref(), limits, start, epoch));
     let (rounds, recalled) = flows.run(exchange, plan.as_mut(), &wiring)?;
     if let Some(then) = recalled {
         (evidence.traces, evidence.rounds, evidence.latencies) = (then.traces, then.rounds, then.latencies);
@@ -223,6 +226,28 @@ fn latencies(views: &[Vec<View>]) -> Vec<Latency> {
         .enumerate()
         .flat_map(|(from, views)| views.iter().filter_map(move |view| latency(from, view)))
         .collect()
+}
+
+/// By how many seconds the clock of each host is ahead of that of the first one, where they are known to be.
+fn clocks(views: &[Vec<View>]) -> Vec<Option<f64>> {
+    let mut ahead = vec![None; views.len()];
+    let mut differences = vec![Vec::new(); views.len()];
+    for (from, view) in
+        views.iter().enumerate().flat_map(|(from, views)| views.iter().map(move |view| (from, view)))
+    {
+        if let Some(difference) = nearest(&view.seen).and_then(|seen| seen.ahead) {
+            differences[from].push((view.to, difference));
+            differences[view.to].push((from, -difference));
+        }
+    }
+    let mut next = VecDeque::from([(0, 0.0)]);
+    while let Some((host, known)) = next.pop_front() {
+        if ahead[host].is_none() {
+            ahead[host] = Some(known);
+            next.extend(differences[host].iter().map(|(to, more)| (*to, known + more)));
+        }
+    }
+    ahead
 }
 
 /// For each host the address by which most others reach it; of several the first one that it names.

@@ -15,9 +15,11 @@ use super::Limits;
 const SHORTEST: Duration = Duration::from_millis(60);
 pub(super) const LONGEST: Duration = Duration::from_millis(250);
 /// Time is kept for so many rounds that only the first ones show to be needed.
-const RESERVE: usize = 2;
+const RESERVE: usize = 4;
+/// A round begins so long after rank 0 has announced it: flows that began earlier would delay the news to others.
+const LEAD: Duration = Duration::from_millis(30);
 /// What a round takes besides.
-const OVERHEAD: Duration = Duration::from_millis(40);
+const OVERHEAD: Duration = Duration::from_millis(50);
 /// How often the rounds are repeated while there is time.
 const TRIES: usize = 2;
 
@@ -42,13 +44,15 @@ pub(super) struct Plan {
     is_owed: bool,
     checked: bool,
     deadline: Instant,
+    /// When the clock of this host began.
+    epoch: Instant,
 }
 
 /// What all ranks do next.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Next {
-    /// These flows run for so many seconds.
-    Measure { flows: Vec<(usize, usize)>, seconds: f64 },
+    /// These flows run for so many seconds, and begin when it is `start` on the clock of rank 0's host.
+    Measure { flows: Vec<(usize, usize)>, seconds: f64, start: f64 },
     /// Nothing more. What was remembered still holds, if it is there.
     End(Option<Recalled>),
 }
@@ -68,6 +72,7 @@ impl Plan {
         memory: Option<&Memory>,
         limits: &Limits,
         start: Instant,
+        epoch: Instant,
     ) -> Plan {
         let recalled = memory.and_then(|memory| memory.recall(evidence));
         let recalled = recalled.map(|then| {
@@ -92,6 +97,7 @@ impl Plan {
             is_owed: !limits.budget.is_zero(),
             checked: false,
             deadline: start + limits.budget,
+            epoch,
         }
     }
 
@@ -102,7 +108,7 @@ impl Plan {
                 self.checked = true;
                 let flows = sample.iter().map(|flow| (flow.from, flow.to)).collect();
                 self.recalled = Some((then, sample));
-                return Next::Measure { flows, seconds: SHORTEST.as_secs_f64() };
+                return self.measure(flows, SHORTEST);
             }
             if measured.is_empty() {
                 self.recalled = Some((then, sample));
@@ -122,6 +128,10 @@ impl Plan {
         if self.most == 0 || over || self.rounds.is_empty() {
             return Next::End(None);
         }
+        // The second round is told how fast the first one was: too much on the way takes long to drain.
+        if measured.is_empty() && std::mem::take(&mut self.is_waiting) {
+            return Next::WAIT;
+        }
         if self.ahead.is_empty() {
             if self.goes_on && std::mem::take(&mut self.is_waiting) {
                 return Next::WAIT;
@@ -133,10 +143,15 @@ impl Plan {
             Some(flows) if self.tries == 1 || share >= SHORTEST => {
                 (self.is_waiting, self.is_owed) = (true, false);
                 self.most -= 1;
-                Next::Measure { flows, seconds: share.clamp(SHORTEST, LONGEST).as_secs_f64() }
+                self.measure(flows, share.clamp(SHORTEST, LONGEST))
             }
             _ => Next::End(None),
         }
+    }
+
+    fn measure(&self, flows: Vec<(usize, usize)>, duration: Duration) -> Next {
+        let start = (self.epoch.elapsed() + LEAD).as_secs_f64();
+        Next::Measure { flows, seconds: duration.as_secs_f64(), start }
     }
 
     /// Plans what was not needed to be known before, or else the first rounds again.
@@ -156,5 +171,5 @@ impl Plan {
 
 impl Next {
     /// Nothing is measured, as what was comes with the next exchange.
-    const WAIT: Next = Next::Measure { flows: Vec::new(), seconds: 0.0 };
+    const WAIT: Next = Next::Measure { flows: Vec::new(), seconds: 0.0, start: 0.0 };
 }

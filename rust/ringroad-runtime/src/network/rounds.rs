@@ -18,7 +18,9 @@ use crate::error::Result;
 const RATES: &str = "rates";
 const ROUND_BYTES: usize = 1 << 20;
 /// How much longer than flows run a receiver waits for their end.
-const GRACE: Duration = Duration::from_millis(400);
+const GRACE: Duration = Duration::from_millis(30);
+/// No round begins later than this after a host has heard of it.
+const LATEST: Duration = Duration::from_millis(500);
 
 /// What a rank publishes between two rounds of flows.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -37,9 +39,10 @@ impl Between {
         let number = |value: f64| value.is_finite() && value >= 0.0;
         let flow = |from: usize, to: usize| from < hosts && to < hosts && from != to;
         let next = match &self.next {
-            Some(Next::Measure { flows, seconds }) => {
+            Some(Next::Measure { flows, seconds, start }) => {
                 flows.iter().all(|(from, to)| flow(*from, *to))
                     && number(*seconds)
+                    && number(*start)
                     && *seconds <= LONGEST.as_secs_f64()
             }
             Some(Next::End(Some(recalled))) => {
@@ -66,6 +69,8 @@ pub(super) struct Flows<'a> {
     pub facts: &'a [Facts],
     pub views: &'a [Vec<View>],
     pub leaders: &'a [Rank],
+    /// By how many seconds the clock of this host is ahead of that of rank 0's, if that is known.
+    pub ahead: Option<f64>,
 }
 
 impl Flows<'_> {
@@ -76,21 +81,22 @@ impl Flows<'_> {
         mut plan: Option<&mut Plan>,
         wiring: &Wiring,
     ) -> Result<(Vec<Round>, Option<Recalled>)> {
-        let (mut measured, mut between) = (Vec::new(), Between::default());
+        let (mut measured, mut between, mut is_measured) = (Vec::new(), Between::default(), false);
         for number in 0.. {
             between.next = plan.as_mut().map(|plan| plan.next(&measured));
             let mut all = self.tell(exchange, number, &between)?;
-            if number > 0 {
+            if is_measured {
                 measured.push(self.round(&all, wiring));
             }
-            let (flows, seconds) = match all[0].next.take() {
-                Some(Next::Measure { flows, seconds }) => (flows, seconds),
+            let (flows, seconds, start) = match all[0].next.take() {
+                Some(Next::Measure { flows, seconds, start }) => (flows, seconds, start),
                 Some(Next::End(recalled)) => return Ok((measured, recalled)),
                 None => return Err(refused(RATES, 0, "it does not say what comes next".to_owned()).into()),
             };
+            is_measured = !flows.is_empty();
             let rates = measured.iter().flat_map(|round: &Round| &round.flows);
             let fastest = rates.map(|flow| flow.bytes_per_second).reduce(f64::max);
-            between.received = self.measure(number, &flows, fastest, Duration::from_secs_f64(seconds));
+            between.received = self.measure(number, &flows, fastest, start, Duration::from_secs_f64(seconds));
         }
         unreachable!("rank 0 ends the rounds")
     }
@@ -101,11 +107,18 @@ impl Flows<'_> {
         number: u32,
         flows: &[(usize, usize)],
         fastest: Option<f64>,
+        start: f64,
         duration: Duration,
     ) -> Vec<(usize, f64, f64)> {
         let Some(station) = self.station else { return Vec::new() };
+        let streams = self.connect(station, number, flows, fastest);
+        // Without a common clock a host begins at once.
+        let wait = self.ahead.map_or(0.0, |ahead| start + ahead - station.epoch.elapsed().as_secs_f64());
+        if !flows.is_empty() {
+            std::thread::sleep(Duration::from_secs_f64(wait.clamp(0.0, LATEST.as_secs_f64())));
+        }
         let start = Instant::now();
-        rates::send(self.connect(station, number, flows, fastest), duration);
+        rates::send(streams, duration);
         let until = Instant::now() + GRACE;
         let Some(receiving) = &station.receiving else { return Vec::new() };
         let take = |from: usize| {
@@ -122,6 +135,8 @@ impl Flows<'_> {
         flows: &[(usize, usize)],
         fastest: Option<f64>,
     ) -> Vec<TcpStream> {
+        let own = || flows.iter().filter(|(from, _)| *from == station.own);
+        let count = own().count();
         let connect = |&(_, to): &(usize, usize)| {
             let view = self.views[station.own].iter().find(|view| view.to == to)?;
             let facts = &self.facts[to];
@@ -129,10 +144,10 @@ impl Flows<'_> {
             let address = facts.addresses[seen.address];
             let to = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
-            let window = rates::window(seen.seconds, fastest);
+            let window = rates::window(seen.seconds, fastest, count);
             rates::connect(to, window, &facts.token, number, station.own as u32).ok()
         };
-        flows.iter().filter(|(from, _)| *from == station.own).filter_map(connect).collect()
+        own().filter_map(connect).collect()
     }
 
     fn tell(&self, exchange: &mut dyn Exchange, number: u32, value: &Between) -> Result<Vec<Between>> {

@@ -1,7 +1,7 @@
 //! What a host says of itself, and how it asks the others and answers them.
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::trace_targets;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,9 @@ impl View {
     pub fn check(&self, facts: &[Facts]) -> std::result::Result<(), String> {
         let Some(facts) = facts.get(self.to) else { return Err(format!("there is no host {}", self.to)) };
         let known = |seen: &Seen| {
-            seen.address < facts.addresses.len() && seen.seconds.is_finite() && seen.seconds >= 0.0
+            let times =
+                seen.seconds.is_finite() && seen.seconds >= 0.0 && seen.ahead.is_none_or(f64::is_finite);
+            seen.address < facts.addresses.len() && times
         };
         let sensible = self.seen.iter().all(known) && self.route.len() <= usize::from(u8::MAX);
         sensible.then_some(()).ok_or_else(|| format!("what it says of host {} makes no sense", self.to))
@@ -69,6 +71,8 @@ impl View {
 pub(super) struct Station {
     pub own: usize,
     pub facts: Facts,
+    /// When this host's clock began.
+    pub epoch: Instant,
     /// Kept for its threads, which answer and receive.
     pub receiving: Option<Receiving>,
     questions: Questions,
@@ -78,9 +82,9 @@ pub(super) struct Station {
 impl Station {
     /// A host that may open no sockets takes part without them: the others find that it does not answer.
     pub fn open(own: usize, ports: Option<(u16, u16)>) -> Station {
-        let token = fresh_token();
+        let (token, epoch) = (fresh_token(), Instant::now());
         let (answering, receiving) =
-            (Answering::begin(token, ports).ok(), Receiving::begin(token, ports).ok());
+            (Answering::begin(token, ports, epoch).ok(), Receiving::begin(token, ports).ok());
         let interfaces = interfaces();
         let known = || interfaces.iter().take(MOST_ADDRESSES);
         let facts = Facts {
@@ -90,7 +94,7 @@ impl Station {
             flows: receiving.as_ref().map_or([None; 2], |receiving| receiving.ports),
             token,
         };
-        Station { own, facts, receiving, questions: Questions::open(), _answering: answering }
+        Station { own, facts, epoch, receiving, questions: Questions::open(), _answering: answering }
     }
 
     /// Asks the other hosts, and traces the routes to them; also to those to which there will be flows.
@@ -102,7 +106,7 @@ impl Station {
         wanted.dedup();
         let mut targets: Vec<Option<Target>> = vec![None; facts.len()];
         wanted.iter().for_each(|host| targets[*host] = Some(facts[*host].target()));
-        let mut seen = reach::ask(&self.questions, &targets, self.own + 1);
+        let mut seen = reach::ask(&self.questions, &targets, self.own + 1, self.epoch);
         for (host, target) in targets.iter_mut().enumerate() {
             *target = target.take().filter(|_| seen[host].is_empty());
             target.iter_mut().for_each(|target| target.ports = facts[host].flows);
