@@ -36,6 +36,8 @@ REQUIRES_UCX = os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", "") == "1"
 
 ROOT = Path(__file__).parents[1]
 """The repository."""
+PROGRAMS = ROOT / "tests" / "programs"
+"""Programs that tests start."""
 
 
 FULL = "RINGROAD_TEST_FULL" in os.environ

@@ -11,7 +11,7 @@ import pytest
 import ringroad
 from faults.judge import judge
 from faults.kinds import Job, Kind, Stops
-from helpers import ROOT, TRANSPORTS, launch
+from helpers import FULL, ROOT, TRANSPORTS, launch, long
 from ringroad._native import ucx_info
 from ringroad._oracle import Case, Part
 from ringroad._support.ucx import _ucx_wheel
@@ -19,6 +19,7 @@ from ringroad._support.ucx import _ucx_wheel
 TOOLS = ROOT / "tools"
 
 KINDS = ["kills", "stops", "mismatches", "memory", "descriptors", "seccomp"]
+RUNS = 3 if FULL else 1
 
 
 def tool(name: str, *arguments: object) -> str:
@@ -40,9 +41,9 @@ def found(tmp_path_factory) -> dict:
     """Runs cut networks beside the other faults, since waiting for a cut to be noticed takes no core."""
     places = [tmp_path_factory.mktemp("faults") for _ in range(2)]
     if ucx_info(_ucx_wheel())["version"].startswith("1.13."):  # it notices a cut network only at the deadline
-        return faults(places[0], 2, KINDS)
+        return faults(places[0], RUNS, KINDS)
     with ThreadPoolExecutor() as pool:
-        many = pool.submit(faults, places[0], 2, KINDS)
+        many = pool.submit(faults, places[0], RUNS, KINDS)
         cuts = pool.submit(faults, places[1], 1, ["cuts"])
         return many.result() | cuts.result()
 
@@ -136,8 +137,7 @@ while not end.exists():
 """
 
 
-@pytest.mark.parametrize("timeout", [0.3, 20])
-@pytest.mark.parametrize("transport", ["memory", "shm"])
+@pytest.mark.parametrize(("transport", "timeout"), [("memory", 20), ("shm", 0.3)])
 def test_no_call_ends_well_with_what_came_after_it(transport, timeout, tmp_path):
     env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "END": f"{tmp_path}/end"}
     env |= {"BYTES": "9000", "TIMEOUT": str(timeout)}
@@ -201,7 +201,7 @@ with ringroad.init(timeout=60) as comm:
 """
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", pytest.param("tcp", marks=long)])
 def test_a_rank_that_only_sends_is_held_up(transport, tmp_path):
     env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "FAR": f"{tmp_path}/far"}
     ended = launch(AHEAD, 2, env=env | TRANSPORTS[transport])

@@ -198,7 +198,7 @@ def test_every_collective_can_be_measured():
         tuning._Clock.left = lambda clock: float("inf")  # no size is left out on a busy machine
         return tuning.measure(comm, options, print)
 
-    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 3.0)
+    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 0.5)
     with ringroad.local(3) as cluster:
         measured = cluster.run(measure, options)
         contestants = {

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from helpers import FULL, ROOT
+from helpers import FULL, ROOT, long
 
 pytestmark = pytest.mark.timeout(700)
 
@@ -90,6 +90,7 @@ def test_framework(name):
 # ------------------------------------------------------------------------------------------------ launchers
 
 
+@long
 def test_torchrun():
     needs("torch")
     loss(run([*TORCHRUN, "2", EXAMPLES / LAUNCHERS]), "ringroad", 2)

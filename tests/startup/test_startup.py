@@ -9,81 +9,33 @@ import time
 
 import pytest
 import ringroad
-from helpers import free_port, launch
+from helpers import PROGRAMS, free_port, launch
 from ringroad.start import rendezvous
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
 LIMIT = 60
 
 STORES = {
-    "file": "ringroad.FileStore(place)",
-    "memory": "ringroad.MemoryStore()",
-    "Python": "Plain()",
-    "torch file": "torch().FileStore(place + '.torch', -1)",
-    "torch hash": "torch().HashStore()",
-    "torch tcp": "torch().TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)",
-    "torch prefix": "torch().PrefixStore('part', torch().HashStore())",
+    "ours": ["ringroad.FileStore(place)", "ringroad.MemoryStore()", "Plain()"],
+    "torch": [
+        "torch().FileStore(place + '.torch', -1)",
+        "torch().TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)",
+        "torch().PrefixStore('part', torch().HashStore())",
+    ],
 }
 
-INTERRUPTED = """
-import json, os, signal, sys, threading, time
-import ringroad
 
-class Plain(dict):
-    set = dict.__setitem__
-
-class Enough(Exception):
-    pass
-
-def torch():
-    import torch.distributed
-    return torch.distributed
-
-def exit(*_):
-    sys.exit(7)
-
-def enough(*_):
-    raise Enough
-
-place, how = sys.argv[1:]
-store = eval(how)
-signal.signal(signal.SIGTERM, exit)
-signal.signal(signal.SIGUSR1, enough)
-found = []
-for number, expected in [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit), (signal.SIGUSR1, Enough)]:
-    for rank in (0, 1):
-        timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
-        start = time.monotonic()
-        timer.start()
-        try:
-            ringroad.Communicator(store, rank, 2, timeout=60)
-        except BaseException as error:
-            found.append([type(error) is expected, repr(error), time.monotonic() - start])
-
-def join(rank):
-    with ringroad.Communicator(store, rank, 2, timeout=60) as comm:
-        comm.barrier()
-
-threads = [threading.Thread(target=join, args=(rank,)) for rank in (0, 1)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(json.dumps(found))
-"""
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_interruption(tmp_path, store):
+@pytest.mark.parametrize("whose", STORES)
+def test_interruption(tmp_path, whose):
     """The exception of a signal handler is raised unchanged, at once. Afterwards ranks meet over the same store."""
-    if "torch" in store:
+    if whose == "torch":
         pytest.importorskip("torch")
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "place"), STORES[store]]
+    command = [sys.executable, PROGRAMS / "interrupted.py", str(tmp_path / "place"), *STORES[whose]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
     found = json.loads(done.stdout)
-    assert len(found) == 6
+    assert len(found) == 6 * len(STORES[whose])
     for as_raised, error, seconds in found:
         assert as_raised, error
         assert seconds < LIMIT / 2, error
@@ -131,26 +83,12 @@ thread.join()
 def test_interruption_of_a_rendezvous():
     """Also while torch looks for the store that MASTER_ADDR names, or waits there for the other ranks."""
     pytest.importorskip("torch")
-    code = """
-import os, signal, threading, time
-import ringroad
-import torch.distributed
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-start = time.monotonic()
-try:
-    ringroad.init(timeout=60)
-except KeyboardInterrupt:
-    print(time.monotonic() - start)
-"""
-    for rank in (0, 1):
-        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "RANK": str(rank), "WORLD_SIZE": "2"}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=100
-        )
-        assert done.returncode == 0 and done.stderr == "", done
-        assert float(done.stdout) < LIMIT / 2
+    env = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2"}
+    command = [sys.executable, PROGRAMS / "interrupted_rendezvous.py", free_port(), free_port()]
+    done = subprocess.run(command, env=os.environ | env, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and done.stderr == "", done
+    assert all(float(seconds) < LIMIT / 2 for seconds in done.stdout.split())
+    assert len(done.stdout.split()) == 2
 
 
 def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):

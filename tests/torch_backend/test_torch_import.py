@@ -34,7 +34,7 @@ def python(code, **env):
 
 @lacking((2, 14), "nobody looks for backends")
 def test_needs_no_import():
-    """Torch finds ringroad by any form of its name, and imports nothing of it before; an old one is told what it lacks."""
+    """Torch finds ringroad by any form of its name, and imports nothing of it before. An old one is told so."""
     done = python(FORKS)
     first, *others = done.stdout.splitlines()
     assert first == "[]", "importing torch stays cheap"
