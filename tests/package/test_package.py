@@ -18,6 +18,14 @@ from packaging.requirements import Requirement
 from ringroad import _oracle as oracle
 
 
+def test_the_calls_that_train_the_compiler_work():
+    """Between the two passes of `make build`, which nothing else here makes."""
+    pytest.importorskip("torch")
+    command = [sys.executable, ROOT / "tools" / "train.py", "--once"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_version_comes_from_one_place():
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     assert ringroad.__version__ == importlib.metadata.version("ringroad") == version
