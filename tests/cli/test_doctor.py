@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import LAUNCHERS, ROOT, free_port, in_threads, launch, long, needs_testbed
+from helpers import LAUNCHERS, PROGRAMS, free_port, in_threads, launch, long, needs_testbed
 from ringroad._network import Transport
 from ringroad.cli import doctor as command
 from ringroad.doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
@@ -790,22 +790,8 @@ def test_a_job_without_rank_0(tmp_path):
 @pytest.mark.parametrize("hangs", [False, pytest.param(True, marks=long)])
 def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
     """It is named with its host and process, once it has come."""
-    code = f"""
-import os, sys, time
-sys.path.insert(0, {str(ROOT / "tests")!r})
-from helpers import is_running
-from ringroad.doctor import job
-
-def communicate(roster, *_):
-    while {hangs} and is_running(roster.cards[0].pid):
-        time.sleep(0.1)
-    os._exit(0)
-
-if os.environ["RANK"] == "1":
-    job.communicate = communicate
-"""
-    code += COMMAND.format(["doctor", "--json", "--timeout", "6"])
-    first, second = launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}"}, timeout=150)
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "HANGS": str(hangs)}
+    first, second = launch(PROGRAMS / "silent_doctor.py", 2, env=env, timeout=150)
     failures = [Finding(**one) for one in json.loads(first.out)["findings"] if one["verdict"] == "failure"]
     who = f"rank 1 (host {socket.gethostname()}, process {second.pid})"
     assert any(one.found.startswith(f"{who} came but does not answer") for one in failures), failures

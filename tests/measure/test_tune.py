@@ -9,6 +9,7 @@ import types
 
 import pytest
 import ringroad
+from helpers import PROGRAMS
 from ringroad import cli
 from ringroad.measure import tuning
 
@@ -93,18 +94,7 @@ def test_what_restricts_the_choice_is_not_recorded(ask, tmp_path, monkeypatch):
     assert {"ring", "recursive-doubling"} <= names
 
 
-ONE_GROUP = """
-import sys, ringroad
-whole = ringroad.Communicator.in_process(4, topology="ring:4")
-assert whole[0].profile == sys.argv[1]
-for _ in range(2):
-    group = ringroad.Communicator.in_process(2, topology="ring:2")
-    assert group[0].profile is None
-    for communicator in group:
-        communicator.close()
-for communicator in whole:
-    communicator.close()
-"""
+ONE_GROUP = PROGRAMS / "profile_of_a_job.py"
 
 
 def test_a_profile_of_the_whole_job_is_left_alone_by_its_groups(tmp_path):
@@ -114,7 +104,7 @@ def test_a_profile_of_the_whole_job_is_left_alone_by_its_groups(tmp_path):
     for communicator in whole:
         communicator.close()
     found = subprocess.run(
-        [sys.executable, "-c", ONE_GROUP, str(file)],
+        [sys.executable, ONE_GROUP, str(file)],
         env=os.environ | {"RINGROAD_PROFILE": str(file)},
         capture_output=True,
         text=True,

@@ -45,37 +45,10 @@ def test_interruption_of_the_first_barrier():
     """A rank that waits in vain for another one in the first barrier is interrupted, too, and the other one learns of
     it.
     """
-    code = """
-import os, signal, threading, time
-import ringroad
-
-class Slow(dict):
-    set = dict.__setitem__
-
-    def get(self, key):
-        value = super().get(key)
-        if value is not None and "/choices/" in key and threading.current_thread() is not threading.main_thread():
-            os.kill(os.getpid(), signal.SIGINT)
-            interrupted.wait(60)
-        return value
-
-def other():
-    try:
-        ringroad.Communicator(store, 1, 2, timeout=60)
-    except ringroad.RingroadError as error:
-        print(error)
-
-store, interrupted = Slow(), threading.Event()
-thread = threading.Thread(target=other)
-thread.start()
-try:
-    ringroad.Communicator(store, 0, 2, timeout=60)
-except KeyboardInterrupt:
-    interrupted.set()
-thread.join()
-"""
     start = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "interrupted_barrier.py"], capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 0 and "it was interrupted" in done.stdout, done
     assert time.monotonic() - start < LIMIT / 2
 
@@ -114,47 +87,7 @@ def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):
 
 # ------------------------------------------------------------------------------------------------ death
 
-# Rank 2 is killed when it has published what KIND says. ABSENT does not come.
-KILLED = """
-import json, os, signal, sys, time
-import ringroad
-
-rank, size, kind, absent = int(os.environ["RANK"]), 3, os.environ["KIND"], int(os.environ["ABSENT"])
-
-class Plain:
-    "A store in a directory, which ends the process after a certain message."
-    def __init__(self, place):
-        self.place = place
-
-    def path(self, key):
-        return os.path.join(self.place, key.replace("/", "%"))
-
-    def set(self, key, value):
-        with open(self.path(key) + f".{rank}", "wb") as file:
-            file.write(value)
-        os.rename(self.path(key) + f".{rank}", self.path(key))
-        if rank == 2 and f"/{kind}/" in key:
-            while sum("%card%" in name for name in os.listdir(self.place)) < size - (absent < size):
-                time.sleep(0.01)  # whoever comes later waits for rank 0 to begin anew
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def get(self, key):
-        if rank == 2 and kind == "barrier" and "/choices/" in key:
-            os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            with open(self.path(key), "rb") as file:
-                return file.read()
-        except FileNotFoundError:
-            return None
-
-if rank == absent:
-    sys.exit()
-start = time.monotonic()
-try:
-    ringroad.init(Plain(os.environ["PLACE"]), timeout=60)
-except ringroad.RingroadError as error:
-    print(json.dumps([type(error).__name__, str(error), time.monotonic() - start]))
-"""
+KILLED = PROGRAMS / "killed_while_meeting.py"
 
 
 @pytest.mark.parametrize(
