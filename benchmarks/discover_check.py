@@ -26,7 +26,7 @@ def look(comm: ringroad.Communicator, budget: float) -> tuple[Discovery, float, 
     """What a rank finds, the seconds that it took, and whether an allreduce is right."""
     comm.barrier()
     start = time.monotonic()
-    found = ringroad.discover(comm, budget=budget)
+    found = ringroad.measure.discover(comm, budget=budget)
     seconds = time.monotonic() - start
     ones = comm.allreduce(np.full(1000, comm.rank, np.float32))
     return found, seconds, bool((ones == comm.size * (comm.size - 1) / 2).all())

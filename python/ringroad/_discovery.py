@@ -1,4 +1,4 @@
-"""`ringroad.discover`: what the network between a job's hosts is, found out by its ranks."""
+"""`ringroad.measure.discover`: what the network between a job's hosts is, found out by its ranks."""
 
 import json
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class DiscoveredLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Discovery:
-    """What ranks have found out about their network. `ringroad.discover` returns it.
+    """What ranks have found out about their network. `ringroad.measure.discover` returns it.
 
     Attributes:
         topology: The network, with rates, latencies, and routes where they are known.
@@ -116,7 +116,7 @@ def discover(comm: Communicator, *, budget: float = BUDGET, timeout: float | Non
 
     Example:
         >>> with ringroad.testbed.emulate("ring:3", rate="100Mbit", tell="nothing") as bed:
-        ...     bed.run(lambda comm: ringroad.discover(comm).recognised)[0]
+        ...     bed.run(lambda comm: ringroad.measure.discover(comm).recognised)[0]
         'ring:3'
     """
     text = comm._discover(budget, timeout)

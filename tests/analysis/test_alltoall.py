@@ -238,7 +238,7 @@ def test_schedules_of_flows_are_proven_and_take_as_long_as_links_are_busy(spec):
     assert made.schedule.chunks == topology.ranks**2 * made.pieces
     assert 0 < made.held < 3 * made.schedule.chunks / topology.ranks
     size = 60 * topology.ranks * 10_000
-    model = ringroad.CostModel(step_latency=0)
+    model = ringroad.lab.CostModel(step_latency=0)
     cost = model.cost(made.schedule, topology, size)
     assert cost.seconds <= 1.25 * flow.seconds * size / topology.ranks
     simulated = ringroad.lab.simulate(made.schedule, topology, size, model=model)
@@ -327,7 +327,7 @@ def test_hosts_that_send_less_than_their_links():
     topology = ringroad.Topology("torus:4x4").behind_cards(1.5)
     assert topology == ringroad.Topology("bottleneck(torus:4x4, 1.5)") and topology.nodes == 32
     size = 16 << 20
-    model = ringroad.CostModel(step_latency=0, incast_latency=0)
+    model = ringroad.lab.CostModel(step_latency=0, incast_latency=0)
 
     def seconds(network):
         return model.cost(ringroad.Schedule.build("direct", network, "alltoall"), network, size).seconds

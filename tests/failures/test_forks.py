@@ -17,7 +17,6 @@ REFUSED = {
     "receive": lambda comm, work: comm.recv(np.ones(3)),
     "empty": lambda comm, work: comm.empty(3),
     "transport": lambda comm, work: comm.transport,
-    "check": lambda comm, work: comm.check_process(),
     "abort": lambda comm, work: comm.abort("by a child"),
     "wait": lambda comm, work: work.wait(),
     "wait a while": lambda comm, work: work.wait(0.5),

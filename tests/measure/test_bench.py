@@ -150,7 +150,7 @@ def test_one_place_only(tmp_path):
 
 def test_open_mpi_may_take_part_in_one_way():
     def teams(*peers):
-        return [(team.pml, team.peers) for team in conductor._teams(options(peers=list(peers)))]
+        return [(team.pml, team.peers) for team in teams.teams_of(options(peers=list(peers)))]
 
     assert teams("gloo") == [(None, ["gloo"])]
     assert teams("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]

@@ -9,7 +9,8 @@ import pytest
 import ringroad
 from helpers import needs_testbed
 from ringroad._discovery import DiscoveredLink, Discovery
-from ringroad.doctor import job
+from ringroad.doctor import comparison, pairs
+from ringroad.doctor.roster import RankInfo, Roster
 
 RATE = 100e6 / 8
 
@@ -31,7 +32,7 @@ def of_topology(spec, order):
 
 
 def looked(comm):
-    found = ringroad.discover(comm, budget=0.5)
+    found = ringroad.measure.discover(comm, budget=0.5)
     total = comm.allreduce(np.arange(9.0) + comm.rank)
     return found, comm.size, total.tolist()
 
@@ -75,8 +76,8 @@ def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
 
 def doctor_says(view):
     """The finding of a job's ranks that have this view of their network."""
-    cards = {rank: job.Card(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
-    (finding,) = job.network(job.Roster(4, cards), {0: job.Part(**job._network(view))})
+    cards = {rank: RankInfo(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
+    (finding,) = comparison.network(Roster(4, cards), {0: pairs.Part(**pairs._network(view))})
     return finding.verdict, finding.found, finding.remedy
 
 
@@ -126,7 +127,7 @@ def test_a_wrong_order_and_a_slow_link_are_told(permitted):
 
 def test_ranks_of_one_host_have_nothing_to_find(tmp_path):
     with ringroad.local(2) as cluster:
-        first, second = cluster.run(lambda comm: ringroad.discover(comm, budget=0))
+        first, second = cluster.run(lambda comm: ringroad.measure.discover(comm, budget=0))
     assert first == second and first.topology.ranks == 2 and first.topology.hosts == [0, 0]
 
 
@@ -146,4 +147,4 @@ def test_a_discovery_is_written_in_words():
 
 def test_budgets_are_checked():
     with ringroad.local(1) as cluster, pytest.raises(ringroad.WorkerError, match="budget"):
-        cluster.run(lambda comm: ringroad.discover(comm, budget=-1.0))
+        cluster.run(lambda comm: ringroad.measure.discover(comm, budget=-1.0))

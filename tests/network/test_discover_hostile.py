@@ -37,7 +37,7 @@ def permitted():
 
 
 def looked(comm):
-    found = ringroad.discover(comm, budget=0.4)
+    found = ringroad.measure.discover(comm, budget=0.4)
     total = comm.allreduce(np.arange(1000.0) + comm.rank)
     ranks = comm.size
     assert np.array_equal(total, ranks * np.arange(1000.0) + ranks * (ranks - 1) / 2)
@@ -91,7 +91,7 @@ def stopped(comm):
     if comm.rank == 2:
         subprocess.Popen(["sh", "-c", f"sleep 4; kill -CONT {os.getpid()}"])
         os.kill(os.getpid(), signal.SIGSTOP)
-    return ringroad.discover(comm, budget=0.4, timeout=1.0)
+    return ringroad.measure.discover(comm, budget=0.4, timeout=1.0)
 
 
 def test_routers_that_do_not_answer_and_a_host_that_lies():

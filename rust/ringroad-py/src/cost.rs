@@ -89,11 +89,11 @@ struct Parameters {
 ///         is given without `cores`.
 ///
 /// Example:
-///     >>> model = ringroad.CostModel(step_latency=1e-6)
+///     >>> model = ringroad.lab.CostModel(step_latency=1e-6)
 ///     >>> cost = model.cost(ringroad.Schedule.build("swing", "torus:4x4"), "torus:4x4", 1 << 20)
 ///     >>> cost.steps, cost.seconds < 1e-3
 ///     (8, True)
-#[pyclass(name = "CostModel", module = "ringroad", frozen, eq)]
+#[pyclass(name = "CostModel", module = "ringroad.lab", frozen, eq)]
 #[derive(PartialEq)]
 pub struct PyCostModel(pub CostModel);
 
@@ -226,7 +226,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
+    ///     >>> cost = ringroad.lab.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
     ///     >>> cost.link_load, cost.bandwidth_deficiency
     ///     (1.75, 1.75)
     #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]
@@ -266,7 +266,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
+    ///     >>> found = ringroad.lab.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
     ///     >>> found.algorithm, found.runner_up
     ///     ('bfb-ring', 'nested:1')
     ///     >>> found.candidates[0].algorithm, found.candidates[0].ratio
@@ -302,7 +302,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
+    ///     >>> found = ringroad.lab.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
     ///     >>> [size.algorithm for size in found.sizes]
     ///     ['gather-sum', 'bfb-ring']
     #[pyo3(signature = (collective, topology, sizes, *, schedules=Vec::new()))]
@@ -336,7 +336,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> ringroad.CostModel().switch_points("broadcast", "ring:4")[0][0]
+    ///     >>> ringroad.lab.CostModel().switch_points("broadcast", "ring:4")[0][0]
     ///     0
     #[pyo3(signature = (collective, topology, bit_identical=true, *, schedules=Vec::new()))]
     fn switch_points(
@@ -369,7 +369,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> print(ringroad.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
+    ///     >>> print(ringroad.lab.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
     ///     collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
     #[pyo3(signature = (collective, topology, bit_identical=true))]
     fn to_csv(

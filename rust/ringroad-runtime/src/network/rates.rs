@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
 use super::account;
+use super::ports::bind;
 use super::reach::Token;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -84,7 +85,7 @@ impl Receiving {
         let anywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         let mut failure = None;
         for (place, any) in anywhere.into_iter().enumerate() {
-            match super::bind(any, ports, TcpListener::bind) {
+            match bind(any, ports, TcpListener::bind) {
                 Ok(listener) => {
                     listener.set_nonblocking(true)?;
                     made.ports[place] = Some(listener.local_addr()?.port());
