@@ -9,7 +9,7 @@ from ringroad.doctor import job
 
 
 def communicate(roster, *_):
-    while os.environ["HANGS"] == "True" and Path(f"/proc/{roster.cards[0].pid}").exists():
+    while os.environ["HANGS"] == "True" and Path(f"/proc/{roster.infos[0].pid}").exists():
         time.sleep(0.1)
     os._exit(0)
 
