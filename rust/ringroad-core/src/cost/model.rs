@@ -41,6 +41,9 @@ pub struct CostModel {
     /// The seconds that a rank takes to reduce one byte (gamma); 0 by default.
     #[serde(default)]
     pub reduce_cost: Seconds,
+    /// The seconds that a rank takes to encode or decode one byte of the vector, where messages have a wire format.
+    #[serde(default)]
+    pub codec_cost: Seconds,
     /// Whether a step's reduction overlaps its transfer, so that only the longer of the two counts. Otherwise they
     /// follow each other.
     #[serde(default)]
@@ -66,6 +69,7 @@ impl Default for CostModel {
             hop_latency: None,
             bandwidth: None,
             reduce_cost: 0.0,
+            codec_cost: 0.0,
             overlapped: false,
             cores: None,
             over_links: false,

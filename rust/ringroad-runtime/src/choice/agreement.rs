@@ -35,6 +35,7 @@ const NETWORK: CostModel = CostModel {
     overlapped: false,
     cores: None,
     over_links: false,
+    codec_cost: 0.0,
 };
 
 /// The cost model of shared memory that all ranks read, if there are cores for all of them. Reducing costs little more
