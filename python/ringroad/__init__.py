@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ringroad import measure as measure
     from ringroad import testbed as testbed
     from ringroad._builder import ScheduleBuilder, ScheduleStep
-    from ringroad._costs import Candidate, Cost, Explanation, Overview
+    from ringroad._costs import Candidate, Cost, Explanation, FormatCost, Overview
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
         AbortedError,
@@ -73,6 +73,7 @@ __all__ = [
     "Discovery",
     "Explanation",
     "FileStore",
+    "FormatCost",
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
@@ -107,6 +108,7 @@ _ELSEWHERE = {
     "Candidate": "_costs",
     "Cost": "_costs",
     "Explanation": "_costs",
+    "FormatCost": "_costs",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "LocalCluster": "start.local",

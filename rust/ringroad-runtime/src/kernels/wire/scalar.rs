@@ -34,7 +34,11 @@ pub fn decode_add(wire: Wire, dtype: DType, left: &[u8], bytes: &[u8]) -> Vec<u8
     sum
 }
 
-fn single(dtype: DType, bytes: &[u8]) -> f32 {
+/// The element of these bytes as a single.
+///
+/// # Panics
+/// If the data type is not encoded.
+pub fn single(dtype: DType, bytes: &[u8]) -> f32 {
     match dtype {
         DType::F16 => bytemuck::pod_read_unaligned::<f16>(bytes).to_f32(),
         DType::BF16 => bytemuck::pod_read_unaligned::<bf16>(bytes).to_f32(),
