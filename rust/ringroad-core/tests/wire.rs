@@ -167,7 +167,7 @@ fn replicas_stay_bit_identical() {
         for member in available(&topology, Collective::Allreduce) {
             let Ok(schedule) = member.build(&topology, Collective::Allreduce) else { continue };
             let rounding = Rounding::of(&schedule).unwrap();
-            if member.algorithm().bit_identical {
+            if member.bit_identical(&topology, Collective::Allreduce) {
                 assert!(rounding.agrees, "{member} on {topology}");
             }
         }

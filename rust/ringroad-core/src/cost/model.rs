@@ -104,6 +104,13 @@ impl CostModel {
         self.cores.is_some() && !self.over_links
     }
 
+    /// The seconds that encoding and decoding add to a call of `ranks` ranks on a vector of `bytes`: in an allreduce, a
+    /// rank encodes and decodes about twice its length.
+    pub fn codec(&self, ranks: usize, bytes: Bytes) -> Seconds {
+        let each = 4.0 * bytes as f64 * self.codec_cost;
+        self.shared_out(ranks as f64 * each, each).unwrap_or(each)
+    }
+
     /// What each core has to do of what all ranks do, where they take turns: no less than the busiest one does.
     pub(crate) fn shared_out(&self, all: f64, busiest: f64) -> Option<f64> {
         self.cores.map(|cores| (all / cores as f64).max(busiest))
