@@ -318,7 +318,7 @@ impl PyCostModel {
     ///
     /// Example:
     ///     >>> network = ringroad.Topology("ring:8,bandwidth=100Mbit/s")
-    ///     >>> found = ringroad.CostModel().formats("allreduce", network, 1 << 20, max_error=0.04)
+    ///     >>> found = ringroad.lab.CostModel().formats("allreduce", network, 1 << 20, max_error=0.04)
     ///     >>> [row.wire for row in found]
     ///     ['int8', 'f16', 'bf16', 'exact']
     #[pyo3(signature = (collective, topology, bytes, *, dtype="float32", max_error=None))]
