@@ -242,7 +242,7 @@ def test_commands_are_found():
 
 
 def test_commands_of_generated_pages_exist_with_their_options():
-    assert sum(map(check_commands, pages.pages().values())) >= 2 * len(ringroad.algorithms())
+    assert sum(map(check_commands, pages.pages().values())) >= 2 * len(ringroad.lab.algorithms())
 
 
 # ------------------------------------------------------------------------------------------------ links
@@ -281,7 +281,7 @@ def test_relative_links_resolve(page):
 
 def test_links_of_generated_pages_resolve():
     found = {name: check_links(text, (pages.GENERATED / name).parent) for name, text in pages.pages().items()}
-    assert found["speed.md"] >= 4 and found["algorithms.md"] >= 100
+    assert found["algorithms.md"] >= 100
 
 
 def test_pictures_of_generated_pages_are_drawn(tmp_path):
@@ -326,7 +326,7 @@ def test_every_algorithm_has_a_page():
     names = re.findall(r'^            \w+ "([\w-]+)"$', listed, flags=re.MULTILINE)
     found = [Path(name).stem for name in pages.pages() if name.startswith("algorithms/")]
     assert found == names
-    for algorithm in ringroad.algorithms():
+    for algorithm in ringroad.lab.algorithms():
         text = pages.pages()[f"algorithms/{algorithm.name}.md"]
         assert algorithm.source.partition(" (arXiv")[0] in text and "\nstep 0: " in text
         parts = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
@@ -340,11 +340,13 @@ def test_every_algorithm_has_a_page():
 def test_costs_and_winners_are_those_of_the_cost_model():
     ring, bfb_ring = (pages.pages()[f"algorithms/{name}.md"] for name in ("ring", "bfb-ring"))
     network = ringroad.Topology("ring:8")
-    cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", network), network, 1 << 20)
-    steps, sent = ringroad.Algorithm("ring").cost_line("ring:8")
+    cost = ringroad.lab.CostModel().cost(ringroad.Schedule.build("ring", network), network, 1 << 20)
+    steps, sent = ringroad.lab.Algorithm("ring").cost_line("ring:8")
     row = [steps, cost.hops, f"{sent:.4g}", f"{cost.max_link_load:.3g} MiB", 1]
     assert f"\n| allreduce | `ring:8` | {' | '.join(map(str, row))} | " in ring.replace("\N{NO-BREAK SPACE}", " ")
-    start = next(size for size, name in ringroad.CostModel().switch_points("allreduce", network) if name == "bfb-ring")
+    start = next(
+        size for size, name in ringroad.lab.CostModel().switch_points("allreduce", network) if name == "bfb-ring"
+    )
     assert re.search(rf"allreduce.* \| `ring:8` \| from\s{start / 1024:.1f}\sKiB\son \|", bfb_ring)
 
 
@@ -357,7 +359,7 @@ def test_the_page_of_networks_is_complete():
 
 def test_records_are_shown_with_what_they_miss():
     text = pages.pages()["records.md"]
-    for record in (ROOT / "benchmarks").glob("*.jsonl*"):
+    for record in (ROOT / "benchmarks").glob("*.jsonl"):
         assert f"`benchmarks/{record.name}`" in text
     assert "ringroad-torch (a) never slower" in text and "fastest fixed algorithm" in text
 

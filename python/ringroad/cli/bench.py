@@ -18,9 +18,10 @@ from ringroad.cli._options import LAST_RANK, bandwidth_option, file_option, time
 from ringroad.lab._prediction import Prediction
 from ringroad.measure.bench import choice, table
 from ringroad.measure.bench.collectives import COLLECTIVES, collective
-from ringroad.measure.bench.conductor import Conductor, Row
+from ringroad.measure.bench.conductor import Conductor
 from ringroad.measure.bench.options import Options, names, numbers, sizes
 from ringroad.measure.bench.peers import OURS
+from ringroad.measure.bench.rows import Row
 from ringroad.testbed.namespaces import reenter
 
 _BUDGET = 120.0

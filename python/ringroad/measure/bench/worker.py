@@ -102,7 +102,7 @@ class Worker:
         communicator = ours.communicator
         self.about["profile"] = communicator.profile
         self.about["model"] = communicator.model.__getnewargs_ex__()[1]
-        self.about["segment"] = communicator.segment
+        self.about["segment"] = communicator._segment
 
     def _own(self, store: str, settings: dict[str, str] | None = None) -> Own:
         from ringroad.measure.bench.peers.own import Own

@@ -45,6 +45,8 @@ pub struct Manners {
     pub loss: f64,
     /// How far rates are off at most.
     pub noise: f64,
+    /// How many flows are slower by up to a half, because something disturbs them.
+    pub disturbed: f64,
     /// Hosts that never answer.
     pub silent: Vec<usize>,
     /// Hosts that answer by the address of another one.
@@ -60,6 +62,7 @@ pub struct Manners {
 pub const GOOD: Manners = Manners {
     loss: 0.0,
     noise: 0.01,
+    disturbed: 0.0,
     silent: Vec::new(),
     liars: Vec::new(),
     aliases: true,
@@ -193,12 +196,12 @@ impl Lab {
                 }
             }
         }
-        let noise = self.manners.noise;
-        let flow = |((from, to), rate): (&(usize, usize), Option<f64>)| Flow {
-            from: *from,
-            to: *to,
-            bytes_per_second: rate.unwrap() * (1.0 + noise * (2.0 * self.dice.roll() - 1.0)),
-            spread: noise,
+        let Manners { noise, disturbed, .. } = self.manners;
+        let flow = |((from, to), rate): (&(usize, usize), Option<f64>)| {
+            let part = 1.0 + noise * (2.0 * self.dice.roll() - 1.0);
+            let slowed = disturbed > 0.0 && self.dice.roll() < disturbed;
+            let part = if slowed { part * (1.0 - 0.5 * self.dice.roll()) } else { part };
+            Flow { from: *from, to: *to, bytes_per_second: rate.unwrap() * part, spread: noise }
         };
         Round { flows: flows.iter().zip(rates).map(flow).collect() }
     }

@@ -33,7 +33,7 @@ fn encoded(wire: Wire, bytes: usize, element: usize) -> Bytes {
 
 pub(crate) struct Planner {
     rank: Rank,
-    /// For each rank, whether it is near; empty if none is.
+    /// For each rank, whether it is local; empty if none is.
     local: Arc<[bool]>,
     /// The shortest vector in bytes for which local ranks copy out of private memory; `None` if they never do.
     copies: Option<usize>,

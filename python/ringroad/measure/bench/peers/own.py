@@ -34,7 +34,7 @@ class Own:
         choice."""
         names = [name for name in algorithms if name not in ("all", "different")]
         if collective != "barrier" and "different" in algorithms:
-            names += self.communicator.contestants(collective)
+            names += self.communicator._contestants(collective)
         if collective != "barrier" and "all" in algorithms:
             candidates = self.communicator.explain(collective, 1).candidates
             names += [candidate.algorithm for candidate in candidates if candidate.bit_identical]

@@ -11,7 +11,7 @@ use crate::wire::Wire;
 /// scratch memory, and with `input` and `output` also the caller's buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct LocalRanks {
-    /// For each rank, whether it is near. Empty where no rank is.
+    /// For each rank, whether it is local. Empty where no rank is.
     pub ranks: Arc<[bool]>,
     /// The most bytes in one message between local ranks, as [`LowerOptions::segment`].
     pub segment: usize,
