@@ -129,7 +129,7 @@ def test_everything_else_is_exact_and_says_why() -> None:
         comm.allreduce(np.ones(3, "int32"), wire="int8")
     with pytest.raises(ValueError, match="max is always exact"):
         comm.allreduce(np.ones(3, "float32"), op="max", wire="int8")
-    with pytest.raises(ValueError, match="max_error must be a number from 0 on, not nan"):
+    with pytest.raises(ValueError, match="max_error must be a number from 0 on, not NaN"):
         comm.allreduce(np.ones(3), max_error=float("nan"))
     with pytest.raises(ValueError, match="not both"):
         comm.allreduce(np.ones(3), max_error=0.1, wire="int8")

@@ -130,8 +130,8 @@ impl Lowering<'_> {
             let place = self.at(from, chunk);
             let encoding = self.encoding();
             encoding.current[place] = encoding.places[place];
-            if kept.contains(chunk) {
-                encoding.rounded[place] = true;
+            if kept.contains(chunk) && self.homes[place].is_some() {
+                self.encoding().rounded[place] = true;
                 self.locations[place] = self.homes[place];
             }
         }
@@ -319,6 +319,9 @@ impl Lowering<'_> {
         range: Range<usize>,
         cuts: usize,
     ) -> Vec<Range<usize>> {
+        if range.is_empty() {
+            return vec![range];
+        }
         let record = self.encoding.as_ref().map_or(1, |encoding| encoding.wire.record());
         let mut borders = vec![range.start];
         let mut wanted = (1..cuts).map(|i| range.start + range.len() * i / cuts).peekable();
