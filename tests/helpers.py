@@ -36,6 +36,8 @@ REQUIRES_UCX = os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", "") == "1"
 
 ROOT = Path(__file__).parents[1]
 """The repository."""
+PROGRAMS = ROOT / "tests" / "programs"
+"""Programs that tests start."""
 
 
 FULL = "RINGROAD_TEST_FULL" in os.environ
@@ -238,7 +240,7 @@ def free_port() -> str:
 
 
 def launch(
-    code: str,
+    program: Path | str,
     size: int,
     *,
     env: dict[str, str] | None = None,
@@ -246,12 +248,12 @@ def launch(
     launcher: tuple[str, str] = ("RANK", "WORLD_SIZE"),
     host: Callable[[int], tuple[list[str], dict[str, str]]] = lambda rank: ([], {}),
 ) -> list["Ended"]:
-    """Runs Python code in `size` processes, with rank and size in the variables of a launcher.
+    """Runs a Python program, or code, in `size` processes, with rank and size in the variables of a launcher.
 
     `host` says where a rank runs: the beginning of its command, and additional environment.
     """
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | (env or {})
-    command = [sys.executable, "-X", "faulthandler", "-c", code]
+    command = [sys.executable, "-X", "faulthandler", *(["-c", program] if isinstance(program, str) else [str(program)])]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     def end(process: subprocess.Popen[str]) -> Ended:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import LAUNCHERS, ROOT, free_port, in_threads, launch, needs_testbed
+from helpers import LAUNCHERS, PROGRAMS, free_port, in_threads, launch, long, needs_testbed
 from ringroad._network import Transport
 from ringroad.cli import doctor as command
 from ringroad.doctor import (
@@ -730,19 +730,24 @@ COMMAND = "from ringroad.cli import main; main({!r})"
 def test_a_job(tmp_path):
     code = COMMAND.format(["doctor", "--json"])
     env = {"RINGROAD_STORE": f"file://{tmp_path}", "MASTER_ADDR": "127.0.0.1"}
-    for _ in range(2):  # what the first examination left in the store does not disturb the second
-        first, second = launch(code, 2, env=env, timeout=150)
+    # What the first examination left in the store does not disturb the second.
+    for settings in ([{}, {}], [{}, {"RINGROAD_TRANSPORT": "no-cma"}]):
+        first, second = launch(code, 2, env=env, timeout=150, host=lambda rank, settings=settings: ([], settings[rank]))
         assert (second.status, second.out, second.err) == (0, "", ""), second
         report = first.json()
         found = by_name(report)
         assert report["verdict"] != "failure"
         assert [one["pid"] for one in report["ranks"]] == [first.pid, second.pid]
         assert found["ranks"]["found"] == "2 of 2 came, on 1 host"
-        assert found["same versions"]["verdict"] == found["same settings"]["verdict"] == "ok"
         (only,) = report["pairs"]
         assert only["ranks"] == [0, 1] and only["over"] == "shared memory"
         assert 0 < only["latency"] < 1 and only["bandwidth"] > 1e6
         assert "127.0.0.1" in found["rendezvous"]["found"]
+        assert found["same versions"]["verdict"] == "ok"
+        if not settings[1]:
+            assert found["same settings"]["verdict"] == "ok"
+    words = "RINGROAD_TRANSPORT is no-cma on rank 1", "unset on rank 0"
+    check(Finding(**found["same settings"]), "warning", *words)
 
 
 def test_a_job_on_two_hosts(tmp_path):
@@ -765,20 +770,6 @@ def test_a_job_on_two_hosts(tmp_path):
     assert there["host"] == report["ranks"][2]["host"] != report["ranks"][0]["host"]
 
 
-def test_a_job_whose_settings_differ(tmp_path):
-    code = COMMAND.format(["doctor", "--json"])
-    env = {"RINGROAD_STORE": f"file://{tmp_path}"}
-    first, _ = launch(
-        code, 2, env=env, timeout=150, host=lambda rank: ([], {"RINGROAD_TRANSPORT": ["cma", "no-cma"][rank]})
-    )
-    check(
-        Finding(**by_name(first.json())["same settings"]),
-        "warning",
-        "RINGROAD_TRANSPORT is cma on rank 0",
-        "no-cma on rank 1",
-    )
-
-
 def without(rank: int, *arguments: str) -> str:
     """The command, but this rank ends at once."""
     leave = f"import os, sys; os.environ['RANK'] == '{rank}' and sys.exit(); "
@@ -794,6 +785,7 @@ def test_a_job_without_one_rank(tmp_path):
     assert [one["ranks"] for one in report["pairs"]] == [[0, 2]]
 
 
+@long
 def test_a_job_with_a_master_without_one_rank():
     """torch's own rendezvous would not say which rank is missing."""
     pytest.importorskip("torch")
@@ -818,25 +810,11 @@ def test_a_job_without_rank_0(tmp_path):
     assert f"process {second.pid}): rank 0 did not come within 3 s" in second.err
 
 
-@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("hangs", [False, pytest.param(True, marks=long)])
 def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
     """It is named with its host and process, once it has come."""
-    code = f"""
-import os, sys, time
-sys.path.insert(0, {str(ROOT / "tests")!r})
-from helpers import is_running
-from ringroad.doctor import job
-
-def communicate(roster, *_):
-    while {hangs} and is_running(roster.cards[0].pid):
-        time.sleep(0.1)
-    os._exit(0)
-
-if os.environ["RANK"] == "1":
-    job.communicate = communicate
-"""
-    code += COMMAND.format(["doctor", "--json", "--timeout", "6"])
-    first, second = launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}"}, timeout=150)
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "HANGS": str(hangs)}
+    first, second = launch(PROGRAMS / "silent_doctor.py", 2, env=env, timeout=150)
     failures = [Finding(**one) for one in json.loads(first.out)["findings"] if one["verdict"] == "failure"]
     who = f"rank 1 (host {socket.gethostname()}, process {second.pid})"
     assert any(one.found.startswith(f"{who} came but does not answer") for one in failures), failures
@@ -850,6 +828,7 @@ def test_a_job_without_a_store():
     check(Finding(**by_name(json.loads(first.out))["ranks"]), "failure", "no store for 2 ranks to meet in")
 
 
+@long
 def test_torchrun():
     pytest.importorskip("torch")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

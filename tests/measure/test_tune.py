@@ -9,6 +9,7 @@ import types
 
 import pytest
 import ringroad
+from helpers import PROGRAMS
 from ringroad import cli
 from ringroad.measure import calibrate, tuning
 from ringroad.measure import contestants as contestants_of
@@ -94,18 +95,7 @@ def test_what_restricts_the_choice_is_not_recorded(ask, tmp_path, monkeypatch):
     assert {"ring", "recursive-doubling"} <= names
 
 
-ONE_GROUP = """
-import sys, ringroad
-whole = ringroad.Communicator.in_process(4, topology="ring:4")
-assert whole[0].profile == sys.argv[1]
-for _ in range(2):
-    group = ringroad.Communicator.in_process(2, topology="ring:2")
-    assert group[0].profile is None
-    for communicator in group:
-        communicator.close()
-for communicator in whole:
-    communicator.close()
-"""
+ONE_GROUP = PROGRAMS / "profile_of_a_job.py"
 
 
 def test_a_profile_of_the_whole_job_is_left_alone_by_its_groups(tmp_path):
@@ -115,7 +105,7 @@ def test_a_profile_of_the_whole_job_is_left_alone_by_its_groups(tmp_path):
     for communicator in whole:
         communicator.close()
     found = subprocess.run(
-        [sys.executable, "-c", ONE_GROUP, str(file)],
+        [sys.executable, ONE_GROUP, str(file)],
         env=os.environ | {"RINGROAD_PROFILE": str(file)},
         capture_output=True,
         text=True,
@@ -199,7 +189,7 @@ def test_every_collective_can_be_measured():
         tuning._Clock.left = lambda clock: float("inf")  # no size is left out on a busy machine
         return tuning.measure(comm, options, print)
 
-    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 3.0)
+    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 0.5)
     with ringroad.local(3) as cluster:
         measured = cluster.run(measure, options)
         contestants = {

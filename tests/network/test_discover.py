@@ -37,7 +37,7 @@ def looked(comm):
     return found, comm.size, total.tolist()
 
 
-@pytest.mark.parametrize(("spec", "order"), [("mesh:3x2", [3, 0, 5, 1, 4, 2]), ("ring:5", [0, 1, 2, 3, 4])])
+@pytest.mark.parametrize(("spec", "order"), [("mesh:3x2", [3, 0, 5, 1, 4, 2])])
 def test_the_graph_is_found_in_whatever_order_its_ranks_are_placed(permitted, spec, order):
     with ringroad.testbed.emulate(spec, rate="100Mbit", tell="nothing", order=order) as bed:
         everybody = bed.run(looked)

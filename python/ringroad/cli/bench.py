@@ -70,6 +70,12 @@ def bench(
             help="Algorithms to compare the choice with: names, all, or different (one of those with equal costs)."
         ),
     ] = "",
+    wires: Annotated[
+        str,
+        typer.Option(
+            "--wire", help="Wire formats to compare exact elements with: int8,bf16. Results are not verified."
+        ),
+    ] = "",
     tune: Annotated[
         float,
         time_option(help="First measure for this many seconds, as `ringroad tune` does, and choose by the result."),
@@ -104,6 +110,7 @@ def bench(
         hogs=hogs,
         timeout=timeout,
         algorithms=names(algorithms),
+        wires=names(wires),
         tune=tune,
         launches=launches,
         place=place,

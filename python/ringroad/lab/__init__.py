@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ringroad._builder import ScheduleBuilder, ScheduleStep
-    from ringroad._costs import Candidate, Cost, Explanation, Overview
+    from ringroad._costs import Candidate, Cost, Explanation, FormatCost, Overview
     from ringroad._native import Algorithm, CostModel, algorithms
     from ringroad.lab import formats as formats
     from ringroad.lab import programs as programs
@@ -35,6 +35,7 @@ __all__ = [
     "CostModel",
     "Explanation",
     "Findings",
+    "FormatCost",
     "Network",
     "Overview",
     "ScheduleBuilder",
@@ -47,7 +48,7 @@ __all__ = [
 
 _WHERE = {
     "_builder": ("ScheduleBuilder", "ScheduleStep"),
-    "_costs": ("Candidate", "Cost", "Explanation", "Overview"),
+    "_costs": ("Candidate", "Cost", "Explanation", "FormatCost", "Overview"),
     "_native": ("Algorithm", "CostModel", "algorithms"),
     "lab._finding": ("Findings", "Network", "find"),
     "lab._simulation": ("Simulation", "simulate"),

@@ -6,6 +6,7 @@ use ringroad_core::selection::{Choice, Contest};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::choice::choices::candidates;
+use ringroad_runtime::DType;
 
 use crate::arguments::argument;
 use crate::calls::{members, Given};
@@ -55,6 +56,7 @@ struct Parameters {
     hop_latency: Option<f64>,
     bandwidth: Option<f64>,
     reduce_cost: f64,
+    codec_cost: f64,
     overlapped: bool,
     cores: Option<usize>,
     over_links: bool,
@@ -76,6 +78,8 @@ struct Parameters {
 ///     bandwidth: Bytes per second of every link of capacity 1. None: the bandwidths of the topology's
 ///         links.
 ///     reduce_cost: Seconds to reduce a byte (gamma); 0 unless stated.
+///     codec_cost: Seconds to encode or decode a byte of the vector, where messages have a wire format; 0
+///         unless stated.
 ///     overlapped: True: a rank reduces while it receives, so that only the longer of both counts.
 ///     cores: For ranks that share memory and take turns on this number of cores. Each message then
 ///         costs `message_latency`, half of it the sender and half the receiver; `bandwidth` is that of
@@ -101,7 +105,7 @@ pub struct PyCostModel(pub CostModel);
 impl PyCostModel {
     #[new]
     #[pyo3(signature = (*, step_latency=None, message_latency=None, incast_latency=None, hop_latency=None,
-        bandwidth=None, reduce_cost=None, overlapped=false, cores=None, over_links=false))]
+        bandwidth=None, reduce_cost=None, codec_cost=None, overlapped=false, cores=None, over_links=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         #[pyo3(from_py_with = argument)] step_latency: Option<f64>,
@@ -110,6 +114,7 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] hop_latency: Option<f64>,
         #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
         #[pyo3(from_py_with = argument)] reduce_cost: Option<f64>,
+        #[pyo3(from_py_with = argument)] codec_cost: Option<f64>,
         #[pyo3(from_py_with = argument)] overlapped: bool,
         #[pyo3(from_py_with = argument)] cores: Option<usize>,
         #[pyo3(from_py_with = argument)] over_links: bool,
@@ -121,6 +126,7 @@ impl PyCostModel {
             ("incast_latency", incast_latency),
             ("hop_latency", hop_latency),
             ("reduce_cost", reduce_cost),
+            ("codec_cost", codec_cost),
         ];
         for (name, value) in seconds {
             if negative(&value) {
@@ -148,6 +154,7 @@ impl PyCostModel {
             hop_latency,
             bandwidth,
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
+            codec_cost: codec_cost.unwrap_or(default.codec_cost),
             overlapped,
             cores,
             over_links,
@@ -188,6 +195,12 @@ impl PyCostModel {
     #[getter]
     fn reduce_cost(&self) -> f64 {
         self.0.reduce_cost
+    }
+
+    /// Seconds to encode or decode a byte of the vector, where messages have a wire format.
+    #[getter]
+    fn codec_cost(&self) -> f64 {
+        self.0.codec_cost
     }
 
     /// Whether a rank reduces while it receives.
@@ -283,6 +296,45 @@ impl PyCostModel {
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;
         object(py, COSTS, &found.contest(&self.0).explain(bytes, !bit_identical))
+    }
+
+    /// Returns what a collective takes with exact elements and with each wire format, and how large its error may be.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+    ///     bytes: The length of the vector in bytes.
+    ///     dtype: The type of its elements.
+    ///     max_error: The most by which results may differ from exact ones, as a fraction of the sum of the ranks'
+    ///         largest magnitudes. None: any error.
+    ///
+    /// Returns:
+    ///     A list of `FormatCost`, the fastest first, each with the fastest algorithm within the error.
+    ///
+    /// Raises:
+    ///     ValueError: The collective or the type is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    ///     TopologyError: The topology is malformed.
+    ///
+    /// Example:
+    ///     >>> network = ringroad.Topology("ring:8,bandwidth=100Mbit/s")
+    ///     >>> found = ringroad.lab.CostModel().formats("allreduce", network, 1 << 20, max_error=0.04)
+    ///     >>> [row.wire for row in found]
+    ///     ['int8', 'f16', 'bf16', 'exact']
+    #[pyo3(signature = (collective, topology, bytes, *, dtype="float32", max_error=None))]
+    fn formats<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] dtype: &str,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let size = dtype.parse::<DType>().map_err(raise)?.size();
+        let found = Compared::new(py, &self.0, collective, topology, Vec::new())?;
+        let most = max_error.unwrap_or(f64::INFINITY);
+        object(py, COSTS, &found.contest(&self.0).formats(bytes, size, most))
     }
 
     /// Returns which algorithms this model chooses for all sizes, and explains the choice for several of them.
@@ -415,6 +467,7 @@ impl PyCostModel {
             hop_latency,
             bandwidth,
             reduce_cost,
+            codec_cost,
             overlapped,
             cores,
             over_links,
@@ -426,6 +479,7 @@ impl PyCostModel {
             hop_latency,
             bandwidth,
             reduce_cost,
+            codec_cost,
             overlapped,
             cores,
             over_links,

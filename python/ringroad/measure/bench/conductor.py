@@ -114,6 +114,7 @@ class Conductor:
             options.warmup,
             options.check,
             options.algorithms,
+            options.wires,
         )
 
     def _tune(self, ranks: Ranks) -> None:

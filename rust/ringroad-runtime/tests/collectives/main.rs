@@ -7,6 +7,7 @@ mod common;
 mod members;
 mod messages;
 mod options;
+mod wire;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -117,6 +118,15 @@ fn check_all(group: &[Communicator], cases: &[Case]) {
     });
 }
 
+/// All of these with `RINGROAD_TEST_FULL=1`, otherwise some.
+fn some_of<const ALL: usize, const SOME: usize>(all: [usize; ALL], some: [usize; SOME]) -> Vec<usize> {
+    if std::env::var_os("RINGROAD_TEST_FULL").is_some() {
+        all.to_vec()
+    } else {
+        some.to_vec()
+    }
+}
+
 fn check_every_call(ranks: impl IntoIterator<Item = usize>) {
     for ranks in ranks {
         let cases = every_call(ranks);
@@ -129,13 +139,13 @@ fn check_every_call(ranks: impl IntoIterator<Item = usize>) {
 #[test]
 fn every_call_on_up_to_5_ranks() {
     let _watchdog = watch();
-    check_every_call([1, 2, 3, 4, 5]);
+    check_every_call(some_of([1, 2, 3, 4, 5], [1, 3, 4]));
 }
 
 #[test]
 fn every_call_on_7_and_8_ranks() {
     let _watchdog = watch();
-    check_every_call([7, 8]);
+    check_every_call(some_of([7, 8], [8]));
 }
 
 #[test]
@@ -195,7 +205,7 @@ const PLAIN: &str = "ring,binomial,pairwise";
 #[test]
 fn every_algorithm_on_up_to_8_ranks() {
     let _watchdog = watch();
-    for ranks in [1, 2, 3, 4, 5, 7, 8] {
+    for ranks in some_of([1, 2, 3, 4, 5, 7, 8], [2, 3, 5, 8]) {
         MEANS.into_iter().for_each(|means| check_algorithms(ring(ranks), means, 6));
     }
 }
