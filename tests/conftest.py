@@ -1,6 +1,7 @@
 """Local clusters that all tests share, since starting processes takes most of the time."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from ringroad import cli
 
 # Tests do not use profiles that were measured on this machine.
 os.environ["RINGROAD_CACHE"] = "none"
+# A shell that starts the tests in the background makes them, and whatever they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tables are as wide as in a pipe, wherever the tests run.
 os.environ.pop("COLUMNS", None)
 
