@@ -148,21 +148,25 @@ fn codecs(criterion: &mut Criterion) {
             let codes = encoded.start_mut();
             let moved = (bytes + length) / 2;
             let [from, mut to] = [(); 2].map(|()| Operand::new(moved));
-            // SAFETY, of all rows: the operands have so many bytes, none overlaps another, and nobody else uses them.
-            measure(&mut group, "copy", (size, moved), 2, || unsafe {
-                copy(to.start_mut(), from.start(), moved, Stores::Plain)
+            measure(&mut group, "copy", (size, moved), 2, || {
+                // SAFETY: the operands have so many bytes, none overlaps another, and nobody else uses them.
+                unsafe { copy(to.start_mut(), from.start(), moved, Stores::Plain) }
             });
-            measure(&mut group, "encode", (size, moved), 2, || unsafe {
-                codec::encode(wire, dtype, codes, target, None, elements)
+            measure(&mut group, "encode", (size, moved), 2, || {
+                // SAFETY: as above.
+                unsafe { codec::encode(wire, dtype, codes, target, None, elements) }
             });
-            measure(&mut group, "encode, keep", (size, moved), 2, || unsafe {
-                codec::encode(wire, dtype, codes, target, Some(target), elements)
+            measure(&mut group, "encode, keep", (size, moved), 2, || {
+                // SAFETY: as above; the elements are kept where they are read.
+                unsafe { codec::encode(wire, dtype, codes, target, Some(target), elements) }
             });
-            measure(&mut group, "decode", (size, moved), 2, || unsafe {
-                codec::decode(wire, dtype, target, None, codes, elements)
+            measure(&mut group, "decode", (size, moved), 2, || {
+                // SAFETY: as above.
+                unsafe { codec::decode(wire, dtype, target, None, codes, elements) }
             });
-            measure(&mut group, "decode, add", (size, moved), 2, || unsafe {
-                codec::decode(wire, dtype, target, Some(target), codes, elements)
+            measure(&mut group, "decode, add", (size, moved), 2, || {
+                // SAFETY: as above; the sum is written where an operand is.
+                unsafe { codec::decode(wire, dtype, target, Some(target), codes, elements) }
             });
         }
         group.finish();

@@ -7,7 +7,7 @@ use ringroad_core::algorithms::find;
 use ringroad_core::cost::{rules_of_table, write_rules, CostModel, Measurement, SwitchTable};
 use ringroad_core::interchange::msccl;
 use ringroad_core::topology::{families, named_graphs, operators, Link, RoutingTable};
-use ringroad_core::{Collective, Schedule, Topology};
+use ringroad_core::{Collective, Schedule, Topology, Wire};
 use ringroad_runtime::bootstrap::{EndpointInfo, Handle};
 use ringroad_runtime::choice::profile::{Machine, Place, Profile};
 use ringroad_runtime::fuzzing;
@@ -154,4 +154,14 @@ fn main() {
     write("store_values", values.clone());
     write("store_seals", vec![b"content".to_vec(), [&7u32.to_le_bytes()[..], &[0; 39]].concat()]);
     write("schedule_cache", vec![fuzzing::cached()]);
+    write("wire", messages());
+}
+
+/// A message in every format, of a whole block and one in which a number is not finite.
+fn messages() -> Vec<Vec<u8>> {
+    let message = |format: usize| {
+        let block = |scale: f32| scale.to_le_bytes().into_iter().chain(0..=255);
+        [format as u8, 100].into_iter().chain(block(0.5)).chain(block(-2.0)).collect()
+    };
+    (0..Wire::ALL.len()).map(message).collect()
 }
