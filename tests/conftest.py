@@ -51,3 +51,14 @@ def ask(capsys):
         return out
 
     return run
+
+
+@pytest.fixture
+def pyplot():
+    """matplotlib, which draws to files; all pictures are closed after the test."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    yield pyplot
+    pyplot.close("all")

@@ -16,6 +16,7 @@ mod collectives;
 mod communicator;
 mod cost;
 mod detached;
+mod digest;
 mod errors;
 mod finder;
 mod info;
@@ -63,6 +64,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collective_name, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collectives, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::digest, module)?)?;
     module.add_function(wrap_pyfunction!(finder::find_networks, module)?)?;
     module.add_function(wrap_pyfunction!(finder::moore_steps, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
