@@ -16,7 +16,7 @@ mod home;
 #[cfg(test)]
 mod hostile_peers;
 mod incoming;
-mod matching;
+pub(super) mod matching;
 mod memory_limits;
 mod outgoing;
 mod peer;
