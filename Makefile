@@ -73,7 +73,7 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	$(MAKE) --no-print-directory build
 	$(PYTHON) -m mypy
 	$(PYTHON) tools/notebooks.py --check
-	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/stubtest.txt
+	$(PYTHON) -m mypy.stubtest ringroad._native --allowlist tests/package/stubtest.txt
 	$(PYTHON) -m pip install --quiet --group docs
 	$(PYTHON) -m sphinx -b dummy -t check -W --keep-going -q docs docs/_build/check
 
@@ -83,7 +83,7 @@ check-all: check ## Run check, loom, the long tests (larger networks, many more 
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core --quiet
-	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/test_alltoall.py tests/test_api_collectives.py tests/test_api_examples.py tests/test_api_in_process.py tests/test_bench.py tests/test_discover_hostile.py tests/test_notebooks.py tests/test_regroup.py tests/test_reproduce.py tests/torch_backend/test_torch_regroup.py
+	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q tests/analysis/test_alltoall.py tests/api/test_collectives.py tests/docs/test_examples.py tests/api/test_in_process.py tests/measure/test_bench.py tests/network/test_discover_hostile.py tests/docs/test_notebooks.py tests/failures/test_regroup.py tests/analysis/test_reproduce.py tests/torch_backend/test_torch_regroup.py
 	tools/fuzz.sh 20000
 
 check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (an hour)

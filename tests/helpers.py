@@ -3,12 +3,15 @@
 Workers import this module by name, so it imports nothing heavy.
 """
 
+import contextlib
 import hashlib
 import itertools
 import json
 import math
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -29,6 +32,10 @@ from ringroad.testbed.network import EmulatedNetwork
 
 # Not left to ranks, which would warn of an unknown variable.
 REQUIRES_UCX = os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", "") == "1"
+
+
+ROOT = Path(__file__).parents[1]
+"""The repository."""
 
 
 def needs_testbed() -> None:
@@ -167,6 +174,25 @@ def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> lis
 
 # ------------------------------------------------------------------------------------------------ processes
 
+LAUNCHERS = [
+    {"RANK": "1", "WORLD_SIZE": "3"},
+    {"SLURM_PROCID": "1", "SLURM_NTASKS": "3"},
+    {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"},
+    {"PMI_RANK": "1", "PMI_SIZE": "3"},
+]
+"""Rank 1 of 3 in the variables of each launcher."""
+
+TOTAL = """
+import json
+import numpy as np
+import ringroad
+
+with ringroad.init(timeout=60) as comm:
+    total = comm.allreduce(np.full(4, comm.rank + 1.0))
+    print(json.dumps([comm.rank, comm.size, total.tolist(), str(comm.transport)]))
+"""
+"""A program that makes one call and prints what it was part of."""
+
 
 def in_child(action: Callable[[], Any], meanwhile: Callable[[], Any] = lambda: None, seconds: float = 30) -> Any:
     """Calls `action` in a forked child and returns its result as JSON has it, or the text of its error. Kills the child
@@ -192,6 +218,17 @@ def in_child(action: Callable[[], Any], meanwhile: Callable[[], Any] = lambda: N
     said = json.loads(text)
     assert "returned" in said, said["raised"]
     return said["returned"]
+
+
+def free_port() -> str:
+    """A port that the kernel does not give to clients: these connect before the server listens, and one could get the
+    port.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
 
 
 def launch(

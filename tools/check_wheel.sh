@@ -11,8 +11,8 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- 3.11 3.12 3.13 3.14 3.11:all 3.11:source
 dist=$(realpath "${DIST:-dist}")
 ls "$dist"/ringroad-*manylinux*_"$(uname -m)".whl >/dev/null || { echo "no wheel for this machine: run  make wheel" >&2; exit 1; }
-tests=(tests/test_package.py tests/test_docs.py tests/test_docstrings.py tests/test_api_examples.py tests/test_cli.py
-    tests/test_local.py tests/test_launch.py)
+tests=(tests/package/test_package.py tests/docs/test_docs.py tests/docs/test_docstrings.py tests/docs/test_examples.py
+    tests/cli/test_cli.py tests/startup/test_local.py tests/startup/test_launch.py)
 optional=(torch matplotlib networkx pandas highspy mpi4py libucx IPython sklearn)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

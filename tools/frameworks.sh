@@ -22,5 +22,5 @@ if [ "$(id -u)" = 0 ]; then
 else
     echo "without Slurm: only root can start one" >&2
 fi
-launchers=(tests/test_launch.py::test_open_mpi tests/test_launch.py::test_mpich tests/test_launch.py::test_srun)
-RINGROAD_TEST_FULL=1 "${beside[@]}" "$venv/bin/python" -m pytest "$@" tests/test_frameworks.py "${launchers[@]}"
+launchers=(tests/startup/test_launch.py::test_{open_mpi,mpich,srun})
+RINGROAD_TEST_FULL=1 "${beside[@]}" "$venv/bin/python" -m pytest "$@" tests/startup/test_frameworks.py "${launchers[@]}"

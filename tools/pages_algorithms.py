@@ -216,7 +216,7 @@ def _costs(algorithm: ringroad.Algorithm) -> str:
             cells = (
                 *(f"`{spec}`", *member, str(entry["steps"]), str(cost.hops), f"{entry['sent']:.4g}"),
                 *(whole(_about(round(cost.max_link_load * LENGTH))), str(entry["ports"])),
-                *(whole(seconds_text(cost.seconds)), "yes" if entry["consistent"] else "no"),
+                *(whole(seconds_text(cost.seconds)), "yes" if entry["bit_identical"] else "no"),
             )
             rows.setdefault(cells, []).append(collective)
     columns = ["collective", "network", *(["member"] if algorithm.parameter else []), "steps", "hops", "sent"]
@@ -262,15 +262,15 @@ class Span:
 
 
 @cache
-def _fastest(collective: str, consistent: bool) -> dict[str, list[Span]]:
+def _fastest(collective: str, bit_identical: bool) -> dict[str, list[Span]]:
     """The fastest families by network; of consistent members only, as it is for floats, or of all, as it is for
     integers."""
-    if not consistent and not oracle.COLLECTIVES[collective].reduces:
+    if not bit_identical and not oracle.COLLECTIVES[collective].reduces:
         return _fastest(collective, True)
     model = ringroad.CostModel()
     found = {}
     for spec in CHOSEN:
-        points = model.switch_points(collective, ringroad.Topology(spec), consistent)
+        points = model.switch_points(collective, ringroad.Topology(spec), bit_identical)
         ends = [*(start for start, _ in points[1:]), None]
         spans: list[Span] = []
         for (start, name), end in zip(points, ends, strict=True):
@@ -326,7 +326,7 @@ def _nearest(algorithm: ringroad.Algorithm) -> tuple[float, int, str, str, int, 
     for collective in algorithm.collectives:
         for spec, by_size in _compared(collective).items():
             for size, rows in zip(SIZES, by_size, strict=True):
-                best = next(row for row in rows if row.consistent)
+                best = next(row for row in rows if row.bit_identical)
                 own = next((row for row in rows if row.algorithm.partition(":")[0] == algorithm.name), None)
                 if own:
                     ratio = round(own.seconds / best.seconds, 4)

@@ -13,7 +13,7 @@ playground)
     "$python" -m pip install --quiet --group playground
     command -v node >/dev/null || tools/apt.sh nodejs
     command -v chromium >/dev/null || tools/apt.sh chromium
-    RINGROAD_TEST_REQUIRE_PLAYGROUND=1 "$python" -m pytest -q tests/test_playground.py
+    RINGROAD_TEST_REQUIRE_PLAYGROUND=1 "$python" -m pytest -q tests/docs/test_playground.py
     ;;
 torch)
     # shellcheck disable=SC2086

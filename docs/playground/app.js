@@ -412,7 +412,7 @@ function renderRows() {
       });
       const dot = document.createElement("span");
       dot.className = `key ${colour.get(row.algorithm) ?? "other"}`;
-      label.append(radio, dot, `${row.algorithm}${row.consistent ? "" : " *"}`);
+      label.append(radio, dot, `${row.algorithm}${row.bit_identical ? "" : " *"}`);
       head.append(label);
       const cell = (text, kind = "") =>
         Object.assign(document.createElement("td"), { textContent: text, className: `number ${kind}` });
@@ -480,7 +480,7 @@ function renderCuts() {
   const { rows, uncut, shown, choice } = result;
   const seconds = (all, name) => all.find(({ algorithm }) => algorithm === name)?.seconds;
   const [now, then] = [seconds(rows, shown), seconds(uncut, shown)];
-  const was = uncut.find(({ consistent }) => consistent) ?? uncut[0];
+  const was = uncut.find(({ bit_identical }) => bit_identical) ?? uncut[0];
   const [best, later] = [seconds(rows, choice.algorithm), seconds(rows, was.algorithm)];
   const first =
     then && now

@@ -30,7 +30,7 @@ export function drawChart(container, { rows, switches, shown, bytes, axis }, { p
   const colour = colours(switches);
   const samples = Array.from({ length: 4 * (LAST - FIRST) + 1 }, (_, i) => 2 ** (FIRST + i / 4));
   const seconds = (row, at) => row.fixed + row.per_byte * at;
-  const best = samples.map((at) => Math.min(...rows.filter((row) => row.consistent).map((row) => seconds(row, at))));
+  const best = samples.map((at) => Math.min(...rows.filter((row) => row.bit_identical).map((row) => seconds(row, at))));
   const isRatio = axis === "ratio";
   // A single rank sends nothing, and needs no time.
   const ratio = (value, least) => (least > 0 ? value / least : 1);
@@ -121,7 +121,7 @@ export function drawChart(container, { rows, switches, shown, bytes, axis }, { p
   svg.append(element("line", { class: "cursor", x1: cursor, x2: cursor, y1: edge.top, y2: floor }));
   const row = rows.find(({ algorithm }) => algorithm === shown);
   if (row) {
-    const fastest = Math.min(...rows.filter((other) => other.consistent).map((other) => seconds(other, bytes)));
+    const fastest = Math.min(...rows.filter((other) => other.bit_identical).map((other) => seconds(other, bytes)));
     const at = y(Math.min(high, Math.max(low, isRatio ? ratio(seconds(row, bytes), fastest) : seconds(row, bytes))));
     svg.append(element("circle", { class: `point ${colour.get(shown) ?? "other"}`, cx: cursor, cy: at, r: 4.5 }));
   }

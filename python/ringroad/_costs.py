@@ -15,7 +15,7 @@ from ringroad._support.text import bytes_text, seconds_text
 if TYPE_CHECKING:
     from ringroad._native import CollectiveName
 
-COLUMNS = ("algorithm", "time", "vs best", "steps", "hops", "link load", "consistent")
+COLUMNS = ("algorithm", "time", "vs best", "steps", "hops", "link load", "bit-identical")
 """The titles of `Candidate.cells`."""
 NUMBERS = COLUMNS[1:-1]
 _SHOWN = 8
@@ -110,18 +110,22 @@ class Candidate(Cost):
         congestion_deficiency: As in `Cost`.
         worst_link: As in `Cost`.
         algorithm: The algorithm's name.
-        consistent: Whether all ranks end with the same bits after a sum of floats.
+        bit_identical: Whether all ranks end with the same bits after a sum of floats.
         ratio: The time, in units of the time of the fastest.
     """
 
     algorithm: str
-    consistent: bool
+    bit_identical: bool
     ratio: float
 
     def rows(self) -> list[tuple[str, str]]:
         """Returns the fields as tuples of a name and a text."""
-        consistent = "the same bits on all ranks" if self.consistent else "not the same bits on all ranks"
-        own = [("algorithm", self.algorithm), ("sums of floats", consistent), ("vs the fastest", f"{self.ratio:.2f}x")]
+        bit_identical = "the same bits on all ranks" if self.bit_identical else "not the same bits on all ranks"
+        own = [
+            ("algorithm", self.algorithm),
+            ("sums of floats", bit_identical),
+            ("vs the fastest", f"{self.ratio:.2f}x"),
+        ]
         return own + super().rows()
 
     def cells(self) -> list[str]:
@@ -133,7 +137,7 @@ class Candidate(Cost):
             str(self.steps),
             str(self.hops),
             f"{self.link_load:.4g}",
-            "yes" if self.consistent else "no",
+            "yes" if self.bit_identical else "no",
         ]
 
     def __repr__(self) -> str:
@@ -159,7 +163,7 @@ class Explanation:
         range: The smallest and the largest number of bytes for which it is chosen; None: there is no largest.
         model: The `CostModel` that predicts the times.
         candidates: A `Candidate` for each algorithm that can run, the fastest by the model first. For floats, only
-            those that give all ranks the same bits (`consistent`) are chosen.
+            those that give all ranks the same bits (`bit_identical`) are chosen.
         runner_up: The fastest by the model of the others that may be chosen; None if there is no other.
         margin: How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
             model prefers the runner-up.

@@ -4,11 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers import TRANSPORTS
+from helpers import ROOT, TRANSPORTS
 from marks import lacking
 from ranks import TORCH
 
-ROOT = Path(__file__).parents[2]
 RANKS = [1, 2, 3, 5, 8]
 
 

@@ -19,8 +19,8 @@ def print_list(network: Topology, collective: str | None, as_json: bool) -> None
     if as_json:
         return print_json(entries)
     print_wrapped(f"on {network.spec}; sent: what the busiest rank sends by all its ports, in vectors")
-    print_wrapped("consistent: whether all ranks end with the same bits for floats\n")
-    columns = ["algorithm", "collective", "steps", "sent", "ports", "consistent", "needs"]
+    print_wrapped("bit-identical: whether all ranks end with the same bits for floats\n")
+    columns = ["algorithm", "collective", "steps", "sent", "ports", "bit-identical", "needs"]
     print_table(columns, [[_cell(entry[c]) for c in columns] for entry in entries], right=["steps", "sent", "ports"])
     names = {entry["family"] for entry in entries}
     families = [algorithm for algorithm in catalogue() if algorithm.name in names]
@@ -64,7 +64,7 @@ def _entry(algorithm: Algorithm, network: Topology, collective: str) -> dict[str
         "steps": steps,
         "sent": sent,
         "ports": algorithm.ports(network) if offered else None,
-        "consistent": algorithm.consistent(network, collective) if offered else None,
+        "bit_identical": algorithm.bit_identical(network, collective) if offered else None,
         "needs": algorithm.requirement(collective),
         "source": algorithm.source,
     }

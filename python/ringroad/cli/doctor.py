@@ -15,7 +15,7 @@ from ringroad._support.text import print_json, width
 from ringroad.cli._options import Json, time_option
 from ringroad.doctor import Finding, perform_all, worst
 from ringroad.doctor.checks import Place, machine_checks
-from ringroad.doctor.job import Card, Report, examine
+from ringroad.doctor.job import RankInfo, Report, examine
 from ringroad.doctor.messages import speed_text
 from ringroad.start import launchers, rendezvous
 
@@ -54,7 +54,7 @@ def doctor(
     verdict = worst(report.findings)
     if as_json:
         findings = [finding.to_json() for finding in report.findings]
-        print_json({"verdict": verdict, "findings": findings, "ranks": report.cards, "pairs": report.pairs})
+        print_json({"verdict": verdict, "findings": findings, "ranks": report.infos, "pairs": report.pairs})
     else:
         _print(report, verdict)
     if verdict == "failure":
@@ -62,7 +62,7 @@ def doctor(
 
 
 def _of_this_machine() -> Report:
-    return Report(perform_all(machine_checks(Place())), [asdict(Card.own(0))], [])
+    return Report(perform_all(machine_checks(Place())), [asdict(RankInfo.own(0))], [])
 
 
 def _of_the_job(rank: int, size: int, timeout: float) -> Report | None:
@@ -77,11 +77,11 @@ def _of_the_job(rank: int, size: int, timeout: float) -> Report | None:
             # Launchers end a job when a rank fails. Unless rank 0 seems to be missing, let it make its report.
             raise typer.Exit(isinstance(error, StoreError)) from None
         report = _of_this_machine()
-        return Report([*report.findings, failure], report.cards, [])
+        return Report([*report.findings, failure], report.infos, [])
 
 
 def _print(report: Report, verdict: str) -> None:
-    ranks = f", {len(report.cards)} ranks" if len(report.cards) > 1 else ""
+    ranks = f", {len(report.infos)} ranks" if len(report.infos) > 1 else ""
     print(f"ringroad doctor on {socket.gethostname()}{ranks}")
     most = min(_WIDTH, width() or _WIDTH)
     names = [_hosts(finding.host) + finding.name for finding in report.findings]

@@ -120,7 +120,7 @@ def _print(found: Overview, everything: bool) -> None:
             print_wrapped(line, "    ")
         print()
     print_wrapped("link load: the load of the busiest link, summed over the steps, in vectors")
-    print_wrapped("consistent: whether all ranks end with the same bits; if not, it is not chosen for floats\n")
+    print_wrapped("bit-identical: whether all ranks end with the same bits; if not, it is not chosen for floats\n")
     floats, integers = found.switch_points["floats"], found.switch_points["integers"]
     tables = {"all data": floats} if floats == integers else {"floats": floats, "integers": integers}
     for data, ranges in tables.items():

@@ -80,7 +80,7 @@ def _torch_store(rank: int, timeout: float) -> Any:
 
 
 @dataclass(frozen=True)
-class Card:
+class RankInfo:
     """What a rank says of itself."""
 
     rank: int
@@ -91,10 +91,10 @@ class Card:
     settings: dict[str, str]
 
     @staticmethod
-    def own(rank: int) -> "Card":
+    def own(rank: int) -> "RankInfo":
         values = {name: value for name, value in facts.chosen().items() if name not in _OWN}
         values |= {name: value for name, value in os.environ.items() if name.startswith("UCX_")}
-        return Card(rank, socket.gethostname(), os.getpid(), secrets.token_hex(8), facts.versions(), values)
+        return RankInfo(rank, socket.gethostname(), os.getpid(), secrets.token_hex(8), facts.versions(), values)
 
     def __str__(self) -> str:
         return f"rank {self.rank} (host {self.host}, process {self.pid})"
@@ -105,23 +105,23 @@ class Roster:
     """The ranks that came, by number."""
 
     size: int
-    cards: dict[int, Card]
+    infos: dict[int, RankInfo]
 
     @property
     def missing(self) -> list[int]:
-        return [rank for rank in range(self.size) if rank not in self.cards]
+        return [rank for rank in range(self.size) if rank not in self.infos]
 
     @property
     def hosts(self) -> dict[str, list[int]]:
         """The ranks of each host."""
         hosts: dict[str, list[int]] = {}
-        for rank, card in sorted(self.cards.items()):
-            hosts.setdefault(card.host, []).append(rank)
+        for rank, info in sorted(self.infos.items()):
+            hosts.setdefault(info.host, []).append(rank)
         return hosts
 
 
 class Board(Protocol):
-    """Where the ranks publish texts for each other: the meeting of a roll call."""
+    """Where the ranks publish texts for each other: the rendezvous of a roll call."""
 
     def tell(self, kind: str, text: str) -> None: ...
     def look(self, kind: str, rank: int) -> str | None: ...
@@ -129,17 +129,17 @@ class Board(Protocol):
 
 def meet(store: Any, rank: int, size: int, timeout: float) -> tuple[Board, Roster]:
     """Rank 0 waits for all ranks, up to the timeout; the others for rank 0's decision. Raises StoreError."""
-    card = Card.own(rank)
-    word = json.dumps(asdict(card))
+    info = RankInfo.own(rank)
+    word = json.dumps(asdict(info))
     advice = "see that rank 0 runs and uses the same store"
     try:
         called = RollCall(store, rank, size, timeout, word)
     except RingroadTimeout as error:
-        raise StoreError(f"{card}: rank 0 did not come within {timeout:g} s; {advice}") from error
+        raise StoreError(f"{info}: rank 0 did not come within {timeout:g} s; {advice}") from error
     words = called.words
     if words[rank] != word:
-        raise StoreError(f"{card}: rank 0 went on without it; start all ranks at the same time, or set --timeout")
-    return called, Roster(size, {one: Card(**json.loads(word)) for one, word in enumerate(words) if word})
+        raise StoreError(f"{info}: rank 0 went on without it; start all ranks at the same time, or set --timeout")
+    return called, Roster(size, {one: RankInfo(**json.loads(word)) for one, word in enumerate(words) if word})
 
 
 # ------------------------------------------------------------------------------------------------ the pairs
@@ -166,7 +166,7 @@ class Part:
 
 def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
     """Makes the communicator of the ranks that came, and measures pairs, within the timeout."""
-    present = sorted(roster.cards)
+    present = sorted(roster.infos)
     deadline = time.monotonic() + timeout
     topology = f"switch:{len(present)}" if roster.missing else None  # the job's own has other ranks
     pairs: list[dict[str, Any]] = []
@@ -241,7 +241,7 @@ class Report:
     """What rank 0 reports."""
 
     findings: list[Finding]
-    cards: list[dict[str, Any]]
+    infos: list[dict[str, Any]]
     pairs: list[dict[str, Any]]
 
 
@@ -254,14 +254,14 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     """
     store = open_store(rank, size, timeout)
     board, roster = meet(store, rank, size, timeout)
-    present = sorted(roster.cards)
+    present = sorted(roster.infos)
     end = time.monotonic() + timeout + _GRACE  # all ranks begin now
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
     board.tell("part", json.dumps(asdict(part)))
     hosts = roster.hosts
-    checks = machine_checks(Place(size, len(hosts[roster.cards[rank].host]), len(hosts) > 1))
+    checks = machine_checks(Place(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1))
     if rank:
-        if hosts[roster.cards[rank].host][0] == rank:
+        if hosts[roster.infos[rank].host][0] == rank:
             findings = perform_all(checks)
             board.tell("machine", json.dumps([one.to_json() for one in findings]))
         return None
@@ -270,7 +270,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     findings += [came(roster, timeout), *same_versions(roster), *same_settings(roster)]
     findings += [*connected(roster, parts), *network(roster, parts), *near(roster, parts), *paired(parts)]
     pairs = sorted((pair for one in parts.values() for pair in one.pairs), key=lambda pair: pair["ranks"])
-    return Report(findings, [asdict(card) for _, card in sorted(roster.cards.items())], pairs)
+    return Report(findings, [asdict(info) for _, info in sorted(roster.infos.items())], pairs)
 
 
 def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float) -> dict[int, Any]:
@@ -293,7 +293,7 @@ def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: fl
     said: dict[Finding, list[str]] = {}
     for rank, host in firsts.items():
         if rank not in found:
-            text = f"{roster.cards[rank]} did not end its checks within {seconds:g} s"
+            text = f"{roster.infos[rank]} did not end its checks within {seconds:g} s"
             yield Finding("machine", "failure", text, f"Run ringroad doctor --alone on {host}", host)
         for one in found.get(rank, []):
             if one["verdict"] != "ok":
@@ -305,7 +305,7 @@ def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: fl
 def came(roster: Roster, timeout: float) -> Finding:
     """Which ranks are missing."""
     hosts = roster.hosts
-    text = f"{len(roster.cards)} of {roster.size} came, on {len(hosts)} host{'s' if len(hosts) > 1 else ''}"
+    text = f"{len(roster.infos)} of {roster.size} came, on {len(hosts)} host{'s' if len(hosts) > 1 else ''}"
     if not roster.missing:
         return Finding("ranks", "ok", text)
     who = f"rank{'s' if len(roster.missing) > 1 else ''} {', '.join(map(str, roster.missing))}"
@@ -319,7 +319,7 @@ def came(roster: Roster, timeout: float) -> Finding:
 def same_versions(roster: Roster) -> Iterator[Finding]:
     """Versions that differ between hosts."""
     remedy = "Install the same versions on all hosts"
-    different = list(_different(roster, lambda card: card.versions))
+    different = list(_different(roster, lambda info: info.versions))
     for name, text in different:
         yield Finding("same versions", "failure" if name == "ringroad" else "warning", text, remedy)
     if not different:
@@ -328,40 +328,40 @@ def same_versions(roster: Roster) -> Iterator[Finding]:
 
 def same_settings(roster: Roster) -> Iterator[Finding]:
     """RINGROAD_* and UCX_* variables that differ between ranks."""
-    different = list(_different(roster, lambda card: card.settings))
+    different = list(_different(roster, lambda info: info.settings))
     for _, text in different:
         yield Finding("same settings", "warning", text, "Set it to the same value for all ranks, or for none")
     if not different:
         yield Finding("same settings", "ok", "all ranks have the same")
 
 
-def _different(roster: Roster, facts: Callable[[Card], Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
+def _different(roster: Roster, facts: Callable[[RankInfo], Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
     """The names of facts that differ, each with who has which value."""
-    cards = list(roster.cards.values())
-    for name in sorted({name for card in cards for name in facts(card)}):
-        values: dict[str, list[Card]] = {}
-        for card in cards:
-            values.setdefault(facts(card).get(name) or "unset", []).append(card)
+    infos = list(roster.infos.values())
+    for name in sorted({name for info in infos for name in facts(info)}):
+        values: dict[str, list[RankInfo]] = {}
+        for info in infos:
+            values.setdefault(facts(info).get(name) or "unset", []).append(info)
         if len(values) > 1:
             parts = [f"{value} on {_whom(those)}" for value, those in sorted(values.items())]
             yield name, f"{name} is {'; '.join(parts)}"
 
 
-def _whom(cards: Sequence[Card]) -> str:
-    first, *more = cards
+def _whom(infos: Sequence[RankInfo]) -> str:
+    first, *more = infos
     return str(first) + (f" and {len(more)} more" if more else "")
 
 
 def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
     """Whether the communicator came about and held, and which ranks fell silent."""
-    if len(roster.cards) < 2:
+    if len(roster.infos) < 2:
         return
-    silent = [card for rank, card in sorted(roster.cards.items()) if rank not in parts]
-    for card in silent:
+    silent = [info for rank, info in sorted(roster.infos.items()) if rank not in parts]
+    for info in silent:
         remedy = (
-            f"On {card.host} see whether process {card.pid} still runs and what it does: py-spy dump --pid {card.pid}"
+            f"On {info.host} see whether process {info.pid} still runs and what it does: py-spy dump --pid {info.pid}"
         )
-        yield Finding("communicator", "failure", f"{card} came but does not answer any more", remedy)
+        yield Finding("communicator", "failure", f"{info} came but does not answer any more", remedy)
     errors: dict[str, list[int]] = {}
     for rank, part in sorted(parts.items()):
         if part.error:
@@ -371,7 +371,7 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
             "See the findings on settings, UCX and rendezvous; check firewalls between the hosts "
             "(RINGROAD_TCP_PORTS), and name the network with RINGROAD_NET_DEVICES"
         )
-        yield Finding("communicator", "failure", f"{_whom([roster.cards[rank] for rank in ranks])}: {text}", remedy)
+        yield Finding("communicator", "failure", f"{_whom([roster.infos[rank] for rank in ranks])}: {text}", remedy)
     if not silent and not errors:
         kinds = Counter(part.transport for part in parts.values())
         yield Finding("communicator", "ok", "; ".join(kinds))
@@ -412,11 +412,11 @@ def near(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
     for rank, part in sorted(parts.items()):
         if not part.sharing or not part.hosts:
             continue
-        here = part.hosts.count(part.hosts[sorted(roster.cards).index(rank)]) - 1
+        here = part.hosts.count(part.hosts[sorted(roster.infos).index(rank)]) - 1
         if part.sharing < here:
             remedy = "Run the ranks of a host in one container, or with --pid=host and --ipc=host; see memfd above"
-            text = f"{roster.cards[rank]} shares memory with {part.sharing} of {here} other ranks of its host"
-            yield Finding("near ranks", "warning", text, remedy)
+            text = f"{roster.infos[rank]} shares memory with {part.sharing} of {here} other ranks of its host"
+            yield Finding("local ranks", "warning", text, remedy)
 
 
 def paired(parts: Mapping[int, Part]) -> Iterator[Finding]:

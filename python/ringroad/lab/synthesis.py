@@ -128,7 +128,7 @@ class AlltoallFlow:
         ended: Why the search ended. "exact": only rounding is left. "gap": the flow is as close to the bound as was
             asked for. "budget": the time was over. "stuck": it made no more progress, and there are too many pairs and
             links for an exact search.
-        sweeps: How often the search looked at all pairs; 0 if all ranks look alike, so that there was no search.
+        iterations: How often the search looked at all pairs; 0 if all ranks look alike, so that there was no search.
         bounds: Upper bounds of `rate` that need no flow, in 1/s. `distance`: all links carry every demand as far as
             its ranks are apart. `rank`: what enters or leaves one rank. `bisection`: what crosses from one half of
             the ranks to the other, for the narrowest cut that was found (without switches). `degree` (if every
@@ -142,7 +142,7 @@ class AlltoallFlow:
     least_seconds: float
     gap: float
     ended: Literal["exact", "gap", "budget", "stuck"]
-    sweeps: int
+    iterations: int
     bounds: dict[Literal["distance", "rank", "bisection", "degree"], float]
     links: list[LinkLoad]
     demands: NDArray[np.float64] | float = field(repr=False, compare=False)
@@ -237,7 +237,7 @@ def alltoall_flow(
     Example:
         >>> from ringroad.lab.synthesis import alltoall_flow
         >>> flow = alltoall_flow("torus:4x4")
-        >>> flow.sweeps, flow.gap < 1e-9
+        >>> flow.iterations, flow.gap < 1e-9
         (0, True)
     """
     network = Topology(topology)

@@ -102,7 +102,7 @@ class Membership:
 
     def place_of(self, communicator: Communicator) -> Store:
         """A part of the store that only this communicator uses."""
-        return PrefixStore(communicator.meeting, self._place())
+        return PrefixStore(communicator.rendezvous, self._place())
 
     def regroup(self, handles: Sequence[str] | Set[str], own: str, uuid: int, seconds: float) -> Communicator:
         """The communicator of the processes with these handles, which need no store. Collective."""

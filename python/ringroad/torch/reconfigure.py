@@ -22,7 +22,7 @@ from ringroad.torch.work import Work
 class _Unconfigured:
     """Stands in for the communicator in a group that has no members yet."""
 
-    meeting = "none"
+    rendezvous = "none"
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(

@@ -21,7 +21,7 @@ fn main() {
         let found = concurrent_flow(&network, &Demands::Uniform, 0.01, &mut |_| true);
         let found = found.unwrap_or_else(|error| panic!("{spec}: {error}"));
         let taken = start.elapsed().as_secs_f64();
-        let (gap, sweeps) = (100.0 * found.gap(), found.sweeps);
-        println!("{spec:<32} {taken:6.2} s  gap {gap:5.2} %  {sweeps:4} sweeps  load {:.3}", found.load);
+        let (gap, iterations) = (100.0 * found.gap(), found.iterations);
+        println!("{spec:<32} {taken:6.2} s  gap {gap:5.2} %  {iterations:4} iterations  load {:.3}", found.load);
     }
 }

@@ -11,7 +11,7 @@ use common::Random;
 use ringroad_core::algorithms::available;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::executor::Executor;
-use ringroad_core::plan::{Counts, LowerError, LowerOptions, Near, Plan};
+use ringroad_core::plan::{Counts, LocalRanks, LowerError, LowerOptions, Plan};
 use ringroad_core::synthesis::alltoall::{
     concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands, Ended,
 };
@@ -66,8 +66,8 @@ fn few_pairs_are_solved_exactly() {
     assert_eq!(found.ended, Ended::Exact);
     assert!((found.load - 0.5).abs() < 1e-6 && found.bound <= 0.5 && found.gap() < 1e-6, "{found:?}");
     let network = network("generalized-kautz:3:40");
-    let found = concurrent_flow(&network, &Demands::Uniform, 0.0, &mut |now| now.sweep < 5).unwrap();
-    assert_eq!((found.ended, found.sweeps), (Ended::Asked, 5));
+    let found = concurrent_flow(&network, &Demands::Uniform, 0.0, &mut |now| now.iteration < 5).unwrap();
+    assert_eq!((found.ended, found.iterations), (Ended::Asked, 5));
 }
 
 #[test]
@@ -174,20 +174,20 @@ fn schedules_follow_the_flow() {
 }
 
 /// Runs an all-to-all in which rank `s` has `counts[s * ranks + t]` elements for rank `t`.
-fn exchange(schedule: &Schedule, counts: &[usize], near: bool, random: &mut Random) {
+fn exchange(schedule: &Schedule, counts: &[usize], local: bool, random: &mut Random) {
     let ranks = schedule.ranks;
     let value = |s: usize, t: usize, index: usize| ((s * ranks + t) * 1000 + index) as i64;
     let block = |s: usize, t: usize| (0..counts[s * ranks + t]).map(move |index| value(s, t, index));
     let input = |s: usize| (0..ranks).flat_map(move |t| block(s, t)).collect::<Vec<i64>>();
     let output = |t: usize| (0..ranks).flat_map(move |s| block(s, t)).collect::<Vec<i64>>();
-    let near = Near { ranks: vec![near; ranks].into(), ..Near::default() };
-    let options = LowerOptions { segment: 64, near, ..LowerOptions::default() };
+    let local = LocalRanks { ranks: vec![local; ranks].into(), ..LocalRanks::default() };
+    let options = LowerOptions { segment: 64, local, ..LowerOptions::default() };
     let machine = |rank: usize| {
         let plan = Plan::lower(schedule, rank, Counts::PerBlock(counts), 8, &options).unwrap();
         let buffers =
             [to_bytes(&input(rank)), vec![0xA5; 8 * output(rank).len()], vec![0xA5; plan.scratch()]];
         let executor = Executor::new(Arc::new(plan));
-        Machine { executor, buffers, factor: 1, near: options.near.ranks.to_vec() }
+        Machine { executor, buffers, factor: 1, local: options.local.ranks.to_vec() }
     };
     let mut machines: Vec<Machine> = (0..ranks).map(machine).collect();
     drive::<i64>(&mut machines, Protocol::Rendezvous, random).unwrap_or_else(|stuck| panic!("{stuck}"));
@@ -206,11 +206,11 @@ fn blocks_of_any_length_arrive() {
         let ranks = topology.ranks();
         for member in available(&topology, Collective::Alltoall) {
             let schedule = member.build(&topology, Collective::Alltoall).unwrap();
-            for near in [false, true] {
+            for local in [false, true] {
                 let most = random.pick(&[2, 9, 40]);
                 let counts: Vec<usize> =
                     (0..ranks * ranks).map(|_| random.below(most) * random.below(3)).collect();
-                exchange(&schedule, &counts, near, &mut random);
+                exchange(&schedule, &counts, local, &mut random);
             }
             exchange(&schedule, &vec![0; ranks * ranks], false, &mut random);
         }

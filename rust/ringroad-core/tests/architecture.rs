@@ -5,7 +5,7 @@ use std::path::Path;
 #[path = "common/sources.rs"]
 mod sources;
 
-use sources::{circles, files, module, names_after, neighbours, room, uphill, used};
+use sources::{cycles, files, module, names_after, neighbours, room, uphill, used};
 
 /// Every room and its layer: it may use the rooms of lower layers. A new room, or one that moves, is a change of
 /// architecture: say why in ARCHITECTURE.md.
@@ -41,7 +41,7 @@ fn rooms_depend_in_one_direction() {
 
 #[test]
 fn files_do_not_depend_on_each_other_in_circles() {
-    let found = circles(&files(env!("CARGO_MANIFEST_DIR")), &[]);
+    let found = cycles(&files(env!("CARGO_MANIFEST_DIR")), &[]);
     assert!(found.is_empty(), "these files use each other, or what does: {found:#?}");
 }
 

@@ -18,7 +18,7 @@ use ringroad_core::algorithms::in_trees::{perform, Give, InTrees, Table};
 use ringroad_core::algorithms::{available, catalogue, find, Algorithm, Member, Ports};
 use ringroad_core::executor::Executor;
 use ringroad_core::interchange::msccl;
-use ringroad_core::plan::{Buffer, Command, LowerError, LowerOptions, Near, MAX_MESSAGES};
+use ringroad_core::plan::{Buffer, Command, LocalRanks, LowerError, LowerOptions, MAX_MESSAGES};
 use ringroad_core::schedule::Local;
 use ringroad_core::{Action, ChunkSet, Collective, Plan, Rank, Schedule, Send, Step, Topology};
 
@@ -49,10 +49,10 @@ impl Call {
         let mut own = |mode: usize| mode == 1 || mode == 2 && random.coin();
         let mut options: Vec<LowerOptions> = (0..ranks)
             .map(|rank| LowerOptions {
-                near: Near {
+                local: LocalRanks {
                     ranks: hosts.iter().map(|host| *host == hosts[rank] && hosts[rank] > 0).collect(),
                     segment: near_segment,
-                    ..Near::default()
+                    ..LocalRanks::default()
                 },
                 in_place: own(in_place),
                 premultiply: collective.reduces() && own(premultiply),
@@ -67,10 +67,10 @@ impl Call {
         for o in &mut options {
             (o.window, o.two_areas) = (random.pick(&[0, 64, 300, 4096]), random.coin());
         }
-        for near in options.iter_mut().map(|o| &mut o.near) {
-            (near.input, near.output, near.zero_copy) =
+        for local in options.iter_mut().map(|o| &mut o.local) {
+            (local.input, local.output, local.zero_copy) =
                 (random.coin(), random.coin(), random.pick(&[0, 100]));
-            near.copies = random.pick(&[None, Some(1), Some(100)]);
+            local.copies = random.pick(&[None, Some(1), Some(100)]);
         }
         let all = [Protocol::Eager, Protocol::Rendezvous, Protocol::EagerUpTo(32)];
         let protocols = if ranks <= 8 { all.to_vec() } else { vec![random.pick(&all[..2])] };
@@ -85,7 +85,7 @@ fn hosts(ranks: usize, random: &mut Random) -> Vec<usize> {
 }
 
 /// Lowers for all ranks, runs the plans in an order that the seed determines, and compares with both slow twins.
-fn check<T: Element>(schedule: &Schedule, consistent: bool, call: &Call) {
+fn check<T: Element>(schedule: &Schedule, bit_identical: bool, call: &Call) {
     let Schedule { collective, ranks, .. } = *schedule;
     let Call { elements, options, .. } = call;
     let mut random = Random(call.seed ^ 0x5EED);
@@ -124,7 +124,7 @@ fn check<T: Element>(schedule: &Schedule, consistent: bool, call: &Call) {
             assert!(agrees, "rank {rank}: {got:?}, not {:?}", answered[rank]);
             assert!(shared || machine.buffers[0] == to_bytes(&inputs[rank]), "rank {rank} wrote its input");
         }
-        if consistent && collective == Collective::Allreduce {
+        if bit_identical && collective == Collective::Allreduce {
             assert!(
                 machines.iter().all(|m| m.buffers[1] == machines[0].buffers[1]),
                 "ranks end with other bits"
@@ -143,7 +143,7 @@ fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, ele
     // The documented limit, rounded up to whole elements, and longer for very long vectors.
     let longest = options[0]
         .segment
-        .max(options[0].near.segment)
+        .max(options[0].local.segment)
         .max(elements * ranks * element / 2048 * schedule.slots())
         + element
         - 1;
@@ -158,7 +158,7 @@ fn machines<T: Element>(schedule: &Schedule, inputs: &[Vec<T>], call: &Call, ele
         executor: Executor::new(plan),
         buffers: Default::default(),
         factor: 1,
-        near: (0..ranks).map(|r| options[rank].near.ranks.get(r).copied().unwrap_or(false)).collect(),
+        local: (0..ranks).map(|r| options[rank].local.ranks.get(r).copied().unwrap_or(false)).collect(),
     };
     plans.into_iter().enumerate().map(machine).collect()
 }
@@ -198,14 +198,14 @@ impl Drop for Named<'_> {
 }
 
 /// Checks one call on elements of a random type.
-fn check_any(schedule: &Schedule, consistent: bool, call: &Call) {
+fn check_any(schedule: &Schedule, bit_identical: bool, call: &Call) {
     let (run, element): (fn(&Schedule, bool, &Call), _) = match Random(call.seed ^ 0x717E).below(3) {
         0 => (check::<i64>, "i64"),
         1 => (check::<f32>, "f32"),
         _ => (check::<u8>, "u8"),
     };
     let _named = Named(schedule, call, element);
-    run(schedule, consistent, call);
+    run(schedule, bit_identical, call);
 }
 
 /// Lengths around those at which the layout changes.
@@ -271,7 +271,7 @@ fn check_algorithm(name: &str) {
                 let member = any_member(algorithm, topology, &mut random);
                 let Ok(schedule) = member.build(topology, collective) else { continue };
                 let call = Call::any(collective, ranks, elements, random.next());
-                check_any(&schedule, member.consistent(topology, collective), &call);
+                check_any(&schedule, member.bit_identical(topology, collective), &call);
             }
         }
     }
@@ -290,7 +290,7 @@ fn default_options() {
                 let options = vec![LowerOptions::default(); topology.ranks()];
                 let protocols = vec![Protocol::EagerUpTo(8 << 10)];
                 let call = Call { elements: 150_001, options, protocols, seed: 9 };
-                check::<i64>(&schedule, member.consistent(&topology, collective), &call);
+                check::<i64>(&schedule, member.bit_identical(&topology, collective), &call);
             }
         }
     }
@@ -579,14 +579,14 @@ fn near_allreduces(part: usize) -> Vec<(String, Plan)> {
     let lowered = |(name, ranks): (&str, usize)| {
         let topology = Topology::switch(ranks).unwrap();
         let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-        let near = Near { ranks: vec![true; ranks].into(), segment: 4096, ..Near::default() };
-        let options = LowerOptions { near, part, ..LowerOptions::default() };
+        let local = LocalRanks { ranks: vec![true; ranks].into(), segment: 4096, ..LocalRanks::default() };
+        let options = LowerOptions { local, part, ..LowerOptions::default() };
         (format!("{name} of {ranks}"), Plan::lower(&schedule, 0, 12_000, 4, &options).unwrap())
     };
     [("direct", 2), ("direct", 4), ("ring", 3), ("recursive_doubling", 4)].map(lowered).into()
 }
 
-/// Reductions also write their results where near ranks read them, so no copy is needed.
+/// Reductions also write their results where local ranks read them, so no copy is needed.
 #[test]
 fn reductions_write_where_near_ranks_read() {
     for (name, plan) in near_allreduces(16 << 10) {
@@ -607,7 +607,7 @@ fn reductions_write_where_near_ranks_read() {
     }
 }
 
-/// [`Plan::readers`] returns the receivers of all messages out of memory that an operation writes for near ranks.
+/// [`Plan::readers`] returns the receivers of all messages out of memory that an operation writes for local ranks.
 #[test]
 fn readers_of_written_memory_are_known() {
     for (name, plan) in near_allreduces(16 << 10) {
@@ -679,7 +679,7 @@ fn single_messages_and_deadlocks() {
         executor: Executor::new(Arc::new(plan)),
         buffers: [input.to_vec(), vec![POISON; output], Vec::new()],
         factor: 1,
-        near: vec![false; 2],
+        local: vec![false; 2],
     };
     for protocol in [Protocol::Eager, Protocol::Rendezvous] {
         let mut pair = [machine(Plan::send(1, 0, 3), b"abc", 0), machine(Plan::receive(0, 0, 3), b"", 3)];

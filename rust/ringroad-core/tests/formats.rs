@@ -307,7 +307,7 @@ fn refused_files() {
 
 /// Two thread blocks that wait for each other, and messages that are sent before and read after each other.
 #[test]
-fn circles() {
+fn cycles() {
     let head = "nchunksperloop=\"1\" coll=\"allreduce\" inplace=\"1\"";
     let waiting = file(
         head,

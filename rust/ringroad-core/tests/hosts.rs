@@ -19,12 +19,12 @@ const MODEL: CostModel = CostModel {
 };
 
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
-    let candidate = |member: Member, consistent| {
+    let candidate = |member: Member, bit_identical| {
         let schedule = member.build(topology, collective).unwrap();
-        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), member, consistent }
+        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), member, bit_identical }
     };
     let all = available(topology, collective).into_iter();
-    all.map(|member| candidate(member, member.consistent(topology, collective))).collect()
+    all.map(|member| candidate(member, member.bit_identical(topology, collective))).collect()
 }
 
 fn seconds(ranked: &[Ranked<'_>], name: &str) -> f64 {

@@ -45,7 +45,7 @@ fn check(schedule: &Schedule, counts: &[usize], random: &mut Random) {
         let plan = Arc::new(Plan::lower(schedule, rank, counts, 8, &options).unwrap());
         let buffers =
             [to_bytes(&input(rank)), vec![0xA5; 8 * output(rank).len()], vec![0xA5; plan.scratch()]];
-        Machine { executor: Executor::new(plan), buffers, factor: 1, near: vec![false; ranks] }
+        Machine { executor: Executor::new(plan), buffers, factor: 1, local: vec![false; ranks] }
     };
     let mut machines: Vec<Machine> = (0..ranks).map(machine).collect();
     drive::<i64>(&mut machines, Protocol::Rendezvous, random).unwrap_or_else(|stuck| panic!("{stuck}"));

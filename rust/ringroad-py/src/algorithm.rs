@@ -135,13 +135,13 @@ impl PyAlgorithm {
     ///     ValueError: The collective is unknown.
     ///     TopologyError: The topology is malformed.
     #[pyo3(signature = (topology, collective="allreduce"))]
-    fn consistent(
+    fn bit_identical(
         &self,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
     ) -> PyResult<bool> {
         let collective = collective.parse::<Collective>().map_err(raise)?;
-        Ok(self.0.consistent(&topology.resolve()?, collective))
+        Ok(self.0.bit_identical(&topology.resolve()?, collective))
     }
 
     /// Returns the steps and the volume of the schedule, from the closed form and without building it.

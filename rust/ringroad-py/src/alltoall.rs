@@ -34,7 +34,7 @@ type Relayed = (PySchedule, usize, usize, f64, f64);
 ///     demands: Bytes of each pair by source, then by target. None: one of each pair.
 ///     gap: The search ends when the load exceeds the bound by at most this fraction.
 ///     budget: The search ends after this many seconds.
-///     progress: Called with the number of sweeps, the load and the bound.
+///     progress: Called with the number of iterations, the load and the bound.
 ///
 /// Returns:
 ///     An `AlltoallFlow`.

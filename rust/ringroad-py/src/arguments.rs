@@ -1,7 +1,7 @@
 //! Reads what Python passes. Errors say what was expected, and show what came; pyo3 adds the argument's name as a note.
 //!
 //! pyo3's own errors name Rust's types, and some name no argument. So every argument of a plain type has
-//! `#[pyo3(from_py_with = argument)]`; tests/test_errors_odd.py passes odd objects to all of them.
+//! `#[pyo3(from_py_with = argument)]`; tests/api/test_odd_arguments.py passes odd objects to all of them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

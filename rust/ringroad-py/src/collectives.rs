@@ -168,7 +168,7 @@ impl PyCommunicator {
     /// Reduces an array over all ranks, element by element. Every rank gets the whole result.
     ///
     /// After a sum of floats all ranks hold the same bits, unless `algorithm` names one that is not
-    /// `consistent`.
+    /// `bit_identical`.
     ///
     /// Args:
     ///     send: This rank's contribution; the same shape and dtype on all ranks.

@@ -213,8 +213,8 @@ impl PyCommunicator {
     /// 16 hexadecimal digits, the same on all ranks, by which this communicator differs from all others of
     /// its name.
     #[getter]
-    fn meeting(&self) -> String {
-        format!("{:016x}", self.0.cards()[0].instance)
+    fn rendezvous(&self) -> String {
+        format!("{:016x}", self.0.endpoints()[0].instance)
     }
 
     /// Seconds after which a call fails that states no `timeout` of its own.
@@ -256,7 +256,7 @@ impl PyCommunicator {
     /// The name of each rank's host, by rank.
     #[getter]
     fn hosts(&self) -> Vec<String> {
-        self.0.cards().iter().map(|c| c.host.clone()).collect()
+        self.0.endpoints().iter().map(|c| c.host.clone()).collect()
     }
 
     /// Makes an array, of any content, in memory that the other ranks of this host can read.

@@ -254,7 +254,7 @@ impl PyCostModel {
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
     ///     bytes: The length of the vector in bytes.
-    ///     consistent: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
+    ///     bit_identical: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
     ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
@@ -271,18 +271,18 @@ impl PyCostModel {
     ///     ('bfb-ring', 'nested:1')
     ///     >>> found.candidates[0].algorithm, found.candidates[0].ratio
     ///     ('bfb-ring', 1.0)
-    #[pyo3(signature = (collective, topology, bytes, *, consistent=true, schedules=Vec::new()))]
+    #[pyo3(signature = (collective, topology, bytes, *, bit_identical=true, schedules=Vec::new()))]
     fn explain<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
         #[pyo3(from_py_with = argument)] bytes: u64,
-        #[pyo3(from_py_with = argument)] consistent: bool,
+        #[pyo3(from_py_with = argument)] bit_identical: bool,
         #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;
-        object(py, COSTS, &found.contest(&self.0).explain(bytes, !consistent))
+        object(py, COSTS, &found.contest(&self.0).explain(bytes, !bit_identical))
     }
 
     /// Returns which algorithms this model chooses for all sizes, and explains the choice for several of them.
@@ -323,7 +323,7 @@ impl PyCostModel {
     /// Args:
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///     bit_identical: True: only algorithms that give all ranks the same bits after a sum of floats.
     ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
@@ -338,17 +338,17 @@ impl PyCostModel {
     /// Example:
     ///     >>> ringroad.CostModel().switch_points("broadcast", "ring:4")[0][0]
     ///     0
-    #[pyo3(signature = (collective, topology, consistent=true, *, schedules=Vec::new()))]
+    #[pyo3(signature = (collective, topology, bit_identical=true, *, schedules=Vec::new()))]
     fn switch_points(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-        #[pyo3(from_py_with = argument)] consistent: bool,
+        #[pyo3(from_py_with = argument)] bit_identical: bool,
         #[pyo3(from_py_with = argument)] schedules: Vec<Given<'_>>,
     ) -> PyResult<Vec<(u64, String)>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;
-        let ranges = found.choice.selection(!consistent).table.ranges();
+        let ranges = found.choice.selection(!bit_identical).table.ranges();
         Ok(ranges.iter().map(|r| (r.from_bytes, r.algorithm.name())).collect())
     }
 
@@ -358,7 +358,7 @@ impl PyCostModel {
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring. The rules hold for its
     ///         numbers of ranks and hosts only.
-    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///     bit_identical: True: only algorithms that give all ranks the same bits after a sum of floats.
     ///
     /// Returns:
     ///     A line of headings, and a line for each range.
@@ -371,16 +371,16 @@ impl PyCostModel {
     /// Example:
     ///     >>> print(ringroad.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
     ///     collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
-    #[pyo3(signature = (collective, topology, consistent=true))]
+    #[pyo3(signature = (collective, topology, bit_identical=true))]
     fn to_csv(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-        #[pyo3(from_py_with = argument)] consistent: bool,
+        #[pyo3(from_py_with = argument)] bit_identical: bool,
     ) -> PyResult<String> {
         let Compared { topology, choice, .. } = Compared::new(py, &self.0, collective, topology, Vec::new())?;
-        let table = &choice.selection(!consistent).table;
+        let table = &choice.selection(!bit_identical).table;
         let ranks = topology.ranks();
         let nodes = topology.hosts_of_ranks().into_iter().max().map_or(0, |last| last + 1);
         let here = |rule: Rule| Rule { nodes: Some(nodes), ranks: Some(ranks), ..rule };

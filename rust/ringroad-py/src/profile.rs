@@ -69,7 +69,7 @@ impl PyProfile {
     /// Args:
     ///     collective: For example "allreduce".
     ///     bytes: The length of the vector in bytes.
-    ///     consistent: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
+    ///     bit_identical: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
     ///
     /// Returns:
     ///     An `Explanation`; `print` shows it in words.
@@ -77,16 +77,16 @@ impl PyProfile {
     /// Raises:
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
-    #[pyo3(signature = (collective, bytes, *, consistent=true))]
+    #[pyo3(signature = (collective, bytes, *, bit_identical=true))]
     fn explain<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] bytes: u64,
-        #[pyo3(from_py_with = argument)] consistent: bool,
+        #[pyo3(from_py_with = argument)] bit_identical: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
-        let found = py.detach(|| self.0.explain(collective, bytes, !consistent)).map_err(raise)?;
+        let found = py.detach(|| self.0.explain(collective, bytes, !bit_identical)).map_err(raise)?;
         object(py, COSTS, &found)
     }
 
@@ -117,7 +117,7 @@ impl PyProfile {
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     consistent: True: only algorithms that give all ranks the same bits after a sum of floats.
+    ///     bit_identical: True: only algorithms that give all ranks the same bits after a sum of floats.
     ///
     /// Returns:
     ///     Tuples of a number of bytes and the algorithm that is used from there on, in ascending order.
@@ -125,15 +125,15 @@ impl PyProfile {
     /// Raises:
     ///     ValueError: The collective is unknown.
     ///     ScheduleError: No algorithm performs it on this network.
-    #[pyo3(signature = (collective="allreduce", consistent=true))]
+    #[pyo3(signature = (collective="allreduce", bit_identical=true))]
     fn switch_points(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] consistent: bool,
+        #[pyo3(from_py_with = argument)] bit_identical: bool,
     ) -> PyResult<Vec<(u64, String)>> {
         let collective = collective.parse().map_err(raise)?;
-        let ranges = py.detach(|| self.0.switch_points(collective, !consistent)).map_err(raise)?;
+        let ranges = py.detach(|| self.0.switch_points(collective, !bit_identical)).map_err(raise)?;
         Ok(ranges.into_iter().map(|range| (range.from_bytes, range.algorithm.name())).collect())
     }
 

@@ -47,7 +47,7 @@ fn no_routes(error: NoRoutes) -> PyErr {
 ///     topology: The network.
 ///     gap: How far the load of the flow may exceed the bound, as a fraction.
 ///     budget: The search ends after this many seconds.
-///     progress: Called with the number of sweeps, the load and the bound.
+///     progress: Called with the number of iterations, the load and the bound.
 ///
 /// Returns:
 ///     A `RoutingTable`, and the seconds that the busiest link takes at least for a byte of each pair.
@@ -75,7 +75,7 @@ pub fn balanced_routes(
 ///     topology: The network.
 ///     gap: How far the bound may be from the best one, as a fraction.
 ///     budget: The search ends after this many seconds.
-///     progress: Called with the number of sweeps, the load and the bound.
+///     progress: Called with the number of iterations, the load and the bound.
 ///
 /// Raises:
 ///     ValueError: `gap` or `budget` is invalid.

@@ -398,7 +398,7 @@ impl PyTopology {
         left.map(PyTopology).map_err(raise)
     }
 
-    /// Returns the network with a network card for every rank.
+    /// Returns the network with a NIC for every rank.
     ///
     /// The network's links join the cards, and cards pass on messages for other ranks. This is the host
     /// bottleneck of Basu et al., HPDC 2024. Its spec is `bottleneck(torus:4x4, 2)`.

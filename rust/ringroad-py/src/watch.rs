@@ -37,7 +37,9 @@ pub fn watched<T: Send>(
                 let heard = Python::attach(|py| {
                     py.check_signals()?;
                     match &progress {
-                        Some(progress) => progress.call1(py, (now.sweep, now.load, now.bound)).map(|_| ()),
+                        Some(progress) => {
+                            progress.call1(py, (now.iteration, now.load, now.bound)).map(|_| ())
+                        }
                         None => Ok(()),
                     }
                 });

@@ -55,9 +55,9 @@ fn each(topology: &Topology) -> Result<(), Box<dyn std::error::Error>> {
             let build = start.elapsed().as_secs_f64() * 1e3;
             let start = Instant::now();
             let cost = ScheduleCost::with_routes(&schedule, &mut routes)?;
-            let judge = start.elapsed().as_secs_f64() * 1e3;
+            let evaluator = start.elapsed().as_secs_f64() * 1e3;
             println!(
-                "  {:32} build {build:8.1} ms, cost {judge:8.1} ms, {} steps",
+                "  {:32} build {build:8.1} ms, cost {evaluator:8.1} ms, {} steps",
                 member.name(),
                 cost.steps.len()
             );

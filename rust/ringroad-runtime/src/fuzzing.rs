@@ -5,8 +5,8 @@ use ringroad_core::algorithms::find;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::{Collective, Rank, Topology};
 
-use crate::bootstrap::neighbourhood::{self, Near};
-use crate::bootstrap::{compare, identity, open, read_place, seal, Card, End, Handle};
+use crate::bootstrap::neighbourhood::{self, LocalRanks};
+use crate::bootstrap::{compare, identity, open, read_place, seal, End, EndpointInfo, Handle};
 use crate::choice::agreement::{self, Shared};
 use crate::choice::options::Options;
 use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known};
@@ -19,22 +19,26 @@ const RANKS: usize = 4;
 
 /// A letter for each kind of value that ranks tell each other, and what reads it.
 pub const VALUES: [(char, fn(&[u8])); 7] = [
-    ('c', card),
+    ('c', endpoint),
     ('e', |content| drop(End::read(content, RANKS))),
     ('h', handle),
-    ('n', near),
+    ('n', local),
     ('o', choices),
     ('p', |content| drop(read_place(content))),
     ('w', notice),
 ];
 
-fn card(content: &[u8]) {
-    let Ok(card) = Card::read(1, content) else { return };
-    assert_eq!(Card::read(1, &card.write()).unwrap(), card);
-    let cards = [Card { rank: 0, ..card.clone() }, card];
-    assert_eq!(compare(&cards), Ok(()));
-    let _ = (Card::cores_of(&[&cards[0], &cards[1]]), identity(&cards), cards[1].to_string());
-    assert!(cards[0].shares_machine(&cards[1]));
+fn endpoint(content: &[u8]) {
+    let Ok(endpoint) = EndpointInfo::read(1, content) else { return };
+    assert_eq!(EndpointInfo::read(1, &endpoint.write()).unwrap(), endpoint);
+    let endpoints = [EndpointInfo { rank: 0, ..endpoint.clone() }, endpoint];
+    assert_eq!(compare(&endpoints), Ok(()));
+    let _ = (
+        EndpointInfo::cores_of(&[&endpoints[0], &endpoints[1]]),
+        identity(&endpoints),
+        endpoints[1].to_string(),
+    );
+    assert!(endpoints[0].shares_machine(&endpoints[1]));
 }
 
 fn handle(content: &[u8]) {
@@ -44,21 +48,21 @@ fn handle(content: &[u8]) {
     }
 }
 
-/// The cards of ranks of which all but the last share a host.
-fn cards() -> Vec<Card> {
-    let card = |rank: Rank| {
+/// The endpoints of ranks of which all but the last share a host.
+fn endpoints() -> Vec<EndpointInfo> {
+    let endpoint = |rank: Rank| {
         let host = if rank < RANKS - 1 { "a" } else { "b" };
         let memory = Some(Offer { host: host.to_owned(), ..Offer::default() });
         let (host, pid_space) = (host.to_owned(), host.to_owned());
-        Card { rank, ranks: RANKS, host, pid_space, memory, cores: 1, ..Card::default() }
+        EndpointInfo { rank, ranks: RANKS, host, pid_space, memory, cores: 1, ..EndpointInfo::default() }
     };
-    (0..RANKS).map(card).collect()
+    (0..RANKS).map(endpoint).collect()
 }
 
-fn near(content: &[u8]) {
-    let cards = cards();
-    if let Ok(around) = neighbourhood::read(1, content, &cards) {
-        let all: Vec<Near> = vec![around.near; RANKS];
+fn local(content: &[u8]) {
+    let endpoints = endpoints();
+    if let Ok(around) = neighbourhood::read(1, content, &endpoints) {
+        let all: Vec<LocalRanks> = vec![around.local; RANKS];
         assert!(all[0].keys().all(|rank| [0, 2].contains(rank)));
         assert!(RANKS.is_multiple_of(neighbourhood::per_host(&all)));
     }
@@ -129,6 +133,6 @@ pub fn cached() -> Vec<u8> {
 pub fn chosen() -> Vec<u8> {
     let options = Options { topology: Some(Topology::parse("ring:4").unwrap()), ..Options::default() };
     let choices =
-        agreement::choose(&cards(), &Config::default(), &options, RANKS, &Insight::default()).unwrap();
+        agreement::choose(&endpoints(), &Config::default(), &options, RANKS, &Insight::default()).unwrap();
     serde_json::to_vec(&Shared::Ok(choices)).unwrap()
 }

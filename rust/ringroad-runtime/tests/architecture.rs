@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[path = "../../ringroad-core/tests/common/sources.rs"]
 mod sources;
 
-use sources::{circles, names_after, uphill};
+use sources::{cycles, names_after, uphill};
 
 /// Every module and its layer: it may use the modules of lower layers. A new module, or one that moves, changes the
 /// architecture: say why in ARCHITECTURE.md.
@@ -28,7 +28,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("fuzzing", 11),
 ];
 
-/// Folders whose files use each other in circles; none is to be added.
+/// Folders whose files use each other in cycles; none is to be added.
 const CIRCULAR: &[&str] = &["bootstrap"];
 
 /// Where unsafe code may be.
@@ -97,7 +97,7 @@ fn rooms_depend_in_one_direction() {
 
 #[test]
 fn files_do_not_depend_on_each_other_in_circles() {
-    let found = circles(&files(), CIRCULAR);
+    let found = cycles(&files(), CIRCULAR);
     assert!(found.is_empty(), "these files use each other, or what does: {found:#?}");
 }
 

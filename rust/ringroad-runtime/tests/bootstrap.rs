@@ -1,4 +1,4 @@
-//! Stores, the exchange of cards with everything that can be wrong with it, and the configuration.
+//! Stores, the exchange of endpoints with everything that can be wrong with it, and the configuration.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::algorithms::find;
 use ringroad_core::Collective;
 use ringroad_runtime::bootstrap::{
-    BootstrapError, Card, FileStore, Meeting, MemoryStore, PrefixStore, Store, StoreError,
+    BootstrapError, EndpointInfo, FileStore, MemoryStore, PrefixStore, Rendezvous, Store, StoreError,
 };
 use ringroad_runtime::config::{
     Algorithms, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource, TransportKind,
@@ -170,8 +170,8 @@ fn what_is_no_file_is_refused() {
     assert!(store.set("directory", b"value").unwrap_err().to_string().contains("write \"directory\""));
 }
 
-fn card(rank: usize, ranks: usize) -> Card {
-    Card::new(rank, ranks, "ucx", "1.22.0", vec![vec![rank as u8, 0xab, 0], vec![]])
+fn endpoint(rank: usize, ranks: usize) -> EndpointInfo {
+    EndpointInfo::new(rank, ranks, "ucx", "1.22.0", vec![vec![rank as u8, 0xab, 0], vec![]])
 }
 
 /// The place where the ranks of these tests meet.
@@ -180,17 +180,17 @@ const PLACE: &str = "here";
 /// Runs the exchange on all ranks as threads and returns all results.
 fn run(
     store: &Arc<dyn Store>,
-    cards: &[Card],
+    endpoints: &[EndpointInfo],
     secret: impl Fn(usize) -> Option<&'static str> + Sync,
     patience: Duration,
-) -> Vec<Result<Vec<Card>, BootstrapError>> {
+) -> Vec<Result<Vec<EndpointInfo>, BootstrapError>> {
     let secret = &secret;
     thread::scope(|scope| {
-        let meet = |card: &Card| {
+        let meet = |endpoint: &EndpointInfo| {
             let deadline = Instant::now() + patience;
-            Meeting::at(store.clone(), PLACE, card.clone(), secret(card.rank), deadline).exchange()
+            Rendezvous::at(store.clone(), PLACE, endpoint.clone(), secret(endpoint.rank), deadline).exchange()
         };
-        let threads: Vec<_> = cards.iter().map(|card| scope.spawn(move || meet(card))).collect();
+        let threads: Vec<_> = endpoints.iter().map(|endpoint| scope.spawn(move || meet(endpoint))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
@@ -199,14 +199,14 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// The sealed card that a rank leaves in the store.
-fn sealed(card: &Card, secret: Option<&'static str>) -> Vec<u8> {
+/// The sealed endpoint that a rank leaves in the store.
+fn sealed(endpoint: &EndpointInfo, secret: Option<&'static str>) -> Vec<u8> {
     let store = memory();
-    run(&store, std::slice::from_ref(card), |_| secret, Duration::ZERO);
-    store.get(&format!("{PLACE}/card/{}", card.rank)).unwrap().unwrap()
+    run(&store, std::slice::from_ref(endpoint), |_| secret, Duration::ZERO);
+    store.get(&format!("{PLACE}/endpoint/{}", endpoint.rank)).unwrap().unwrap()
 }
 
-fn text(result: &Result<Vec<Card>, BootstrapError>) -> String {
+fn text(result: &Result<Vec<EndpointInfo>, BootstrapError>) -> String {
     result.as_ref().unwrap_err().to_string()
 }
 
@@ -215,9 +215,9 @@ fn everybody_gets_all_cards() {
     for secret in [None, Some("open sesame")] {
         for size in [1, 2, 16] {
             for (store, _guard) in stores(&format!("all-{size}-{}", secret.is_some())) {
-                let cards: Vec<Card> = (0..size).map(|rank| card(rank, size)).collect();
-                for result in run(&store, &cards, |_| secret, PATIENCE) {
-                    assert_eq!(result.unwrap(), cards);
+                let endpoints: Vec<EndpointInfo> = (0..size).map(|rank| endpoint(rank, size)).collect();
+                for result in run(&store, &endpoints, |_| secret, PATIENCE) {
+                    assert_eq!(result.unwrap(), endpoints);
                 }
             }
         }
@@ -226,10 +226,10 @@ fn everybody_gets_all_cards() {
 
 #[test]
 fn those_who_do_not_come_are_named() {
-    let cards: Vec<Card> = [0, 2].map(|rank| card(rank, 7)).to_vec();
-    for result in run(&memory(), &cards, |_| None, SHORT) {
+    let endpoints: Vec<EndpointInfo> = [0, 2].map(|rank| endpoint(rank, 7)).to_vec();
+    for result in run(&memory(), &endpoints, |_| None, SHORT) {
         let text = text(&result);
-        let (a, b) = (&cards[0], &cards[1]);
+        let (a, b) = (&endpoints[0], &endpoints[1]);
         let expected = format!(
             "s, ranks 1, 3-6 did not come; rank 0 (host {}, pid {}), rank 2 (host {}, pid {}) came; check that every rank is running and uses the same store, or allow more time (RINGROAD_TIMEOUT)",
             a.host, a.pid, b.host, b.pid
@@ -241,25 +241,25 @@ fn those_who_do_not_come_are_named() {
 #[test]
 fn those_who_stop_half_way_are_named() {
     let store = memory();
-    store.set("here/card/1", &sealed(&card(1, 2), None)).unwrap();
-    let text = text(&run(&store, &[card(0, 2)], |_| None, SHORT)[0]);
+    store.set("here/endpoint/1", &sealed(&endpoint(1, 2), None)).unwrap();
+    let text = text(&run(&store, &[endpoint(0, 2)], |_| None, SHORT)[0]);
     assert!(text.contains("s, rank 1 (host ") && text.contains(") came but stopped half-way"), "{text}");
 }
 
 #[test]
 fn differences_are_listed_on_every_rank() {
-    type Change = fn(&mut Card);
+    type Change = fn(&mut EndpointInfo);
     let cases: [(Change, &str); 5] = [
         (|c| c.transport_version = "1.13.1".into(), "the ranks have different versions of the transport: ucx 1.13.1 on ranks 1, 2, ucx 1.22.0 on ranks 0, 3; they cannot talk to each other; install the same on all, or point RINGROAD_UCX_LIBRARY to it"),
         (|c| c.ringroad = "9.9".into(), "the ranks have different versions of ringroad: VERSION on ranks 0, 3, 9.9 on ranks 1, 2; install the same on all"),
         (|c| c.transport = "pigeons".into(), "the ranks have different transports: pigeons on ranks 1, 2, ucx on ranks 0, 3; set the same RINGROAD_TRANSPORT for all"),
-        (|c| c.format = 0, "the ranks have different versions of the address card: 0 on ranks 1, 2, 3 on ranks 0, 3; install the same ringroad on all"),
+        (|c| c.format = 0, "the ranks have different versions of the endpoint info: 0 on ranks 1, 2, 3 on ranks 0, 3; install the same ringroad on all"),
         (|c| c.addresses.truncate(1), "the ranks have different numbers of ports: 1 on ranks 1, 2, 2 on ranks 0, 3; name equally many devices in RINGROAD_NET_DEVICES=per-port:... on all"),
     ];
     for (change, expected) in cases {
-        let mut cards: Vec<Card> = (0..4).map(|rank| card(rank, 4)).collect();
-        cards[1..3].iter_mut().for_each(change);
-        for result in run(&memory(), &cards, |_| None, PATIENCE) {
+        let mut endpoints: Vec<EndpointInfo> = (0..4).map(|rank| endpoint(rank, 4)).collect();
+        endpoints[1..3].iter_mut().for_each(change);
+        for result in run(&memory(), &endpoints, |_| None, PATIENCE) {
             assert_eq!(text(&result), expected.replace("VERSION", env!("CARGO_PKG_VERSION")));
         }
     }
@@ -267,8 +267,8 @@ fn differences_are_listed_on_every_rank() {
 
 #[test]
 fn different_numbers_of_ranks_are_noticed() {
-    let cards = [card(0, 2), card(1, 3), card(2, 3)];
-    for result in run(&memory(), &cards[..], |_| None, PATIENCE) {
+    let endpoints = [endpoint(0, 2), endpoint(1, 3), endpoint(2, 3)];
+    for result in run(&memory(), &endpoints[..], |_| None, PATIENCE) {
         let text = text(&result);
         assert!(
             text.starts_with("the ranks have different numbers of ranks: 2 on rank 0, 3 on rank"),
@@ -279,7 +279,7 @@ fn different_numbers_of_ranks_are_noticed() {
 
 #[test]
 fn damaged_and_foreign_cards_are_not_accepted() {
-    let good = sealed(&card(1, 2), Some("right"));
+    let good = sealed(&endpoint(1, 2), Some("right"));
     let content = br#"{"rank":1}"#;
     let damage = |at: usize| {
         let mut bytes = good.clone();
@@ -295,18 +295,18 @@ fn damaged_and_foreign_cards_are_not_accepted() {
         (damage(0), "it is incomplete ("),
         (damage(20), unsealed),
         (damage(good.len() - 1), unsealed),
-        (sealed(&card(1, 2), None), unsealed),
-        (sealed(&card(1, 2), Some("wrong")), unsealed),
-        (sealed(&card(0, 2), Some("right")), unsealed),
+        (sealed(&endpoint(1, 2), None), unsealed),
+        (sealed(&endpoint(1, 2), Some("wrong")), unsealed),
+        (sealed(&endpoint(0, 2), Some("right")), unsealed),
     ];
     let refusal = |bytes: &[u8], secret| {
         let store = memory();
-        store.set("here/card/1", bytes).unwrap();
-        text(&run(&store, &[card(0, 2)], |_| secret, PATIENCE)[0])
+        store.set("here/endpoint/1", bytes).unwrap();
+        text(&run(&store, &[endpoint(0, 2)], |_| secret, PATIENCE)[0])
     };
     for (bytes, reason) in cases {
         let text = refusal(&bytes, Some("right"));
-        assert!(text.starts_with("the card of rank 1 in the store is not accepted: "), "{text}");
+        assert!(text.starts_with("the endpoint of rank 1 in the store is not accepted: "), "{text}");
         assert!(text.contains(reason) && !text.contains("\"right"), "{text}");
     }
     let text = refusal(&good, None);
@@ -327,11 +327,11 @@ fn seal(secret: &str, key: &str, content: &[u8]) -> Vec<u8> {
 
 #[test]
 fn cards_of_other_versions_can_be_read() {
-    // A card of a later version, with new fields and without some old ones.
-    let (key, content) = ("here/card/1", br#"{"format": 4, "ringroad": "7.0", "rank": 1, "rails": [1]}"#);
+    // An endpoint of a later version, with new fields and without some old ones.
+    let (key, content) = ("here/endpoint/1", br#"{"format": 4, "ringroad": "7.0", "rank": 1, "rails": [1]}"#);
     let store = memory();
     store.set(key, &seal("key", key, content)).unwrap();
-    let text = text(&run(&store, &[card(0, 2)], |_| Some("key"), PATIENCE)[0]);
+    let text = text(&run(&store, &[endpoint(0, 2)], |_| Some("key"), PATIENCE)[0]);
     assert!(text.starts_with("the ranks have different versions of ringroad: "), "{text}");
     assert!(text.contains("7.0 on rank 1"), "{text}");
 }
@@ -341,18 +341,18 @@ fn cards_of_other_versions_can_be_read() {
 fn the_limit_names_ranks_in_every_phase() {
     let meet = |rank: usize, patience: Duration, store: &Arc<dyn Store>| {
         let deadline = Instant::now() + patience;
-        let mut meeting = Meeting::at(store.clone(), PLACE, card(rank, 2), None, deadline);
-        meeting.exchange().map(|_| meeting)
+        let mut rendezvous = Rendezvous::at(store.clone(), PLACE, endpoint(rank, 2), None, deadline);
+        rendezvous.exchange().map(|_| rendezvous)
     };
     for rank in [0, 1] {
         let store = memory();
         let error = thread::scope(|scope| {
             let other = scope.spawn(|| meet(1 - rank, PATIENCE, &store).map(drop));
-            let mut meeting = meet(rank, SHORT, &store).unwrap();
+            let mut rendezvous = meet(rank, SHORT, &store).unwrap();
             other.join().unwrap().unwrap();
             match rank {
-                0 => meeting.collect("near", b"", 10).unwrap_err(),
-                _ => meeting.share("choices", None, 10).unwrap_err(),
+                0 => rendezvous.collect("near", b"", 10).unwrap_err(),
+                _ => rendezvous.share("choices", None, 10).unwrap_err(),
             }
         });
         let text = error.to_string();
@@ -366,15 +366,16 @@ fn the_limit_names_ranks_in_every_phase() {
 #[test]
 fn ranks_follow_a_rank_0_that_begins_anew() {
     let store = memory();
-    let join = |deadline| Meeting::join(store.clone(), "world", card(0, 2), None, deadline).unwrap();
+    let join = |deadline| Rendezvous::join(store.clone(), "world", endpoint(0, 2), None, deadline).unwrap();
     let mut first = join(soon());
     let joined = Mutex::new(0);
     thread::scope(|scope| {
         let other = scope.spawn(|| loop {
-            let mut meeting = Meeting::join(store.clone(), "world", card(1, 2), None, soon()).unwrap();
+            let mut rendezvous =
+                Rendezvous::join(store.clone(), "world", endpoint(1, 2), None, soon()).unwrap();
             *joined.lock().unwrap() += 1;
-            match meeting.exchange() {
-                Err(BootstrapError::Moved) => assert!(meeting.has_moved()),
+            match rendezvous.exchange() {
+                Err(BootstrapError::Moved) => assert!(rendezvous.has_moved()),
                 result => break result,
             }
         });
@@ -399,15 +400,15 @@ fn ranks_follow_a_rank_0_that_begins_anew() {
 fn a_rank_that_was_started_twice_is_noticed() {
     // One after the other.
     let store = memory();
-    let (first, second) = (card(0, 2), card(0, 2));
-    store.set("here/card/0", &sealed(&first, None)).unwrap();
+    let (first, second) = (endpoint(0, 2), endpoint(0, 2));
+    store.set("here/endpoint/0", &sealed(&first, None)).unwrap();
     let result = run(&store, &[second], |_| None, PATIENCE);
     assert!(matches!(result[0], Err(BootstrapError::Duplicate { .. })));
     assert!(text(&result[0]).ends_with("start every rank once, and give every job a fresh store"));
 
     // At the same time: whichever comes first, not all of them succeed, and none waits for long.
     for _ in 0..20 {
-        let results = run(&memory(), &[card(0, 2), card(0, 2), card(1, 2)], |_| None, SHORT);
+        let results = run(&memory(), &[endpoint(0, 2), endpoint(0, 2), endpoint(1, 2)], |_| None, SHORT);
         assert!(results[..2].iter().any(|r| r.is_err()), "both were accepted");
     }
 }
@@ -435,27 +436,27 @@ impl<F: Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync> Store for Forged<F> {
 
 #[test]
 fn a_card_that_was_overwritten_is_noticed_by_both_sides() {
-    // A second process publishes its card between this one's look for a card and its own publication.
-    let other = sealed(&card(0, 2), None);
-    let forge = move |key: &str, _: &[u8]| (key == "here/card/0").then(|| other.clone());
+    // A second process publishes its endpoint between this one's look for an endpoint and its own publication.
+    let other = sealed(&endpoint(0, 2), None);
+    let forge = move |key: &str, _: &[u8]| (key == "here/endpoint/0").then(|| other.clone());
     let store: Arc<dyn Store> = Arc::new(Forged { inner: MemoryStore::new(), forge });
-    let results = run(&store, &[card(0, 2), card(1, 2)], |_| None, PATIENCE);
+    let results = run(&store, &[endpoint(0, 2), endpoint(1, 2)], |_| None, PATIENCE);
     assert!(matches!(results[0], Err(BootstrapError::Duplicate { .. })), "{results:?}");
-    let expected = "rank 0 read other cards than rank 1: a rank was started twice, or the store holds cards of an earlier job; start every rank once, and give every job a fresh store";
+    let expected = "rank 0 read other endpoints than rank 1: a rank was started twice, or the store holds endpoints of an earlier job; start every rank once, and give every job a fresh store";
     assert_eq!(text(&results[1]), expected);
 }
 
 #[test]
 fn what_an_earlier_job_has_left_is_noticed() {
-    // The card of rank 1 of the earlier job is found before the new rank 1 has come.
+    // The endpoint of rank 1 of the earlier job is found before the new rank 1 has come.
     let store = memory();
-    let old: Vec<Card> = (0..2).map(|rank| card(rank, 2)).collect();
+    let old: Vec<EndpointInfo> = (0..2).map(|rank| endpoint(rank, 2)).collect();
     run(&store, &old, |_| None, PATIENCE).into_iter().for_each(|r| assert!(r.is_ok()));
     let fresh = memory();
-    for key in ["here/card/1", "here/digest/1"] {
+    for key in ["here/endpoint/1", "here/digest/1"] {
         fresh.set(key, &store.get(key).unwrap().unwrap()).unwrap();
     }
-    let results = run(&fresh, &[card(0, 2), card(1, 2)], |_| None, PATIENCE);
+    let results = run(&fresh, &[endpoint(0, 2), endpoint(1, 2)], |_| None, PATIENCE);
     assert!(matches!(results[0], Err(BootstrapError::Disagree { .. })), "{results:?}");
     assert!(matches!(results[1], Err(BootstrapError::Duplicate { .. })), "{results:?}");
 }
@@ -464,7 +465,7 @@ fn what_an_earlier_job_has_left_is_noticed() {
 fn sharing_goes_from_rank_0_to_all() {
     let store = memory();
     let share = |rank: usize, value: Option<&[u8]>| {
-        Meeting::at(store.clone(), PLACE, card(rank, 4), None, soon()).share("plan", value, 4)
+        Rendezvous::at(store.clone(), PLACE, endpoint(rank, 4), None, soon()).share("plan", value, 4)
     };
     thread::scope(|scope| {
         let others: Vec<_> = (1..4).map(|rank| scope.spawn(move || share(rank, None))).collect();
@@ -508,7 +509,7 @@ fn kind(key: &str) -> String {
     }
 }
 
-/// Everything that was published in one meeting.
+/// Everything that was published in one rendezvous.
 type Said = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 fn listening() -> (Arc<dyn Store>, Said) {
@@ -537,7 +538,7 @@ fn nothing_can_be_forged_moved_or_used_again() {
         ("swap", |value, others, kind| {
             let (what, rank) = kind.split_once('/').unwrap_or((kind, ""));
             let other = if rank == "0" { 1 } else { 0 };
-            let other = others.get(&format!("{what}/{other}")).unwrap_or(&others["card/0"]);
+            let other = others.get(&format!("{what}/{other}")).unwrap_or(&others["endpoint/0"]);
             *value = other.clone();
         }),
     ];
@@ -547,8 +548,16 @@ fn nothing_can_be_forged_moved_or_used_again() {
         connect(&store, secret, PATIENCE).into_iter().for_each(|c| drop(c.unwrap()));
         let others = said.lock().unwrap().clone();
         let kinds: Vec<String> = others.keys().cloned().collect();
-        let expected =
-            ["announcement", "card/0", "card/1", "choices/0", "digest/0", "digest/1", "near/0", "near/1"];
+        let expected = [
+            "announcement",
+            "endpoint/0",
+            "endpoint/1",
+            "choices/0",
+            "digest/0",
+            "digest/1",
+            "near/0",
+            "near/1",
+        ];
         assert!(expected.iter().all(|key| others.contains_key(*key)), "{kinds:?}");
         for kind_of in kinds {
             for (name, attack) in attacks {
@@ -592,8 +601,8 @@ fn what_makes_no_sense_is_not_accepted() {
         ("near/1", r#"{"0":"#, r#"{"99":"#, "names rank 99, but there are 2 ranks"),
         ("near/1", r#"{"0":"#, r#"{"1":"#, "names rank 1, which is not on its host"),
         ("near/1", r#"{"near""#, r#"{"far""#, "cannot be read"),
-        ("card/1", r#""rank":1"#, r#""rank":0"#, "it belongs to rank 0"),
-        ("card/1", r#""pid":"#, r#""pid":"many","left":"#, "cannot be read"),
+        ("endpoint/1", r#""rank":1"#, r#""rank":0"#, "it belongs to rank 0"),
+        ("endpoint/1", r#""pid":"#, r#""pid":"many","left":"#, "cannot be read"),
         ("digest/1", "", "longer than a digest", "are allowed; start all ranks anew"),
     ];
     for (target, old, new, reason) in cases {
@@ -631,13 +640,13 @@ fn process() {
     let (rank, directory) = role.split_once(' ').unwrap();
     let rank = rank.parse().unwrap();
     let store = FileStore::open(Path::new(directory)).unwrap();
-    let mut meeting = Meeting::at(Arc::new(store), PLACE, card(rank, 3), Some("secret"), soon());
-    let cards = meeting.exchange().unwrap();
-    let pids: BTreeMap<u32, usize> = cards.iter().map(|card| (card.pid, card.rank)).collect();
+    let mut rendezvous = Rendezvous::at(Arc::new(store), PLACE, endpoint(rank, 3), Some("secret"), soon());
+    let endpoints = rendezvous.exchange().unwrap();
+    let pids: BTreeMap<u32, usize> = endpoints.iter().map(|endpoint| (endpoint.pid, endpoint.rank)).collect();
     assert_eq!((pids.len(), pids[&std::process::id()]), (3, rank));
     let value = std::process::id().to_string();
-    let shared = meeting.share("root", (rank == 0).then_some(value.as_bytes()), 100).unwrap();
-    assert_eq!(shared, cards[0].pid.to_string().as_bytes());
+    let shared = rendezvous.share("root", (rank == 0).then_some(value.as_bytes()), 100).unwrap();
+    assert_eq!(shared, endpoints[0].pid.to_string().as_bytes());
 }
 
 #[test]

@@ -389,9 +389,9 @@ fn profiles_of_other_places_are_not_used() {
 #[test]
 fn a_profile_of_the_whole_job_does_not_stop_its_groups() {
     let plain = points(&choices("ring:4", &config()).unwrap(), Collective::Allreduce);
-    let mut crowded = profile("ring:4");
-    crowded.place.per_host += 1;
-    for whole in [profile("ring:8"), crowded] {
+    let mut oversubscribed = profile("ring:4");
+    oversubscribed.place.per_host += 1;
+    for whole in [profile("ring:8"), oversubscribed] {
         let file = Scratch::new("whole", &whole.to_json());
         let part = choices("ring:4", &read(&[("RINGROAD_PROFILE", &file.path())])).unwrap();
         assert_eq!((part.profile.clone(), points(&part, Collective::Allreduce)), (None, plain.clone()));
@@ -444,7 +444,7 @@ fn choices_are_explained() {
             for bytes in [range.from_bytes, last.unwrap_or(Bytes::MAX)] {
                 let found = choices.explain(collective, bytes, false).unwrap();
                 assert_eq!((&found.algorithm, found.range), (&range.algorithm, (range.from_bytes, last)));
-                let mut allowed = found.candidates.iter().filter(|candidate| candidate.consistent);
+                let mut allowed = found.candidates.iter().filter(|candidate| candidate.bit_identical);
                 assert_eq!(allowed.next().unwrap().algorithm, range.algorithm, "{collective} of {bytes}");
                 let Some(rival) = found.runner_up else { continue };
                 assert_eq!(rival, allowed.next().unwrap().algorithm);
@@ -478,7 +478,7 @@ fn bounds_lead_to_the_same_choice() {
         let choices = made(&topology, &Wishes::default());
         for collective in Collective::ALL {
             let mut all = ringroad_runtime::choice::choices::candidates(&topology, collective, &[]).unwrap();
-            all.retain(|candidate| candidate.consistent);
+            all.retain(|candidate| candidate.bit_identical);
             let table = match &all[..] {
                 [only] => SwitchTable::always(only.member),
                 all => SwitchTable::build(&choices.model, all).unwrap(),

@@ -9,7 +9,7 @@ use ringroad_runtime::os::machine::cache::CacheMode;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::shared::Pool;
 use ringroad_runtime::transport::{
-    Arrived, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    Arrived, Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
 };
 
 /// A request to be posted.
@@ -30,11 +30,11 @@ pub struct Post {
 pub enum Body {
     /// [`Transport::send`].
     Send(Region),
-    /// [`NearMemory::send_zero_copy`].
+    /// [`LocalMemory::send_zero_copy`].
     ZeroCopy(Region),
     /// [`Transport::receive`].
     Receive(Region),
-    /// [`NearMemory::expect`] of this many bytes.
+    /// [`LocalMemory::expect`] of this many bytes.
     Expect(usize),
 }
 
@@ -123,9 +123,9 @@ pub trait Wrapper: Send {
     }
 }
 
-/// The near memory of a transport that has some.
-fn near(transport: &mut impl Transport) -> &mut dyn NearMemory {
-    transport.near_memory().expect("the transport reads memory of near ranks")
+/// The local memory of a transport that has some.
+fn near(transport: &mut impl Transport) -> &mut dyn LocalMemory {
+    transport.local_memory().expect("the transport reads memory of local ranks")
 }
 
 /// A wrapper as a transport.
@@ -165,8 +165,8 @@ impl<W: Wrapper> Transport for Wrapped<W> {
         self.0.notify(peer, payload);
     }
 
-    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
-        self.0.inner_mut().near_memory()?;
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
+        self.0.inner_mut().local_memory()?;
         Some(self)
     }
 
@@ -211,7 +211,7 @@ impl<W: Wrapper> Transport for Wrapped<W> {
     }
 }
 
-impl<W: Wrapper> NearMemory for Wrapped<W> {
+impl<W: Wrapper> LocalMemory for Wrapped<W> {
     fn ranks(&mut self) -> Arc<[bool]> {
         near(self.0.inner_mut()).ranks()
     }
@@ -220,8 +220,8 @@ impl<W: Wrapper> NearMemory for Wrapped<W> {
         near(self.0.inner_mut()).pool()
     }
 
-    fn copies_private(&mut self) -> bool {
-        near(self.0.inner_mut()).copies_private()
+    fn copies_by_cma(&mut self) -> bool {
+        near(self.0.inner_mut()).copies_by_cma()
     }
 
     fn distance(&mut self, peer: Rank) -> Option<CacheMode> {

@@ -7,7 +7,6 @@ import importlib.util
 import io
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from unittest import mock
 
 import helpers
@@ -77,7 +76,7 @@ def check_graphs() -> None:
 
 def check_on_a_gpu() -> None:
     """The checks of tools/check_gpu.py, without a GPU. (Training has tests of its own, and takes seconds.)"""
-    path = Path(__file__).parents[3] / "tools" / "check_gpu.py"
+    path = helpers.ROOT / "tools" / "check_gpu.py"
     spec = importlib.util.spec_from_file_location("check_gpu", path)
     check_gpu = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(check_gpu)

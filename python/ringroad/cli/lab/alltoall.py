@@ -77,7 +77,7 @@ def _read(file: Path) -> NDArray[np.float64]:
 def _proof(flow: AlltoallFlow) -> str:
     """How close the bound is to the flow, and why the search went no further."""
     if flow.ended == "exact":
-        return "exact" if flow.sweeps else "exact, because all ranks look alike"
+        return "exact" if flow.iterations else "exact, because all ranks look alike"
     proven = f"proven, {significant(100 * flow.gap)} % less"
     if flow.ended == "gap":
         return proven

@@ -482,7 +482,7 @@ def hosts(table: dict[str, Any]) -> TableReport:
     verdicts = [verdict for label in list(networks)[1:] for verdict in _on_hosts(name, label, rates, side * side)]
     header = ["host", *rates]
     notes = [
-        "Host: its bandwidth, in links. Network cards forward messages for others, or, with through, hosts do, as in",
+        "Host: its bandwidth, in links. NICs forward messages for others, or, with through, hosts do, as in",
         "section 3.2.3. The text has the torus, four links, and hosts of 4 to 0.5; the steps between are ours.",
     ]
     title = f"F with hosts that send less than their links, {side * side} ranks, d = {degree}"

@@ -74,7 +74,7 @@ class Network:
             lines = [Line(algorithm, cost.fixed, cost.per_byte)]
         else:
             found = model.explain("allreduce", topology, 0)
-            candidates = [row for row in found.candidates if row.consistent]
+            candidates = [row for row in found.candidates if row.bit_identical]
             lines = [Line(row.algorithm, row.fixed, row.per_byte) for row in candidates]
         return cls(topology.spec, tuple(lines), topology.ranks)
 

@@ -77,7 +77,7 @@ def best_algorithms(
     for topology in topologies:
         network = Topology(topology)
         for explained in model.compare(collective, network, sizes).sizes:
-            rows = [row for row in explained.candidates if row.consistent]
+            rows = [row for row in explained.candidates if row.bit_identical]
             rows = [row for row in rows if among is None or _family(row.algorithm) in among]
             if not rows:
                 raise ValueError(f"none of {', '.join(among or [])} performs {collective} on {network.spec}")
@@ -192,7 +192,7 @@ def curves(
     rows = {size.bytes: {row.algorithm: row for row in size.candidates} for size in found.sizes}
     measured = measured or {}
     if algorithms is None:
-        best = [next(row.algorithm for row in table.values() if row.consistent) for table in rows.values()]
+        best = [next(row.algorithm for row in table.values() if row.bit_identical) for table in rows.values()]
         algorithms = list(dict.fromkeys([*best, *measured]))
     missing = [name for name in algorithms if any(name not in table for table in rows.values())]
     if missing:

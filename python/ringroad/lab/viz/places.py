@@ -19,7 +19,7 @@ _ROUND |= {"switch", "hosts", "fattree", "octahedron", "k55-minus-matching"}
 
 def without_grid(topology: Topology, places: Places) -> Points:
     """The positions of the ranks; `places` gives those of an operator's operands. The result of an operator follows the
-    ranks and links of its operands. Networks with rotational symmetry lie on a circle, bipartite ones with sides of
+    ranks and links of its operands. Networks with rotational symmetry lie on a cycle, bipartite ones with sides of
     different sizes in two columns. In all others ranks a few hops apart are close in the picture."""
     if topology.positions is not None:
         return places(topology.base)[topology.positions]
@@ -44,7 +44,7 @@ def is_made_of_its_spec(topology: Topology) -> bool:
 
 
 def circle(ranks: int) -> Points:
-    """Positions on a circle, clockwise from the top, about 1 apart."""
+    """Positions on a cycle, clockwise from the top, about 1 apart."""
     radius = max(1.0, ranks / (2 * np.pi)) if ranks > 1 else 0.0
     angles = np.pi / 2 - 2 * np.pi * np.arange(ranks) / ranks
     return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -86,7 +86,7 @@ def _middles(base: Points, ends: list[tuple[int, int]], beside: float) -> Points
         parallel = known[source, target] = known.get((source, target), -1) + 1
         way = base[target] - base[source]
         left = np.array([-way[1], way[0]]) / (float(np.hypot(*way)) or 1.0)
-        # Not exactly in the middle, because links of a circle cross there.
+        # Not exactly in the middle, because links of a cycle cross there.
         places[number] = base[source] + 0.44 * way + (beside / 2 + 0.5 * parallel) * left * min(1.0, _nearest(base))
     return places * (1.0 / max(_nearest(places), 0.15))
 
@@ -121,7 +121,7 @@ def _by_distance(topology: Topology) -> Points:
     if importlib.util.find_spec("scipy") is None:
         found = networkx.spring_layout(graph, seed=1)
     else:
-        # The start on a circle in the order of the ranks makes the result the same everywhere.
+        # The start on a cycle in the order of the ranks makes the result the same everywhere.
         start = dict(enumerate(circle(topology.nodes)))
         found = networkx.kamada_kawai_layout(graph, pos=start)
     places: Points = np.array([found[node] for node in range(topology.nodes)])

@@ -8,7 +8,7 @@ use ringroad_core::cost::{rules_of_table, write_rules, CostModel, Measurement, S
 use ringroad_core::interchange::msccl;
 use ringroad_core::topology::{families, named_graphs, operators, Link, RoutingTable};
 use ringroad_core::{Collective, Schedule, Topology};
-use ringroad_runtime::bootstrap::{Card, Handle};
+use ringroad_runtime::bootstrap::{EndpointInfo, Handle};
 use ringroad_runtime::choice::profile::{Machine, Place, Profile};
 use ringroad_runtime::fuzzing;
 use serde_json::json;
@@ -98,22 +98,24 @@ fn profile() -> String {
 }
 
 fn values() -> Vec<(char, Vec<u8>)> {
-    let mut card = Card::new(1, 4, "ucx", "1.18", vec![vec![1, 2, 3], vec![255]]);
-    (card.host, card.cpu, card.pid, card.instance) = ("a".to_owned(), "a processor".to_owned(), 17, 3);
-    (card.pid_space, card.net_space) = ("boot pid:[1] time:[2]".to_owned(), "boot net:[3]".to_owned());
-    (card.cpus, card.cores, card.started) = (vec![0, 1], 2, Some(99));
+    let mut endpoint = EndpointInfo::new(1, 4, "ucx", "1.18", vec![vec![1, 2, 3], vec![255]]);
+    (endpoint.host, endpoint.cpu, endpoint.pid, endpoint.instance) =
+        ("a".to_owned(), "a processor".to_owned(), 17, 3);
+    (endpoint.pid_space, endpoint.net_space) =
+        ("boot pid:[1] time:[2]".to_owned(), "boot net:[3]".to_owned());
+    (endpoint.cpus, endpoint.cores, endpoint.started) = (vec![0, 1], 2, Some(99));
     let handle = json!({
         "host": "a", "pid": 17, "pid_space": "", "net_space": "", "instance": 3, "ringroad": 1,
         "token": [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], "places": ["10.0.0.1:99", "[::1]:7"],
     });
     let handle = handle.to_string();
-    card.handle = Some(Handle::parse(&handle).unwrap());
+    endpoint.handle = Some(Handle::parse(&handle).unwrap());
     let text = |letter: char, text: &str| (letter, text.as_bytes().to_vec());
     vec![
-        ('c', serde_json::to_vec(&card).unwrap()),
+        ('c', serde_json::to_vec(&endpoint).unwrap()),
         text('e', r#"{"rank":2,"late":false,"message":"rank 2 gave up"}"#),
         text('h', &handle),
-        text('n', r#"{"near":{"0":null,"2":"not permitted"},"obstacle":"none"}"#),
+        text('n', r#"{"local":{"0":null,"2":"not permitted"},"obstacle":"none"}"#),
         ('o', fuzzing::chosen()),
         text('o', r#"{"Err":{"Topology":"unknown"}}"#),
         text('p', "0123456789abcdef"),

@@ -21,16 +21,16 @@ use crate::topology::{Lattice, Topology};
 /// The most ranks, since all blocks are written out; and the most with which it is a candidate without being asked for.
 const MOST_RANKS: usize = 1 << 10;
 const MOST_UNASKED: usize = 1 << 7;
-/// The gap to the best flow at which the search ends, and the most sweeps over all pairs.
+/// The gap to the best flow at which the search ends, and the most iterations over all pairs.
 const GAP: f64 = 0.01;
-const MOST_SWEEPS: usize = 300;
+const MOST_ITERATIONS: usize = 300;
 /// The most chunks of a block.
 const PIECES: usize = 8;
 
 pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
     let Request { name, topology, parameter, budget, .. } = *request;
     let network = Network::of(topology);
-    let go_on = &mut |now: &Progress| now.sweep < MOST_SWEEPS && budget.check().is_ok();
+    let go_on = &mut |now: &Progress| now.iteration < MOST_ITERATIONS && budget.check().is_ok();
     let flow = concurrent_flow(&network, &Demands::Uniform, GAP, go_on)?;
     // A flow that was ended early would depend on the speed of this machine.
     budget.check()?;

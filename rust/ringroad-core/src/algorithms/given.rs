@@ -54,7 +54,7 @@ pub(super) static FAMILY: Algorithm = Algorithm {
         naming: Naming::Digest,
     }),
     offers: &OFFERS,
-    consistent,
+    bit_identical,
 };
 
 /// An offer for every collective.
@@ -94,7 +94,7 @@ const fn offer<const NUMBER: usize>() -> Offer {
 #[derive(Debug)]
 struct Given {
     schedule: Arc<Schedule>,
-    consistent: bool,
+    bit_identical: bool,
 }
 
 static ALL: RwLock<BTreeMap<usize, Given>> = RwLock::new(BTreeMap::new());
@@ -114,8 +114,8 @@ pub fn add(schedule: &Schedule) -> Result<Member, NotGiven> {
     if others.saturating_add(bytes) > MOST_BYTES {
         return Err(NotGiven::TooMany { name: name(), bytes });
     }
-    let consistent = Expressions::new(schedule.ranks).agree(schedule);
-    all.insert(key, Given { schedule: Arc::new(schedule.clone()), consistent });
+    let bit_identical = Expressions::new(schedule.ranks).agree(schedule);
+    all.insert(key, Given { schedule: Arc::new(schedule.clone()), bit_identical });
     Ok(member)
 }
 
@@ -157,7 +157,7 @@ pub(super) fn construct(request: &Request<'_>) -> Result<Schedule, Obstacle> {
     Ok((*found).clone())
 }
 
-fn consistent(request: &Request<'_>) -> bool {
+fn bit_identical(request: &Request<'_>) -> bool {
     let all = ALL.read().unwrap_or_else(PoisonError::into_inner);
-    all.get(&request.parameter).is_some_and(|given| given.consistent)
+    all.get(&request.parameter).is_some_and(|given| given.bit_identical)
 }

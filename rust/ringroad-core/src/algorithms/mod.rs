@@ -92,7 +92,7 @@ pub struct Algorithm {
     pub parameter: Option<Parameter>,
     /// The collectives it performs.
     pub offers: &'static [Offer],
-    consistent: fn(&Request<'_>) -> bool,
+    bit_identical: fn(&Request<'_>) -> bool,
 }
 
 /// The number of ports by which a rank sends at once.
@@ -551,12 +551,19 @@ impl Member {
     ///
     /// They do if every chunk is reduced along one tree and then copied. Where ranks exchange whole vectors, each may
     /// add the same numbers in a different order, and floating-point addition is commutative but not associative.
-    pub fn consistent(&self, topology: &Topology, collective: Collective) -> bool {
+    pub fn bit_identical(&self, topology: &Topology, collective: Collective) -> bool {
         let ground = self.ground(topology, collective);
         let (Ground { topology, collective, .. }, shape) = (ground, ground.shape());
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
         let budget = Budget::UNLIMITED;
-        (self.algorithm.consistent)(&Request { name, topology, shape: &shape, collective, parameter, budget })
+        (self.algorithm.bit_identical)(&Request {
+            name,
+            topology,
+            shape: &shape,
+            collective,
+            parameter,
+            budget,
+        })
     }
 }
 

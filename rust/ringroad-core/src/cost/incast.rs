@@ -15,7 +15,7 @@ use crate::topology::Topology;
 use crate::units::{Rank, Seconds};
 
 /// The default time in seconds that every sender but the first of a port adds to a step: ten million messages per
-/// second, about what one core takes from a network card.
+/// second, about what one core takes from a NIC.
 pub const DEFAULT_INCAST_LATENCY: Seconds = 0.1e-6;
 
 /// The ports by which messages arrive at ranks.

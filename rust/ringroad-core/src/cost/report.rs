@@ -45,7 +45,7 @@ pub struct CandidateCost {
     /// The algorithm.
     pub algorithm: Member,
     /// Whether all ranks end with the same bits after a sum of floats.
-    pub consistent: bool,
+    pub bit_identical: bool,
     /// The time, in units of the time of the fastest.
     pub ratio: f64,
     /// As in [`Cost`], like all that follow.
@@ -104,7 +104,7 @@ impl CandidateCost {
     pub fn new(ranked: &Ranked<'_>, cost: Cost) -> CandidateCost {
         CandidateCost {
             algorithm: ranked.candidate.member,
-            consistent: ranked.candidate.consistent,
+            bit_identical: ranked.candidate.bit_identical,
             ratio: ranked.ratio,
             seconds: ranked.seconds,
             fixed: cost.fixed,

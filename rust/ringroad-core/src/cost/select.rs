@@ -24,7 +24,7 @@ pub struct Candidate {
     pub cost: ScheduleCost,
     /// Whether all ranks end with the same bits. The functions here do not exclude candidates that do not ensure this:
     /// the caller must leave them out where it matters.
-    pub consistent: bool,
+    pub bit_identical: bool,
 }
 
 /// A candidate's place among the others for a number of bytes.

@@ -221,7 +221,7 @@ fn candidate(member: Member, latency: Seconds, load: f64) -> Candidate {
         seconds_per_byte: load,
         ..StepCost::default()
     };
-    Candidate { member, cost: ScheduleCost { steps: vec![step], busiest_link: load }, consistent: true }
+    Candidate { member, cost: ScheduleCost { steps: vec![step], busiest_link: load }, bit_identical: true }
 }
 
 const PLAIN: CostModel = CostModel {
@@ -305,7 +305,7 @@ fn a_comparison_says_what_would_change_the_choice() {
     let all = all.iter().map(|member| Candidate {
         member: *member,
         cost: ScheduleCost::of(&member.build(&topology, Collective::Allreduce).unwrap(), &topology).unwrap(),
-        consistent: true,
+        bit_identical: true,
     });
     let all: Vec<Candidate> = all.collect();
     let mut factors = 0;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::cards;
 use super::error::DiscoveryError;
 use super::evidence::Evidence;
 use super::network::{Network, Traced};
+use super::nics;
 use super::opaque;
 use super::racks::are_separate;
 use super::ranks::Placed;
@@ -66,11 +66,11 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
     let positions = recognised.as_ref().map(|network| network.place[..evidence.host_of.len()].to_vec());
     let mut spec = recognised.as_ref().map(|network| network.base.spec());
     let (mut topology, mut links, mut numbers) = known(&placed, recognised)?;
-    // Cards are those of the ranks in order.
+    // NICs are those of the ranks in order.
     let in_order = positions.as_ref().is_none_or(|positions| positions.is_sorted());
-    let ratio = cards::ratio(evidence, &network, &mut notes);
+    let ratio = nics::ratio(evidence, &network, &mut notes);
     if let Some(ratio) = ratio.filter(|_| !placed.has_memories && in_order) {
-        (topology, links) = cards::behind(&topology, &links, ratio)?;
+        (topology, links) = nics::behind(&topology, &links, ratio)?;
         numbers.iter_mut().for_each(|node| *node += topology.ranks());
         spec = spec.map(|spec| format!("bottleneck({spec}, {ratio})"));
     }

@@ -8,7 +8,6 @@
 //! Nothing here sends anything: the runtime gathers the evidence.
 
 mod assemble;
-mod cards;
 mod compare;
 mod draw;
 mod error;
@@ -18,6 +17,7 @@ mod latency;
 mod matchings;
 mod network;
 mod next;
+mod nics;
 mod opaque;
 mod racks;
 mod ranks;

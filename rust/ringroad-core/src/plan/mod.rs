@@ -12,7 +12,7 @@ mod layout;
 mod lower;
 
 pub use layout::{Counts, Layout};
-pub use lower::{LowerError, LowerOptions, Near, MAX_MESSAGES};
+pub use lower::{LocalRanks, LowerError, LowerOptions, MAX_MESSAGES};
 
 use crate::units::{Port, Rank};
 

@@ -29,5 +29,5 @@ fn candidate(
     routes: &mut Routes<'_>,
 ) -> Result<Candidate, SelectionError> {
     let cost = ScheduleCost::in_turn(&member.parts(topology, collective)?, routes)?;
-    Ok(Candidate { member, cost, consistent: member.consistent(topology, collective) })
+    Ok(Candidate { member, cost, bit_identical: member.bit_identical(topology, collective) })
 }

@@ -4,7 +4,7 @@ use super::SelectionError;
 use crate::algorithms::Member;
 use crate::collective::Collective;
 use crate::cost::{Candidate, ScheduleCost, StepCost};
-use crate::plan::{Command, LowerOptions, Near, Plan};
+use crate::plan::{Command, LocalRanks, LowerOptions, Plan};
 use crate::topology::Topology;
 
 /// The kind, bytes and operands of all operations, in ascending order.
@@ -39,8 +39,8 @@ fn shape(
     const ELEMENTS: usize = 27_720;
     let schedule = member.build(topology, collective.with_root(0))?;
     let ranks = schedule.ranks;
-    let near = Near { ranks: vec![all_near; ranks].into(), ..Near::default() };
-    let options = LowerOptions { near, ..LowerOptions::default() };
+    let local = LocalRanks { ranks: vec![all_near; ranks].into(), ..LocalRanks::default() };
+    let options = LowerOptions { local, ..LowerOptions::default() };
     let mut shape = Shape::new();
     for rank in [0, ranks - 1] {
         let plan = Plan::lower(&schedule, rank, ELEMENTS, 4, &options)?;

@@ -95,11 +95,11 @@ impl Choice {
             Ok(Selection { table, among: some.map(|candidate| candidate.member).collect() })
         };
         let any = among(&|_| true)?;
-        let consistent = candidates.iter().filter(|candidate| candidate.consistent).count();
-        let floats = match consistent {
+        let bit_identical = candidates.iter().filter(|candidate| candidate.bit_identical).count();
+        let floats = match bit_identical {
             0 => any.clone(),
             all if all == candidates.len() => any.clone(),
-            _ => among(&|candidate| candidate.consistent)?,
+            _ => among(&|candidate| candidate.bit_identical)?,
         };
         Ok(Choice { collective, floats, any })
     }

@@ -208,9 +208,9 @@ pub fn decide(
         let found = found.map_or_else(|| Err(no_order(topology, collective)?), Ok)?;
         among(&|candidate| found.iter().any(|one| one.member == candidate.member))
     } else {
-        match among(&|candidate| candidate.consistent) {
+        match among(&|candidate| candidate.bit_identical) {
             none if none.is_empty() => contenders.to_vec(),
-            consistent => consistent,
+            bit_identical => bit_identical,
         }
     };
     let mut unkept = Vec::new();

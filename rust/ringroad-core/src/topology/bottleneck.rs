@@ -1,6 +1,6 @@
 //! Networks in which a rank sends and receives less than its links carry: the host bottleneck of Basu et al. (Efficient
 //! all-to-all collective communication schedules for direct-connect topologies, HPDC 2024). In their augmented graph
-//! data that a rank forwards passes through its host, too. Here the network cards forward data, and only the hosts at
+//! data that a rank forwards passes through its host, too. Here the NICs forward data, and only the hosts at
 //! both ends handle it.
 //!
 //! ```text

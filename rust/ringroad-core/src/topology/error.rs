@@ -188,17 +188,17 @@ pub enum TopologyError {
         spec: String,
     },
     /// Routes on which messages can deadlock.
-    #[error("routes on {spec} can deadlock: messages on them may wait for each other in a cycle of {} links, {}", circle.len(), listed(circle))]
+    #[error("routes on {spec} can deadlock: messages on them may wait for each other in a cycle of {} links, {}", cycle.len(), listed(cycle))]
     Deadlock {
         /// The topology.
         spec: String,
         /// Links and channels. A message that holds one of them may wait for the next, and one that holds the last may
         /// wait for the first.
-        circle: Vec<(LinkId, u8)>,
+        cycle: Vec<(LinkId, u8)>,
     },
 }
 
-fn listed(circle: &[(LinkId, u8)]) -> String {
+fn listed(cycle: &[(LinkId, u8)]) -> String {
     let hop = |(link, channel): &(LinkId, u8)| format!("{link} (channel {channel})");
-    circle.iter().map(hop).collect::<Vec<String>>().join(", ")
+    cycle.iter().map(hop).collect::<Vec<String>>().join(", ")
 }

@@ -23,7 +23,7 @@ pub struct Machine {
     /// The factor of [`Command::Premultiply`].
     pub factor: u8,
     /// For each rank, whether it is near.
-    pub near: Vec<bool>,
+    pub local: Vec<bool>,
 }
 
 /// Where a buffer is in [`Machine::buffers`].
@@ -133,14 +133,14 @@ impl Driver<'_> {
         match command {
             Command::Send { peer, message, source, stays, .. } => {
                 let key = (rank, peer, message);
-                let near = self.machines[rank].near[peer];
-                let eager = !near
+                let local = self.machines[rank].local[peer];
+                let eager = !local
                     && match self.protocol {
                         Protocol::Eager => true,
                         Protocol::Rendezvous => false,
                         Protocol::EagerUpTo(bytes) => source.bytes <= bytes,
                     };
-                let sent = match (eager, near && stays) {
+                let sent = match (eager, local && stays) {
                     (true, _) => Sent::Eager(self.machines[rank].bytes(source).to_vec()),
                     (_, true) => Sent::Where(None, source),
                     _ => Sent::Where(Some(number), source),

@@ -162,7 +162,7 @@ pub fn neighbours<'a>(path: &Path, code: &str, modules: &'a [Vec<String>]) -> BT
 
 /// Files that use each other in a cycle or use such files, with the files that they use. Files in the folders `open`
 /// are left out.
-pub fn circles(files: &[(PathBuf, String)], open: &[&str]) -> Vec<String> {
+pub fn cycles(files: &[(PathBuf, String)], open: &[&str]) -> Vec<String> {
     let files: Vec<_> = files.iter().filter(|(path, _)| !path.ends_with("tests.rs")).collect();
     let modules: Vec<Vec<String>> = files.iter().map(|(path, _)| module(path)).collect();
     let code = |text: &str| text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();

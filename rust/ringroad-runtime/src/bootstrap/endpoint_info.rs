@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::exchange::{BootstrapError, CARD};
+use super::exchange::{BootstrapError, ENDPOINT};
 use super::rendezvous::{refused, unreadable};
 use super::Handle;
 use crate::os::liveness::{self, ProcessInfo};
@@ -18,7 +18,7 @@ use crate::os::random::token;
 use crate::os::routes::NetDevice;
 use crate::transport::shared::Offer;
 
-/// The version of the card's format.
+/// The version of the endpoint's format.
 const FORMAT: u32 = 3;
 
 /// What a rank tells the others about itself.
@@ -27,8 +27,8 @@ const FORMAT: u32 = 3;
 /// differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Card {
-    /// The version of the card's format.
+pub struct EndpointInfo {
+    /// The version of the endpoint's format.
     pub format: u32,
     /// The version of ringroad.
     pub ringroad: String,
@@ -73,16 +73,16 @@ pub struct Card {
     pub handle: Option<Handle>,
 }
 
-impl Card {
-    /// The card of this process.
+impl EndpointInfo {
+    /// The endpoint of this process.
     pub fn new(
         rank: Rank,
         ranks: usize,
         transport: &str,
         transport_version: &str,
         addresses: Vec<Vec<u8>>,
-    ) -> Card {
-        Card {
+    ) -> EndpointInfo {
+        EndpointInfo {
             format: FORMAT,
             ringroad: env!("CARGO_PKG_VERSION").to_owned(),
             rank,
@@ -114,9 +114,10 @@ impl Card {
 
     /// Whether both ranks run on one machine. Decided by their kernels, or, if one is unknown, by their host names.
     /// Several machines may have the same host name, and one machine several.
-    pub(crate) fn shares_machine(&self, other: &Card) -> bool {
-        let kernel =
-            |card: &Card| card.pid_space.split(' ').next().map(str::to_owned).filter(|name| !name.is_empty());
+    pub(crate) fn shares_machine(&self, other: &EndpointInfo) -> bool {
+        let kernel = |endpoint: &EndpointInfo| {
+            endpoint.pid_space.split(' ').next().map(str::to_owned).filter(|name| !name.is_empty())
+        };
         match (kernel(self), kernel(other)) {
             (Some(own), Some(others)) => own == others,
             _ => self.host == other.host,
@@ -125,30 +126,35 @@ impl Card {
 
     /// How many cores these ranks of one host have together. Ranks that may use fewer cores than their masks name are
     /// assumed to share one quota.
-    pub(crate) fn cores_of(cards: &[&Card]) -> usize {
-        let together: BTreeSet<usize> = cards.iter().flat_map(|card| &card.cpus).copied().collect();
-        let quotas = cards.iter().filter(|card| card.cores != card.cpus.len()).map(|card| card.cores);
+    pub(crate) fn cores_of(endpoints: &[&EndpointInfo]) -> usize {
+        let together: BTreeSet<usize> =
+            endpoints.iter().flat_map(|endpoint| &endpoint.cpus).copied().collect();
+        let quotas = endpoints
+            .iter()
+            .filter(|endpoint| endpoint.cores != endpoint.cpus.len())
+            .map(|endpoint| endpoint.cores);
         quotas.fold(together.len(), |least, cores| if least == 0 { cores } else { least.min(cores) }).max(1)
     }
 
-    /// The card as JSON, for publishing.
+    /// The endpoint as JSON, for publishing.
     pub(crate) fn write(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a card has nothing that JSON cannot express")
+        serde_json::to_vec(self).expect("an endpoint has nothing that JSON cannot express")
     }
 
-    /// Reads the card that `rank` has published.
-    pub(crate) fn read(rank: Rank, content: &[u8]) -> Result<Card, BootstrapError> {
-        let card: Card = serde_json::from_slice(content).map_err(|e| refused(CARD, rank, unreadable(&e)))?;
-        if card.rank != rank {
-            let reason = format!("it belongs to {card}; give every job a fresh store");
-            return Err(refused(CARD, rank, reason));
+    /// Reads the endpoint that `rank` has published.
+    pub(crate) fn read(rank: Rank, content: &[u8]) -> Result<EndpointInfo, BootstrapError> {
+        let endpoint: EndpointInfo =
+            serde_json::from_slice(content).map_err(|e| refused(ENDPOINT, rank, unreadable(&e)))?;
+        if endpoint.rank != rank {
+            let reason = format!("it belongs to {endpoint}; give every job a fresh store");
+            return Err(refused(ENDPOINT, rank, reason));
         }
-        Ok(card)
+        Ok(endpoint)
     }
 }
 
 /// Reads as `rank 3 (host a, pid 17)`.
-impl fmt::Display for Card {
+impl fmt::Display for EndpointInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} (host {}, pid {})", self.rank, self.host, self.pid)
     }
@@ -225,29 +231,29 @@ mod tests {
     use super::*;
 
     fn cores_of(ranks: &[(&[usize], usize)]) -> usize {
-        let card = |(cpus, cores): &(&[usize], usize)| Card {
+        let endpoint = |(cpus, cores): &(&[usize], usize)| EndpointInfo {
             cpus: cpus.to_vec(),
             cores: *cores,
-            ..Card::default()
+            ..EndpointInfo::default()
         };
-        let cards: Vec<Card> = ranks.iter().map(card).collect();
-        Card::cores_of(&cards.iter().collect::<Vec<_>>())
+        let endpoints: Vec<EndpointInfo> = ranks.iter().map(endpoint).collect();
+        EndpointInfo::cores_of(&endpoints.iter().collect::<Vec<_>>())
     }
 
     #[test]
     fn kernels_tell_machines_apart_and_names_only_where_there_is_nothing_else() {
-        let card = |host: &str, pid_space: &str| Card {
+        let endpoint = |host: &str, pid_space: &str| EndpointInfo {
             host: host.to_owned(),
             pid_space: pid_space.to_owned(),
-            ..Card::default()
+            ..EndpointInfo::default()
         };
-        let own = card("localhost", "boot-1 pid:[7]");
+        let own = endpoint("localhost", "boot-1 pid:[7]");
         for (other, expected) in [
-            (card("localhost", "boot-1 pid:[7]"), true),
-            (card("container", "boot-1 pid:[8]"), true),
-            (card("localhost", "boot-2 pid:[7]"), false),
-            (card("localhost", ""), true),
-            (card("other", ""), false),
+            (endpoint("localhost", "boot-1 pid:[7]"), true),
+            (endpoint("container", "boot-1 pid:[8]"), true),
+            (endpoint("localhost", "boot-2 pid:[7]"), false),
+            (endpoint("localhost", ""), true),
+            (endpoint("other", ""), false),
         ] {
             assert_eq!(
                 (own.shares_machine(&other), other.shares_machine(&own)),

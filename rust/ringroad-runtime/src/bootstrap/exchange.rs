@@ -1,8 +1,8 @@
-//! Exchanges the cards of all ranks, or says why that failed.
+//! Exchanges the endpoints of all ranks, or says why that failed.
 //!
-//! There are two rounds. Each rank first publishes its card and reads all others. Then each publishes a digest of the
-//! cards that it has read, and compares the others' digests with its own. The second round detects a rank that was
-//! started twice, and cards that an earlier job has left in the store, on every affected rank. Without it, both would
+//! There are two rounds. Each rank first publishes its endpoint and reads all others. Then each publishes a digest of the
+//! endpoints that it has read, and compares the others' digests with its own. The second round detects a rank that was
+//! started twice, and endpoints that an earlier job has left in the store, on every affected rank. Without it, both would
 //! make ranks hang.
 
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use std::time::Duration;
 use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
-use super::endpoint_info::{hex, Card};
-use super::rendezvous::{refused, Meeting, CARD_BYTES};
+use super::endpoint_info::{hex, EndpointInfo};
+use super::rendezvous::{refused, Rendezvous, ENDPOINT_BYTES};
 use super::StoreError;
 use crate::error::Error;
 
-/// The kind under which cards are published.
-pub(super) const CARD: &str = "card";
+/// The kind under which endpoints are published.
+pub(super) const ENDPOINT: &str = "endpoint";
 
 /// Why the ranks could not connect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,8 +27,8 @@ pub enum BootstrapError {
     Missing {
         /// The ranks that did not come.
         missing: Vec<Rank>,
-        /// The cards that were published. A rank that is also in `missing` stopped before it had read all cards.
-        came: Vec<Card>,
+        /// The endpoints that were published. A rank that is also in `missing` stopped before it had read all endpoints.
+        came: Vec<EndpointInfo>,
         /// How long this rank waited.
         waited: Duration,
     },
@@ -42,29 +42,29 @@ pub enum BootstrapError {
         /// What to do.
         remedy: &'static str,
     },
-    /// There are two cards of one rank.
-    #[error("{mine} finds a card of {other} in the store: start every rank once, and give every job a fresh store")]
+    /// There are two endpoints of one rank.
+    #[error("{mine} finds an endpoint of {other} in the store: start every rank once, and give every job a fresh store")]
     Duplicate {
         /// This process.
-        mine: Box<Card>,
+        mine: Box<EndpointInfo>,
         /// The other process.
-        other: Box<Card>,
+        other: Box<EndpointInfo>,
     },
-    /// Other ranks have read different cards.
-    #[error("{} read other cards than rank {rank}: a rank was started twice, or the store holds cards of an earlier job; start every rank once, and give every job a fresh store", ranks_text(others))]
+    /// Other ranks have read different endpoints.
+    #[error("{} read other endpoints than rank {rank}: a rank was started twice, or the store holds endpoints of an earlier job; start every rank once, and give every job a fresh store", ranks_text(others))]
     Disagree {
         /// This rank.
         rank: Rank,
-        /// The ranks that have read different cards.
+        /// The ranks that have read different endpoints.
         others: Vec<Rank>,
     },
     /// A rank's process has ended.
     #[error(
-        "{card} died while the communicator was being made (look at its own output); start all ranks anew"
+        "{endpoint} died while the communicator was being made (look at its own output); start all ranks anew"
     )]
     Died {
-        /// The process's card.
-        card: Box<Card>,
+        /// The process's endpoint.
+        endpoint: Box<EndpointInfo>,
     },
     /// A rank gave up.
     #[error("{message}")]
@@ -77,13 +77,13 @@ pub enum BootstrapError {
         message: String,
     },
     /// There is another rank 0.
-    #[error("another rank 0 meets at the same place of the store as {card}: start every rank once, and give every job a store of its own")]
+    #[error("another rank 0 meets at the same place of the store as {endpoint}: start every rank once, and give every job a store of its own")]
     Replaced {
         /// This process.
-        card: Box<Card>,
+        endpoint: Box<EndpointInfo>,
     },
-    /// Rank 0 has started a new meeting: join that.
-    #[error("rank 0 has started a new meeting elsewhere in the store")]
+    /// Rank 0 has started a new rendezvous: join that.
+    #[error("rank 0 has started a new rendezvous elsewhere in the store")]
     Moved,
     /// Something that a rank has published is invalid.
     #[error("the {kind} of rank {rank} in the store is not accepted: {reason}")]
@@ -115,89 +115,99 @@ impl From<BootstrapError> for Error {
                 Error::Timeout(error.to_string())
             }
             BootstrapError::GaveUp { rank, message, .. } => Error::Peer { rank, message },
-            BootstrapError::Died { ref card } => Error::Peer { rank: card.rank, message: error.to_string() },
+            BootstrapError::Died { ref endpoint } => {
+                Error::Peer { rank: endpoint.rank, message: error.to_string() }
+            }
             BootstrapError::Store(error) => error.into(),
             _ => Error::Store(error.to_string()),
         }
     }
 }
 
-impl Meeting {
-    /// Publishes this rank's card and returns the cards of all ranks, in order. No rank succeeds before all ranks
-    /// have read all cards. All later exchanges are among exactly these ranks.
-    pub fn exchange(&mut self) -> Result<Vec<Card>, BootstrapError> {
-        let (rank, size) = (self.card.rank, self.card.ranks);
-        if let Some(other) = self.look(CARD, rank, CARD_BYTES)? {
+impl Rendezvous {
+    /// Publishes this rank's endpoint and returns the endpoints of all ranks, in order. No rank succeeds before all ranks
+    /// have read all endpoints. All later exchanges are among exactly these ranks.
+    pub fn exchange(&mut self) -> Result<Vec<EndpointInfo>, BootstrapError> {
+        let (rank, size) = (self.endpoint.rank, self.endpoint.ranks);
+        if let Some(other) = self.look(ENDPOINT, rank, ENDPOINT_BYTES)? {
             return Err(self.duplicate(&other));
         }
-        let own = self.card.write();
-        self.tell(CARD, &own)?;
-        self.cards[rank] = Some(self.card.clone());
+        let own = self.endpoint.write();
+        self.tell(ENDPOINT, &own)?;
+        self.endpoints[rank] = Some(self.endpoint.clone());
         for other in 0..size {
-            if self.cards[other].is_none() {
-                let content = self.hear(CARD, other, 0..size, CARD_BYTES)?;
-                self.welcome(Card::read(other, &content)?);
+            if self.endpoints[other].is_none() {
+                let content = self.hear(ENDPOINT, other, 0..size, ENDPOINT_BYTES)?;
+                self.welcome(EndpointInfo::read(other, &content)?);
             }
         }
-        let cards: Vec<Card> = self.cards.iter().flatten().cloned().collect();
-        compare(&cards)?;
+        let endpoints: Vec<EndpointInfo> = self.endpoints.iter().flatten().cloned().collect();
+        compare(&endpoints)?;
 
-        let digest = digest(&cards);
+        let digest = digest(&endpoints);
         let digests = self.collect("digest", &digest, digest.len())?;
         let others: Vec<Rank> = (0..size).filter(|other| digests[*other] != digest).collect();
-        match self.look(CARD, rank, CARD_BYTES)? {
+        match self.look(ENDPOINT, rank, ENDPOINT_BYTES)? {
             Some(other) if other != own => return Err(self.duplicate(&other)),
             _ if !others.is_empty() => return Err(BootstrapError::Disagree { rank, others }),
             _ => {}
         }
         self.part = format!("{}/{}", self.part, hex(&digest));
-        Ok(cards)
+        Ok(endpoints)
     }
 
-    /// Publishes this rank's network addresses and devices as `kind`, and returns the cards of all ranks with theirs.
+    /// Publishes this rank's network addresses and devices as `kind`, and returns the endpoints of all ranks with theirs.
     pub fn exchange_addresses(
         &mut self,
         kind: &str,
         transport: &str,
         version: &str,
         addresses: Vec<Vec<u8>>,
-    ) -> Result<Vec<Card>, BootstrapError> {
-        self.card.transport = transport.to_owned();
-        self.card.transport_version = version.to_owned();
-        self.card.addresses = addresses;
-        let all = self.collect(kind, &self.card.write(), CARD_BYTES)?;
-        let mut cards = Vec::with_capacity(all.len());
+    ) -> Result<Vec<EndpointInfo>, BootstrapError> {
+        self.endpoint.transport = transport.to_owned();
+        self.endpoint.transport_version = version.to_owned();
+        self.endpoint.addresses = addresses;
+        let all = self.collect(kind, &self.endpoint.write(), ENDPOINT_BYTES)?;
+        let mut endpoints = Vec::with_capacity(all.len());
         for (rank, content) in all.iter().enumerate() {
-            let Card { transport, transport_version, addresses, devices, named, handle, .. } =
-                Card::read(rank, content)?;
+            let EndpointInfo { transport, transport_version, addresses, devices, named, handle, .. } =
+                EndpointInfo::read(rank, content)?;
             if addresses.iter().any(Vec::is_empty) {
                 return Err(refused(kind, rank, "an address is empty".to_owned()));
             }
-            let known = self.cards[rank].clone().unwrap_or_default();
-            cards.push(Card { transport, transport_version, addresses, devices, named, handle, ..known });
+            let known = self.endpoints[rank].clone().unwrap_or_default();
+            endpoints.push(EndpointInfo {
+                transport,
+                transport_version,
+                addresses,
+                devices,
+                named,
+                handle,
+                ..known
+            });
         }
-        compare(&cards)?;
-        Ok(cards)
+        compare(&endpoints)?;
+        Ok(endpoints)
     }
 
     fn duplicate(&mut self, other: &[u8]) -> BootstrapError {
-        // This process is not part of the meeting: it leaves no farewell there.
-        self.cards[self.card.rank] = None;
-        match Card::read(self.card.rank, other) {
+        // This process is not part of the rendezvous: it leaves no farewell there.
+        self.endpoints[self.endpoint.rank] = None;
+        match EndpointInfo::read(self.endpoint.rank, other) {
             Ok(other) => {
-                BootstrapError::Duplicate { mine: Box::new(self.card.clone()), other: Box::new(other) }
+                BootstrapError::Duplicate { mine: Box::new(self.endpoint.clone()), other: Box::new(other) }
             }
             Err(error) => error,
         }
     }
 }
 
-/// Checks that the cards agree. Each rank has all cards, so all ranks get the same result.
-pub(crate) fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
-    type Aspect = (&'static str, fn(&Card) -> String, &'static str);
+/// Checks that the endpoints agree. Each rank has all endpoints, so all ranks get the same result.
+pub(crate) fn compare(endpoints: &[EndpointInfo]) -> Result<(), BootstrapError> {
+    type Aspect = (&'static str, fn(&EndpointInfo) -> String, &'static str);
     const ASPECTS: [Aspect; 6] = [
         ("versions of ringroad", |c| c.ringroad.clone(), "install the same on all"),
-        ("versions of the address card", |c| c.format.to_string(), "install the same ringroad on all"),
+        ("versions of the endpoint info", |c| c.format.to_string(), "install the same ringroad on all"),
         ("numbers of ranks", |c| c.ranks.to_string(), "start all with the same number"),
         ("transports", |c| c.transport.clone(), "set the same RINGROAD_TRANSPORT for all"),
         (
@@ -213,8 +223,8 @@ pub(crate) fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
     ];
     for (what, value, remedy) in ASPECTS {
         let mut found = BTreeMap::<String, Vec<Rank>>::new();
-        for card in cards {
-            found.entry(value(card)).or_default().push(card.rank);
+        for endpoint in endpoints {
+            found.entry(value(endpoint)).or_default().push(endpoint.rank);
         }
         if found.len() > 1 {
             return Err(BootstrapError::Differ { what, found, remedy });
@@ -223,15 +233,15 @@ pub(crate) fn compare(cards: &[Card]) -> Result<(), BootstrapError> {
     Ok(())
 }
 
-/// The name of the group of processes that have these cards.
-pub(crate) fn identity(cards: &[Card]) -> String {
-    hex(&digest(cards)[..16])
+/// The name of the group of processes that have these endpoints.
+pub(crate) fn identity(endpoints: &[EndpointInfo]) -> String {
+    hex(&digest(endpoints)[..16])
 }
 
-fn digest(cards: &[Card]) -> Vec<u8> {
+fn digest(endpoints: &[EndpointInfo]) -> Vec<u8> {
     let mut digest = Sha256::new();
-    for card in cards {
-        digest.update(card.instance.to_le_bytes());
+    for endpoint in endpoints {
+        digest.update(endpoint.instance.to_le_bytes());
     }
     digest.finalize().to_vec()
 }
@@ -262,30 +272,30 @@ fn table_text(found: &BTreeMap<String, Vec<Rank>>) -> String {
     found.iter().map(row).collect::<Vec<_>>().join(", ")
 }
 
-/// The owners of the cards; not all of them if there are many.
-fn cards_text(cards: &[&Card]) -> String {
+/// The owners of the endpoints; not all of them if there are many.
+fn endpoints_text(endpoints: &[&EndpointInfo]) -> String {
     const MOST: usize = 16;
-    let mut text = cards.iter().take(MOST).map(|c| c.to_string()).collect::<Vec<_>>().join(", ");
-    if cards.len() > MOST {
-        text += &format!(" and {} more", cards.len() - MOST);
+    let mut text = endpoints.iter().take(MOST).map(|c| c.to_string()).collect::<Vec<_>>().join(", ");
+    if endpoints.len() > MOST {
+        text += &format!(" and {} more", endpoints.len() - MOST);
     }
     text
 }
 
-fn missing_text(missing: &[Rank], came: &[Card], waited: Duration) -> String {
-    let (stopped, there): (Vec<&Card>, Vec<&Card>) =
-        came.iter().partition(|card| missing.contains(&card.rank));
+fn missing_text(missing: &[Rank], came: &[EndpointInfo], waited: Duration) -> String {
+    let (stopped, there): (Vec<&EndpointInfo>, Vec<&EndpointInfo>) =
+        came.iter().partition(|endpoint| missing.contains(&endpoint.rank));
     let absent: Vec<Rank> =
-        missing.iter().copied().filter(|r| !stopped.iter().any(|card| card.rank == *r)).collect();
+        missing.iter().copied().filter(|r| !stopped.iter().any(|endpoint| endpoint.rank == *r)).collect();
     let mut parts = Vec::new();
     if !absent.is_empty() {
         parts.push(format!("{} did not come", ranks_text(&absent)));
     }
     if !stopped.is_empty() {
-        parts.push(format!("{} came but stopped half-way (look at its own error)", cards_text(&stopped)));
+        parts.push(format!("{} came but stopped half-way (look at its own error)", endpoints_text(&stopped)));
     }
     if !there.is_empty() {
-        parts.push(format!("{} came", cards_text(&there)));
+        parts.push(format!("{} came", endpoints_text(&there)));
     }
     format!(
         "within {:.1} s, {}; check that every rank is running and uses the same store, or allow more time (RINGROAD_TIMEOUT)",

@@ -1,7 +1,7 @@
 //! A store in a directory that all processes of a job can reach.
 //!
 //! A value is a file. It is written under another name and renamed, so that nobody reads half of it. Waiting means
-//! polling. A directory serves one job: [`super::Meeting::exchange`] detects what an earlier job has left there.
+//! polling. A directory serves one job: [`super::Rendezvous::exchange`] detects what an earlier job has left there.
 
 use std::fs;
 use std::io::{Error, ErrorKind, Read, Write};

@@ -1,7 +1,7 @@
-//! How the ranks of a job find each other: a store of keys and values, and the meeting of ranks there.
+//! How the ranks of a job find each other: a store of keys and values, and the rendezvous of ranks there.
 //!
 //! A [`Store`] is what the ranks share before they have connections: a directory ([`FileStore`]), memory
-//! ([`MemoryStore`]), a server in rank 0's process ([`JobStore`]), or another service behind the trait. At a [`Meeting`] each rank publishes a [`Card`].
+//! ([`MemoryStore`]), a server in rank 0's process ([`JobStore`]), or another service behind the trait. At a [`Rendezvous`] each rank publishes a [`EndpointInfo`].
 
 mod endpoint_info;
 mod exchange;
@@ -26,13 +26,13 @@ pub(crate) use self::{
     seal::{open, seal},
 };
 pub(crate) use endpoint_info::hex;
-pub use endpoint_info::Card;
+pub use endpoint_info::EndpointInfo;
 pub(crate) use exchange::identity;
 pub use exchange::BootstrapError;
 pub use file::FileStore;
 pub use handle::Handle;
 pub use memory::MemoryStore;
-pub use rendezvous::Meeting;
+pub use rendezvous::Rendezvous;
 pub(crate) use rendezvous::{check_rank, refused, unreadable};
 pub use roll_call::RollCall;
 pub(crate) use tcp::{Heard, Line, Listener, Question, Server, TcpStore, Unreachable};

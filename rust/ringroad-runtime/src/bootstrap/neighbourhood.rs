@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{check_rank, refused, unreadable, BootstrapError, Card, Meeting};
+use crate::bootstrap::{check_rank, refused, unreadable, BootstrapError, EndpointInfo, Rendezvous};
 use crate::config::{Config, TransportKind};
 use crate::error::{Error, Result};
 use crate::transport::shared::{Home, Neighbour};
@@ -29,48 +29,53 @@ impl Offered {
         Home::new(rank, size).map_or_else(Offered::Nothing, Offered::Memory)
     }
 
-    /// Adds the offer to this rank's card.
-    pub fn announce(&self, card: &mut Card, config: &Config) {
+    /// Adds the offer to this rank's endpoint.
+    pub fn announce(&self, endpoint: &mut EndpointInfo, config: &Config) {
         match self {
             Offered::Memory(home) => {
-                card.memory = Some(home.offer(config.host.clone().unwrap_or_else(|| card.host.clone())));
+                endpoint.memory =
+                    Some(home.offer(config.host.clone().unwrap_or_else(|| endpoint.host.clone())));
             }
-            Offered::Nothing(reason) => card.no_memory = Some(reason.clone()),
+            Offered::Nothing(reason) => endpoint.no_memory = Some(reason.clone()),
             Offered::Unwanted => {}
         }
     }
 }
 
 /// The ranks whose segment a rank could open, each with the reason why its private memory cannot be read, if so.
-pub(crate) type Near = BTreeMap<Rank, Option<String>>;
+pub(crate) type LocalRanks = BTreeMap<Rank, Option<String>>;
 
 /// What a rank publishes about the ranks of its host.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Around {
-    pub near: Near,
+    pub local: LocalRanks,
     /// Why it could not open the segment of some rank of its host, if so.
     obstacle: Option<String>,
 }
 
 /// The kind under which that is published.
-const NEAR: &str = "near";
+const LOCAL: &str = "near";
 /// More bytes than the entry of one rank takes.
 const REASON_BYTES: usize = 1024;
 
 /// Reads and checks what `rank` has published.
-pub(crate) fn read(rank: Rank, text: &[u8], cards: &[Card]) -> std::result::Result<Around, BootstrapError> {
+pub(crate) fn read(
+    rank: Rank,
+    text: &[u8],
+    endpoints: &[EndpointInfo],
+) -> std::result::Result<Around, BootstrapError> {
     let around: std::result::Result<Around, String> =
         serde_json::from_slice(text).map_err(|e| unreadable(&e));
     let around = around.and_then(|around| {
-        for other in around.near.keys() {
-            check_rank(*other, cards.len())?;
-            if !may_be_near(&cards[rank], &cards[*other]) {
+        for other in around.local.keys() {
+            check_rank(*other, endpoints.len())?;
+            if !may_be_local(&endpoints[rank], &endpoints[*other]) {
                 return Err(format!("it names rank {other}, which is not on its host"));
             }
         }
         Ok(around)
     });
-    around.map_err(|reason| refused(NEAR, rank, reason))
+    around.map_err(|reason| refused(LOCAL, rank, reason))
 }
 
 /// The ranks around this one.
@@ -85,7 +90,7 @@ pub(crate) struct Neighbourhood {
     pub obstacles: Vec<String>,
     /// A rank of this host that could not make or open a segment, and why, if there is one.
     unshared: Option<String>,
-    /// Why near ranks cannot read this one's private memory.
+    /// Why local ranks cannot read this one's private memory.
     pub unreadable: Vec<String>,
 }
 
@@ -105,9 +110,9 @@ impl Neighbourhood {
 
     /// Opens the segments of the ranks of this host, and learns which ranks could open this one's.
     pub fn explore(
-        meeting: &mut Meeting,
+        rendezvous: &mut Rendezvous,
         offered: Offered,
-        cards: &[Card],
+        endpoints: &[EndpointInfo],
         rank: Rank,
         config: &Config,
     ) -> Result<Self> {
@@ -123,7 +128,7 @@ impl Neighbourhood {
             }
             Offered::Memory(home) => {
                 let (mut opened, cma) = (Vec::new(), config.transport != TransportKind::NoCma);
-                for other in cards.iter().filter(|other| may_be_near(&cards[rank], other)) {
+                for other in endpoints.iter().filter(|other| may_be_local(&endpoints[rank], other)) {
                     let open = |offer| {
                         home.prepare_for(other.rank)?;
                         home.open(other.rank, offer, cma)
@@ -137,15 +142,15 @@ impl Neighbourhood {
                 (Some(home), opened)
             }
         };
-        let own = &cards[rank];
-        let without = |card: &Card| {
-            let reason = card.no_memory.as_ref().filter(|_| card.host == own.host)?;
-            Some(format!("{card}: {reason}"))
+        let own = &endpoints[rank];
+        let without = |endpoint: &EndpointInfo| {
+            let reason = endpoint.no_memory.as_ref().filter(|_| endpoint.host == own.host)?;
+            Some(format!("{endpoint}: {reason}"))
         };
-        let unshared = cards.iter().find_map(without);
-        let candidates = |a: &Card| cards.iter().any(|b| may_be_near(a, b));
-        if !cards.iter().any(candidates) {
-            let is_complete = cards.len() == 1;
+        let unshared = endpoints.iter().find_map(without);
+        let candidates = |a: &EndpointInfo| endpoints.iter().any(|b| may_be_local(a, b));
+        if !endpoints.iter().any(candidates) {
+            let is_complete = endpoints.len() == 1;
             return Ok(Neighbourhood {
                 home: None,
                 is_complete,
@@ -155,20 +160,20 @@ impl Neighbourhood {
                 unreadable: Vec::new(),
             });
         }
-        let near: Near = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
-        let mine = Around { near, obstacle: obstacles.first().cloned() };
+        let local: LocalRanks = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
+        let mine = Around { local, obstacle: obstacles.first().cloned() };
         let text = serde_json::to_vec(&mine).expect("numbers and words can be written");
-        let all = meeting.collect(NEAR, &text, (cards.len() + 1) * REASON_BYTES)?;
-        let read = |(rank, text): (Rank, &Vec<u8>)| read(rank, text, cards);
+        let all = rendezvous.collect(LOCAL, &text, (endpoints.len() + 1) * REASON_BYTES)?;
+        let read = |(rank, text): (Rank, &Vec<u8>)| read(rank, text, endpoints);
         let all: Vec<Around> = all.iter().enumerate().map(read).collect::<std::result::Result<_, _>>()?;
         let obstacle = |(rank, around): (Rank, &Around)| {
-            let reason = around.obstacle.as_ref().filter(|_| cards[rank].host == own.host)?;
-            Some(format!("{}: {reason}", cards[rank]))
+            let reason = around.obstacle.as_ref().filter(|_| endpoints[rank].host == own.host)?;
+            Some(format!("{}: {reason}", endpoints[rank]))
         };
         let unshared = unshared.or_else(|| all.iter().enumerate().find_map(obstacle));
-        let all: Vec<Near> = all.into_iter().map(|around| around.near).collect();
+        let all: Vec<LocalRanks> = all.into_iter().map(|around| around.local).collect();
         let per_host = per_host(&all);
-        let is_complete = per_host == cards.len();
+        let is_complete = per_host == endpoints.len();
         let neighbours: Vec<Neighbour> =
             opened.into_iter().filter(|n| all[n.rank()].contains_key(&rank)).collect();
         let unreadable = |n: &Neighbour| {
@@ -183,13 +188,13 @@ impl Neighbourhood {
 
 /// The number of ranks on each host, if it is the same on all and the ranks of each host are consecutive; otherwise
 /// 1.
-pub(crate) fn per_host(near: &[Near]) -> usize {
-    let count = near[0].len() + 1;
-    let fits = |(rank, others): (Rank, &Near)| {
+pub(crate) fn per_host(local: &[LocalRanks]) -> usize {
+    let count = local[0].len() + 1;
+    let fits = |(rank, others): (Rank, &LocalRanks)| {
         let first = rank / count * count;
         others.keys().copied().eq((first..first + count).filter(|other| *other != rank))
     };
-    if near.len().is_multiple_of(count) && near.iter().enumerate().all(fits) {
+    if local.len().is_multiple_of(count) && local.iter().enumerate().all(fits) {
         count
     } else {
         1
@@ -198,8 +203,8 @@ pub(crate) fn per_host(near: &[Near]) -> usize {
 
 /// Whether both offer memory on one host. Process numbers must mean the same to both: segments are found by them, and
 /// the end of a process is noticed by them.
-fn may_be_near(a: &Card, b: &Card) -> bool {
-    let host = |card: &Card| card.memory.as_ref().map(|offer| offer.host.clone());
+fn may_be_local(a: &EndpointInfo, b: &EndpointInfo) -> bool {
+    let host = |endpoint: &EndpointInfo| endpoint.memory.as_ref().map(|offer| offer.host.clone());
     a.rank != b.rank
         && host(a).is_some()
         && host(a) == host(b)

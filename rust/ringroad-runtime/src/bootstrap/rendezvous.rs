@@ -1,8 +1,8 @@
-//! A meeting: where in a store the ranks of one communicator meet, and everything that they tell each other there.
+//! A rendezvous: where in a store the ranks of one communicator meet, and everything that they tell each other there.
 //!
 //! All values in the store are sealed here, and all waiting for them happens here. Every 50 ms a rank that waits
 //! checks whether a rank of this host has died, whether a rank has given up, whether rank 0 has started a new
-//! meeting, and whether the user has interrupted.
+//! rendezvous, and whether the user has interrupted.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,42 +12,42 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::exchange::CARD;
-use super::{seal, BootstrapError, Card, Store, StoreError};
+use super::exchange::ENDPOINT;
+use super::{seal, BootstrapError, EndpointInfo, Store, StoreError};
 use crate::error::Error;
 use crate::os::liveness::{has_ended, Liveness};
 use crate::os::random::token;
 
-/// The announcement while no meeting is open.
+/// The announcement while no rendezvous is open.
 const NOWHERE: &[u8] = b"-";
 const LOOK: Duration = Duration::from_millis(2);
 /// How often a rank that waits makes these checks.
 const SLICE: Duration = Duration::from_millis(50);
-/// How many other cards are looked for in each check.
+/// How many other endpoints are looked for in each check.
 const AT_ONCE: usize = 8;
-/// The most bytes of an announcement, a card, and a farewell.
+/// The most bytes of an announcement, an endpoint, and a farewell.
 const PLACE_BYTES: usize = 64;
-pub(super) const CARD_BYTES: usize = 1 << 20;
+pub(super) const ENDPOINT_BYTES: usize = 1 << 20;
 const END_BYTES: usize = 1 << 20;
 
 /// Rank 0 draws a place in the store and announces it. When all ranks have come, or rank 0 has given up, rank 0
 /// removes the announcement. So a job may make communicators of one name one after the other, and on any number of
 /// stores. A rank that finds an old place, where somebody has died or given up, waits for the next announcement.
-pub struct Meeting {
+pub struct Rendezvous {
     store: Arc<dyn Store>,
     /// The key of the announcement; `None` at a fixed place.
     announced: Option<String>,
     /// The prefix of all its keys.
     place: String,
-    /// The prefix of the keys of ranks that have seen the same cards.
+    /// The prefix of the keys of ranks that have seen the same endpoints.
     pub(super) part: String,
-    pub(crate) card: Card,
+    pub(crate) endpoint: EndpointInfo,
     secret: Option<String>,
     start: Instant,
     pub(super) deadline: Instant,
-    /// The cards that have come, by rank.
-    pub(super) cards: Vec<Option<Card>>,
-    /// The rank whose card is looked for next.
+    /// The endpoints that have come, by rank.
+    pub(super) endpoints: Vec<Option<EndpointInfo>>,
+    /// The rank whose endpoint is looked for next.
     next: Rank,
     liveness: Liveness,
     dead: Vec<Rank>,
@@ -74,45 +74,47 @@ impl End {
     }
 }
 
-impl Meeting {
-    /// Joins the meeting called `name` as the rank of this card. The meeting begins when rank 0 comes.
+impl Rendezvous {
+    /// Joins the rendezvous called `name` as the rank of this endpoint. The rendezvous begins when rank 0 comes.
     pub fn join(
         store: Arc<dyn Store>,
         name: &str,
-        card: Card,
+        endpoint: EndpointInfo,
         secret: Option<&str>,
         deadline: Instant,
-    ) -> Result<Meeting, BootstrapError> {
+    ) -> Result<Rendezvous, BootstrapError> {
         let key = format!("ringroad/{name}");
         let place = |place: &str| format!("{key}/{place}");
-        if card.rank == 0 {
+        if endpoint.rank == 0 {
             let drawn = format!("{:016x}", token());
             store.set(&key, &seal::seal(secret, &key, drawn.as_bytes()))?;
-            let mut meeting = Meeting::at(store, &place(&drawn), card, secret, deadline);
-            meeting.announced = Some(key);
-            return Ok(meeting);
+            let mut rendezvous = Rendezvous::at(store, &place(&drawn), endpoint, secret, deadline);
+            rendezvous.announced = Some(key);
+            return Ok(rendezvous);
         }
         let start = Instant::now();
-        // The announcement of an old meeting, rank 0's card there, and its farewell.
+        // The announcement of an old rendezvous, rank 0's endpoint there, and its farewell.
         let (mut over, mut host, mut end) = (None, None, None);
         loop {
             let announced = store.get(&key)?.filter(|announced| announced != NOWHERE);
             let known = announced.is_some() && announced == over;
             if let Some(bytes) = announced.filter(|_| !known) {
                 let drawn = open_place(secret, &key, &bytes)?;
-                let mut meeting = Meeting::at(store.clone(), &place(&drawn), card.clone(), secret, deadline);
-                if !meeting.is_over() {
-                    meeting.announced = Some(key);
-                    return Ok(meeting);
+                let mut rendezvous =
+                    Rendezvous::at(store.clone(), &place(&drawn), endpoint.clone(), secret, deadline);
+                if !rendezvous.is_over() {
+                    rendezvous.announced = Some(key);
+                    return Ok(rendezvous);
                 }
-                end = meeting.end().ok().flatten();
-                (over, host) = (Some(bytes), meeting.cards[0].take());
+                end = rendezvous.end().ok().flatten();
+                (over, host) = (Some(bytes), rendezvous.endpoints[0].take());
             }
             if Instant::now() >= deadline {
                 if let Some(End { rank, message, .. }) = end {
                     let waited = start.elapsed().as_secs_f64();
-                    let message =
-                        format!("rank 0 did not start a new meeting within {waited:.1} s, after {message}");
+                    let message = format!(
+                        "rank 0 did not start a new rendezvous within {waited:.1} s, after {message}"
+                    );
                     return Err(BootstrapError::GaveUp { rank, late: true, message });
                 }
                 let came = host.into_iter().collect();
@@ -123,15 +125,15 @@ impl Meeting {
         }
     }
 
-    /// Joins the meeting at a fixed place, which all ranks know and which serves one meeting only.
+    /// Joins the rendezvous at a fixed place, which all ranks know and which serves one rendezvous only.
     pub fn at(
         store: Arc<dyn Store>,
         place: &str,
-        card: Card,
+        endpoint: EndpointInfo,
         secret: Option<&str>,
         deadline: Instant,
-    ) -> Meeting {
-        Meeting {
+    ) -> Rendezvous {
+        Rendezvous {
             store,
             announced: None,
             place: place.to_owned(),
@@ -139,17 +141,17 @@ impl Meeting {
             secret: secret.map(str::to_owned),
             start: Instant::now(),
             deadline,
-            cards: vec![None; card.ranks],
+            endpoints: vec![None; endpoint.ranks],
             next: 0,
             liveness: Liveness::default(),
             dead: Vec::new(),
             moved: false,
             spare: File::open("/dev/null").ok(),
-            card,
+            endpoint,
         }
     }
 
-    /// Whether rank 0 has started a new meeting and so ended this one. Then join the next one.
+    /// Whether rank 0 has started a new rendezvous and so ended this one. Then join the next one.
     pub fn has_moved(&self) -> bool {
         self.moved
     }
@@ -170,7 +172,7 @@ impl Meeting {
 
     /// Removes rank 0's announcement.
     pub fn close(&mut self) {
-        let Some(key) = self.announced.take().filter(|_| self.card.rank == 0) else { return };
+        let Some(key) = self.announced.take().filter(|_| self.endpoint.rank == 0) else { return };
         // Another rank 0 may have announced its own place meanwhile. If the store is gone, no rank can come either.
         let Ok(Some(bytes)) = self.store.get(&key) else { return };
         let is_mine = open_place(self.secret(), &key, &bytes).is_ok_and(|place| self.place.ends_with(&place));
@@ -182,7 +184,7 @@ impl Meeting {
     /// Publishes `value` as `kind` and returns the values of all ranks, in order. Each has at most `most` bytes.
     pub fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
         self.tell(kind, value)?;
-        (0..self.card.ranks).map(|rank| self.hear(kind, rank, 0..self.card.ranks, most)).collect()
+        (0..self.endpoint.ranks).map(|rank| self.hear(kind, rank, 0..self.endpoint.ranks, most)).collect()
     }
 
     /// Rank 0 publishes `value`, and all ranks return it. It has at most `most` bytes.
@@ -192,7 +194,7 @@ impl Meeting {
         value: Option<&[u8]>,
         most: usize,
     ) -> Result<Vec<u8>, BootstrapError> {
-        match (self.card.rank, value) {
+        match (self.endpoint.rank, value) {
             (0, Some(value)) => self.tell(kind, value).map(|()| value.to_vec()),
             (0, None) => Err(BootstrapError::Store(StoreError::Failed {
                 action: format!("share {kind:?}"),
@@ -207,7 +209,7 @@ impl Meeting {
     /// too.
     pub fn give_up(&mut self, error: &Error) {
         let key = self.end_key();
-        if self.moved || self.cards[self.card.rank].is_none() {
+        if self.moved || self.endpoints[self.endpoint.rank].is_none() {
             return;
         }
         self.spare = None;
@@ -217,8 +219,8 @@ impl Meeting {
         }
         let late = matches!(error, Error::Timeout(_));
         let message: String =
-            format!("{} gave up: {error}", self.card).chars().take(END_BYTES / 16).collect();
-        let end = End { rank: self.card.rank, late, message };
+            format!("{} gave up: {error}", self.endpoint).chars().take(END_BYTES / 16).collect();
+        let end = End { rank: self.endpoint.rank, late, message };
         let content = serde_json::to_vec(&end).expect("numbers and text can be written");
         // If the store is gone, no other rank can read it either.
         if self.store.set(&key, &seal::seal(self.secret(), &key, &content)).is_ok() {
@@ -227,7 +229,7 @@ impl Meeting {
     }
 
     pub(super) fn tell(&self, kind: &str, value: &[u8]) -> Result<(), BootstrapError> {
-        let key = self.key(kind, self.card.rank);
+        let key = self.key(kind, self.endpoint.rank);
         Ok(self.store.set(&key, &seal::seal(self.secret(), &key, value))?)
     }
 
@@ -265,11 +267,11 @@ impl Meeting {
         bytes.map(|bytes| self.open(kind, rank, &bytes, most)).transpose()
     }
 
-    /// Notes a card that has come.
-    pub(super) fn welcome(&mut self, card: Card) {
-        self.liveness.watch(self.card.process(), card.process());
-        let rank = card.rank;
-        self.cards[rank] = Some(card);
+    /// Notes an endpoint that has come.
+    pub(super) fn welcome(&mut self, endpoint: EndpointInfo) {
+        self.liveness.watch(self.endpoint.process(), endpoint.process());
+        let rank = endpoint.rank;
+        self.endpoints[rank] = Some(endpoint);
     }
 
     fn secret(&self) -> Option<&str> {
@@ -292,12 +294,14 @@ impl Meeting {
     /// Whether ranks have died or given up here. Invalid values at this place are reported later, once the other
     /// ranks can be told.
     fn is_over(&mut self) -> bool {
-        let [host, mine] = [0, self.card.rank].map(|rank| self.look_for_card(rank).ok().flatten());
-        let ended =
-            [&host, &mine].into_iter().flatten().any(|card| has_ended(self.card.process(), card.process()));
+        let [host, mine] = [0, self.endpoint.rank].map(|rank| self.look_for_endpoint(rank).ok().flatten());
+        let ended = [&host, &mine]
+            .into_iter()
+            .flatten()
+            .any(|endpoint| has_ended(self.endpoint.process(), endpoint.process()));
         let is_over = ended || matches!(self.end(), Ok(Some(_)));
         if is_over {
-            self.cards[0] = host;
+            self.endpoints[0] = host;
         }
         is_over
     }
@@ -308,8 +312,8 @@ impl Meeting {
         kind: &str,
         sources: &Range<Rank>,
     ) -> Result<Option<BootstrapError>, BootstrapError> {
-        if kind == CARD {
-            self.look_for_cards()?;
+        if kind == ENDPOINT {
+            self.look_for_endpoints()?;
         }
         // In this order, a rank's farewell is found before its end.
         self.dead.extend(self.liveness.ended());
@@ -317,8 +321,8 @@ impl Meeting {
             Err(obstacle @ BootstrapError::GaveUp { .. }) => return Ok(Some(obstacle)),
             go_on => go_on?,
         }
-        if let Some(card) = self.dead.first().and_then(|rank| self.cards[*rank].clone()) {
-            return Ok(Some(BootstrapError::Died { card: Box::new(card) }));
+        if let Some(endpoint) = self.dead.first().and_then(|rank| self.endpoints[*rank].clone()) {
+            return Ok(Some(BootstrapError::Died { endpoint: Box::new(endpoint) }));
         }
         if let Some(obstacle) = self.look_for_announcement()? {
             return Ok(Some(obstacle));
@@ -331,25 +335,27 @@ impl Meeting {
         let key = self.end_key();
         let Some(bytes) = self.store.get(&key)? else { return Ok(None) };
         let content = seal::open(self.secret(), &key, &bytes, END_BYTES);
-        let end = content.and_then(|content| End::read(content, self.card.ranks));
+        let end = content.and_then(|content| End::read(content, self.endpoint.ranks));
         end.map(Some).map_err(|reason| BootstrapError::Note { key, reason })
     }
 
-    fn look_for_cards(&mut self) -> Result<(), BootstrapError> {
-        for _ in 0..AT_ONCE.min(self.card.ranks) {
+    fn look_for_endpoints(&mut self) -> Result<(), BootstrapError> {
+        for _ in 0..AT_ONCE.min(self.endpoint.ranks) {
             let rank = self.next;
-            self.next = (rank + 1) % self.card.ranks;
-            if self.cards[rank].is_none() {
-                if let Some(card) = self.look_for_card(rank)? {
-                    self.welcome(card);
+            self.next = (rank + 1) % self.endpoint.ranks;
+            if self.endpoints[rank].is_none() {
+                if let Some(endpoint) = self.look_for_endpoint(rank)? {
+                    self.welcome(endpoint);
                 }
             }
         }
         Ok(())
     }
 
-    fn look_for_card(&self, rank: Rank) -> Result<Option<Card>, BootstrapError> {
-        self.look(CARD, rank, CARD_BYTES)?.map(|content| Card::read(rank, &content)).transpose()
+    fn look_for_endpoint(&self, rank: Rank) -> Result<Option<EndpointInfo>, BootstrapError> {
+        self.look(ENDPOINT, rank, ENDPOINT_BYTES)?
+            .map(|content| EndpointInfo::read(rank, &content))
+            .transpose()
     }
 
     /// Checks the announcement. For rank 0: whether another process has announced a place. For others: whether rank 0
@@ -358,8 +364,8 @@ impl Meeting {
         let Some(key) = &self.announced else { return Ok(None) };
         let announced = self.store.get(key)?.filter(|announced| announced != NOWHERE);
         let Some(bytes) = announced else {
-            if self.card.rank == 0 {
-                // The announcement was removed a little late by an earlier meeting.
+            if self.endpoint.rank == 0 {
+                // The announcement was removed a little late by an earlier rendezvous.
                 self.announce()?;
             }
             return Ok(None);
@@ -368,8 +374,8 @@ impl Meeting {
         if place == self.place {
             return Ok(None);
         }
-        if self.card.rank == 0 {
-            return Ok(Some(BootstrapError::Replaced { card: Box::new(self.card.clone()) }));
+        if self.endpoint.rank == 0 {
+            return Ok(Some(BootstrapError::Replaced { endpoint: Box::new(self.endpoint.clone()) }));
         }
         self.moved = true;
         Ok(Some(BootstrapError::Moved))
@@ -386,16 +392,16 @@ impl Meeting {
         let there = |rank: &Rank| matches!(self.store.get(&self.key(kind, *rank)), Ok(Some(_)));
         let missing: Vec<Rank> = sources.clone().filter(|rank| !there(rank)).collect();
         // A rank may come at this very moment.
-        let card = |rank: Rank| match &self.cards[rank] {
-            None if kind == CARD => self.look_for_card(rank).ok().flatten(),
+        let endpoint = |rank: Rank| match &self.endpoints[rank] {
+            None if kind == ENDPOINT => self.look_for_endpoint(rank).ok().flatten(),
             known => known.clone(),
         };
-        let came = (0..self.card.ranks).filter_map(card).collect();
+        let came = (0..self.endpoint.ranks).filter_map(endpoint).collect();
         BootstrapError::Missing { missing, came, waited: self.start.elapsed() }
     }
 }
 
-impl Drop for Meeting {
+impl Drop for Rendezvous {
     fn drop(&mut self) {
         self.close();
     }
@@ -410,7 +416,7 @@ fn open_place(secret: Option<&str>, key: &str, bytes: &[u8]) -> Result<String, B
 pub(crate) fn read_place(content: &[u8]) -> Result<String, String> {
     let place = String::from_utf8_lossy(content).into_owned();
     let is_one = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_one.then_some(place).ok_or_else(|| "it contains no meeting place".to_owned())
+    is_one.then_some(place).ok_or_else(|| "it contains no rendezvous place".to_owned())
 }
 
 /// The error for an invalid value that a rank has published.

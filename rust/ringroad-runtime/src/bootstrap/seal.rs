@@ -1,7 +1,7 @@
 //! Seals everything that ranks put into the store: length, content, and an HMAC-SHA256 of these and the key.
 //!
-//! Only processes that know the secret can make a seal, and it is valid for one key, which names the meeting, the
-//! kind of value, and the rank. So nothing can be forged, moved to another key, or taken from another meeting.
+//! Only processes that know the secret can make a seal, and it is valid for one key, which names the rendezvous, the
+//! kind of value, and the rank. So nothing can be forged, moved to another key, or taken from another rendezvous.
 //! Without a secret the seal protects against accidents only.
 
 use hmac::{Hmac, Mac};

@@ -120,7 +120,7 @@ pub struct CallKey {
     pub in_place: bool,
     /// The algorithm to use instead of the cheapest one; the same on all ranks.
     pub algorithm: Option<Member>,
-    /// Whether near ranks can read the input, and the output. The communicator sets this; a value from the caller is
+    /// Whether local ranks can read the input, and the output. The communicator sets this; a value from the caller is
     /// ignored.
     pub readable: (bool, bool),
 }

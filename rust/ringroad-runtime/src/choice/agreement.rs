@@ -6,7 +6,7 @@ use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::{refused, unreadable, Card, Meeting};
+use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::choice::choices::{Choices, Lowering, Origin, Wishes};
 use crate::choice::options::Options;
 use crate::choice::profile::{Place, Profile};
@@ -17,9 +17,9 @@ use crate::network::{self, Insight};
 use crate::os::files;
 use crate::os::machine::cache::{CacheMode, CacheProbe};
 use crate::os::machine::{
-    CROWDED_COPY, CROWDED_MESSAGE, CROWDED_REDUCE, CROWDED_STEP, EMULATED_MESSAGE, LONGEST_SEGMENT,
-    SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY, SHARED_MESSAGE, SHARED_PART, SHARED_REDUCE,
-    SHARED_STEP, SHORTEST_SEGMENT,
+    EMULATED_MESSAGE, LONGEST_SEGMENT, OVERSUBSCRIBED_COPY, OVERSUBSCRIBED_MESSAGE, OVERSUBSCRIBED_REDUCE,
+    OVERSUBSCRIBED_STEP, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY, SHARED_MESSAGE,
+    SHARED_PART, SHARED_REDUCE, SHARED_STEP, SHORTEST_SEGMENT,
 };
 
 /// The cost model of a network until it is measured. It covers the start of a step between two processes, another
@@ -49,12 +49,13 @@ const SHARED: CostModel = CostModel {
 
 /// The cost model of shared memory if ranks take turns on fewer cores: a step ends when all of them had their turn. A
 /// message refills the caches of two ranks, which other ranks have used meanwhile.
-fn crowded(ranks: usize, cores: usize) -> CostModel {
+fn oversubscribed(ranks: usize, cores: usize) -> CostModel {
     CostModel {
-        step_latency: SHARED.step_latency + CROWDED_STEP.as_secs_f64() * (ranks as f64 / cores as f64 - 1.0),
-        message_latency: CROWDED_MESSAGE.as_secs_f64(),
-        bandwidth: Some(CROWDED_COPY),
-        reduce_cost: 1.0 / CROWDED_REDUCE,
+        step_latency: SHARED.step_latency
+            + OVERSUBSCRIBED_STEP.as_secs_f64() * (ranks as f64 / cores as f64 - 1.0),
+        message_latency: OVERSUBSCRIBED_MESSAGE.as_secs_f64(),
+        bandwidth: Some(OVERSUBSCRIBED_COPY),
+        reduce_cost: 1.0 / OVERSUBSCRIBED_REDUCE,
         cores: Some(cores),
         ..NETWORK
     }
@@ -72,31 +73,32 @@ fn emulated(cores: usize) -> CostModel {
 }
 
 /// Whether the ranks are on several hosts, all of which are parts of one machine.
-fn are_emulated(cards: &[Card]) -> bool {
-    let first = &cards[0];
-    cards.iter().any(|card| card.host != first.host) && cards.iter().all(|card| card.shares_machine(first))
+fn are_emulated(endpoints: &[EndpointInfo]) -> bool {
+    let first = &endpoints[0];
+    endpoints.iter().any(|endpoint| endpoint.host != first.host)
+        && endpoints.iter().all(|endpoint| endpoint.shares_machine(first))
 }
 
 /// Rank 0 chooses, the others take it over; so does an error.
 pub(crate) fn agree(
-    meeting: &mut Meeting,
+    rendezvous: &mut Rendezvous,
     rank: Rank,
-    cards: &[Card],
+    endpoints: &[EndpointInfo],
     config: &Config,
     options: &Options,
     per_host: usize,
     insight: &Insight,
 ) -> Result<Choices> {
-    let mine = (rank == 0).then(|| choose(cards, config, options, per_host, insight).and_then(read_back));
+    let mine = (rank == 0).then(|| choose(endpoints, config, options, per_host, insight).and_then(read_back));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
     });
-    let shared = meeting.share(CHOICES, text.as_deref(), most(cards.len()))?;
+    let shared = rendezvous.share(CHOICES, text.as_deref(), most(endpoints.len()))?;
     if let Some(choices) = mine {
         return choices;
     }
-    let choices = read(&shared, cards.len(), per_host);
+    let choices = read(&shared, endpoints.len(), per_host);
     choices.map_err(|reason| refused(CHOICES, 0, reason))?.map_err(Error::from)
 }
 
@@ -154,28 +156,28 @@ impl From<Refusal> for Error {
     }
 }
 
-/// Makes the choices for the ranks of these cards.
+/// Makes the choices for the ranks of these endpoints.
 ///
 /// `per_host`: how many ranks of each host, which are consecutive, read each other's memory.
 pub(crate) fn choose(
-    cards: &[Card],
+    endpoints: &[EndpointInfo],
     config: &Config,
     options: &Options,
     per_host: usize,
     insight: &Insight,
 ) -> Result<Choices> {
-    let size = cards.len();
-    let (topology, origin) = topology(cards, config, options, per_host, insight)?;
-    let place = Place::of(cards, per_host, &topology);
+    let size = endpoints.len();
+    let (topology, origin) = topology(endpoints, config, options, per_host, insight)?;
+    let place = Place::of(endpoints, per_host, &topology);
     let profile = Profile::wanted(config, &place)?;
-    let cores = Card::cores_of(&cards.iter().collect::<Vec<_>>());
+    let cores = EndpointInfo::cores_of(&endpoints.iter().collect::<Vec<_>>());
     // If the bandwidth or the topology is set, costs must follow from that.
     let stated = config.cost.bandwidth.is_some() || origin != Origin::Assumed;
     let prior = match &profile {
         Some((profile, _)) => profile.fit.model,
-        None if per_host == size && size > cores && !stated => crowded(size, cores),
+        None if per_host == size && size > cores && !stated => oversubscribed(size, cores),
         None if per_host == size => SHARED,
-        None if per_host == 1 && size > cores && are_emulated(cards) => emulated(cores),
+        None if per_host == 1 && size > cores && are_emulated(endpoints) => emulated(cores),
         None => NETWORK,
     };
     // If costs are set, the choice must follow from them, not from measurements.
@@ -279,20 +281,20 @@ fn given<'a>(config: &'a Config, options: &'a Options) -> Option<&'a Topology> {
 
 /// The network, and where it comes from: what the user says, or else what was found out.
 fn topology(
-    cards: &[Card],
+    endpoints: &[EndpointInfo],
     config: &Config,
     options: &Options,
     per_host: usize,
     insight: &Insight,
 ) -> Result<(Topology, Origin)> {
-    let size = cards.len();
+    let size = endpoints.len();
     let (topology, origin) = match (given(config, options), &insight.found) {
         (Some(given), Some(found)) if config.cost.bandwidth.is_none() => {
             (with_found_rates(given, found).unwrap_or_else(|| given.clone()), Origin::Given)
         }
         (Some(given), _) => (given.clone(), Origin::Given),
         (None, Some(found)) => (found.topology.clone(), Origin::Found),
-        (None, None) => (assumed(cards, per_host)?.with_links(insight.stated, None)?, Origin::Assumed),
+        (None, None) => (assumed(endpoints, per_host)?.with_links(insight.stated, None)?, Origin::Assumed),
     };
     if topology.ranks() != size {
         let (spec, ranks) = (topology.spec(), topology.ranks());
@@ -304,12 +306,12 @@ fn topology(
 }
 
 /// Hosts at a switch, or else ranks at a switch.
-fn assumed(cards: &[Card], per_host: usize) -> Result<Topology> {
-    let size = cards.len();
+fn assumed(endpoints: &[EndpointInfo], per_host: usize) -> Result<Topology> {
+    let size = endpoints.len();
     if per_host > 1 {
         return Ok(Topology::hosts(size / per_host, per_host)?);
     }
-    let hosts = network::hosts(cards);
+    let hosts = network::hosts(endpoints);
     let counts: Vec<usize> = hosts.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
     let consecutive = hosts.is_sorted();
     if consecutive && counts.len() > 1 && counts.len() < size {

@@ -19,7 +19,7 @@ use ringroad_core::selection::{
 use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
 
-use crate::choice::evaluation::Judge;
+use crate::choice::evaluation::Evaluator;
 use crate::choice::profile::{Place, Profile};
 use crate::choice::schedule_cache::Schedules;
 use crate::choice::user_schedules::Sent;
@@ -32,7 +32,7 @@ use crate::os::messages::warn_once;
 /// What the user wants of the choice, and what was measured earlier.
 #[derive(Debug, Clone, Default)]
 pub struct Wishes {
-    /// The algorithms that may be used. One that is named need not be consistent.
+    /// The algorithms that may be used. One that is named need not give the same bits everywhere.
     pub algorithms: Algorithms,
     /// Whether only algorithms are used that suit any network, unless some are named.
     pub anywhere: bool,
@@ -172,7 +172,7 @@ fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Res
             return Ok(found.clone());
         }
     }
-    let found = Judge::new(topology, &Schedules::default(), None).all(collective, members)?;
+    let found = Evaluator::new(topology, &Schedules::default(), None).all(collective, members)?;
     let question = (topology.clone(), collective, members.to_vec());
     *LATEST.lock() = Some((question, found.clone()));
     Ok(found)
@@ -286,8 +286,8 @@ impl Choices {
         let candidates = costs(&self.topology, collective, among)?;
         // A profile outlives the process, which alone knows its given schedules.
         let candidates = candidates.into_iter().filter(|(member, _)| given::schedule(*member).is_none());
-        let all_near = self.place.per_host == self.topology.ranks();
-        Ok(contestants(&self.topology, collective, candidates.collect(), all_near)?)
+        let all_local = self.place.per_host == self.topology.ranks();
+        Ok(contestants(&self.topology, collective, candidates.collect(), all_local)?)
     }
 
     /// Why [`Choices::pick`] picks what it does.
@@ -336,7 +336,7 @@ fn choose(
     wishes: &Wishes,
 ) -> Result<Decided> {
     let kept = Schedules::new(wishes.schedule_cache.clone());
-    let mut judge = Judge::new(topology, &kept, wishes.synthesis_budget);
+    let mut evaluator = Evaluator::new(topology, &kept, wishes.synthesis_budget);
     let (mut decided, mut contests) = (Decided::default(), Vec::new());
     for &collective in collectives {
         let mut wanted = allowed(topology, collective, &wishes.algorithms)?;
@@ -351,11 +351,11 @@ fn choose(
             }
             _ => {
                 let needed = needed(collective, &wanted, ordered, wishes.terms());
-                contests.push(judge.contest(collective, wanted, needed)?);
+                contests.push(evaluator.contest(collective, wanted, needed)?);
             }
         }
     }
-    judge.settle(model, &mut contests)?;
+    evaluator.settle(model, &mut contests)?;
     for contest in contests {
         let collective = contest.collective;
         let contenders: Vec<Contender<'_>> = contest.contenders().collect();

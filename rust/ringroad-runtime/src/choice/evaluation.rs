@@ -58,7 +58,7 @@ pub(crate) struct Contest {
 }
 
 /// Computes costs on a network.
-pub(crate) struct Judge<'a> {
+pub(crate) struct Evaluator<'a> {
     topology: &'a Topology,
     /// Bounds on the network of the positions.
     bounds: Option<Bounds<'a>>,
@@ -80,8 +80,8 @@ struct Look {
     digest: Option<String>,
 }
 
-impl<'a> Judge<'a> {
-    pub fn new(topology: &'a Topology, kept: &'a Schedules, budget: Option<Duration>) -> Judge<'a> {
+impl<'a> Evaluator<'a> {
+    pub fn new(topology: &'a Topology, kept: &'a Schedules, budget: Option<Duration>) -> Evaluator<'a> {
         let start = Instant::now();
         let many = topology.ranks() >= MANY;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
         let formulas = routes[0].have_formulas();
         routes.resize_with(if many { cores } else { 1 }, || Routes::new(base));
         let bounds = if many || topology.is_irregular() { Bounds::new(base) } else { None };
-        Judge { topology, bounds, formulas, routes, kept, start, budget }
+        Evaluator { topology, bounds, formulas, routes, kept, start, budget }
     }
 
     /// The candidates for `collective`, with bounds if those may save work. `needed`: those whose costs are
@@ -103,7 +103,7 @@ impl<'a> Judge<'a> {
     ) -> Result<Contest> {
         let (mut candidates, mut levels) = (Vec::new(), Vec::new());
         for member in &members {
-            let consistent = member.consistent(self.topology, collective);
+            let bit_identical = member.bit_identical(self.topology, collective);
             let steps = match member.is_made_for_graph(collective) {
                 true => None,
                 false => Some(member.cost_line(self.topology, collective)?.steps),
@@ -114,7 +114,7 @@ impl<'a> Judge<'a> {
                     ScheduleCost { steps: vec![Default::default(); steps.unwrap_or(0)], busiest_link: 0.0 }
                 }
             };
-            candidates.push(Candidate { member: *member, cost, consistent });
+            candidates.push(Candidate { member: *member, cost, bit_identical });
             levels.push(Level::Early);
         }
         let count = members.len();
@@ -199,7 +199,7 @@ impl<'a> Judge<'a> {
     /// Evaluates each of `open`, except if the time ends before its schedule is made. Each thread takes the next one when
     /// it is free; the results do not depend on which thread computes them.
     fn look(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
-        let Judge { topology, routes, kept, start, budget, .. } = self;
+        let Evaluator { topology, routes, kept, start, budget, .. } = self;
         let bounds = self.bounds.as_ref().filter(|_| !self.formulas);
         let look = |&(place, index): &(usize, usize), routes: &mut Routes<'a>| {
             let contest = &contests[place];
@@ -240,7 +240,7 @@ impl<'a> Judge<'a> {
     /// All these members with their costs, in the same order. Members made for the graph that cannot be made are left
     /// out.
     pub fn all(&mut self, collective: Collective, members: &[Member]) -> Result<Vec<(Member, Candidate)>> {
-        let Judge { topology, routes, kept, .. } = self;
+        let Evaluator { topology, routes, kept, .. } = self;
         let cost = |member: &Member, routes: &mut Routes<'a>| {
             let made = member.is_made_for_graph(collective);
             let ground = member.ground(topology, collective);
@@ -254,8 +254,8 @@ impl<'a> Judge<'a> {
                     .and_then(|parts| Ok(Some(ScheduleCost::in_turn(&parts, routes)?))),
             });
             let candidate = |cost| {
-                let consistent = member.consistent(topology, collective);
-                (*member, Candidate { member: *member, cost, consistent })
+                let bit_identical = member.bit_identical(topology, collective);
+                (*member, Candidate { member: *member, cost, bit_identical })
             };
             match cost {
                 Err(_) if made && members.len() > 1 => Ok(None),
@@ -343,11 +343,11 @@ impl Contest {
         self.digests[index].as_ref()
     }
 
-    /// The fastest candidates for any number of bytes: of all candidates, and of those that are consistent.
+    /// The fastest candidates for any number of bytes: of all candidates, and of those that are bit-identical.
     fn winners(&self, model: &CostModel) -> Result<BTreeSet<Member>> {
         let mut winners = BTreeSet::new();
         for any in [true, false] {
-            let some: Vec<&Candidate> = self.candidates.iter().filter(|c| any || c.consistent).collect();
+            let some: Vec<&Candidate> = self.candidates.iter().filter(|c| any || c.bit_identical).collect();
             if !some.is_empty() {
                 let table = SwitchTable::build(model, some)?;
                 let ranges = table.ranges().iter().filter(|range| range.from_bytes <= MOST_BYTES);

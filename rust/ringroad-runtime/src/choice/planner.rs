@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ringroad_core::algorithms::Member;
-use ringroad_core::plan::{LowerOptions, Near};
+use ringroad_core::plan::{LocalRanks, LowerOptions};
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule};
 
 use crate::calls::call::{CallKey, Operation, Prepared};
@@ -14,7 +14,7 @@ use crate::choice::plan_cache::Kept;
 use crate::choice::schedule_cache::Schedules;
 use crate::error::Result;
 use crate::network::watch::Prediction;
-use crate::os::machine::{LEND, NEAR_BROADCAST_SEGMENT, NEAR_SEGMENT};
+use crate::os::machine::{LEND, LOCAL_BROADCAST_SEGMENT, LOCAL_SEGMENT};
 use crate::transport::shared::PRIVATE;
 
 /// How many bytes the prepared calls may take, and also the schedules from which their plans are made. A training
@@ -24,8 +24,8 @@ const KEPT_BYTES: usize = 64 << 20;
 pub(crate) struct Planner {
     rank: Rank,
     /// For each rank, whether it is near; empty if none is.
-    near: Arc<[bool]>,
-    /// The shortest vector in bytes for which near ranks copy out of private memory; `None` if they never do.
+    local: Arc<[bool]>,
+    /// The shortest vector in bytes for which local ranks copy out of private memory; `None` if they never do.
     copies: Option<usize>,
     choices: Arc<Choices>,
     /// The choices of the beginning: messages between two ranks keep their ports, whatever changes.
@@ -40,13 +40,13 @@ pub(crate) struct Planner {
 impl Planner {
     pub fn new(
         rank: Rank,
-        near: Arc<[bool]>,
+        local: Arc<[bool]>,
         copies: Option<usize>,
         choices: Arc<Choices>,
         kept: Schedules,
     ) -> Planner {
         let (schedules, calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
-        Planner { rank, near, copies, first: choices.clone(), choices, epoch: 0, kept, schedules, calls }
+        Planner { rank, local, copies, first: choices.clone(), choices, epoch: 0, kept, schedules, calls }
     }
 
     /// Makes all later plans by other choices. Calls that were prepared earlier are prepared anew.
@@ -123,11 +123,11 @@ impl Planner {
             segment: self.choices.lowering.segment,
             part: self.choices.lowering.part,
             two_areas: self.choices.lowering.two_areas,
-            near: Near {
-                ranks: self.near.clone(),
+            local: LocalRanks {
+                ranks: self.local.clone(),
                 segment: match collective {
-                    Collective::Broadcast { .. } => NEAR_BROADCAST_SEGMENT,
-                    _ => NEAR_SEGMENT,
+                    Collective::Broadcast { .. } => LOCAL_BROADCAST_SEGMENT,
+                    _ => LOCAL_SEGMENT,
                 },
                 input: key.readable.0,
                 output: key.readable.1,
@@ -163,7 +163,7 @@ mod tests {
     use ringroad_core::algorithms;
 
     use super::*;
-    use crate::bootstrap::Card;
+    use crate::bootstrap::EndpointInfo;
     use crate::choice::agreement::choose;
     use crate::choice::options::Options;
     use crate::config::Config;
@@ -175,11 +175,12 @@ mod tests {
     const RANK: Rank = 3;
 
     fn planner(most: usize) -> Planner {
-        let cards: Vec<Card> = (0..RANKS).map(|rank| Card::new(rank, RANKS, "", "", Vec::new())).collect();
+        let endpoints: Vec<EndpointInfo> =
+            (0..RANKS).map(|rank| EndpointInfo::new(rank, RANKS, "", "", Vec::new())).collect();
         let choices =
-            choose(&cards, &Config::default(), &Options::default(), 1, &Insight::default()).unwrap();
-        let near = Arc::new([false; RANKS]);
-        let planner = Planner::new(RANK, near, None, Arc::new(choices), Schedules::new(None));
+            choose(&endpoints, &Config::default(), &Options::default(), 1, &Insight::default()).unwrap();
+        let local = Arc::new([false; RANKS]);
+        let planner = Planner::new(RANK, local, None, Arc::new(choices), Schedules::new(None));
         Planner { schedules: Kept::new(most), calls: Kept::new(most), ..planner }
     }
 

@@ -13,7 +13,7 @@ use ringroad_core::{Collective, Topology};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::bootstrap::Card;
+use crate::bootstrap::EndpointInfo;
 use crate::config::{Config, ProfileSource};
 use crate::error::{Error, Result};
 use crate::os::files;
@@ -50,17 +50,19 @@ pub struct Place {
 
 impl Place {
     /// The place of these ranks. `per_host`: how many ranks of each host share memory.
-    pub fn of(cards: &[Card], per_host: usize, topology: &Topology) -> Place {
-        let mut machines: Vec<Machine> =
-            cards.iter().map(|card| Machine { cpu: card.cpu.clone(), cores: card.cores }).collect();
+    pub fn of(endpoints: &[EndpointInfo], per_host: usize, topology: &Topology) -> Place {
+        let mut machines: Vec<Machine> = endpoints
+            .iter()
+            .map(|endpoint| Machine { cpu: endpoint.cpu.clone(), cores: endpoint.cores })
+            .collect();
         machines.sort();
         machines.dedup();
-        let network = cards.first().filter(|card| !card.transport.is_empty());
+        let network = endpoints.first().filter(|endpoint| !endpoint.transport.is_empty());
         let (transport, version) = match network {
-            Some(card) if per_host > 1 => {
-                (format!("shared memory and {}", card.transport), card.transport_version.clone())
+            Some(endpoint) if per_host > 1 => {
+                (format!("shared memory and {}", endpoint.transport), endpoint.transport_version.clone())
             }
-            Some(card) => (card.transport.clone(), card.transport_version.clone()),
+            Some(endpoint) => (endpoint.transport.clone(), endpoint.transport_version.clone()),
             None => ("shared memory".to_owned(), String::new()),
         };
         Place { topology: topology.clone(), per_host, transport, version, machines }

@@ -143,15 +143,16 @@ pub(super) struct Adaptation {
 impl Adaptation {
     /// For a communicator whose network can be measured again.
     pub fn of(communicator: &Communicator, config: &Config) -> Option<Arc<Adaptation>> {
-        let cards = communicator.cards();
-        let several = network::hosts(cards).into_iter().any(|host| host > 0);
+        let endpoints = communicator.endpoints();
+        let several = network::hosts(endpoints).into_iter().any(|host| host > 0);
         let is_found = communicator.choices.origin == Origin::Found;
         let budget = config.budget.adaptation.or(is_found.then_some(Budget::ADAPTATION))?;
         let is_off = budget.is_zero() || config.topology == Network::Off;
         if !several || is_off || !config.devices_of_ports().is_empty() {
             return None;
         }
-        let handles: Vec<Handle> = cards.iter().map(|card| card.handle.clone()).collect::<Option<_>>()?;
+        let handles: Vec<Handle> =
+            endpoints.iter().map(|endpoint| endpoint.handle.clone()).collect::<Option<_>>()?;
         let server = server(config).ok()?;
         let present = Present {
             choices: communicator.choices.clone(),
@@ -165,7 +166,7 @@ impl Adaptation {
             rank: communicator.rank,
             name: communicator.name.clone(),
             budget,
-            group: identity(cards),
+            group: identity(endpoints),
             handles,
             secret: config.secret.as_ref().map(Secret::reveal).map(str::to_owned),
             pace: communicator.pace.clone(),

@@ -12,7 +12,9 @@ use ucx_sys::LoadOptions;
 use super::paths::{self, Surroundings};
 use super::{Adaptation, Called, Communicator, Family, Means, State};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
-use crate::bootstrap::{refused, unreadable, BootstrapError, Card, Handle, Meeting, Store, StoreError};
+use crate::bootstrap::{
+    refused, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Store, StoreError,
+};
 use crate::calls::request::Request;
 use crate::choice::agreement::{agree, choose, send_buffer};
 use crate::choice::choices::Choices;
@@ -33,7 +35,7 @@ use crate::os::machine::COPIED;
 use crate::os::messages::{say_once, warn_once};
 use crate::os::pauses;
 use crate::os::routes::interfaces;
-use crate::os::scheduler::Crowd;
+use crate::os::scheduler::HostLoad;
 use crate::transport::in_process::InProcess;
 use crate::transport::routed::Routed;
 use crate::transport::shared::SharedMemory;
@@ -64,14 +66,15 @@ impl Communicator {
         let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
         loop {
             let offered = Offered::new(rank, size, config);
-            let mut card = Card::new(rank, size, "", "", Vec::new());
-            offered.announce(&mut card, config);
-            card.handle = handle.clone();
-            let mut meeting = Meeting::join(store.clone(), name, card, secret, deadline)?;
-            match Communicator::meet(&mut meeting, offered, rank, wheel.clone(), config, options, deadline) {
-                Err(_) if meeting.has_moved() => {}
+            let mut endpoint = EndpointInfo::new(rank, size, "", "", Vec::new());
+            offered.announce(&mut endpoint, config);
+            endpoint.handle = handle.clone();
+            let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, deadline)?;
+            match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, deadline)
+            {
+                Err(_) if rendezvous.has_moved() => {}
                 Err(error) => {
-                    meeting.give_up(&error);
+                    rendezvous.give_up(&error);
                     return Err(error);
                 }
                 communicator => return communicator,
@@ -79,9 +82,9 @@ impl Communicator {
         }
     }
 
-    /// Connects the ranks that come to this meeting.
+    /// Connects the ranks that come to this rendezvous.
     fn meet(
-        meeting: &mut Meeting,
+        rendezvous: &mut Rendezvous,
         offered: Offered,
         rank: Rank,
         wheel: Option<PathBuf>,
@@ -89,41 +92,53 @@ impl Communicator {
         options: &Options,
         deadline: Instant,
     ) -> Result<Communicator> {
-        let mut cards = meeting.exchange()?;
-        let around = Neighbourhood::explore(meeting, offered, &cards, rank, config)?;
-        let explored = explore(meeting, &cards, rank, config, options, &around)?;
+        let mut endpoints = rendezvous.exchange()?;
+        let around = Neighbourhood::explore(rendezvous, offered, &endpoints, rank, config)?;
+        let explored = explore(rendezvous, &endpoints, rank, config, options, &around)?;
         let mut network = None;
         if !around.is_complete {
-            let interface = explored.interface.clone().or_else(|| interface(&cards, meeting.host()));
+            let interface = explored.interface.clone().or_else(|| interface(&endpoints, rendezvous.host()));
             let open = |interface: Option<String>, devices: Option<String>| {
-                open_network(rank, &cards, &wheel, config, options, &explored, (interface, devices), &around)
+                open_network(
+                    rank,
+                    &endpoints,
+                    &wheel,
+                    config,
+                    options,
+                    &explored,
+                    (interface, devices),
+                    &around,
+                )
             };
             let transport = open(interface, None)?;
-            if !share_loopback(&cards) {
+            if !share_loopback(&endpoints) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
-                meeting.card.handle = listen(Handle::for_all(secret, meeting.host().as_deref()));
+                rendezvous.endpoint.handle = listen(Handle::for_all(secret, rendezvous.host().as_deref()));
             }
-            let seen = (!share_loopback(&cards)).then(Surroundings::look).flatten();
-            meeting.card.named = transport.has_named_devices();
-            cards = tell_addresses(meeting, "network", &transport, seen.as_ref())?;
+            let seen = (!share_loopback(&endpoints)).then(Surroundings::look).flatten();
+            rendezvous.endpoint.named = transport.has_named_devices();
+            endpoints = tell_addresses(rendezvous, "network", &transport, seen.as_ref())?;
             network = Some((transport, seen));
         }
-        let choices = agree(meeting, rank, &cards, config, options, around.per_host, &explored.insight)?;
+        let choices =
+            agree(rendezvous, rank, &endpoints, config, options, around.per_host, &explored.insight)?;
         let network = match network {
             None => None,
             Some((mut transport, seen)) => {
                 let topology = &choices.topology;
-                let mut obstacle = paths::obstacle(meeting, "", &cards, rank, seen.as_ref(), topology)?;
-                let leading = seen.as_ref().map(|seen| seen.leading(&cards, rank)).unwrap_or_default();
-                if obstacle.is_some() && cards.iter().all(|card| !card.named) {
+                let mut obstacle =
+                    paths::obstacle(rendezvous, "", &endpoints, rank, seen.as_ref(), topology)?;
+                let leading = seen.as_ref().map(|seen| seen.leading(&endpoints, rank)).unwrap_or_default();
+                if obstacle.is_some() && endpoints.iter().all(|endpoint| !endpoint.named) {
                     // One device is not enough here: all that lead to others, on all ranks.
                     drop(transport);
                     let devices = (!leading.is_empty()).then(|| leading.join(","));
-                    let (wanted, cards_now) = ((None, devices), &cards);
+                    let (wanted, cards_now) = ((None, devices), &endpoints);
                     transport =
                         open_network(rank, cards_now, &wheel, config, options, &explored, wanted, &around)?;
-                    cards = tell_addresses(meeting, "network again", &transport, seen.as_ref())?;
-                    obstacle = paths::obstacle(meeting, " again", &cards, rank, seen.as_ref(), topology)?;
+                    endpoints = tell_addresses(rendezvous, "network again", &transport, seen.as_ref())?;
+                    obstacle =
+                        paths::obstacle(rendezvous, " again", &endpoints, rank, seen.as_ref(), topology)?;
                 }
                 if let Some(obstacle) = obstacle {
                     return Err(Error::Transport(paths::remedy(&obstacle, transport.version())));
@@ -133,7 +148,7 @@ impl Communicator {
         };
         let mut network = network;
         if let Some(network) = &mut network {
-            network.set_addresses(cards.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
+            network.set_addresses(endpoints.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
         }
         let transport: Box<dyn Transport> = match (around.home, network) {
             (None, Some(network)) => Box::new(network),
@@ -143,16 +158,16 @@ impl Communicator {
                     None => home.waiter().map_err(unshared)?,
                 };
                 let wanted = match config.transport {
-                    TransportKind::Auto => crowd(&cards, rank).is_crowded(),
+                    TransportKind::Auto => load(&endpoints, rank).is_oversubscribed(),
                     TransportKind::Cma => true,
                     TransportKind::NoCma | TransportKind::Ucx => false,
                 };
                 let private = wanted && around.unreadable.is_empty();
                 let cache = choices.lowering.cache;
-                let near = SharedMemory::new(home, neighbours, waiter, private, cache)?;
+                let local = SharedMemory::new(home, neighbours, waiter, private, cache)?;
                 match network {
-                    None => Box::new(near),
-                    Some(network) => Box::new(Routed::new(near, network)),
+                    None => Box::new(local),
+                    Some(network) => Box::new(Routed::new(local, network)),
                 }
             }
             // A single rank sends nothing.
@@ -160,7 +175,8 @@ impl Communicator {
         };
         let timeout = options.timeout(config);
         let name = options.name();
-        let mut communicator = Communicator::assemble(name, cards, rank, transport, choices, timeout, config);
+        let mut communicator =
+            Communicator::assemble(name, endpoints, rank, transport, choices, timeout, config);
         communicator.means =
             Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
         if communicator.size() > 1 {
@@ -172,9 +188,9 @@ impl Communicator {
             communicator.driver.get()?.with(|engine| engine.watch(pace));
         }
         // All ranks have come, so the next communicator of this name meets elsewhere.
-        meeting.close();
+        rendezvous.close();
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
-        communicator.first_barrier(meeting, deadline)?;
+        communicator.first_barrier(rendezvous, deadline)?;
         communicator.record_into(config)?;
         let is_asked_for = config.topology == Network::Off && config.debug < Debug::Info;
         if rank == 0
@@ -221,12 +237,13 @@ impl Communicator {
     ) -> Result<Vec<Communicator>> {
         let size = transports.len();
         check_group(0, size)?;
-        let cards: Vec<Card> = (0..size).map(|r| Card::new(r, size, "in-process", "", Vec::new())).collect();
-        let choices = choose(&cards, config, options, 1, &Insight::default())?;
+        let endpoints: Vec<EndpointInfo> =
+            (0..size).map(|r| EndpointInfo::new(r, size, "in-process", "", Vec::new())).collect();
+        let choices = choose(&endpoints, config, options, 1, &Insight::default())?;
         let name = options.name();
         let timeout = options.timeout(config);
         let assemble = |(rank, transport)| {
-            Communicator::assemble(name, cards.clone(), rank, transport, choices.clone(), timeout, config)
+            Communicator::assemble(name, endpoints.clone(), rank, transport, choices.clone(), timeout, config)
         };
         let mut group: Vec<Communicator> = transports.into_iter().enumerate().map(assemble).collect();
         let family = Family { config: config.clone(), options: options.clone(), made: Mutex::default() };
@@ -238,7 +255,7 @@ impl Communicator {
 
     fn assemble(
         name: &str,
-        cards: Vec<Card>,
+        endpoints: Vec<EndpointInfo>,
         rank: Rank,
         mut transport: Box<dyn Transport>,
         choices: Choices,
@@ -246,30 +263,30 @@ impl Communicator {
         config: &Config,
     ) -> Communicator {
         let (debug, kept) = (config.debug, Schedules::new(config.made_schedules()));
-        let (mut near, mut pool, mut copies_private) = (Arc::default(), None, false);
-        if let Some(memory) = transport.near_memory() {
-            (near, pool, copies_private) = (memory.ranks(), Some(memory.pool()), memory.copies_private());
+        let (mut local, mut pool, mut copies_by_cma) = (Arc::default(), None, false);
+        if let Some(memory) = transport.local_memory() {
+            (local, pool, copies_by_cma) = (memory.ranks(), Some(memory.pool()), memory.copies_by_cma());
         }
-        let crowd = crowd(&cards, rank);
-        let copies = copies_private.then(|| COPIED * crowd.cores.min(crowd.ranks) / crowd.ranks);
-        let crowd = Some(crowd).filter(Crowd::is_crowded);
-        let (cards, choices) = (Arc::new(cards), Arc::new(choices));
-        let engine = Engine::new(name.to_owned(), rank, cards.clone(), &choices.lowering, transport);
+        let load = load(&endpoints, rank);
+        let copies = copies_by_cma.then(|| COPIED * load.cores.min(load.ranks) / load.ranks);
+        let load = Some(load).filter(HostLoad::is_oversubscribed);
+        let (endpoints, choices) = (Arc::new(endpoints), Arc::new(choices));
+        let engine = Engine::new(name.to_owned(), rank, endpoints.clone(), &choices.lowering, transport);
         Communicator {
             name: name.to_owned(),
             rank,
-            cards,
+            endpoints,
             timeout,
             debug,
             state: Arc::new(Mutex::new(State {
-                planner: Planner::new(rank, near, copies, choices.clone(), kept),
+                planner: Planner::new(rank, local, copies, choices.clone(), kept),
                 calls: 0,
             })),
             pace: Arc::new(Pace::new()),
             adaptation: None,
             pool,
             choices,
-            driver: Own::new(Driver::new(engine, rank, crowd)),
+            driver: Own::new(Driver::new(engine, rank, load)),
             means: None,
             family: None,
             agreements: AtomicU64::new(0),
@@ -291,13 +308,13 @@ impl Communicator {
     }
 
     /// A barrier that also ends if the user interrupts, or if a rank gives up that has not come so far.
-    fn first_barrier(&self, meeting: &Meeting, deadline: Instant) -> Result<()> {
+    fn first_barrier(&self, rendezvous: &Rendezvous, deadline: Instant) -> Result<()> {
         let timeout = Some(deadline.saturating_duration_since(Instant::now()));
         let Called::InFlight(work) = self.call(Request { timeout, ..Request::barrier() })? else {
             return Ok(());
         };
         while !work.wait_until(Instant::now() + LISTEN) {
-            match meeting.go_on() {
+            match rendezvous.go_on() {
                 // Rank 0 may have ended, and its store with it, as soon as it has what it needs.
                 Ok(()) | Err(BootstrapError::Store(StoreError::Failed { .. })) => {}
                 Err(error) => {
@@ -354,17 +371,17 @@ struct Explored {
 
 /// Finds out what the network is, if ranks are on several hosts and rank 0 does not know it.
 fn explore(
-    meeting: &mut Meeting,
-    cards: &[Card],
+    rendezvous: &mut Rendezvous,
+    endpoints: &[EndpointInfo],
     rank: Rank,
     config: &Config,
     options: &Options,
     around: &Neighbourhood,
 ) -> Result<Explored> {
-    if around.is_complete || share_loopback(cards) {
+    if around.is_complete || share_loopback(endpoints) {
         return Ok(Explored::default());
     }
-    let hosts = network::hosts(cards).into_iter().max().unwrap_or(0) + 1;
+    let hosts = network::hosts(endpoints).into_iter().max().unwrap_or(0) + 1;
     let is_named = options.topology.is_some() || config.topology.given().is_some();
     let budget = match &config.topology {
         _ if is_named => config.budget.discovery.min(CHECK),
@@ -374,11 +391,11 @@ fn explore(
     let is_wanted = !budget.is_zero() || config.topology == Network::Auto && !is_named;
     let budget = (rank == 0).then(|| is_wanted.then_some(budget.as_secs_f64()));
     let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
-    let text = meeting.share(EXPLORE, text.as_deref(), 64)?;
+    let text = rendezvous.share(EXPLORE, text.as_deref(), 64)?;
     let budget: Option<f64> =
         serde_json::from_slice(&text).map_err(|e| refused(EXPLORE, 0, unreadable(&e)))?;
     let Some(budget) = budget.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
-        let stated = interface(cards, meeting.host()).and_then(|name| network::stated_speed(&name));
+        let stated = interface(endpoints, rendezvous.host()).and_then(|name| network::stated_speed(&name));
         let insight = Insight { stated, hosts, ..Insight::default() };
         return Ok(Explored { insight, ..Explored::default() });
     };
@@ -388,7 +405,7 @@ fn explore(
         false => (config.networks(), usize::MAX),
     };
     let limits = Limits { budget, ports: config.tcp_ports, memory, rounds, probes: None };
-    let gathered = network::gather(meeting, cards, rank, &limits)?;
+    let gathered = network::gather(rendezvous, endpoints, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
     let insight = if rank == 0 { gathered.insight() } else { Insight::default() };
     let named = |address| interfaces().into_iter().find(|one| one.address == address);
@@ -413,9 +430,9 @@ const CHECK: Duration = Duration::from_millis(400);
 const EXPLORE: &str = "explore";
 
 /// Whether all ranks have the same loopback interface.
-fn share_loopback(cards: &[Card]) -> bool {
-    let here = &cards[0].net_space;
-    !here.is_empty() && cards.iter().all(|card| card.net_space == *here)
+fn share_loopback(endpoints: &[EndpointInfo]) -> bool {
+    let here = &endpoints[0].net_space;
+    !here.is_empty() && endpoints.iter().all(|endpoint| endpoint.net_space == *here)
 }
 
 /// The handle, or `None` after a warning. Without a handle the job runs as well, unless a rank is lost.
@@ -429,37 +446,37 @@ fn listen(handle: std::io::Result<Handle>) -> Option<Handle> {
 
 /// The network interface to listen on: loopback if that leads to all ranks, otherwise the one that leads to the host
 /// of the store. `None` if neither is known.
-fn interface(cards: &[Card], meeting_place: Option<String>) -> Option<String> {
-    if share_loopback(cards) {
+fn interface(endpoints: &[EndpointInfo], rendezvous_place: Option<String>) -> Option<String> {
+    if share_loopback(endpoints) {
         return interfaces::loopback();
     }
     // A host's own name may stand for loopback there, which leads to none of the others.
     let leads = |interface: &String| interfaces::loopback().as_ref() != Some(interface);
-    interfaces::towards(&meeting_place?).filter(leads)
+    interfaces::towards(&rendezvous_place?).filter(leads)
 }
 
-/// The error if the bell of near ranks cannot be used.
+/// The error if the doorbell of local ranks cannot be used.
 fn unshared(reason: String) -> Error {
     Error::Transport(format!("shared memory: {reason}"))
 }
 
-/// Tells the others how to reach this rank, and returns the cards of all ranks.
+/// Tells the others how to reach this rank, and returns the endpoints of all ranks.
 fn tell_addresses(
-    meeting: &mut Meeting,
+    rendezvous: &mut Rendezvous,
     kind: &str,
     transport: &UcxTransport,
     seen: Option<&Surroundings>,
-) -> Result<Vec<Card>> {
-    meeting.card.devices = seen.map(|seen| seen.devices(transport)).unwrap_or_default();
-    Ok(meeting.exchange_addresses(kind, "ucx", transport.version(), transport.addresses())?)
+) -> Result<Vec<EndpointInfo>> {
+    rendezvous.endpoint.devices = seen.map(|seen| seen.devices(transport)).unwrap_or_default();
+    Ok(rendezvous.exchange_addresses(kind, "ucx", transport.version(), transport.addresses())?)
 }
 
 /// Opens UCX, and this rank's devices: `devices`, if they are given, or those of the settings. Blocking on its waiter also
-/// ends when near ranks ring.
+/// ends when local ranks ring.
 #[allow(clippy::too_many_arguments)] // what a rank knows of itself and of the others
 fn open_network(
     rank: Rank,
-    cards: &[Card],
+    endpoints: &[EndpointInfo],
     wheel: &Option<PathBuf>,
     config: &Config,
     options: &Options,
@@ -467,7 +484,7 @@ fn open_network(
     (interface, devices): (Option<String>, Option<String>),
     around: &Neighbourhood,
 ) -> Result<UcxTransport> {
-    let bell = around.home.as_ref().map(|(home, _)| home.bell()).transpose().map_err(unshared)?;
+    let doorbell = around.home.as_ref().map(|(home, _)| home.doorbell()).transpose().map_err(unshared)?;
     let load = LoadOptions {
         explicit: config.ucx_library.clone(),
         wheel: wheel.clone(),
@@ -476,7 +493,7 @@ fn open_network(
         ..LoadOptions::default()
     };
     let ucx = ucx_sys::load(&load).map_err(|error| around.without_network(error.to_string()))?;
-    let several_hosts = cards.iter().any(|card| card.host != cards[0].host);
+    let several_hosts = endpoints.iter().any(|endpoint| endpoint.host != endpoints[0].host);
     let settings = UcxSettings {
         tls: several_hosts.then(ucx_sys::network_tls).flatten(),
         send_buffer: send_buffer(config, options, explored.slowest),
@@ -484,7 +501,7 @@ fn open_network(
         interface,
         ports: config.devices_of_ports().to_vec(),
     };
-    let transport = UcxTransport::new(ucx, rank, cards.len(), settings, bell.into_iter().collect());
+    let transport = UcxTransport::new(ucx, rank, endpoints.len(), settings, doorbell.into_iter().collect());
     transport.map_err(|error| around.without_network(error.to_string()))
 }
 
@@ -497,10 +514,11 @@ fn variables(config: &Config) -> Vec<(&'static str, String)> {
 }
 
 /// The number of ranks on this rank's machine, their cores, and this rank's place among them.
-fn crowd(cards: &[Card], rank: Rank) -> Crowd {
-    let here: Vec<&Card> = cards.iter().filter(|card| card.shares_machine(&cards[rank])).collect();
-    let number = here.iter().position(|card| card.rank == rank).expect("it has a card itself");
-    Crowd { ranks: here.len(), cores: Card::cores_of(&here), number }
+fn load(endpoints: &[EndpointInfo], rank: Rank) -> HostLoad {
+    let here: Vec<&EndpointInfo> =
+        endpoints.iter().filter(|endpoint| endpoint.shares_machine(&endpoints[rank])).collect();
+    let number = here.iter().position(|endpoint| endpoint.rank == rank).expect("it has an endpoint itself");
+    HostLoad { ranks: here.len(), cores: EndpointInfo::cores_of(&here), number }
 }
 
 pub(super) fn check_group(rank: Rank, size: usize) -> Result<()> {

@@ -32,7 +32,7 @@ impl Communicator {
         let mut calls = Calls { communicator: self, patience };
         let ports = self.means.as_ref().and_then(|means| means.config.tcp_ports);
         let limits = Limits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
-        let evidence = network::gather(&mut calls, &self.cards, self.rank, &limits)?.evidence;
+        let evidence = network::gather(&mut calls, &self.endpoints, self.rank, &limits)?.evidence;
         let found = (self.rank == 0).then(|| network::found(&evidence));
         let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));
         let all = calls.collect("found", &text.unwrap_or_default(), usize::MAX)?;

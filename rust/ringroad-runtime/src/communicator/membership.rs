@@ -86,7 +86,7 @@ impl Communicator {
             return Ok(Decision { vote: flag, alive: vec![0] });
         }
         let server = self.server()?;
-        let group = identity(&self.cards);
+        let group = identity(&self.endpoints);
         let mut pauses = pauses::pauses();
         let vote = Vote { flag, quorum, paused: pauses > self.pauses.load(Ordering::Relaxed) };
         let left_out = self.left_out.lock().clone();
@@ -113,12 +113,12 @@ impl Communicator {
             }
             Outcome::LeftOut => Err(Error::Aborted(format!(
                 "the other ranks have taken {} for dead, since it did not answer for seconds, and go on without it",
-                self.cards[self.rank]
+                self.endpoints[self.rank]
             ))),
             Outcome::Paused => Err(Error::Aborted(format!(
                 "{} was stopped for seconds, and none of the others is left who could say whether they went on without \
                  it; end this process",
-                self.cards[self.rank]
+                self.endpoints[self.rank]
             ))),
             Outcome::TooFew { alive, quorum } => Err(Error::Aborted(format!(
                 "only {} of {} ranks are left here (ranks {alive:?}), fewer than the quorum of {quorum}; end this \
@@ -132,7 +132,7 @@ impl Communicator {
     /// Votes against, without waiting for the others.
     pub(super) fn refuse(&self, number: u64) -> Result<()> {
         let vote = Vote { flag: false, quorum: 0, paused: false };
-        self.server()?.rounds().with(&identity(&self.cards), number, |acceptor| acceptor.join(vote));
+        self.server()?.rounds().with(&identity(&self.endpoints), number, |acceptor| acceptor.join(vote));
         Ok(())
     }
 
@@ -240,17 +240,17 @@ impl Round<'_> {
     }
 
     fn text(&self, waiting: &Waiting) -> String {
-        let card = |rank: &Rank| &self.of.cards[*rank];
+        let endpoint = |rank: &Rank| &self.of.endpoints[*rank];
         match waiting {
-            Waiting::Absent(rank) => format!("{} runs, but has not come to agree", card(rank)),
-            Waiting::Silent(rank) => format!("{} has not answered so far", card(rank)),
+            Waiting::Absent(rank) => format!("{} runs, but has not come to agree", endpoint(rank)),
+            Waiting::Silent(rank) => format!("{} has not answered so far", endpoint(rank)),
             Waiting::Leading(rank, others) => {
                 let others: Vec<String> = others
                     .iter()
                     .filter(|other| **other < self.of.size())
-                    .map(|other| card(other).to_string())
+                    .map(|other| endpoint(other).to_string())
                     .collect();
-                format!("{} waits for {}", card(rank), others.join(", "))
+                format!("{} waits for {}", endpoint(rank), others.join(", "))
             }
         }
     }

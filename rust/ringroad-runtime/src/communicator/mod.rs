@@ -26,7 +26,7 @@ pub use self::arrays::Given;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
 pub use self::regrouping::Means;
-use crate::bootstrap::Card;
+use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{Operation, Prepared};
 use crate::calls::request::Request;
 use crate::calls::work::Completion;
@@ -57,14 +57,14 @@ const FOREVER: Duration = Duration::from_secs(365 * 86400);
 pub struct Communicator {
     name: String,
     rank: Rank,
-    cards: Arc<Vec<Card>>,
+    endpoints: Arc<Vec<EndpointInfo>>,
     timeout: Duration,
     debug: Debug,
     state: Arc<Mutex<State>>,
     pace: Arc<Pace>,
     /// Follows changes of the network, if some ranks are on other hosts.
     adaptation: Option<Arc<Adaptation>>,
-    /// Memory that near ranks can read.
+    /// Memory that local ranks can read.
     pool: Option<Arc<Pool>>,
     /// What rank 0 has decided when the communicator was made.
     choices: Arc<Choices>,
@@ -141,7 +141,7 @@ impl Communicator {
 
     /// The number of ranks.
     pub fn size(&self) -> usize {
-        self.cards.len()
+        self.endpoints.len()
     }
 
     /// The timeout of calls that have none of their own.
@@ -149,12 +149,12 @@ impl Communicator {
         self.timeout
     }
 
-    /// The cards of all ranks.
-    pub fn cards(&self) -> &[Card] {
-        &self.cards
+    /// The endpoints of all ranks.
+    pub fn endpoints(&self) -> &[EndpointInfo] {
+        &self.endpoints
     }
 
-    /// Returns an error in a forked child of the process that made the communicator: only the cards and choices can
+    /// Returns an error in a forked child of the process that made the communicator: only the endpoints and choices can
     /// be used there.
     pub fn check_process(&self) -> Result<()> {
         self.driver.get().map(drop)
@@ -212,12 +212,12 @@ impl Communicator {
         Ok(Memory::new(region))
     }
 
-    /// Whether near ranks can read this memory.
+    /// Whether local ranks can read this memory.
     fn is_readable(&self, memory: &Memory) -> bool {
         self.pool.as_ref().is_some_and(|pool| pool.offset_of(memory.region()).is_some())
     }
 
-    /// Whether near ranks can read the input and the output of a call.
+    /// Whether local ranks can read the input and the output of a call.
     fn readable(&self, request: &Request) -> (bool, bool) {
         match request.key.operation {
             Operation::Collective(_) => (self.is_readable(&request.input), self.is_readable(&request.output)),
@@ -340,7 +340,7 @@ impl Communicator {
     /// forked child, which cannot end its parent's calls.
     pub fn abort(&self, reason: &str) -> Result<()> {
         let driver = self.driver.get()?;
-        let who = &self.cards[self.rank];
+        let who = &self.endpoints[self.rank];
         let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
         driver.abort(format!(
             "rank {} ({}, pid {}) aborted communicator {:?}{because}",
@@ -352,7 +352,7 @@ impl Communicator {
     /// Leaves the communicator because the user has interrupted a call. For the other ranks, this one is lost; its memory
     /// may be reused at once.
     pub fn interrupt(&self) -> Result<()> {
-        let who = &self.cards[self.rank];
+        let who = &self.endpoints[self.rank];
         self.driver.get()?.leave(format!(
             "rank {} ({}, pid {}) left communicator {:?}: a signal has interrupted its call",
             self.rank, who.host, who.pid, self.name

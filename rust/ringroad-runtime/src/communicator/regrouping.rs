@@ -105,7 +105,7 @@ impl Communicator {
 
     /// The handles by which others find the ranks' processes; `None` for a rank that cannot listen or has no handle.
     pub fn handles(&self) -> Vec<Option<&Handle>> {
-        self.cards().iter().map(|card| card.handle.as_ref()).collect()
+        self.endpoints().iter().map(|endpoint| endpoint.handle.as_ref()).collect()
     }
 
     /// The communicator of all remaining ranks, in the same order. Every one of them calls this, mostly after an
@@ -172,7 +172,7 @@ impl Communicator {
             Communicator::connect(Arc::new(store), 0, 1, wheel.clone(), config, options)
         } else {
             let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
-            let name = format!("{}/{number}", identity(&self.cards));
+            let name = format!("{}/{number}", identity(&self.endpoints));
             Communicator::regroup(&handles, rank, &name, &means, patience.go_on)
         };
         made.map(|communicator| Communicator { timeout: self.timeout, ..communicator })
@@ -188,10 +188,10 @@ impl Communicator {
     }
 
     pub(super) fn handle(&self, rank: Rank) -> Result<&Handle> {
-        self.cards[rank].handle.as_ref().ok_or_else(|| {
+        self.endpoints[rank].handle.as_ref().ok_or_else(|| {
             let text = format!(
                 "{} could not open a port to listen on, so that it cannot be found again",
-                self.cards[rank]
+                self.endpoints[rank]
             );
             Error::Transport(text)
         })

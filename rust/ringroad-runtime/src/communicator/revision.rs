@@ -141,7 +141,7 @@ impl Communicator {
         let latest = driver.with(|engine| engine.with_watch(|watch| watch.latest()));
         driver.with(|engine| engine.with_watch(Watch::rest));
         let latest = self.tell_all(&[(1e6 * f64::from(latest)) as i64], patience)?;
-        let hosts = network::hosts(&self.cards);
+        let hosts = network::hosts(&self.endpoints);
         let leaders = network::leaders(&hosts);
         let first = &self.choices;
         let base = Base { topology: &first.topology, bandwidth: first.model.bandwidth, leaders: &leaders };
@@ -154,7 +154,7 @@ impl Communicator {
             probes: Some(base.probes()),
         };
         let mut calls = Calls { communicator: self, patience };
-        let evidence = match network::gather(&mut calls, &self.cards, self.rank, &limits) {
+        let evidence = match network::gather(&mut calls, &self.endpoints, self.rank, &limits) {
             Ok(gathered) => Ok(gathered.evidence),
             // What cannot be used is the same on all ranks.
             Err(error) => {
@@ -163,7 +163,7 @@ impl Communicator {
             }
         };
         let decision = (self.rank == 0).then(|| match &evidence {
-            Ok(evidence) => self.judge(adaptation, &base, evidence, &latest),
+            Ok(evidence) => self.evaluator(adaptation, &base, evidence, &latest),
             Err(error) => Decision::nothing(error.to_string()),
         });
         let text =
@@ -193,7 +193,7 @@ impl Communicator {
     }
 
     /// On rank 0: what has changed, and what follows.
-    fn judge(
+    fn evaluator(
         &self,
         adaptation: &Adaptation,
         base: &Base<'_>,

@@ -70,7 +70,7 @@ impl Communicator {
         } else {
             let handles =
                 members.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<Handle>>>()?;
-            let name = format!("split/{}/{number}/{mine}", identity(&self.cards));
+            let name = format!("split/{}/{number}/{mine}", identity(&self.endpoints));
             Communicator::regroup(&handles, position, &name, &Means { wheel, config, options }, go_on)
         };
         Ok(Some(Communicator { timeout: self.timeout, ..made? }))

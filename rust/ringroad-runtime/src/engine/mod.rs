@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
-use crate::bootstrap::Card;
+use crate::bootstrap::EndpointInfo;
 use crate::calls::call::CallKey;
 use crate::choice::choices::Lowering;
 use crate::error::Error;
@@ -37,7 +37,7 @@ use crate::os::machine::cache;
 use crate::transport::buffer::Region;
 use crate::transport::notice::{Notice, Reason};
 use crate::transport::{
-    Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
+    Arrived, Event, Failure, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
     LOOKED_AT,
 };
 
@@ -77,7 +77,7 @@ pub(crate) struct Engine {
     /// The time at which some of them were first put off.
     put_off_since: Option<Instant>,
     /// Whether a rank that is not near has taken part in a call (see [`Engine::needs_driving`]).
-    has_far_peers: bool,
+    has_remote_peers: bool,
     /// Calls with at least this many bytes of input and output write results past the caches.
     uncached: usize,
     /// Whether to spin for a message before other operations are started. Ends with the first message that does not
@@ -101,12 +101,12 @@ impl Engine {
     pub fn new(
         name: String,
         rank: Rank,
-        cards: Arc<Vec<Card>>,
+        endpoints: Arc<Vec<EndpointInfo>>,
         lowering: &Lowering,
         mut transport: Box<dyn Transport>,
     ) -> Engine {
-        let near = transport.near_memory().map(|memory| memory.ranks()).unwrap_or_default();
-        let peers = Peers::new(rank, cards, near);
+        let local = transport.local_memory().map(|memory| memory.ranks()).unwrap_or_default();
+        let peers = Peers::new(rank, endpoints, local);
         let here = peers.here();
         let uncached = if here > 1 { cache::share_of_last_level(here) / 4 * 3 } else { usize::MAX };
         Engine {
@@ -120,7 +120,7 @@ impl Engine {
             events: Vec::new(),
             notices: VecDeque::new(),
             put_off_since: None,
-            has_far_peers: false,
+            has_remote_peers: false,
             uncached,
             patient: false,
             recorder: None,
@@ -154,11 +154,11 @@ impl Engine {
     /// driven again, and its flushes do not tell. The peer may also send for later calls, and its host may fall
     /// silent meanwhile.
     pub fn needs_driving(&mut self) -> bool {
-        !self.closed && self.failure.is_none() && (self.has_far_peers || self.has_queued())
+        !self.closed && self.failure.is_none() && (self.has_remote_peers || self.has_queued())
     }
 
     fn has_queued(&mut self) -> bool {
-        self.transport.near_memory().is_some_and(|memory| memory.has_queued())
+        self.transport.local_memory().is_some_and(|memory| memory.has_queued())
     }
 
     /// Drives the transport if that is necessary although no call is in flight.
@@ -223,7 +223,7 @@ impl Engine {
             if let Err(reason) = self.peers.connect(peer, &mut *self.transport) {
                 self.peers.suspect(peer, reason);
             }
-            self.has_far_peers |= !self.peers.is_near(peer);
+            self.has_remote_peers |= !self.peers.is_local(peer);
         }
         let Buffers { input, output, past_caches, .. } = &mut task.buffers;
         *past_caches = input.len() + output.len() >= self.uncached;
@@ -422,7 +422,7 @@ impl Engine {
                     let tag =
                         Tag { source: self.peers.rank, message: task.tag.message | message, ..task.tag };
                     let source = task.buffers.region(source);
-                    let posted = if stays && self.peers.is_near(peer) {
+                    let posted = if stays && self.peers.is_local(peer) {
                         memory(&mut self.transport).send_zero_copy(peer, port, tag, source, request)
                     } else {
                         self.transport.send(peer, port, tag, source, request)
@@ -466,7 +466,7 @@ impl Engine {
                     }
                     let (plan, ranks) = (task.executor.plan(), self.peers.ranks() as u32);
                     let CallKey { op, dtype, .. } = task.call().key;
-                    let distance = |peer| self.transport.near_memory()?.distance(peer);
+                    let distance = |peer| self.transport.local_memory()?.distance(peer);
                     task.buffers.perform(plan, number, op, dtype, task.factor, ranks, distance);
                     if let Some(recorder) = &mut self.recorder {
                         recorder.end_operation(request);
@@ -602,7 +602,7 @@ impl Watching {
     }
 }
 
-/// The operations of near ranks, for commands that plans contain only for those.
-fn memory(transport: &mut Box<dyn Transport>) -> &mut dyn NearMemory {
-    transport.near_memory().expect("a rank is near")
+/// The operations of local ranks, for commands that plans contain only for those.
+fn memory(transport: &mut Box<dyn Transport>) -> &mut dyn LocalMemory {
+    transport.local_memory().expect("a rank is near")
 }

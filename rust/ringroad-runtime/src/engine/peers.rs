@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use crate::bootstrap::Card;
+use crate::bootstrap::EndpointInfo;
 use crate::os::liveness::Liveness;
 use crate::transport::{Transport, ABORTED, CLOSED};
 
@@ -22,9 +22,9 @@ pub(super) struct Suspect {
 /// The ranks of a communicator, as one of them sees them.
 pub(super) struct Peers {
     pub rank: Rank,
-    cards: Arc<Vec<Card>>,
+    endpoints: Arc<Vec<EndpointInfo>>,
     /// For each rank, whether it is near; empty if none is.
-    near: Arc<[bool]>,
+    local: Arc<[bool]>,
     liveness: Liveness,
     /// The ranks whose processes have ended.
     dead: Vec<Rank>,
@@ -34,22 +34,22 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub fn new(rank: Rank, cards: Arc<Vec<Card>>, near: Arc<[bool]>) -> Peers {
+    pub fn new(rank: Rank, endpoints: Arc<Vec<EndpointInfo>>, local: Arc<[bool]>) -> Peers {
         Peers {
             rank,
-            near,
-            liveness: Liveness::new(cards[rank].process(), cards.iter().map(Card::process)),
+            local,
+            liveness: Liveness::new(endpoints[rank].process(), endpoints.iter().map(EndpointInfo::process)),
             dead: Vec::new(),
-            connected: vec![false; cards.len()],
-            broken: vec![None; cards.len()],
+            connected: vec![false; endpoints.len()],
+            broken: vec![None; endpoints.len()],
             suspects: Vec::new(),
-            cards,
+            endpoints,
         }
     }
 
     /// How many ranks there are, with this one.
     pub fn ranks(&self) -> usize {
-        self.cards.len()
+        self.endpoints.len()
     }
 
     /// All ranks but this one.
@@ -59,29 +59,29 @@ impl Peers {
     }
 
     #[inline]
-    pub fn is_near(&self, peer: Rank) -> bool {
-        self.near.get(peer).copied().unwrap_or(false)
+    pub fn is_local(&self, peer: Rank) -> bool {
+        self.local.get(peer).copied().unwrap_or(false)
     }
 
     /// How many ranks share this one's memory, with it.
     pub fn here(&self) -> usize {
-        1 + self.near.iter().filter(|near| **near).count()
+        1 + self.local.iter().filter(|local| **local).count()
     }
 
     pub fn describe(&self, rank: Rank) -> String {
-        let card = &self.cards[rank];
-        format!("{rank} ({}, pid {})", card.host, card.pid)
+        let endpoint = &self.endpoints[rank];
+        format!("{rank} ({}, pid {})", endpoint.host, endpoint.pid)
     }
 
     /// The lowest rank on the same machine.
     pub fn first_on_machine(&self) -> Rank {
-        let own = &self.cards[self.rank];
-        (0..self.ranks()).find(|rank| self.cards[*rank].shares_machine(own)).unwrap_or(self.rank)
+        let own = &self.endpoints[self.rank];
+        (0..self.ranks()).find(|rank| self.endpoints[*rank].shares_machine(own)).unwrap_or(self.rank)
     }
 
     /// The number of rank 0's process, which names the communicator's files.
     pub fn instance(&self) -> u64 {
-        self.cards[0].instance
+        self.endpoints[0].instance
     }
 
     /// Makes sure that the end of `peer` would be noticed; the error says why that is impossible.
@@ -119,7 +119,7 @@ impl Peers {
     /// sure to come only if it is near or connected.
     pub fn died(&self, peer: Rank) -> Option<&str> {
         let reason = self.broken(peer).filter(|reason| ![ABORTED, CLOSED].contains(reason))?;
-        (self.connected[peer] || self.is_near(peer)).then_some(reason)
+        (self.connected[peer] || self.is_local(peer)).then_some(reason)
     }
 
     /// The ranks whose processes have ended since the last look.

@@ -19,7 +19,7 @@ use crate::calls::work::Completion;
 use crate::engine::{Ended, Engine, Task};
 use crate::error::{Error, Result};
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
-use crate::os::scheduler::Crowd;
+use crate::os::scheduler::HostLoad;
 use crate::os::turns::Turns;
 use crate::transport::notice::Reason;
 use crate::transport::Wait;
@@ -88,13 +88,13 @@ impl Drop for Counted<'_> {
 }
 
 impl Driver {
-    /// The driver of rank `rank`. `crowd`: the ranks of its host, if they are more than its cores.
-    pub fn new(engine: Engine, rank: Rank, crowd: Option<Crowd>) -> Arc<Driver> {
+    /// The driver of rank `rank`. `load`: the ranks of its host, if they are more than its cores.
+    pub fn new(engine: Engine, rank: Rank, load: Option<HostLoad>) -> Arc<Driver> {
         let waiter = engine.transport().waiter();
         Arc::new(Driver {
             engine: Mutex::new(engine),
             waiter,
-            turns: Turns::new(rank, crowd),
+            turns: Turns::new(rank, load),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),

@@ -57,7 +57,7 @@ impl Ring {
 }
 
 impl Scratch {
-    /// `takes_turns`: near ranks read this memory, and each rank has a core of its own.
+    /// `takes_turns`: local ranks read this memory, and each rank has a core of its own.
     pub fn new(takes_turns: bool) -> Scratch {
         Scratch { spare: VecDeque::new(), takes_turns, rings: Vec::new(), turns: 0 }
     }
@@ -144,7 +144,7 @@ impl Scratch {
     }
 
     fn allocate(&mut self, bytes: usize, transport: &mut dyn Transport) -> Result<Region, String> {
-        let pool = transport.near_memory().map(|memory| memory.pool());
+        let pool = transport.local_memory().map(|memory| memory.pool());
         let allocate = || match &pool {
             Some(pool) => pool.allocate(bytes),
             None => Region::scratch(bytes).map_err(|error| error.to_string()),
@@ -169,9 +169,9 @@ fn take_free(regions: &mut VecDeque<Region>, bytes: usize, transport: &mut dyn T
     regions.remove(index?)
 }
 
-/// Reclaims regions that near ranks have read.
+/// Reclaims regions that local ranks have read.
 fn reclaim(transport: &mut dyn Transport) {
-    if let Some(memory) = transport.near_memory() {
+    if let Some(memory) = transport.local_memory() {
         memory.reclaim();
     }
 }
@@ -306,9 +306,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "ends where it has no memory")]
     fn too_much_is_refused() {
-        let mut near = SharedMemory::group(2).unwrap().remove(0);
-        let mut far = InProcess::group(1).remove(0);
-        for transport in [&mut near as &mut dyn Transport, &mut far] {
+        let mut local = SharedMemory::group(2).unwrap().remove(0);
+        let mut remote = InProcess::group(1).remove(0);
+        for transport in [&mut local as &mut dyn Transport, &mut remote] {
             let mut scratch = Scratch::new(true);
             for bytes in [1 << 50, isize::MAX as usize] {
                 let refused = scratch.take(bytes, 0, transport).unwrap_err();

@@ -1,7 +1,7 @@
 //! What this network is: by which addresses hosts reach each other, over which routes, how fast and how soon.
 //!
 //! The lowest rank of every host asks and is asked; the others only hear the results. Ranks exchange what they find as they
-//! exchange cards, so all of them have the same evidence in the end, and [`ringroad_core::discovery`] makes a topology of
+//! exchange endpoints, so all of them have the same evidence in the end, and [`ringroad_core::discovery`] makes a topology of
 //! it. Datagrams and flows go to addresses of this job's ranks and nowhere else, and need no privileges. Nobody decides
 //! anything because of silence: what could not be found out is missing, and the result says so.
 
@@ -35,7 +35,7 @@ use self::history::Memory;
 use self::rates::Receiving;
 use self::reach::{Answering, Questions, Seen, Target, Token};
 use self::trace::{Hops, Routes, PATIENCE};
-use crate::bootstrap::{refused, unreadable, Card, Meeting};
+use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::Result;
 use crate::os::random::token;
 use crate::os::routes::interfaces;
@@ -70,9 +70,9 @@ pub(crate) trait Exchange {
 }
 
 /// While ranks meet.
-impl Exchange for Meeting {
+impl Exchange for Rendezvous {
     fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
-        Ok(Meeting::collect(self, &format!("network.{kind}"), value, most)?)
+        Ok(Rendezvous::collect(self, &format!("network.{kind}"), value, most)?)
     }
 }
 
@@ -101,7 +101,7 @@ struct View {
 #[derive(Debug, Default)]
 pub(crate) struct Insight {
     pub found: Option<Found>,
-    /// The bandwidth that the slowest card states, in bytes per second, where nothing was measured.
+    /// The bandwidth that the slowest NIC states, in bytes per second, where nothing was measured.
     pub stated: Option<f64>,
     /// Why nothing was found out, if that was tried.
     pub failure: Option<String>,
@@ -148,17 +148,21 @@ pub(crate) struct Gathered {
     pub evidence: Evidence,
     /// For each host, the address by which most others reach it; `None` if none does.
     pub main: Vec<Option<IpAddr>>,
-    /// For each host, the bandwidth that the card of this address states in bytes per second.
+    /// For each host, the bandwidth that the NIC of this address states in bytes per second.
     pub stated: Vec<Option<f64>>,
 }
 
 /// The hosts of ranks that share a network of their own: the number of each rank's host, in the order of their first ranks.
-pub(crate) fn hosts(cards: &[Card]) -> Vec<usize> {
+pub(crate) fn hosts(endpoints: &[EndpointInfo]) -> Vec<usize> {
     let mut known: HashMap<(&str, &str), usize> = HashMap::new();
-    cards
+    endpoints
         .iter()
-        .map(|card| {
-            let name = if card.net_space.is_empty() { (&*card.host, "") } else { ("", &*card.net_space) };
+        .map(|endpoint| {
+            let name = if endpoint.net_space.is_empty() {
+                (&*endpoint.host, "")
+            } else {
+                ("", &*endpoint.net_space)
+            };
             let next = known.len();
             *known.entry(name).or_insert(next)
         })
@@ -181,12 +185,12 @@ pub(crate) struct Limits {
 /// Finds out what there is to know. Collective.
 pub(crate) fn gather(
     exchange: &mut dyn Exchange,
-    cards: &[Card],
+    endpoints: &[EndpointInfo],
     rank: Rank,
     limits: &Limits,
 ) -> Result<Gathered> {
     let start = Instant::now();
-    let host_of = hosts(cards);
+    let host_of = hosts(endpoints);
     let leaders = leaders(&host_of);
     let own = host_of[rank];
     let station = (leaders[own] == rank).then(|| Station::open(own, limits.ports));
@@ -202,7 +206,7 @@ pub(crate) fn gather(
 
     let main = main_addresses(&facts, &views);
     let host = |(facts, rank): (&Facts, &Rank)| HostFacts {
-        name: cards[*rank].host.clone(),
+        name: endpoints[*rank].host.clone(),
         addresses: facts.addresses.clone(),
     };
     let mut evidence = Evidence {
@@ -215,7 +219,7 @@ pub(crate) fn gather(
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders };
     let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
-    let spaces = || leaders.iter().map(|rank| cards[*rank].net_space.clone()).collect::<Vec<_>>();
+    let spaces = || leaders.iter().map(|rank| endpoints[*rank].net_space.clone()).collect::<Vec<_>>();
     let memory = limits.memory.as_ref().filter(|_| rank == 0);
     let memory = memory.map(|directory| Memory::of(directory, &spaces(), &evidence));
     let mut plan = (rank == 0).then(|| Plan::new(&evidence, &wiring, memory.as_ref(), limits, start));

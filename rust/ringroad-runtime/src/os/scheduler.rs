@@ -66,7 +66,7 @@ pub(crate) fn change_core() {
 
 /// The ranks that run on the same cores, and the place of this rank among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Crowd {
+pub(crate) struct HostLoad {
     /// How many ranks there are.
     pub ranks: usize,
     /// How many cores they have together.
@@ -75,29 +75,29 @@ pub(crate) struct Crowd {
     pub number: usize,
 }
 
-impl Crowd {
+impl HostLoad {
     /// Whether there are fewer cores than ranks.
-    pub fn is_crowded(&self) -> bool {
+    pub fn is_oversubscribed(&self) -> bool {
         self.ranks > self.cores
     }
 }
 
-/// Moves the calling thread to its own core, if the threads of a crowd are distributed evenly over the cores. The
+/// Moves the calling thread to its own core, if the threads of an oversubscribed host are distributed evenly over the cores. The
 /// scheduler leaves too many of them on one core for seconds: it sees them all running all the time.
-pub(crate) fn take_core(crowd: Crowd) {
+pub(crate) fn take_core(load: HostLoad) {
     if cfg!(miri) {
         return;
     }
     // A thread may wait in several groups and have another number in each: its number in the largest group counts.
-    thread_local!(static LARGEST: Cell<Option<Crowd>> = const { Cell::new(None) });
+    thread_local!(static LARGEST: Cell<Option<HostLoad>> = const { Cell::new(None) });
     // The core that it got last: mostly it is still there.
     thread_local!(static LAST: Cell<Option<usize>> = const { Cell::new(None) });
-    let largest = LARGEST.get().max(Some(crowd));
+    let largest = LARGEST.get().max(Some(load));
     if LARGEST.replace(largest) == largest && LAST.get() == Some(sched_getcpu()) {
         return;
     }
     move_among(|cores| {
-        let own = largest.and_then(|crowd| own_core(cores, crowd));
+        let own = largest.and_then(|load| own_core(cores, load));
         LAST.set(own);
         cores.clear();
         own.filter(|own| *own != sched_getcpu()).into_iter().for_each(|own| cores.set(own));
@@ -105,9 +105,9 @@ pub(crate) fn take_core(crowd: Crowd) {
 }
 
 /// The core of this rank. `None` if a quota leaves fewer cores than the mask: then it is unknown which ones.
-fn own_core(mask: &CpuSet, crowd: Crowd) -> Option<usize> {
+fn own_core(mask: &CpuSet, load: HostLoad) -> Option<usize> {
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| mask.is_set(*core)).collect();
-    (cores.len() == crowd.cores).then(|| cores[crowd.number % crowd.cores])
+    (cores.len() == load.cores).then(|| cores[load.number % load.cores])
 }
 
 /// Moves the calling thread to one of the cores that `choose` leaves of those where it may run, if any. Afterwards
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn cores_are_dealt_out() {
         let some = mask(&[1, 4, 6]);
-        let own = |cores, number| own_core(&some, Crowd { ranks: 7, cores, number });
+        let own = |cores, number| own_core(&some, HostLoad { ranks: 7, cores, number });
         assert_eq!(
             (0..7).map(|number| own(3, number)).collect::<Option<Vec<_>>>(),
             Some(vec![1, 4, 6, 1, 4, 6, 1])
@@ -180,8 +180,8 @@ mod tests {
             let some = mask(&cpus.iter().copied().cycle().skip(start).take(kept).collect::<Vec<_>>());
             sched_setaffinity(None, &some).unwrap();
             for _ in 0..20 {
-                let crowd = Crowd { ranks: 9, cores: kept, number: 1 };
-                for step in [&change_core as &dyn Fn(), &|| take_core(crowd)] {
+                let load = HostLoad { ranks: 9, cores: kept, number: 1 };
+                for step in [&change_core as &dyn Fn(), &|| take_core(load)] {
                     step();
                     assert_eq!(sched_getaffinity(None).unwrap(), some);
                     assert!(some.is_set(sched_getcpu()));

@@ -25,7 +25,7 @@ use crate::os::machine::{
     AWAY, FIRST_BACK_OFF, FIRST_STAY, HELPED, LONGEST_BACK_OFF, LONGEST_STAY, LONG_YIELD, PATIENCE, SOMEBODY,
     SPIN_ALONE, SPIN_LEAST, SYSTEM_CALLS,
 };
-use crate::os::scheduler::{self, Crowd};
+use crate::os::scheduler::{self, HostLoad};
 
 const SPIN_SHARED: Duration = Duration::ZERO;
 
@@ -33,7 +33,7 @@ const SPIN_SHARED: Duration = Duration::ZERO;
 pub(crate) struct Turns {
     start: Instant,
     /// The ranks that share the cores; `None` if there are cores for all.
-    crowd: Option<Crowd>,
+    load: Option<HostLoad>,
     longest_spin: Duration,
     /// In nanoseconds.
     spin: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Turns {
 /// What yields have shown. Times are measured from the start.
 #[derive(Debug)]
 struct Learned {
-    crowded: bool,
+    oversubscribed: bool,
     /// How many contended yields in a row are accepted.
     patience: u32,
     /// How many contended yields in a row there have been.
@@ -72,15 +72,15 @@ enum Advice {
 }
 
 impl Turns {
-    /// For rank `rank`. `crowd`: the ranks of this host, if they are more than its cores.
-    pub fn new(rank: Rank, crowd: Option<Crowd>) -> Turns {
-        let longest_spin = if crowd.is_some() { SPIN_SHARED } else { SPIN_ALONE };
+    /// For rank `rank`. `load`: the ranks of this host, if they are more than its cores.
+    pub fn new(rank: Rank, load: Option<HostLoad>) -> Turns {
+        let longest_spin = if load.is_some() { SPIN_SHARED } else { SPIN_ALONE };
         Turns {
             start: Instant::now(),
-            crowd,
+            load,
             longest_spin,
             spin: AtomicU64::new(longest_spin.as_nanos() as u64),
-            learned: Mutex::new(Learned::new(rank, crowd.is_some(), scheduler::system_call())),
+            learned: Mutex::new(Learned::new(rank, load.is_some(), scheduler::system_call())),
         }
     }
 
@@ -103,7 +103,7 @@ impl Turns {
     pub fn offer_core(&self) {
         // A yield costs one time slice: of ranks that share a core, one with longer slices than the others would come
         // last.
-        if self.crowd.is_some() {
+        if self.load.is_some() {
             scheduler::shorten();
         }
         let before = Instant::now();
@@ -119,16 +119,16 @@ impl Turns {
             Advice::Nothing => {}
             Advice::ShortTurns => scheduler::shorten(),
             Advice::AnotherCore => scheduler::change_core(),
-            Advice::OwnCore => self.crowd.into_iter().for_each(scheduler::take_core),
+            Advice::OwnCore => self.load.into_iter().for_each(scheduler::take_core),
         }
     }
 }
 
 impl Learned {
-    fn new(rank: Rank, crowded: bool, system_call: Duration) -> Learned {
+    fn new(rank: Rank, oversubscribed: bool, system_call: Duration) -> Learned {
         Learned {
-            crowded,
-            patience: if crowded { 1 } else { PATIENCE * (1 + rank as u32 % 16) },
+            oversubscribed,
+            patience: if oversubscribed { 1 } else { PATIENCE * (1 + rank as u32 % 16) },
             shared: 0,
             since: Duration::ZERO,
             last: Duration::ZERO,
@@ -145,7 +145,7 @@ impl Learned {
     /// for.
     fn note(&mut self, took: Duration, now: Duration) -> (bool, Advice) {
         let alone = took <= self.somebody;
-        if self.crowded && now.saturating_sub(self.last + took) > AWAY {
+        if self.oversubscribed && now.saturating_sub(self.last + took) > AWAY {
             self.stay_until = now;
         }
         self.last = now;
@@ -156,7 +156,7 @@ impl Learned {
         if took > LONG_YIELD {
             // If ranks share cores, it was mostly another rank that computes for a while, and others wait for this
             // one.
-            if !self.crowded {
+            if !self.oversubscribed {
                 // Ranks that were disturbed together should not try again together: each would wait for the one
                 // before.
                 let spread = self.back_off / 2 + self.back_off * (now.subsec_nanos() % 1024) / 1024;
@@ -169,14 +169,14 @@ impl Learned {
         if self.shared < self.patience {
             return (alone, Advice::Nothing);
         }
-        if !self.crowded && self.since > self.moved + HELPED {
+        if !self.oversubscribed && self.since > self.moved + HELPED {
             (self.stay, self.stay_until) = (FIRST_STAY, now);
         }
         if now < self.stay_until {
             return (alone, Advice::Nothing);
         }
         self.shared = 0;
-        if self.crowded {
+        if self.oversubscribed {
             self.stay_until = now + FIRST_STAY;
             return (alone, Advice::OwnCore);
         }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_crowd_everybody_goes_to_a_core_of_its_own_again_and_again() {
+    fn oversubscribed_everybody_goes_to_a_core_of_its_own_again_and_again() {
         let mut learned = Learned::new(0, true, QUICK / 4);
         let pause = AWAY / 2;
         let advice: Vec<_> = (1..=1000).map(|round| learned.note(SWITCH, round * pause).1).collect();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_goes_on_yielding() {
+    fn an_oversubscribed_host_goes_on_yielding() {
         let mut learned = Learned::new(0, true, QUICK / 4);
         assert_eq!(learned.note(at(3), at(10)).1, Advice::ShortTurns);
         assert_eq!(learned.no_yield_until, Duration::ZERO);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use super::{
-    Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
 };
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::transport::buffer::Region;
@@ -40,7 +40,7 @@ pub struct InProcess {
 #[derive(Default)]
 struct Mailbox {
     state: Mutex<State>,
-    bell: Condvar,
+    doorbell: Condvar,
     /// Why the owner accepts no more messages. Set under the lock.
     gone: OnceLock<&'static str>,
 }
@@ -179,7 +179,7 @@ impl Mailbox {
     /// Wakes the owner, who may be blocking, after the lock was released.
     fn ring(&self, state: MutexGuard<'_, State>) {
         drop(state);
-        self.bell.notify_all();
+        self.doorbell.notify_all();
     }
 }
 
@@ -340,7 +340,7 @@ impl Transport for InProcess {
         mailbox.ring(state);
     }
 
-    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
         None
     }
 
@@ -397,7 +397,7 @@ impl Transport for InProcess {
     fn close(&mut self, deadline: Instant) {
         let mailbox = self.own();
         let mut state = mailbox.state.lock();
-        while state.sending > 0 && !mailbox.bell.wait_until(&mut state, deadline).timed_out() {}
+        while state.sending > 0 && !mailbox.doorbell.wait_until(&mut state, deadline).timed_out() {}
         drop(state);
         self.leave(super::CLOSED, false);
     }
@@ -418,9 +418,9 @@ impl Wait for Mailbox {
         state.sleepers += 1;
         while state.events.is_empty() && state.wakes == 0 {
             let timed_out = match deadline {
-                Some(deadline) => self.bell.wait_until(&mut state, deadline).timed_out(),
+                Some(deadline) => self.doorbell.wait_until(&mut state, deadline).timed_out(),
                 None => {
-                    self.bell.wait(&mut state);
+                    self.doorbell.wait(&mut state);
                     false
                 }
             };

@@ -1,4 +1,4 @@
-//! Operations between near ranks, which read each other's memory.
+//! Operations between local ranks, which read each other's memory.
 
 use std::sync::Arc;
 
@@ -33,23 +33,23 @@ pub(crate) enum Returns {
 
 /// What a transport can do between *near* ranks, which can read each other's memory.
 ///
-/// A message between near ranks is a place in the sender's memory. The receiver may read it there
-/// ([`NearMemory::expect`]) instead of receiving a copy.
-pub trait NearMemory {
+/// A message between local ranks is a place in the sender's memory. The receiver may read it there
+/// ([`LocalMemory::expect`]) instead of receiving a copy.
+pub trait LocalMemory {
     /// For each rank, whether it is near.
     fn ranks(&mut self) -> Arc<[bool]>;
 
-    /// The pool of memory that near ranks can read.
+    /// The pool of memory that local ranks can read.
     fn pool(&mut self) -> Arc<Pool>;
 
-    /// Whether near ranks copy long messages directly out of this rank's private memory.
-    fn copies_private(&mut self) -> bool;
+    /// Whether local ranks copy long messages directly out of this rank's private memory.
+    fn copies_by_cma(&mut self) -> bool;
 
     /// Whether this rank and `peer` share a cache, as far as known ([`CacheMode::Near`]: they do). `None` if `peer`
-    /// is not a near rank.
+    /// is not a local rank.
     fn distance(&mut self, peer: Rank) -> Option<CacheMode>;
 
-    /// Like [`send`](super::Transport::send) to a near rank, but without a copy. The source must not change for as
+    /// Like [`send`](super::Transport::send) to a local rank, but without a copy. The source must not change for as
     /// long as somebody holds the region: the send may end before the peer has read it.
     fn send_zero_copy(
         &mut self,
@@ -60,18 +60,18 @@ pub trait NearMemory {
         request: RequestId,
     ) -> Result<Posted, TransportError>;
 
-    /// Waits for a message of `bytes` bytes from `tag.source`, a near rank, and leaves it in the sender's memory. The
+    /// Waits for a message of `bytes` bytes from `tag.source`, a local rank, and leaves it in the sender's memory. The
     /// message comes as [`Posted::Arrived`] or [`Event::Arrived`](super::Event::Arrived).
     fn expect(&mut self, tag: Tag, bytes: usize, request: RequestId) -> Result<Posted, TransportError>;
 
     /// Tells the sender that the message has been read, so that its memory may be used again.
     fn release(&mut self, arrived: Arrived);
 
-    /// Spins until a message from `tag.source`, a near rank, has come, or for a few microseconds at most: too short a
+    /// Spins until a message from `tag.source`, a local rank, has come, or for a few microseconds at most: too short a
     /// time to do anything else.
     fn spin(&mut self, tag: Tag);
 
-    /// Drops the regions that near ranks have read.
+    /// Drops the regions that local ranks have read.
     fn reclaim(&mut self);
 
     /// Whether a message is still queued although its call may have ended.

@@ -19,7 +19,7 @@ pub mod ucx;
 
 pub use description::Description;
 pub(crate) use local::Returns;
-pub use local::{Arrived, NearMemory};
+pub use local::{Arrived, LocalMemory};
 
 use std::fmt;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ pub enum Event {
         /// `Ok` where the message was sent or received as expected.
         result: Result<(), Failure>,
     },
-    /// A request of [`NearMemory::expect`] has ended well.
+    /// A request of [`LocalMemory::expect`] has ended well.
     Arrived {
         /// The request.
         request: RequestId,
@@ -213,7 +213,7 @@ convert! {
 pub enum Posted {
     /// The request is complete; no event will follow.
     Complete,
-    /// The request is complete, and this is its message; only for [`NearMemory::expect`].
+    /// The request is complete, and this is its message; only for [`LocalMemory::expect`].
     Arrived(Arrived),
     /// An [`Event::Completed`] or [`Event::Arrived`] will follow.
     Pending,
@@ -253,8 +253,8 @@ pub trait Transport: Send {
     /// sender does not learn whether the notice arrived.
     fn notify(&mut self, peer: Rank, payload: &[u8]);
 
-    /// The operations that only near ranks support; `None` where no rank can be near.
-    fn near_memory(&mut self) -> Option<&mut dyn NearMemory>;
+    /// The operations that only local ranks support; `None` where no rank can be near.
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory>;
 
     /// Wakes sleeping peers for which something has been posted or released. After posting, call this or
     /// [`Transport::progress`] before any work that takes long.

@@ -1,4 +1,4 @@
-//! Sends to near ranks by one transport, and to all others by another.
+//! Sends to local ranks by one transport, and to all others by another.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,14 +6,14 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 
 use super::{
-    is_earlier, Description, Event, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    is_earlier, Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
 };
 use crate::transport::buffer::Region;
 
 /// The transport among ranks of which some are near each other.
 pub struct Routed<N: Transport, F: Transport> {
-    near: N,
-    far: F,
+    local: N,
+    remote: F,
     /// For each rank, whether it is near.
     ranks: Arc<[bool]>,
 }
@@ -21,27 +21,27 @@ pub struct Routed<N: Transport, F: Transport> {
 impl<N: Transport, F: Transport> Routed<N, F> {
     /// Uses `near` for the ranks that it calls near, and `far` for all others. Blocking on the waiter of `far` must
     /// also end for `near`.
-    pub fn new(mut near: N, far: F) -> Routed<N, F> {
-        let ranks = near.near_memory().map(|memory| memory.ranks()).unwrap_or_default();
-        Routed { near, far, ranks }
+    pub fn new(mut local: N, remote: F) -> Routed<N, F> {
+        let ranks = local.local_memory().map(|memory| memory.ranks()).unwrap_or_default();
+        Routed { local, remote, ranks }
     }
 
-    fn is_near(&self, rank: Rank) -> bool {
+    fn is_local(&self, rank: Rank) -> bool {
         self.ranks.get(rank).copied().unwrap_or(false)
     }
 }
 
 impl<N: Transport, F: Transport> Transport for Routed<N, F> {
     fn describe(&self) -> Description {
-        let (near, far) = (self.near.describe(), self.far.describe());
-        Description { text: format!("{near}, {far}"), sharing: near.sharing, cma: near.cma, ..far }
+        let (local, remote) = (self.local.describe(), self.remote.describe());
+        Description { text: format!("{local}, {remote}"), sharing: local.sharing, cma: local.cma, ..remote }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
-        if self.is_near(peer) {
-            self.near.connect(peer)
+        if self.is_local(peer) {
+            self.local.connect(peer)
         } else {
-            self.far.connect(peer)
+            self.remote.connect(peer)
         }
     }
 
@@ -53,10 +53,10 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
         source: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if self.is_near(peer) {
-            self.near.send(peer, port, tag, source, request)
+        if self.is_local(peer) {
+            self.local.send(peer, port, tag, source, request)
         } else {
-            self.far.send(peer, port, tag, source, request)
+            self.remote.send(peer, port, tag, source, request)
         }
     }
 
@@ -67,75 +67,75 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        if self.is_near(tag.source) {
-            self.near.receive(port, tag, target, request)
+        if self.is_local(tag.source) {
+            self.local.receive(port, tag, target, request)
         } else {
-            self.far.receive(port, tag, target, request)
+            self.remote.receive(port, tag, target, request)
         }
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        if self.is_near(peer) {
-            self.near.notify(peer, payload);
+        if self.is_local(peer) {
+            self.local.notify(peer, payload);
         } else {
-            self.far.notify(peer, payload);
+            self.remote.notify(peer, payload);
         }
     }
 
-    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
-        self.near.near_memory()
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
+        self.local.local_memory()
     }
 
     fn flush(&mut self) {
-        self.near.flush();
-        self.far.flush();
+        self.local.flush();
+        self.remote.flush();
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        self.near.progress(events) | self.far.progress(events)
+        self.local.progress(events) | self.remote.progress(events)
     }
 
     fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
-        self.near.inspect(next, events);
-        self.far.inspect(next, events);
+        self.local.inspect(next, events);
+        self.remote.inspect(next, events);
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
-        if self.is_near(source) {
-            self.near.unexpected(source, sequence)
+        if self.is_local(source) {
+            self.local.unexpected(source, sequence)
         } else {
-            self.far.unexpected(source, sequence)
+            self.remote.unexpected(source, sequence)
         }
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.near.unclaimed(tag, source).or_else(|| self.far.unclaimed(tag, source))
+        self.local.unclaimed(tag, source).or_else(|| self.remote.unclaimed(tag, source))
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         // The transports do not tell when a message came: take the message of the earliest call.
-        match (self.near.oldest_unexpected(), self.far.oldest_unexpected()) {
-            (Some(near), Some(far)) if is_earlier(far.sequence, near.sequence) => Some(far),
-            (near, far) => near.or(far),
+        match (self.local.oldest_unexpected(), self.remote.oldest_unexpected()) {
+            (Some(local), Some(remote)) if is_earlier(remote.sequence, local.sequence) => Some(remote),
+            (local, remote) => local.or(remote),
         }
     }
 
     fn arm(&mut self) -> bool {
-        self.near.arm() && self.far.arm()
+        self.local.arm() && self.remote.arm()
     }
 
     fn waiter(&self) -> Arc<dyn Wait> {
-        self.far.waiter()
+        self.remote.waiter()
     }
 
     fn abort(&mut self, deadline: Instant) {
-        self.near.abort(deadline);
-        self.far.abort(deadline);
+        self.local.abort(deadline);
+        self.remote.abort(deadline);
     }
 
     fn close(&mut self, deadline: Instant) {
-        self.near.close(deadline);
-        self.far.close(deadline);
+        self.local.close(deadline);
+        self.remote.close(deadline);
     }
 }
 
@@ -152,16 +152,16 @@ mod tests {
         let homes: Vec<Home> = (0..2).map(|rank| Home::new(rank, 3).unwrap()).collect();
         let beside: Vec<_> = (0..2).map(|rank| vec![homes[1 - rank].beside().unwrap()]).collect();
         homes.iter().zip([1, 0]).for_each(|(home, peer)| home.prepare_for(peer).unwrap());
-        let near = homes.into_iter().zip(beside).map(|(home, neighbours)| {
+        let local = homes.into_iter().zip(beside).map(|(home, neighbours)| {
             let waiter = home.waiter().unwrap();
             SharedMemory::new(home, neighbours, waiter, false, CacheMode::Near).unwrap()
         });
-        let mut far = InProcess::group_with(3, 64).into_iter();
+        let mut remote = InProcess::group_with(3, 64).into_iter();
         let mut group: Vec<Box<dyn Transport>> = Vec::new();
-        for (near, far) in near.zip(&mut far) {
-            group.push(Box::new(Routed::new(near, far)));
+        for (local, remote) in local.zip(&mut remote) {
+            group.push(Box::new(Routed::new(local, remote)));
         }
-        group.extend(far.map(|far| Box::new(far) as Box<dyn Transport>));
+        group.extend(remote.map(|remote| Box::new(remote) as Box<dyn Transport>));
         group
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let mut group = group();
         let described = "shared memory (with 1 of 2 ranks), in-process (3 threads, rendezvous from 64 bytes)";
         assert_eq!((&*group[0].describe().text, group[0].describe().sharing), (described, 1));
-        assert_eq!(*group[0].near_memory().unwrap().ranks(), [false, true, false]);
+        assert_eq!(*group[0].local_memory().unwrap().ranks(), [false, true, false]);
         for (from, to) in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)] {
             group[from].connect(to).unwrap();
             group[from].send(to, 0, tag(from, 3), Region::of(&[from as u8; 40]), 1).unwrap();
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn the_oldest_message_may_be_on_either_way() {
-        for (near, far) in [(5, 6), (6, 5), (Tag::SEQUENCES - 1, 0), (0, Tag::SEQUENCES - 1)] {
+        for (local, remote) in [(5, 6), (6, 5), (Tag::SEQUENCES - 1, 0), (0, Tag::SEQUENCES - 1)] {
             let mut group = group();
-            group[1].send(0, 0, tag(1, near), Region::zeroed(8), 1).unwrap();
-            group[2].send(0, 0, tag(2, far), Region::zeroed(8), 1).unwrap();
+            group[1].send(0, 0, tag(1, local), Region::zeroed(8), 1).unwrap();
+            group[2].send(0, 0, tag(2, remote), Region::zeroed(8), 1).unwrap();
             group[0].inspect(None, &mut Vec::new());
-            let first = if is_earlier(far, near) { tag(2, far) } else { tag(1, near) };
+            let first = if is_earlier(remote, local) { tag(2, remote) } else { tag(1, local) };
             assert_eq!(group[0].oldest_unexpected(), Some(first));
         }
     }

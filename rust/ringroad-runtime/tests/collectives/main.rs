@@ -106,9 +106,9 @@ fn check_all(group: &[Communicator], cases: &[Case]) {
             let found = case
                 .check(communicator, prepared.get_or_init(|| case.prepare()))
                 .unwrap_or_else(|error| panic!("rank {} of {case:?}: {error}", communicator.rank()));
-            let consistent =
-                case.algorithm.is_none_or(|member| member.consistent(&topology, case.collective));
-            if case.collective == Collective::Allreduce && consistent {
+            let bit_identical =
+                case.algorithm.is_none_or(|member| member.bit_identical(&topology, case.collective));
+            if case.collective == Collective::Allreduce && bit_identical {
                 let same = *replica.get_or_init(|| found.clone()) == found;
                 assert!(same, "rank {} of {case:?} has other bits than another rank", communicator.rank());
             }
@@ -434,7 +434,7 @@ fn inputs_are_left_alone() {
     }
 }
 
-/// Memory that near ranks read directly: calls leave the input alone, and a rank whose call has ended may do with its
+/// Memory that local ranks read directly: calls leave the input alone, and a rank whose call has ended may do with its
 /// memory what it likes, whatever the others are doing. Lengths are around those from which on messages are sent
 /// without a copy, and those at which messages are cut.
 #[test]

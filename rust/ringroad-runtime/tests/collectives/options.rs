@@ -86,7 +86,7 @@ fn choices_say_what_runs() {
         let ranges = choices.switch_points(collective);
         assert_eq!(ranges[0].from_bytes, 0, "{collective}");
         for range in ranges {
-            assert!(range.algorithm.consistent(&choices.topology, collective), "{collective}");
+            assert!(range.algorithm.bit_identical(&choices.topology, collective), "{collective}");
             assert_eq!(choices.pick(collective, range.from_bytes, false), range.algorithm);
         }
     }

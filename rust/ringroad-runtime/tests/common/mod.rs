@@ -119,7 +119,7 @@ pub fn group_with(
 /// A group over shared memory, with the pool of each rank.
 pub fn group_with_pools(ranks: usize) -> (Vec<Communicator>, Vec<Arc<Pool>>) {
     let mut transports = Means::Shared.transports(ranks);
-    let pools = transports.iter_mut().map(|transport| transport.near_memory().unwrap().pool()).collect();
+    let pools = transports.iter_mut().map(|transport| transport.local_memory().unwrap().pool()).collect();
     (Communicator::over(transports, &config(), &patient()).unwrap(), pools)
 }
 

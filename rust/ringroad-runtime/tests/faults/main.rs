@@ -69,8 +69,8 @@ fn faulty(ranks: usize, means: Means, rank: Rank, faults: &[Fault], options: &Op
 
 /// `rank 2 (host, pid 17)`, as errors name a rank.
 fn who(communicator: &Communicator, rank: Rank) -> String {
-    let card = &communicator.cards()[rank];
-    format!("rank {rank} ({}, pid {})", card.host, card.pid)
+    let endpoint = &communicator.endpoints()[rank];
+    format!("rank {rank} ({}, pid {})", endpoint.host, endpoint.pid)
 }
 
 /// Whether `message` names some rank completely.

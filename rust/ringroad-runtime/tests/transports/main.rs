@@ -104,7 +104,7 @@ impl Means {
 
     fn send(self, transport: &mut dyn Transport, peer: Rank, tag: Tag, source: Region, id: u64) -> Posted {
         let sent = match self {
-            Lent => transport.near_memory().unwrap().send_zero_copy(peer, 0, tag, source, id),
+            Lent => transport.local_memory().unwrap().send_zero_copy(peer, 0, tag, source, id),
             _ => transport.send(peer, 0, tag, source, id),
         };
         transport.flush();
@@ -121,9 +121,9 @@ impl Means {
     }
 }
 
-/// Memory that near ranks can read.
+/// Memory that local ranks can read.
 fn pooled(transport: &mut (impl Transport + ?Sized), len: usize, seed: u8) -> Region {
-    let region = transport.near_memory().unwrap().pool().allocate(len).unwrap();
+    let region = transport.local_memory().unwrap().pool().allocate(len).unwrap();
     // SAFETY: it is new.
     unsafe { region.copy_from(&pattern(len, seed)) };
     region
@@ -369,7 +369,7 @@ fn there_are_no_other_ranks() {
         assert_eq!(a.connect(2).unwrap_err().to_string(), reason);
         assert!(a.send(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
         assert!(a.receive(0, tag(2, 0, 0), pattern(1, 0), 1).is_err());
-        if let Some(memory) = a.near_memory() {
+        if let Some(memory) = a.local_memory() {
             assert!(memory.send_zero_copy(2, 0, tag(0, 0, 0), pattern(1, 0), 1).is_err());
             assert!(memory.expect(tag(2, 0, 0), 1, 1).is_err());
         }

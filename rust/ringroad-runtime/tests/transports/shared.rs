@@ -8,7 +8,7 @@ use super::{broken, bytes, done, long, next, pattern, poll, pooled, soon, tag, M
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
 use ringroad_runtime::transport::{
-    Arrived, Event, Failure, NearMemory, Posted, RequestId, Tag, Transport, TransportError,
+    Arrived, Event, Failure, LocalMemory, Posted, RequestId, Tag, Transport, TransportError,
 };
 
 fn shared() -> [SharedMemory; 2] {
@@ -125,7 +125,7 @@ fn short_messages_are_expected_too() {
     }
 }
 
-/// Messages of the next call stay in the lane. Messages before them are delivered, and the end of a rank is reported.
+/// Messages of the next call stay in the channel. Messages before them are delivered, and the end of a rank is reported.
 #[test]
 fn what_comes_before_the_next_call_is_heard() {
     fn heard(transport: &mut SharedMemory, next: u32) -> Vec<Event> {
@@ -233,9 +233,9 @@ fn releases_in_every_order() {
 /// An unmatched message holds up nothing else, in either direction.
 #[test]
 fn unclaimed_messages_hold_nobody_up() {
-    for lanes in [1, 2] {
+    for channels in [1, 2] {
         let [mut a, mut b] = shared();
-        for source in 0..lanes {
+        for source in 0..channels {
             let (from, to) = if source == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
             for message in 0..40 {
                 let region = pooled(from, 100, message as u8);
@@ -243,7 +243,7 @@ fn unclaimed_messages_hold_nobody_up() {
             }
             assert_eq!(poll(to), []);
         }
-        for source in 0..lanes {
+        for source in 0..channels {
             let (from, to) = if source == 0 { (&mut a, &mut b) } else { (&mut b, &mut a) };
             for message in (1..40).rev() {
                 let target = Region::zeroed(100);
@@ -317,7 +317,7 @@ fn what_is_expected_and_does_not_fit() {
     }
 }
 
-/// Messages that find a slot in the lane are sent. Others wait for one, and so do their sends.
+/// Messages that find a slot in the channel are sent. Others wait for one, and so do their sends.
 #[test]
 fn more_messages_than_slots() {
     for len in [8, 40] {
@@ -369,7 +369,7 @@ fn floods() {
                         let source = means.source(&mut *a, len, number as u8);
                         let sent = means.send(&mut *a, 1, tag(0, number % 4, 0), source, 1);
                         open += usize::from(sent == Posted::Pending);
-                        // Sleeps whenever the lane is full and some more messages wait.
+                        // Sleeps whenever the channel is full and some more messages wait.
                         while open > 100 {
                             open -= next(&mut *a).len();
                         }

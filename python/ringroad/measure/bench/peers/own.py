@@ -34,7 +34,7 @@ class Own:
             names += self.communicator.contestants(collective)
         if collective != "barrier" and "all" in algorithms:
             candidates = self.communicator.explain(collective, 1).candidates
-            names += [candidate.algorithm for candidate in candidates if candidate.consistent]
+            names += [candidate.algorithm for candidate in candidates if candidate.bit_identical]
         return [Fixed(self, name) for name in dict.fromkeys(names)]
 
     def _takes_tensors(self) -> bool:

@@ -59,7 +59,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: RING,
         ports: Ports::One,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(ANY, ring::unidirectional, optimal!(around)),
     },
     Algorithm {
@@ -68,7 +68,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: RING,
         ports: Ports::Two,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(ANY, ring::bidirectional, optimal!(around)),
     },
     Algorithm {
@@ -77,7 +77,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: RING,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(CYCLES, ring::hamiltonian, optimal!(around)),
     },
     Algorithm {
@@ -86,7 +86,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: BUCKET,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(TORUS, bucket::schedule, optimal!(buckets)),
     },
     Algorithm {
@@ -95,7 +95,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: MPICH,
         ports: Ports::One,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, ANY, recursive_doubling::schedule, |r| {
             folded(r.shape, |core| vectors(ceil_log(2, core), 1))
         })],
@@ -106,7 +106,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: MPICH_MIRRORED,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, POWERS_OF_TWO, recursive_doubling::multiport, |r| {
             vectors(logs(2, r.shape), 1)
         })],
@@ -117,7 +117,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: RABENSEIFNER,
         ports: Ports::One,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[
             offer(ALLREDUCE, ANY, halving_doubling::schedule, |r| eliminated(r.shape)),
             offer(REDUCE_SCATTER, MODERATE, halving_doubling::schedule, |r| {
@@ -132,7 +132,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: SACK_GROPP,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(POWERS_OF_TWO, halving_doubling::multiport, optimal!(|shape| logs(2, shape))),
     },
     Algorithm {
@@ -141,7 +141,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: SWING,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(EVEN_OR_MODERATE, swing::bandwidth, optimal!(swings)),
     },
     Algorithm {
@@ -150,7 +150,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: SWING_LATENCY,
         ports: Ports::All,
         parameter: None,
-        consistent: |r| r.shape.sizes().iter().all(|size| [1, 2, 4].contains(size)),
+        bit_identical: |r| r.shape.sizes().iter().all(|size| [1, 2, 4].contains(size)),
         offers: &[offer(ALLREDUCE, POWERS_OF_TWO_OR_THRICE, swing::latency, |r| CostLine {
             steps: swings(r.shape),
             sent: logs(2, r.shape) as f64,
@@ -162,7 +162,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: TRIVANCE,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(ANY, trivance::bandwidth, optimal!(|shape| logs(3, shape))),
     },
     Algorithm {
@@ -171,7 +171,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: TRIVANCE,
         ports: Ports::All,
         parameter: None,
-        consistent: |r| r.shape.sizes().iter().all(|size| *size <= 2),
+        bit_identical: |r| r.shape.sizes().iter().all(|size| *size <= 2),
         offers: &[offer(ALLREDUCE, ANY, trivance::latency, |r| CostLine {
             steps: logs(3, r.shape),
             sent: r.shape.sizes().iter().map(|size| trivance::vectors(*size) as f64).sum(),
@@ -189,7 +189,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             admits: |shape, steps| (1..=hybrid::most_steps(shape)).contains(&steps),
             naming: Naming::Number,
         }),
-        consistent: |r| {
+        bit_identical: |r| {
             let blocks = hybrid::blocks(r.shape, r.parameter);
             r.shape.sizes().iter().zip(blocks.sizes()).all(|(size, blocks)| size / blocks <= 2)
         },
@@ -215,7 +215,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             admits: |shape, extra| distances::members(shape.sizes()).iter().any(|member| extra <= member.0),
             naming: Naming::Number,
         }),
-        consistent: always,
+        bit_identical: always,
         offers: &phases(
             ANY,
             nested::least_load,
@@ -231,7 +231,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: BFB,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(ANY, nested::neighbours, optimal!(half_around)),
     },
     Algorithm {
@@ -240,7 +240,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: BREADTH_FIRST,
         ports: Ports::Any,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &found_phases(NEIGHBOURS, bfb::schedule, bfb::cost),
     },
     Algorithm {
@@ -249,7 +249,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: EXPANSIONS,
         ports: Ports::Any,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[
             found(ALLREDUCE, MADE, expanded::schedule),
             found(REDUCE_SCATTER, MADE, expanded::schedule),
@@ -263,7 +263,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         ports: Ports::All,
         parameter: Some(SAVED),
         // For a power of two, every result is the same tree of cosets.
-        consistent: |r| r.parameter == 0 || powers_of_two(r.shape),
+        bit_identical: |r| r.parameter == 0 || powers_of_two(r.shape),
         offers: &[
             offer(ALLREDUCE, ANY, generalized::cyclic, generalized::cost),
             only(|r| r == 0, offer(REDUCE_SCATTER, ANY, generalized::cyclic, |r| all_but_own(logs(2, r.shape), r.shape))),
@@ -276,7 +276,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: KOLMAKOV,
         ports: Ports::All,
         parameter: Some(SAVED),
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, POWERS_OF_TWO, generalized::bitwise, |r| {
             let (levels, kept) = (logs(2, r.shape), (1 << r.parameter) as f64 / r.shape.ranks() as f64);
             CostLine { steps: 2 * levels - r.parameter, sent: 2.0 * (1.0 - kept) + r.parameter as f64 * kept }
@@ -288,7 +288,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: BRUCK,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &phases(ANY, bruck::bandwidth, optimal!(|shape| logs(3, shape))),
     },
     Algorithm {
@@ -297,7 +297,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: BRUCK,
         ports: Ports::All,
         parameter: None,
-        consistent: |r| r.shape.sizes().iter().all(|size| *size <= 2),
+        bit_identical: |r| r.shape.sizes().iter().all(|size| *size <= 2),
         offers: &[offer(ALLREDUCE, ANY, bruck::latency, bruck::latency_cost)],
     },
     Algorithm {
@@ -306,7 +306,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: GATHER_SUM,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, SMALL, gather_sum::schedule, |r| CostLine {
             steps: logs(3, r.shape),
             sent: r.shape.sizes().iter().map(|size| size - 1).sum::<usize>() as f64,
@@ -318,7 +318,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: ALIGNED,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, TWOS_AND_THREES, butterfly::schedule, butterflies)],
     },
     Algorithm {
@@ -327,7 +327,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: MPICH,
         ports: Ports::One,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[
             offer(BROADCAST, ANY, binomial::schedule, |r| vectors(ceil_log(2, r.shape.ranks()), 1)),
             offer(REDUCE, ANY, binomial::schedule, |r| CostLine {
@@ -347,7 +347,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             meaning: "the number of pieces in which each half of the vector is sent",
             ..PIECES
         }),
-        consistent: always,
+        bit_identical: always,
         offers: &[
             offer(ALLREDUCE, ANY, double_tree::schedule, two_trees),
             offer(BROADCAST, ANY, double_tree::schedule, below_root),
@@ -360,7 +360,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: INTERCOM,
         ports: Ports::One,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[
             in_turn(BROADCAST, PAIRS, scatter_allgather::parts, |r| {
                 then(scatter(r), all_but_own(around(r.shape), r.shape))
@@ -376,7 +376,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: MPICH,
         ports: Ports::One,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLTOALL, PAIRS, pairwise::schedule, |r| all_but_own(around(r.shape), r.shape))],
     },
     Algorithm {
@@ -385,7 +385,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: HILLIS_STEELE,
         ports: Ports::One,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[
             offer(SCAN, PAIRS, prefix_doubling::schedule, doubled_prefixes),
             offer(EXSCAN, PAIRS, prefix_doubling::schedule, doubled_prefixes),
@@ -397,7 +397,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: SCANS,
         ports: Ports::One,
         parameter: Some(PIECES),
-        consistent: always,
+        bit_identical: always,
         offers: &[
             offer(SCAN, PAIRS, prefix_chain::schedule, along_a_chain),
             offer(EXSCAN, PAIRS, prefix_chain::schedule, along_a_chain),
@@ -409,7 +409,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: DIRECT,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[
             offer(ALLREDUCE, FEW, direct::schedule, |r| twice(all_but_own(at_once(r.shape), r.shape))),
             offer(REDUCE_SCATTER, FEW, direct::schedule, |r| all_but_own(at_once(r.shape), r.shape)),
@@ -439,7 +439,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             admits: bruck_alltoall::admits,
             naming: Naming::Number,
         }),
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLTOALL, PAIRS, bruck_alltoall::schedule, bruck_alltoall::cost)],
     },
     Algorithm {
@@ -448,7 +448,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: BASU,
         ports: Ports::Any,
         parameter: Some(ROUNDS),
-        consistent: always,
+        bit_identical: always,
         offers: &[found(ALLTOALL, RELAYED, flow::schedule)],
     },
     Algorithm {
@@ -457,7 +457,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: DIRECT,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, FEW, direct::latency, |r| vectors(at_once(r.shape), around(r.shape)))],
     },
     Algorithm {
@@ -466,7 +466,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: DIRECT,
         ports: Ports::All,
         parameter: None,
-        consistent: always,
+        bit_identical: always,
         offers: &[
             in_rank_order(offer(ALLREDUCE, FEW, direct_ordered::schedule, |r| {
                 twice(all_but_own(at_once(r.shape), r.shape))
@@ -494,7 +494,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
             admits: |shape, k| (1..=shape.ranks()).contains(&k),
             naming: Naming::Number,
         }),
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, FEW, leaders::schedule, |r| {
             let (ranks, leaders) = (r.shape.ranks() as f64, r.parameter as f64);
             CostLine { steps: 2 * at_once(r.shape), sent: (ranks + leaders - 2.0) / leaders }
@@ -506,7 +506,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: FOREST,
         ports: Ports::Any,
         parameter: Some(FEW_PARTS),
-        consistent: always,
+        bit_identical: always,
         offers: &[
             found(ALLREDUCE, PACKED, trees::equal),
             found(REDUCE_SCATTER, PACKED, trees::equal),
@@ -521,7 +521,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: WEIGHTED,
         ports: Ports::Any,
         parameter: Some(PARTS),
-        consistent: always,
+        bit_identical: always,
         offers: &[found(ALLREDUCE, PACKED_FEW, trees::weighted)],
     },
     Algorithm {
@@ -530,7 +530,7 @@ pub(in super::super) static FLAT: &[Algorithm] = &[
         source: SPANNING,
         ports: Ports::Any,
         parameter: Some(PARTS),
-        consistent: always,
+        bit_identical: always,
         offers: &[
             found(ALLREDUCE, UNDIRECTED, trees::spanning),
             found(BROADCAST, UNDIRECTED, trees::spanning),

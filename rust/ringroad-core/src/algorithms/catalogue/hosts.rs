@@ -42,7 +42,7 @@ pub(super) static ON_HOSTS: &[Algorithm] = &[
         source: HIERARCHICAL,
         ports: Ports::Two,
         parameter: Some(NETWORK),
-        consistent: always,
+        bit_identical: always,
         offers: &[
             across!(ALLREDUCE),
             across!(REDUCE_SCATTER),
@@ -57,7 +57,7 @@ pub(super) static ON_HOSTS: &[Algorithm] = &[
         source: HIERARCHICAL,
         ports: Ports::Two,
         parameter: Some(WHOLE_NETWORK),
-        consistent: always,
+        bit_identical: always,
         offers: &[offer(ALLREDUCE, SMALL_HOSTS, unequal_hosts::latency, unequal_hosts::latency_cost)],
     },
 ];

@@ -14,7 +14,7 @@ type Crossing = [Vec<f64>; 2];
 /// From so many hosts on, racks stay as they were merged.
 const MANY: usize = 100;
 /// How often every host may move.
-const SWEEPS: usize = 6;
+const ITERATIONS: usize = 6;
 /// How much nearer, in flows that are wholly wrong, a move must bring the rates.
 const GAIN: f64 = 0.1;
 /// What is full to this factor is full at the same time.
@@ -44,7 +44,7 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
             (*racks, *errors) = (next, new);
         }
     };
-    for _ in 0..SWEEPS {
+    for _ in 0..ITERATIONS {
         let before: f64 = errors.iter().sum();
         for host in 0..hosts {
             let is_alone = rack_of.iter().filter(|rack| **rack == rack_of[host]).count() == 1;

@@ -3,7 +3,7 @@
 //! Two instructions are in order if they follow each other in a thread block or if one waits for the other. A schedule
 //! has steps instead: in each, ranks first send, then receive, then combine values of their own. So an order between
 //! two instructions is a distance of 0 or 1 between their steps, and a message has the same step at both ends. The
-//! steps are the smallest numbers that keep all distances. Where distances form a circle that is longer than 0, there
+//! steps are the smallest numbers that keep all distances. Where distances form a cycle that is longer than 0, there
 //! are none.
 
 use std::collections::HashMap;
@@ -260,7 +260,7 @@ impl Graph<'_> {
         for (number, component) in components.iter().enumerate() {
             component.iter().for_each(|node| of[*node as usize] = number as u32);
         }
-        self.check_circles(&components, &of, after)?;
+        self.check_cycles(&components, &of, after)?;
         let mut levels = std::mem::take(&mut self.lowest);
         let mut places = vec![0; count];
         for (position, component) in order.enumerate() {
@@ -288,7 +288,7 @@ impl Graph<'_> {
     }
 
     /// Refuses what waits for itself.
-    fn check_circles<'g>(
+    fn check_cycles<'g>(
         &self,
         components: &[Vec<u32>],
         of: &[u32],

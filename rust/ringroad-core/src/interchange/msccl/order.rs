@@ -103,7 +103,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The error for an instruction without a position: going back from it leads into a circle.
+    /// The error for an instruction without a position: going back from it leads into a cycle.
     fn circle(&self, stuck: usize) -> InterchangeError {
         let mut way = vec![stuck];
         let mut at = vec![false; self.positions.len()];

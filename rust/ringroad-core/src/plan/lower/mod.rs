@@ -6,7 +6,7 @@
 //! copied before a call out of place: the first reduction reads the input and writes the home. A slot that is copied
 //! from another slot of the rank shares the location of that slot until either of them is written.
 
-mod near;
+mod local;
 mod options;
 mod places;
 mod streams;
@@ -14,7 +14,7 @@ mod streams;
 use std::collections::HashMap;
 use std::ops::Range;
 
-pub use options::{LowerError, LowerOptions, Near};
+pub use options::{LocalRanks, LowerError, LowerOptions};
 use places::ALIGN;
 use streams::{cut, merge, zip, zip_all};
 
@@ -119,7 +119,7 @@ impl<'a> Lowering<'a> {
         // to one rank.
         let most = layout.total() * element / 2048 * schedule.slots();
         options.segment = options.segment.max(most).max(element.max(1));
-        options.near.segment = options.near.segment.max(most).max(element.max(1));
+        options.local.segment = options.local.segment.max(most).max(element.max(1));
         let bytes = layout.total() * element;
         let most = PARTS / (schedule.steps.len() * schedule.slots()).max(1);
         // An all-to-all is not cut: in place, it first copies all its blocks.
@@ -219,11 +219,11 @@ impl<'a> Lowering<'a> {
         windows.reverse();
         let mut rest = &row.receives[..];
         while let Some(send) = rest.first() {
-            let near = self.options.near.has(send.source);
-            let (group, others) = rest.split_at(if near { self.together(rest) } else { 1 });
+            let local = self.options.local.has(send.source);
+            let (group, others) = rest.split_at(if local { self.together(rest) } else { 1 });
             let window = windows.split_off(windows.len() - group.len()).pop();
             let window = window.expect("there is a window for every message");
-            if near {
+            if local {
                 self.lower_arrivals(group)?;
             } else {
                 self.lower_receive(send, window, exchanges)?;
@@ -239,15 +239,15 @@ impl<'a> Lowering<'a> {
 
     /// Lowers one send; `row` is all that this rank does in the step.
     fn lower_send(&mut self, send: &Send, row: &Row, exchanges: bool) -> Result<(), LowerError> {
-        let near = self.options.near.has(send.destination);
+        let local = self.options.local.has(send.destination);
         let stream = self.stream(&send.chunks, |s, c| s.locations[s.at(send.from, c)])?;
-        for range in self.messages(&send.chunks, near) {
+        for range in self.messages(&send.chunks, local) {
             let pieces = cut(&stream, &range);
             let (source, stays) = match pieces[..] {
                 [] => (Span::new(Buffer::Scratch, 0, 0), false),
-                [(_, only)] if !near && !matches!(only.buffer, Buffer::Arrived(_)) => (only, false),
-                [(_, only)] if near && self.can_share(only, send, exchanges) => (only, false),
-                [(_, only)] if near && self.can_be_copied(only, send, row) => (only, false),
+                [(_, only)] if !local && !matches!(only.buffer, Buffer::Arrived(_)) => (only, false),
+                [(_, only)] if local && self.can_share(only, send, exchanges) => (only, false),
+                [(_, only)] if local && self.can_be_copied(only, send, row) => (only, false),
                 // Only as many parts as there are areas of scratch memory are sure not to overwrite those of other
                 // parts.
                 _ => (self.pack(pieces), self.parts <= if self.options.two_areas { 2 } else { 1 }),
@@ -476,8 +476,8 @@ impl<'a> Lowering<'a> {
     /// How the bytes of `chunks`, in order, are cut into messages; the same on both sides. Empty chunks, which a vector
     /// with fewer elements than chunks has, need no message. A vector without any element is sent in empty messages, so
     /// that ranks wait for each other.
-    fn messages(&self, chunks: &ChunkSet, near: bool) -> Vec<Range<usize>> {
-        let segment = if near { self.options.near.segment } else { self.options.segment };
+    fn messages(&self, chunks: &ChunkSet, local: bool) -> Vec<Range<usize>> {
+        let segment = if local { self.options.local.segment } else { self.options.segment };
         let runs: Vec<usize> =
             chunks.runs().iter().map(|&(s, e)| (s..e).map(|c| self.bytes_of(c)).sum()).collect();
         let total: usize = runs.iter().sum();

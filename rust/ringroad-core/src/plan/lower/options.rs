@@ -6,27 +6,27 @@ use super::MAX_MESSAGES;
 use crate::collective::Collective;
 use crate::units::{ChunkId, Rank};
 
-/// The near ranks: those whose memory this rank can read and which can read its memory. They can read each other's
+/// The local ranks: those whose memory this rank can read and which can read its memory. They can read each other's
 /// scratch memory, and with `input` and `output` also the caller's buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Near {
+pub struct LocalRanks {
     /// For each rank, whether it is near. Empty where no rank is.
     pub ranks: Arc<[bool]>,
-    /// The most bytes in one message between near ranks, as [`LowerOptions::segment`].
+    /// The most bytes in one message between local ranks, as [`LowerOptions::segment`].
     pub segment: usize,
-    /// Whether near ranks can also read [`Buffer::Input`](crate::plan::Buffer::Input).
+    /// Whether local ranks can also read [`Buffer::Input`](crate::plan::Buffer::Input).
     pub input: bool,
-    /// Whether near ranks can also read [`Buffer::Output`](crate::plan::Buffer::Output).
+    /// Whether local ranks can also read [`Buffer::Output`](crate::plan::Buffer::Output).
     pub output: bool,
     /// The fewest bytes of a message that receivers read in place. Shorter messages are copied to scratch memory first,
     /// so that the sender's call need not wait until its peers have read them.
     pub zero_copy: usize,
-    /// The fewest bytes of a message that near ranks copy out of a buffer that they cannot map; `None` where they
+    /// The fewest bytes of a message that local ranks copy out of a buffer that they cannot map; `None` where they
     /// cannot.
     pub copies: Option<usize>,
 }
 
-impl Near {
+impl LocalRanks {
     pub(super) fn has(&self, rank: Rank) -> bool {
         self.ranks.get(rank).copied().unwrap_or(false)
     }
@@ -53,8 +53,8 @@ pub struct LowerOptions {
     pub pack: usize,
     /// How many bytes of scratch memory messages that are reduced cycle through.
     pub window: usize,
-    /// The near ranks.
-    pub near: Near,
+    /// The local ranks.
+    pub local: LocalRanks,
     /// About the most bytes of the vector that are processed at a time. A longer vector is processed in parts, one
     /// after the other, that use the same scratch memory, which so stays in the caches.
     pub part: usize,
@@ -72,7 +72,7 @@ impl Default for LowerOptions {
             segment: 512 << 10,
             pack: 32 << 10,
             window: 4 << 20,
-            near: Near::default(),
+            local: LocalRanks::default(),
             part: usize::MAX,
             two_areas: true,
         }

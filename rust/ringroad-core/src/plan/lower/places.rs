@@ -73,7 +73,7 @@ impl Lowering<'_> {
 
     /// How many bytes the window needs.
     fn window_bytes(&self, rows: &[Row]) -> usize {
-        let reduced = |s: &&Send| s.action == Action::Reduce && !self.options.near.has(s.source);
+        let reduced = |s: &&Send| s.action == Action::Reduce && !self.options.local.has(s.source);
         let arriving = rows.iter().flat_map(|row| row.receives.iter().filter(reduced));
         let bytes: usize = arriving.map(|send| self.staged(send)).sum();
         bytes.min(self.options.window.max(self.options.segment))
@@ -81,7 +81,7 @@ impl Lowering<'_> {
 
     /// The most scratch memory that receiving `send` takes, in bytes: every message starts at a cache line.
     pub(super) fn staged(&self, send: &Send) -> usize {
-        if self.options.near.has(send.source) {
+        if self.options.local.has(send.source) {
             return 0;
         }
         self.messages(&send.chunks, false).iter().map(|m| m.len().next_multiple_of(ALIGN)).sum()

@@ -11,10 +11,10 @@ use crate::units::Rank;
 
 use super::Concurrent;
 
-/// How steeply lengths grow with load at first, and by which factor that increases after each sweep over all pairs.
+/// How steeply lengths grow with load at first, and by which factor that increases after each iteration over all pairs.
 const STEEP: f64 = 150.0;
 const STEEPER: f64 = 1.3;
-/// The search ends after this many sweeps without a gain.
+/// The search ends after this many iterations without a gain.
 const PATIENCE: usize = 12;
 /// The largest exponent; beyond it, floating-point numbers overflow.
 const MOST: f64 = 600.0;
@@ -129,7 +129,7 @@ fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
     pairs
 }
 
-/// Sweeps over all pairs once. An arc's length is `exp(steep * (load - top))` per unit of capacity.
+/// Iterates over all pairs once. An arc's length is `exp(steep * (load - top))` per unit of capacity.
 fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, top: f64) {
     let length_of = |load: u64, capacity: f64| exp(steep * (load as f64 / capacity - top)) / capacity;
     let mut length: Vec<f64> = loads.iter().zip(capacity).map(|(load, c)| length_of(*load, *c)).collect();

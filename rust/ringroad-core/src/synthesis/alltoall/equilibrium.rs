@@ -28,14 +28,14 @@ const MOST: f64 = 300.0;
 /// How many hops longer than the diameter a path may be at first, and how many more each time that this limit keeps the
 /// flow from getting better.
 const DETOUR: usize = 2;
-/// The number of sweeps without a gain after which paths may be longer, and after which the search is stuck. A gain is a
+/// The number of iterations without a gain after which paths may be longer, and after which the search is stuck. A gain is a
 /// gap that is smaller by this fraction.
 const PATIENCE: usize = 24;
 const STUCK: usize = 600;
 const GAIN: f64 = 1e-3;
 /// A path with less than this share of its pair's demand is removed.
 const NOTHING: f32 = 1e-6;
-/// The scanning orders are sorted again every `SORT_EVERY` sweeps.
+/// The scanning orders are sorted again every `SORT_EVERY` iterations.
 const SORT_EVERY: usize = 4;
 
 /// Shortest paths from one rank to all nodes.
@@ -70,7 +70,7 @@ pub(super) struct Equilibrium<'a> {
     count: Vec<i32>,
     /// The most hops of a path that is added.
     longest: usize,
-    /// Whether the last sweep did without a cheaper path because it has more hops.
+    /// Whether the last iteration did without a cheaper path because it has more hops.
     refused: bool,
     /// The best proven lower bound on how full the busiest arc of any flow is.
     pub bound: f64,
@@ -224,35 +224,35 @@ impl<'a> Equilibrium<'a> {
         (0..self.network.ranks()).map(of).sum()
     }
 
-    /// Sweeps until the gap is closed, `go_on` returns false, or sweeps no longer help. Returns the number of sweeps and
+    /// Sweeps until the gap is closed, `go_on` returns false, or iterations no longer help. Returns the number of iterations and
     /// why they ended.
     pub fn solve(&mut self, gap: f64, go_on: &mut dyn FnMut(&Progress) -> bool) -> (usize, Ended) {
         let (mut least, mut gained, mut eased) = (f64::INFINITY, 0, 0);
-        let mut sweep = 0;
+        let mut iteration = 0;
         loop {
-            let now = Progress { sweep, load: self.top, bound: self.bound };
+            let now = Progress { iteration, load: self.top, bound: self.bound };
             if self.top == 0.0 || now.gap() <= gap {
-                return (sweep, Ended::Near);
+                return (iteration, Ended::Near);
             }
-            if sweep > 0 && !go_on(&now) {
-                return (sweep, Ended::Asked);
+            if iteration > 0 && !go_on(&now) {
+                return (iteration, Ended::Asked);
             }
             if now.gap() < least * (1.0 - GAIN) {
-                (least, gained) = (now.gap(), sweep);
-            } else if sweep - gained >= STUCK {
-                return (sweep, Ended::Stuck);
-            } else if sweep - gained.max(eased) >= PATIENCE {
+                (least, gained) = (now.gap(), iteration);
+            } else if iteration - gained >= STUCK {
+                return (iteration, Ended::Stuck);
+            } else if iteration - gained.max(eased) >= PATIENCE {
                 self.longest += if self.refused { DETOUR } else { 0 };
                 self.floor_part /= LOWER;
-                eased = sweep;
+                eased = iteration;
             }
-            sweep += 1;
+            iteration += 1;
             self.refused = false;
-            self.sweep(sweep);
+            self.iteration(iteration);
         }
     }
 
-    fn sweep(&mut self, sweep: usize) {
+    fn iteration(&mut self, iteration: usize) {
         let ranks = self.network.ranks();
         self.floor = 0.0;
         (0..self.length.len()).for_each(|arc| self.length[arc] = self.length_at(arc));
@@ -263,9 +263,9 @@ impl<'a> Equilibrium<'a> {
         let weigh = |of: &[f64], lengths: &[f64]| of.iter().zip(lengths).map(|(a, b)| a * b).sum::<f64>();
         let all = weigh(&self.capacity, &lengths);
         let used = weigh(&self.load, &lengths);
-        // Near the end, lengths without the constant part prove more. They are tried in every other sweep.
+        // Near the end, lengths without the constant part prove more. They are tried in every other iteration.
         let near = self.floor_part < FLOOR || self.top < self.bound * (1.0 + 4.0 * FLOOR);
-        let near = near && sweep.is_multiple_of(2);
+        let near = near && iteration.is_multiple_of(2);
         let (mut least, mut least_bare) = (0.0, 0.0);
         for source in 0..ranks {
             if near {
@@ -275,7 +275,7 @@ impl<'a> Equilibrium<'a> {
             self.grow(source, &lengths);
             least += self.taken_up(source);
             self.shift(source);
-            if sweep % SORT_EVERY == 1 {
+            if iteration % SORT_EVERY == 1 {
                 self.sort(source);
             }
         }

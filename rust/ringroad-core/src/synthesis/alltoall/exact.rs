@@ -56,11 +56,11 @@ pub(super) fn fits(arcs: usize, pairs: usize) -> bool {
     arcs + pairs <= MOST_ROWS
 }
 
-/// Goes on from where equilibration has ended after `sweep` sweeps. Each change of the basis counts as one more. Returns
+/// Goes on from where equilibration has ended after `iteration` iterations. Each change of the basis counts as one more. Returns
 /// their number and why the search ended.
 pub(super) fn solve(
     search: &mut Equilibrium<'_>,
-    sweep: usize,
+    iteration: usize,
     gap: f64,
     go_on: &mut dyn FnMut(&Progress) -> bool,
 ) -> (usize, Ended) {
@@ -90,7 +90,7 @@ pub(super) fn solve(
     let rows = basis.len();
     let (inverse, value) = (Vec::new(), Vec::new());
     let mut program = Program { search, pairs, demands, scaled, rows, basis, inverse, value, top };
-    program.run(sweep, gap, go_on)
+    program.run(iteration, gap, go_on)
 }
 
 /// What the row of an arc allows beyond the busiest arc; numbers without a pattern.
@@ -100,7 +100,7 @@ fn unequal(arc: usize) -> f64 {
 
 impl Program<'_, '_> {
     fn run(&mut self, first: usize, gap: f64, go_on: &mut dyn FnMut(&Progress) -> bool) -> (usize, Ended) {
-        let mut sweep = first;
+        let mut iteration = first;
         let mut invertible = self.invert();
         let ended = loop {
             if !invertible {
@@ -108,24 +108,24 @@ impl Program<'_, '_> {
             }
             let enters = self.enters();
             let load = self.value[self.top] * self.scaled[0] / self.search.capacity[0];
-            let now = Progress { sweep, load, bound: self.search.bound };
+            let now = Progress { iteration, load, bound: self.search.bound };
             if now.gap() <= gap.max(EXACT) {
                 break if gap < EXACT { Ended::Exact } else { Ended::Near };
             }
             let Some(column) = enters else { break Ended::Stuck };
-            if sweep > first && !go_on(&now) {
+            if iteration > first && !go_on(&now) {
                 break Ended::Asked;
             }
-            sweep += 1;
+            iteration += 1;
             if !self.exchange(column) {
                 break Ended::Stuck;
             }
-            if (sweep - first).is_multiple_of(AGAIN) {
+            if (iteration - first).is_multiple_of(AGAIN) {
                 invertible = self.invert();
             }
         };
         self.keep();
-        (sweep, ended)
+        (iteration, ended)
     }
 
     /// The entries of a column by row.

@@ -95,8 +95,8 @@ impl Demands {
 /// The state of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// The number of sweeps over all pairs so far.
-    pub sweep: usize,
+    /// The number of iterations over all pairs so far.
+    pub iteration: usize,
     /// How full the busiest arc is with all demands met.
     pub load: f64,
     /// A proven lower bound on how full the busiest arc must be.
@@ -137,8 +137,8 @@ pub struct Concurrent {
     pub load: f64,
     /// A proven lower bound on how full the busiest arc of any such flow is.
     pub bound: f64,
-    /// The number of sweeps over all pairs, and of the exact search's changes; 0 where all ranks look alike.
-    pub sweeps: usize,
+    /// The number of iterations over all pairs, and of the exact search's changes; 0 where all ranks look alike.
+    pub iterations: usize,
     /// Why the search has ended.
     pub ended: Ended,
     /// Bounds that need no flow. None of them proves more than `bound`.
@@ -157,7 +157,7 @@ impl Concurrent {
 
     /// The excess of the load over the bound, as a fraction of the bound; at least 0.
     pub fn gap(&self) -> f64 {
-        let end = Progress { sweep: self.sweeps, load: self.load, bound: self.bound };
+        let end = Progress { iteration: self.iterations, load: self.load, bound: self.bound };
         if self.load > 0.0 {
             end.gap().max(0.0)
         } else {
@@ -176,7 +176,7 @@ impl Concurrent {
 const MOST_RANKS: usize = 1 << 13;
 
 /// A flow whose busiest arc is at most `1 + gap` times as full as in the best flow. Where all ranks look alike and
-/// demands are uniform, the flow is exact. Calls `go_on` after each sweep over all pairs. If that returns false, or sweeps
+/// demands are uniform, the flow is exact. Calls `go_on` after each iteration over all pairs. If that returns false, or iterations
 /// no longer help, the flow so far is returned, with the gap that it has and why the search has ended.
 pub fn concurrent_flow(
     network: &Network,
@@ -203,14 +203,14 @@ pub fn concurrent_flow(
         return Ok(alike(network, &kinds, bounds, least));
     }
     let mut found = Equilibrium::new(network, demands, least);
-    let (mut sweeps, mut ended) = found.solve(gap, go_on);
+    let (mut iterations, mut ended) = found.solve(gap, go_on);
     let pairs = found.rows.iter().map(|row| row.targets().count()).sum();
     if ended == Ended::Stuck && exact::fits(network.arcs().len(), pairs) {
-        (sweeps, ended) = exact::solve(&mut found, sweeps, gap, go_on);
+        (iterations, ended) = exact::solve(&mut found, iterations, gap, go_on);
     }
     let bound = found.bound;
     let (rows, loads, load) = found.into_ways();
-    Ok(Concurrent { load, bound, sweeps, ended, bounds, loads, ways: Ways::All(rows) })
+    Ok(Concurrent { load, bound, iterations, ended, bounds, loads, ways: Ways::All(rows) })
 }
 
 fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Concurrent {
@@ -236,7 +236,7 @@ fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Conc
     Concurrent {
         load: found.load,
         bound: found.bound.max(least),
-        sweeps: 0,
+        iterations: 0,
         ended: Ended::Exact,
         bounds,
         loads: kinds.iter().map(|kind| of_kind[*kind]).collect(),

@@ -19,8 +19,8 @@ pub struct FlowReport {
     pub gap: f64,
     /// [`Concurrent::ended`].
     pub ended: Ended,
-    /// [`Concurrent::sweeps`].
-    pub sweeps: usize,
+    /// [`Concurrent::iterations`].
+    pub iterations: usize,
     /// How often a second all demands can be met at most, each for one reason.
     pub bounds: Bounds,
     /// All links, parallel ones together.
@@ -65,7 +65,7 @@ impl Concurrent {
             least_seconds: times * self.bound / network.unit(),
             gap: self.gap(),
             ended: self.ended,
-            sweeps: self.sweeps,
+            iterations: self.iterations,
             bounds: Bounds {
                 distance: rate(distance),
                 rank: rate(rank),

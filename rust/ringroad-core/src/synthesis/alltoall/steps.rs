@@ -13,10 +13,10 @@ use crate::synthesis::{Budget, Network, Spent};
 use super::chunks::{in_chunks, in_few_chunks, Trip};
 use super::Concurrent;
 
-/// How steeply prices grow with load at first, and by which factor that increases after each sweep over all chunks.
+/// How steeply prices grow with load at first, and by which factor that increases after each iteration over all chunks.
 const STEEP: f64 = 12.0;
 const STEEPER: f64 = 1.25;
-/// The most sweeps, and the most sweeps without a gain.
+/// The most iterations, and the most iterations without a gain.
 const LOOKS: usize = 16;
 const PATIENCE: usize = 3;
 /// Steps that take at most this many times what the flow needs are short enough.

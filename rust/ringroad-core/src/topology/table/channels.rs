@@ -52,7 +52,7 @@ impl RoutingTable {
         let made = RoutingTable { channels: channels.ok_or_else(too_many)?, ..plain };
         match made.circle() {
             None => Ok(made),
-            Some(circle) => Err(TopologyError::Deadlock { spec: topology.spec(), circle }),
+            Some(cycle) => Err(TopologyError::Deadlock { spec: topology.spec(), cycle }),
         }
     }
 

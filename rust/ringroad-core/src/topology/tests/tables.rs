@@ -161,13 +161,13 @@ fn drains(table: &RoutingTable) -> bool {
 }
 
 #[test]
-fn circles_are_found() {
+fn cycles_are_found() {
     let one_way = topology("uniring:1:5");
     let table = RoutingTable::of(&one_way).unwrap();
-    let circle = table.circle().unwrap();
-    assert_eq!(circle.len(), 5);
+    let cycle = table.circle().unwrap();
+    assert_eq!(cycle.len(), 5);
     let ends = |hop: &(LinkId, u8)| (one_way.links()[hop.0].source, one_way.links()[hop.0].target);
-    assert!((0..5).all(|at| ends(&circle[at]).1 == ends(&circle[(at + 1) % 5]).0), "{circle:?}");
+    assert!((0..5).all(|at| ends(&cycle[at]).1 == ends(&cycle[(at + 1) % 5]).0), "{cycle:?}");
     let with = |way| table.with_channels(&one_way, way).unwrap();
     for (way, channels) in [(Channels::Turns, 2), (Channels::Lash, 3)] {
         assert_eq!((with(way).channels(), with(way).is_deadlock_free()), (channels, true), "{way:?}");

@@ -140,11 +140,11 @@ impl TcpStore {
         let asked = serde_json::to_vec(&(number, from, request)).expect("JSON can express numbers");
         let value = [&milliseconds(within)[..], &asked].concat();
         let answer = self.ask(&Message::new(Kind::Agree, group, &value), within)?;
-        let unsound = || StoreError::Failed {
+        let hostile = || StoreError::Failed {
             action: format!("agree in {group:?}"),
             reason: format!("{} has sent an invalid answer", self.who),
         };
-        serde_json::from_slice(&answer.unwrap_or_default()).map_err(|_| unsound())
+        serde_json::from_slice(&answer.unwrap_or_default()).map_err(|_| hostile())
     }
 
     /// Tells the communicator of a group something. `None` if the process has no such communicator any more.

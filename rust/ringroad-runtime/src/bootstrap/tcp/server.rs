@@ -18,7 +18,7 @@ use crate::os::lock::Mutex;
 const UNKNOWN: usize = 256;
 /// The stack of the threads that answer requests: they need little.
 const STACK: usize = 128 << 10;
-/// How many meetings that failed are remembered, so that ranks that come late can read why.
+/// How many rendezvous that failed are remembered, so that ranks that come late can read why.
 const OUTDATED: usize = 16;
 /// The longest time that one request waits; clients ask again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
@@ -214,7 +214,7 @@ impl Shared {
             let number = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
             Instant::now() + LONGEST_WAIT.min(Duration::from_millis(number.into()))
         };
-        let unsound =
+        let hostile =
             || StoreError::Failed { action: "answer".to_owned(), reason: "it is no request".to_owned() };
         match kind {
             Kind::Set => self.values.set(&key, &value).map(|()| Some(Vec::new())),
@@ -224,8 +224,8 @@ impl Shared {
                 other => other.map(Some),
             },
             Kind::Agree => {
-                let (within, asked) = value.split_at_checked(4).ok_or_else(unsound)?;
-                let (number, from, request) = serde_json::from_slice(asked).map_err(|_| unsound())?;
+                let (within, asked) = value.split_at_checked(4).ok_or_else(hostile)?;
+                let (number, from, request) = serde_json::from_slice(asked).map_err(|_| hostile())?;
                 let reply = self.rounds.answer(&key, number, from, &request, milliseconds(within));
                 Ok(Some(serde_json::to_vec(&reply).expect("JSON can express numbers")))
             }
@@ -233,7 +233,7 @@ impl Shared {
                 let listener = self.listeners.lock().get(&key).and_then(Weak::upgrade);
                 Ok(listener.and_then(|listener| listener.hear(&value)))
             }
-            Kind::Value | Kind::Nothing => Err(unsound()),
+            Kind::Value | Kind::Nothing => Err(hostile()),
         }
     }
 }

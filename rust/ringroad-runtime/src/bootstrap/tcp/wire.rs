@@ -81,15 +81,15 @@ impl Message {
         go_on(&mut lengths)?;
         let key = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
         let value = u32::from_le_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
-        let unsound = || io::Error::new(ErrorKind::InvalidData, "it does not speak ringroad's protocol");
-        let kind = Kind::of(kind[0]).ok_or_else(unsound)?;
+        let hostile = || io::Error::new(ErrorKind::InvalidData, "it does not speak ringroad's protocol");
+        let kind = Kind::of(kind[0]).ok_or_else(hostile)?;
         if key > LONGEST_KEY || value > LONGEST_VALUE {
-            return Err(unsound());
+            return Err(hostile());
         }
         let (mut key, mut value) = (vec![0; key], vec![0; value]);
         go_on(&mut key)?;
         go_on(&mut value)?;
-        Ok(Message { kind, key: String::from_utf8(key).map_err(|_| unsound())?, value })
+        Ok(Message { kind, key: String::from_utf8(key).map_err(|_| hostile())?, value })
     }
 }
 

@@ -2,7 +2,7 @@
 //! starts, and the numbers that were found by measuring, each with the machine on which. `ringroad info` prints all
 //! of them.
 //!
-//! Numbers of a protocol (the slots of a lane, the bits of a tag) are where they are used.
+//! Numbers of a protocol (the slots of a channel, the bits of a tag) are where they are used.
 
 pub mod cache;
 
@@ -104,8 +104,8 @@ numbers! {
     pub(crate) NEAR: Duration = Duration::from_nanos(90), on TWO_CORES,
         "CPUs share a cache if they hand over a cache line in less time than this: within a cache it takes 20 to 70 ns, between caches 90 and more; on this machine it drifts between 30 and 130 to 180";
     pub(crate) FAST_LOOK: Duration = Duration::from_nanos(70), on TWO_CORES,
-        "a look at a lane that takes at most this time finds a cache line that a peer with a shared cache has written: such looks mostly take 30 to 60 ns, or 1 to 30 if ranks share a core; without a shared cache they take 75 to 150, though some are as fast";
-    pub(crate) NEAR_SEGMENT: usize = 512 << 10, on TWO_CORES,
+        "a look at a channel that takes at most this time finds a cache line that a peer with a shared cache has written: such looks mostly take 30 to 60 ns, or 1 to 30 if ranks share a core; without a shared cache they take 75 to 150, though some are as fast";
+    pub(crate) LOCAL_SEGMENT: usize = 512 << 10, on TWO_CORES,
         "the most bytes in one message between ranks that share memory; this large because data that was just written is slow to read as long as it is in another core's own cache: 4 MiB in messages of 128 KiB take 1.1 to 1.15 times as long";
     pub(crate) LONGEST_SEGMENT: usize = 512 << 10, on TWO_CORES,
         "the most bytes in one message over a network: in messages of 64 KiB tcp on loopback takes up to 1.3 times as long";
@@ -119,8 +119,8 @@ numbers! {
         "on faster links than that, 1 Gbit/s, the kernel decides how much a tcp connection takes on; chosen, not measured";
     pub(crate) EMULATED_MESSAGE: Duration = Duration::from_nanos(5500), on SEVERAL_NETWORKS,
         "how long a message over tcp between emulated hosts keeps a core of their machine busy, at the sender and the receiver together; found from 1 KiB by eight algorithms";
-    pub(crate) NEAR_BROADCAST_SEGMENT: usize = 128 << 10, on TWO_CORES,
-        "like NEAR_SEGMENT, if all ranks wait for the messages of one: 1 MiB to four ranks takes 1.6 times as long in messages of 512 KiB";
+    pub(crate) LOCAL_BROADCAST_SEGMENT: usize = 128 << 10, on TWO_CORES,
+        "like LOCAL_SEGMENT, if all ranks wait for the messages of one: 1 MiB to four ranks takes 1.6 times as long in messages of 512 KiB";
     pub(crate) LEND: usize = 32 << 10, on TWO_CORES,
         "from this many bytes on, waiting until other ranks have read the data takes less time than copying it for them";
     pub(crate) SHARED_PART: usize = 1 << 20, on TWO_CORES,
@@ -168,7 +168,7 @@ numbers! {
     pub(crate) LONG_YIELD: Duration = Duration::from_micros(1200), on TWO_CORES,
         "a yield that takes longer than this shows that others want the core: ranks that only wait then give it up sooner";
     pub(crate) AWAY: Duration = Duration::from_micros(300), on TWO_CORES,
-        "in a crowd, who has not yielded for so long has computed or slept, and may have come back on any core";
+        "in an oversubscribed host, who has not yielded for so long has computed or slept, and may have come back on any core";
     pub(crate) SHARED_STEP: Duration = Duration::from_nanos(500), on TWO_CORES,
         "a step costs this between ranks of one host that have a core each; `ringroad tune` measures it";
     pub(crate) SHARED_MESSAGE: Duration = Duration::from_nanos(100), on TWO_CORES,
@@ -177,13 +177,13 @@ numbers! {
         "what a rank copies in a second there; `ringroad tune` measures it";
     pub(crate) SHARED_REDUCE: f64 = 250e9, on TWO_CORES,
         "what a rank reduces in a second there, besides the copy that it would make otherwise; `ringroad tune` measures it";
-    pub(crate) CROWDED_STEP: Duration = Duration::from_nanos(2500), on TWO_CORES,
+    pub(crate) OVERSUBSCRIBED_STEP: Duration = Duration::from_nanos(2500), on TWO_CORES,
         "where ranks share cores, a step costs this besides SHARED_STEP for every rank of a core but the first: it ends when all have had a turn; `ringroad tune` measures it";
-    pub(crate) CROWDED_MESSAGE: Duration = Duration::from_nanos(600), on TWO_CORES,
+    pub(crate) OVERSUBSCRIBED_MESSAGE: Duration = Duration::from_nanos(600), on TWO_CORES,
         "a message costs this there: the caches of both ranks have been used by others meanwhile; `ringroad tune` measures it";
-    pub(crate) CROWDED_COPY: f64 = 80e9, on TWO_CORES,
+    pub(crate) OVERSUBSCRIBED_COPY: f64 = 80e9, on TWO_CORES,
         "what all ranks of a host copy in a second there; `ringroad tune` measures it";
-    pub(crate) CROWDED_REDUCE: f64 = 40e9, on TWO_CORES,
+    pub(crate) OVERSUBSCRIBED_REDUCE: f64 = 40e9, on TWO_CORES,
         "what a rank reduces in a second there; `ringroad tune` measures it";
     pub(crate) READ_PER_SECOND: f64 = 60e6, on TWO_CORES,
         "at least this many bytes of a schedule are read and parsed in a second; schedules that are made faster than that are made again";

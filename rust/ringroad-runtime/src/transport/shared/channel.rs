@@ -1,4 +1,4 @@
-//! A lane carries messages from one rank to another. It is a ring of slots that only the sender writes, and two
+//! A channel carries messages from one rank to another. It is a ring of slots that only the sender writes, and two
 //! counters that only the receiver writes. Each side keeps its own position private, so there are no locks.
 //!
 //! A slot is free again when the receiver has taken its content. The memory that a message names is free when the
@@ -7,13 +7,13 @@
 //! A release before older parcels are released is reported by a parcel of its own, since a send must not wait for
 //! other sends.
 //!
-//! A rank that is about to block sets its [`Bell`] and then polls once more. A rank that has put something reads the
-//! bell afterwards. Both have a full fence in between, so that one of them sees what the other has done.
+//! A rank that is about to block sets its [`Doorbell`] and then polls once more. A rank that has put something reads the
+//! doorbell afterwards. Both have a full fence in between, so that one of them sees what the other has done.
 
 use crate::os::machine::cache::CacheMode;
 use crate::os::sync::{fence, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 
-/// How many parcels a lane holds before the receiver has taken any.
+/// How many parcels a channel holds before the receiver has taken any.
 pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Messages of at most this many bytes travel within the slot.
 pub(super) const INLINE: usize = 32;
@@ -39,7 +39,7 @@ pub(super) enum Form {
     Inline,
     /// An offset in the sender's segment.
     Segment,
-    /// No message: the parcel of this number in the opposite lane has been released before older ones.
+    /// No message: the parcel of this number in the opposite channel has been released before older ones.
     Release,
     /// The first part of a long message, at an offset in the sender's segment. The length is that of the whole
     /// message.
@@ -47,7 +47,7 @@ pub(super) enum Form {
     /// Another part of a long message. The tag is the number of the first part's parcel.
     Part,
     /// An address in the sender's private memory.
-    Private,
+    Cma,
     /// None of these: the sender has made a mistake.
     Unknown,
 }
@@ -79,7 +79,7 @@ impl Parcel {
             2 => Form::Release,
             3 => Form::Flow,
             4 => Form::Part,
-            5 => Form::Private,
+            5 => Form::Cma,
             _ => Form::Unknown,
         }
     }
@@ -98,7 +98,7 @@ const _: () = assert!(size_of::<Slot>() == crate::os::machine::CACHE_LINE);
 
 /// The part that the sender writes, in the sender's segment.
 #[repr(C)]
-pub(super) struct Lane {
+pub(super) struct Channel {
     slots: [Slot; SLOTS],
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Counters {
 
 /// Whether a rank is about to block; in its own segment.
 #[repr(C, align(64))]
-pub(super) struct Bell {
+pub(super) struct Doorbell {
     asleep: AtomicU32,
 }
 
@@ -137,13 +137,13 @@ pub(super) enum End {
 // SAFETY: a slot's parcel is written by the sender only while the slot is free, which `Counters::taken` says. The
 // receiver reads it only while it is full, which `number` says. Both numbers are acquired before the access and
 // released after it.
-unsafe impl Sync for Lane {}
+unsafe impl Sync for Channel {}
 
-impl Lane {
+impl Channel {
     #[cfg(test)]
-    pub fn new() -> Lane {
+    pub fn new() -> Channel {
         let slot = |_| Slot { parcel: UnsafeCell::new(Parcel::default()), number: AtomicU32::new(0) };
-        Lane { slots: std::array::from_fn(slot) }
+        Channel { slots: std::array::from_fn(slot) }
     }
 
     /// Puts parcel `number` into its slot, which must be free. Only the sender may call this, with consecutive
@@ -164,7 +164,7 @@ impl Lane {
         self.full(number).map(|parcel| parcel.with(|place| unsafe { *place }))
     }
 
-    /// The form and the tag of parcel `number`, if it is there. For the receiver, as [`Lane::get`].
+    /// The form and the tag of parcel `number`, if it is there. For the receiver, as [`Channel::get`].
     #[inline]
     pub fn peek(&self, number: u64) -> Option<(Form, u64)> {
         // SAFETY: as above.
@@ -189,7 +189,7 @@ fn mark(number: u64) -> u32 {
     (number as u32).wrapping_add(1)
 }
 
-/// Whether the receiver has to wake the sender after it took parcel `number`. A sender that found the lane full may
+/// Whether the receiver has to wake the sender after it took parcel `number`. A sender that found the channel full may
 /// have blocked. It read the counter at some value, and exactly one multiple of [`SLOTS`] is above that value and not
 /// above the number of parcels that it has put. The receiver rings after the counter has reached that multiple, so
 /// that one of the two sees the other.
@@ -241,10 +241,10 @@ impl Counters {
     }
 }
 
-impl Bell {
+impl Doorbell {
     #[cfg(test)]
-    pub fn new() -> Bell {
-        Bell { asleep: AtomicU32::new(0) }
+    pub fn new() -> Doorbell {
+        Doorbell { asleep: AtomicU32::new(0) }
     }
 
     /// The owner calls this before it polls for the last time and blocks. `releases`: it waits for releases or free
@@ -259,14 +259,14 @@ impl Bell {
         self.asleep.store(0, Ordering::Relaxed);
     }
 
-    /// A rank calls this after it has put parcels, released some or freed slots, and before it reads the bells of the
+    /// A rank calls this after it has put parcels, released some or freed slots, and before it reads the doorbells of the
     /// ranks concerned.
     #[inline]
     pub fn before_look() {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the owner has to be woken; to be called after [`Bell::before_look`]. `released`: no parcel has been
+    /// Whether the owner has to be woken; to be called after [`Doorbell::before_look`]. `released`: no parcel has been
     /// put, only memory released or slots freed.
     #[inline]
     pub fn is_asleep(&self, released: bool) -> bool {
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn parcels_say_what_they_are() {
         for bytes in [0, 1, INLINE, LENGTH as usize] {
-            for form in [Form::Inline, Form::Segment, Form::Release, Form::Flow, Form::Part, Form::Private] {
+            for form in [Form::Inline, Form::Segment, Form::Release, Form::Flow, Form::Part, Form::Cma] {
                 let parcel = Parcel::new(7, form, bytes);
                 assert_eq!((parcel.tag, parcel.form(), parcel.bytes()), (7, form, bytes));
             }
@@ -325,38 +325,38 @@ mod tests {
     fn slots_are_used_again() {
         // The slots' numbers have 32 bits and wrap around.
         for first in [0, (1 << 32) - 3 * SLOTS as u64, (1 << 33) - 2 * SLOTS as u64] {
-            let lane = Lane::new();
+            let channel = Channel::new();
             for number in first..first + 5 * SLOTS as u64 {
-                assert_eq!(lane.get(number), None, "{number}");
-                lane.put(number, &parcel(number));
-                assert_eq!(lane.get(number + 1), None, "{number}");
-                assert_eq!(lane.get(number), Some(parcel(number)));
+                assert_eq!(channel.get(number), None, "{number}");
+                channel.put(number, &parcel(number));
+                assert_eq!(channel.get(number + 1), None, "{number}");
+                assert_eq!(channel.get(number), Some(parcel(number)));
             }
         }
     }
 
     #[test]
     fn whoever_sleeps_is_woken_for_what_it_waits_for() {
-        let bell = Bell::new();
+        let doorbell = Doorbell::new();
         let woken = || {
-            Bell::before_look();
-            (bell.is_asleep(false), bell.is_asleep(true))
+            Doorbell::before_look();
+            (doorbell.is_asleep(false), doorbell.is_asleep(true))
         };
         assert_eq!(woken(), (false, false));
-        bell.announce_sleep(false);
+        doorbell.announce_sleep(false);
         assert_eq!(woken(), (true, false));
-        bell.announce_sleep(true);
+        doorbell.announce_sleep(true);
         assert_eq!(woken(), (true, true));
-        bell.announce_awake();
+        doorbell.announce_awake();
         assert_eq!(woken(), (false, false));
     }
 
-    /// Two threads and one lane. The receiver also reads the memory that the parcels name, and releases several
+    /// Two threads and one channel. The receiver also reads the memory that the parcels name, and releases several
     /// parcels at once.
     #[test]
     fn nothing_is_lost_or_mixed() {
         let rounds = if cfg!(miri) { 300 } else { 100_000 };
-        let (lane, counters) = (Lane::new(), Counters::new());
+        let (channel, counters) = (Channel::new(), Counters::new());
         struct Shared([UnsafeCell<u64>; 4]);
         impl Shared {
             fn of(&self, number: u64) -> &UnsafeCell<u64> {
@@ -375,7 +375,7 @@ mod tests {
                     }
                     // SAFETY: the parcel of four numbers ago, which used this place, has been released.
                     memory.of(number).with_mut(|place| unsafe { *place = number });
-                    lane.put(number, &parcel(number));
+                    channel.put(number, &parcel(number));
                 }
                 while counters.released() < rounds {
                     thread::yield_now();
@@ -384,7 +384,7 @@ mod tests {
             });
             let mut number = 0;
             while number < rounds {
-                let Some(found) = lane.get(number) else {
+                let Some(found) = channel.get(number) else {
                     thread::yield_now();
                     continue;
                 };
@@ -402,7 +402,7 @@ mod tests {
     }
 }
 
-/// Tries every order in which the accesses may take effect: `RUSTFLAGS="--cfg loom" cargo test --release --lib lane`.
+/// Tries every order in which the accesses may take effect: `RUSTFLAGS="--cfg loom" cargo test --release --lib channel`.
 ///
 /// No thread really sleeps here: the models check at the end that each sleeper would have been woken.
 #[cfg(all(test, loom))]
@@ -414,16 +414,16 @@ mod models {
 
     /// What one rank sends another.
     struct Way {
-        lane: Lane,
+        channel: Channel,
         counters: Counters,
-        /// The bell of the rank that sleeps in the model.
-        bell: Bell,
+        /// The doorbell of the rank that sleeps in the model.
+        doorbell: Doorbell,
         farewell: Farewell,
         /// The memory that the parcels name.
         memory: UnsafeCell<u64>,
     }
 
-    // SAFETY: the lane's protocol decides who accesses the memory when; loom checks that.
+    // SAFETY: the channel's protocol decides who accesses the memory when; loom checks that.
     unsafe impl Sync for Way {}
     // SAFETY: as above.
     unsafe impl Send for Way {}
@@ -448,9 +448,9 @@ mod models {
         builder.preemption_bound = interruptions;
         builder.check(move || {
             let way = Arc::new(Way {
-                lane: Lane::new(),
+                channel: Channel::new(),
                 counters: Counters::new(),
-                bell: Bell::new(),
+                doorbell: Doorbell::new(),
                 farewell: Farewell::new(),
                 memory: UnsafeCell::new(0),
             });
@@ -466,14 +466,14 @@ mod models {
             while number - way.counters.taken() >= SLOTS as u64 {
                 thread::yield_now();
             }
-            way.lane.put(number, &parcel(number));
+            way.channel.put(number, &parcel(number));
         }
         true
     }
 
     fn rings(way: &Way, released: bool) -> bool {
-        Bell::before_look();
-        way.bell.is_asleep(released)
+        Doorbell::before_look();
+        way.doorbell.is_asleep(released)
     }
 
     /// Takes the parcels that are there from `first` up to `end`. Returns the number of the next one, and whether the
@@ -481,7 +481,7 @@ mod models {
     fn take(way: &Way, first: u64, end: u64) -> (u64, bool) {
         let (mut next, mut has_room) = (first, false);
         while next < end {
-            let Some(found) = way.lane.get(next) else { break };
+            let Some(found) = way.channel.get(next) else { break };
             assert_eq!(found, parcel(next));
             has_room |= makes_room(next);
             next += 1;
@@ -511,7 +511,7 @@ mod models {
             for number in 0..2 {
                 // SAFETY: the parcel before this one, if there is one, has been released.
                 way.memory.with_mut(|memory| unsafe { *memory = 7 + number });
-                way.lane.put(number, &parcel(number));
+                way.channel.put(number, &parcel(number));
                 while way.counters.released() <= number {
                     thread::yield_now();
                 }
@@ -520,7 +520,7 @@ mod models {
         };
         let receive = |way: &Way| {
             for number in 0..2 {
-                while way.lane.get(number).is_none() {
+                while way.channel.get(number).is_none() {
                     thread::yield_now();
                 }
                 // The slot is free long before the memory is read.
@@ -538,11 +538,11 @@ mod models {
     #[test]
     fn who_waits_for_parcels_is_woken() {
         let sleep = |way: &Way| {
-            way.bell.announce_sleep(false);
-            way.lane.get(0).is_some()
+            way.doorbell.announce_sleep(false);
+            way.channel.get(0).is_some()
         };
         let send = |way: &Way| {
-            way.lane.put(0, &parcel(0));
+            way.channel.put(0, &parcel(0));
             rings(way, false)
         };
         model(sleep, send, |seen, rung| seen || rung);
@@ -551,7 +551,7 @@ mod models {
     #[test]
     fn who_waits_for_releases_is_woken() {
         let sleep = |way: &Way| {
-            way.bell.announce_sleep(true);
+            way.doorbell.announce_sleep(true);
             way.counters.released() == 1
         };
         let release = |way: &Way| {
@@ -566,7 +566,7 @@ mod models {
     fn who_waits_for_slots_is_woken() {
         let send = |way: &Way| {
             put(way, 0..2);
-            way.bell.announce_sleep(true);
+            way.doorbell.announce_sleep(true);
             way.counters.taken() > 0
         };
         let receive = |way: &Way| {
@@ -588,11 +588,11 @@ mod models {
     #[test]
     fn last_words_are_heard() {
         let leave = |way: &Way| {
-            way.lane.put(0, &parcel(0));
+            way.channel.put(0, &parcel(0));
             way.farewell.say(End::Closed);
             true
         };
-        let hear = |way: &Way| way.farewell.said().is_none() || way.lane.get(0).is_some();
+        let hear = |way: &Way| way.farewell.said().is_none() || way.channel.get(0).is_some();
         model(leave, hear, |_, complete| complete);
     }
 
@@ -600,16 +600,16 @@ mod models {
     #[test]
     fn who_sleeps_twice_is_woken_twice() {
         let sleep = |way: &Way| {
-            way.bell.announce_sleep(false);
-            if way.lane.get(0).is_none() {
+            way.doorbell.announce_sleep(false);
+            if way.channel.get(0).is_none() {
                 // Woken, possibly without a reason.
-                way.bell.announce_awake();
-                way.bell.announce_sleep(false);
+                way.doorbell.announce_awake();
+                way.doorbell.announce_sleep(false);
             }
-            way.lane.get(0).is_some()
+            way.channel.get(0).is_some()
         };
         let send = |way: &Way| {
-            way.lane.put(0, &parcel(0));
+            way.channel.put(0, &parcel(0));
             rings(way, false)
         };
         model(sleep, send, |seen, rung| seen || rung);

@@ -19,27 +19,27 @@ use super::matching::Wanted;
 use super::SharedMemory;
 pub use crate::os::machine::PRIVATE;
 use crate::transport::buffer::Region;
-use crate::transport::{Arrived, Event, Failure, NearMemory, Posted};
+use crate::transport::{Arrived, Event, Failure, LocalMemory, Posted};
 
 /// At most this many bytes are copied at once; then other messages have their turn.
 const SLICE: usize = 1 << 20;
 
 /// The private memory of another process.
-pub(super) struct Private {
+pub(super) struct Cma {
     pid: u32,
     /// The address of the process's instance number. Process numbers are reused, instance numbers are not.
     address: u64,
     instance: u64,
 }
 
-impl Private {
+impl Cma {
     /// The private memory of process `pid`, or why it cannot be read. `address` and `instance` are where the process
     /// keeps its instance number, and that number.
-    pub fn open(pid: u32, address: u64, instance: u64) -> Result<Private, String> {
+    pub fn open(pid: u32, address: u64, instance: u64) -> Result<Cma, String> {
         if cfg!(miri) {
             return Err("Miri knows no other processes".to_owned());
         }
-        let private = Private { pid, address, instance };
+        let private = Cma { pid, address, instance };
         // SAFETY: the target is empty.
         let read = unsafe { private.read(address, &Region::nothing()) };
         read.map(|()| private).map_err(|error| error.to_string())
@@ -116,7 +116,7 @@ pub(super) struct Reading {
 impl SharedMemory {
     /// Copies a message from its sender's private memory. If the message is long, an event follows.
     #[cold]
-    pub(super) fn read_private(
+    pub(super) fn read_by_cma(
         &mut self,
         arrived: Arrived,
         address: u64,
@@ -185,18 +185,18 @@ mod tests {
         let place = source.as_ptr().addr() as u64;
         let target = Region::zeroed(source.len());
         // SAFETY: nobody else knows the target.
-        let read = |private: &Private, place: u64, part: Region| unsafe { private.read(place, &part) };
+        let read = |private: &Cma, place: u64, part: Region| unsafe { private.read(place, &part) };
 
-        let private = Private::open(pid, address, *instance).unwrap();
-        read(&private, place, target.part(0..source.len())).unwrap();
+        let cma = Cma::open(pid, address, *instance).unwrap();
+        read(&cma, place, target.part(0..source.len())).unwrap();
         // SAFETY: nobody writes it any more.
         assert!(unsafe { target.to_vec::<u8>() } == source);
-        read(&private, place, target.part(0..0)).unwrap();
-        let nowhere = read(&private, 4096, target.part(0..10)).unwrap_err().to_string();
+        read(&cma, place, target.part(0..0)).unwrap();
+        let nowhere = read(&cma, 4096, target.part(0..10)).unwrap_err().to_string();
         assert!(nowhere.contains("nothing at 0x1000"), "{nowhere}");
 
-        let other = Private::open(pid, address, *instance + 1).map(|_| ()).unwrap_err();
+        let other = Cma::open(pid, address, *instance + 1).map(|_| ()).unwrap_err();
         assert!(other.contains("another one"), "{other}");
-        assert!(Private::open(pid, 4096, *instance).is_err());
+        assert!(Cma::open(pid, 4096, *instance).is_err());
     }
 }

@@ -16,7 +16,7 @@ pub use crate::os::machine::LONG;
 pub(super) use crate::os::machine::PART;
 use crate::transport::buffer::Region;
 use crate::transport::{
-    Arrived, Event, Failure, NearMemory, Posted, RequestId, Returns, Tag, TransportError,
+    Arrived, Event, Failure, LocalMemory, Posted, RequestId, Returns, Tag, TransportError,
 };
 
 /// How many parts of a flow are in the segment at a time, so that neither side waits for each step of the other.

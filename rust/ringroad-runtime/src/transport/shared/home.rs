@@ -8,8 +8,8 @@ use std::sync::Arc;
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Bell, Counters, Farewell, Lane};
-use super::cma::Private;
+use super::channel::{Channel, Counters, Doorbell, Farewell};
+use super::cma::Cma;
 use super::segment::Segment;
 use crate::error::refused;
 use crate::os::machine::{CACHE_LINE, PAGE};
@@ -17,17 +17,17 @@ use crate::transport::events::EventWait;
 use crate::transport::Wait;
 
 /// Offsets in a segment.
-pub(super) const BELL: usize = CACHE_LINE;
+pub(super) const DOORBELL: usize = CACHE_LINE;
 pub(super) const FAREWELL: usize = 2 * CACHE_LINE;
 pub(super) const COUNTERS: usize = PAGE;
 
-pub(super) fn lanes(size: usize) -> usize {
+pub(super) fn channels(size: usize) -> usize {
     (COUNTERS + size * size_of::<Counters>()).next_multiple_of(PAGE)
 }
 
-/// How many bytes precede the pool's part. Only lanes and counters of neighbours are ever touched.
+/// How many bytes precede the pool's part. Only channels and counters of neighbours are ever touched.
 fn control(size: usize) -> usize {
-    lanes(size) + size * size_of::<Lane>()
+    channels(size) + size * size_of::<Channel>()
 }
 
 /// How to reach a rank's memory from another process of the same host.
@@ -41,7 +41,7 @@ pub struct Offer {
     /// The descriptor of the segment's file in that process.
     pub segment: i32,
     /// The descriptor of the pipe that wakes the rank, in that process.
-    pub bell: i32,
+    pub doorbell: i32,
     /// The instance number at the beginning of the segment, drawn at random.
     pub instance: u64,
     /// The address in private memory where the instance number is, too.
@@ -56,7 +56,7 @@ pub struct Home {
     /// A copy in private memory, which others read to check that they read this process.
     instance: Box<u64>,
     /// Both ends of the pipe by which others wake this rank.
-    pub(super) bell: [File; 2],
+    pub(super) doorbell: [File; 2],
 }
 
 impl Home {
@@ -73,8 +73,8 @@ impl Home {
             return Err(refused("pipe", &std::io::Error::last_os_error()));
         }
         // SAFETY: new, so nobody else owns them.
-        let bell = pipe.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
-        Ok(Home { rank, size, segment: Arc::new(segment), instance: Box::new(instance), bell })
+        let doorbell = pipe.map(|descriptor| unsafe { File::from_raw_fd(descriptor) });
+        Ok(Home { rank, size, segment: Arc::new(segment), instance: Box::new(instance), doorbell })
     }
 
     /// What other ranks need to reach this segment; `host` names this host.
@@ -83,7 +83,7 @@ impl Home {
             host,
             pid: std::process::id(),
             segment: self.segment.descriptor(),
-            bell: self.bell[1].as_raw_fd(),
+            doorbell: self.doorbell[1].as_raw_fd(),
             instance: *self.instance,
             address: self.address(),
         }
@@ -102,55 +102,55 @@ impl Home {
         if unsafe { segment.at(0).cast::<u64>().read() } != offer.instance {
             return Err(format!("the memory found is not that of rank {rank}"));
         }
-        let path = format!("/proc/{}/fd/{}", offer.pid, offer.bell);
+        let path = format!("/proc/{}/fd/{}", offer.pid, offer.doorbell);
         let mut options = OpenOptions::new();
         // Opened for reading, too: if the owner dies, a reader is left, and writing to the pipe does not raise
         // SIGPIPE.
         options.read(true).write(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
-        let bell = options.open(&path).map_err(|error| refused(&path, &error))?;
+        let doorbell = options.open(&path).map_err(|error| refused(&path, &error))?;
         // The number comes from the store. Another rank's pipe, or a terminal, must not get the bytes.
-        let kind = bell.metadata().map_err(|error| refused(&path, &error))?.file_type();
+        let kind = doorbell.metadata().map_err(|error| refused(&path, &error))?.file_type();
         if !kind.is_fifo() {
             return Err(format!("{path} is no pipe: the memory found is not that of rank {rank}"));
         }
-        let open = || Private::open(offer.pid, offer.address, offer.instance);
+        let open = || Cma::open(offer.pid, offer.address, offer.instance);
         let private = if cma { open() } else { Err("RINGROAD_TRANSPORT=no-cma".to_owned()) };
-        Ok(Neighbour { rank, segment: Arc::new(segment), bell, private })
+        Ok(Neighbour { rank, segment: Arc::new(segment), doorbell, private })
     }
 
     /// This segment, for another rank of this process.
     pub fn beside(&self) -> Result<Neighbour, String> {
-        let bell = self.bell[1].try_clone().map_err(|error| refused("dup", &error))?;
+        let doorbell = self.doorbell[1].try_clone().map_err(|error| refused("dup", &error))?;
         let private = Err("it is not tried within a process".to_owned());
         let segment = match self.segment.file() {
             Some(file) => Arc::new(Segment::reader(file, control(self.size))?),
             None => self.segment.clone(),
         };
-        Ok(Neighbour { rank: self.rank, segment, bell, private })
+        Ok(Neighbour { rank: self.rank, segment, doorbell, private })
     }
 
-    /// Allocates the memory of the lane and counters for a neighbour, before they are used.
+    /// Allocates the memory of the channel and counters for a neighbour, before they are used.
     pub fn prepare_for(&self, peer: Rank) -> Result<(), String> {
         let back =
             |offset: usize, bytes: usize| self.segment.back(self.segment.mapping(), offset..offset + bytes);
         back(COUNTERS + peer * size_of::<Counters>(), size_of::<Counters>())?;
-        back(lanes(self.size) + peer * size_of::<Lane>(), size_of::<Lane>())
+        back(channels(self.size) + peer * size_of::<Channel>(), size_of::<Channel>())
     }
 
-    /// Makes what blocks until others ring the bell, for a rank that waits for nothing else.
+    /// Makes what blocks until others ring the doorbell, for a rank that waits for nothing else.
     pub fn waiter(&self) -> Result<Arc<dyn Wait>, String> {
-        Ok(Arc::new(EventWait::new(vec![self.bell()?])?))
+        Ok(Arc::new(EventWait::new(vec![self.doorbell()?])?))
     }
 
     /// A descriptor that is readable when others have rung, for a rank that waits for other things, too.
-    pub fn bell(&self) -> Result<OwnedFd, String> {
-        self.bell[0].try_clone().map(OwnedFd::from).map_err(|error| refused("dup", &error))
+    pub fn doorbell(&self) -> Result<OwnedFd, String> {
+        self.doorbell[0].try_clone().map(OwnedFd::from).map_err(|error| refused("dup", &error))
     }
 
-    pub(super) fn own_bell(&self) -> &Bell {
-        // SAFETY: within the segment; zeros are the bell of a rank that is awake, and the bell is shared from then
+    pub(super) fn own_doorbell(&self) -> &Doorbell {
+        // SAFETY: within the segment; zeros are the doorbell of a rank that is awake, and the doorbell is shared from then
         // on.
-        unsafe { &*self.segment.at(BELL).cast() }
+        unsafe { &*self.segment.at(DOORBELL).cast() }
     }
 
     pub(super) fn own_farewell(&self) -> &Farewell {
@@ -158,9 +158,9 @@ impl Home {
         unsafe { &*self.segment.at(FAREWELL).cast() }
     }
 
-    pub(super) fn lane_to(&self, peer: Rank) -> &Lane {
+    pub(super) fn channel_to(&self, peer: Rank) -> &Channel {
         // SAFETY: as above; zeros are empty slots.
-        unsafe { &*self.segment.at(lanes(self.size) + peer * size_of::<Lane>()).cast() }
+        unsafe { &*self.segment.at(channels(self.size) + peer * size_of::<Channel>()).cast() }
     }
 
     pub(super) fn counters_for(&self, peer: Rank) -> &Counters {
@@ -173,8 +173,8 @@ impl Home {
 pub struct Neighbour {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
-    pub(super) bell: File,
-    pub(super) private: Result<Private, String>,
+    pub(super) doorbell: File,
+    pub(super) private: Result<Cma, String>,
 }
 
 impl Neighbour {
@@ -195,14 +195,14 @@ mod tests {
 
     use super::*;
 
-    /// What a card names as a rank's pipe may be anything that the process has open.
+    /// What an endpoint names as a rank's pipe may be anything that the process has open.
     #[test]
-    fn only_pipes_are_bells() {
+    fn only_pipes_are_doorbells() {
         let home = Home::new(0, 2).unwrap();
         let offer = home.offer("here".to_owned());
         assert!(home.open(0, &offer, false).is_ok());
         let file = File::open("/dev/null").unwrap();
-        let error = home.open(0, &Offer { bell: file.as_raw_fd(), ..offer }, false).err();
+        let error = home.open(0, &Offer { doorbell: file.as_raw_fd(), ..offer }, false).err();
         assert!(error.as_ref().is_some_and(|error| error.contains("is no pipe")), "{error:?}");
     }
 
@@ -215,10 +215,10 @@ mod tests {
         assert!(alone <= 4 << 10, "{alone} bytes");
         (0..16_000).step_by(1000).for_each(|peer| home.prepare_for(peer).unwrap());
         let spread = blocks() - alone;
-        // One page of counters, and one lane, which takes two pages if it begins within a page.
+        // One page of counters, and one channel, which takes two pages if it begins within a page.
         assert!((16 * 8192..=16 * 12_288).contains(&spread), "{spread} bytes for 16 neighbours");
         for (peer, last) in [(0, 0), (15_000, 63)] {
-            home.lane_to(peer).put(last, &super::super::channel::Parcel::default());
+            home.channel_to(peer).put(last, &super::super::channel::Parcel::default());
             home.counters_for(peer).take(1);
         }
         assert_eq!(blocks() - alone, spread);

@@ -5,7 +5,7 @@ use super::cma::PRIVATE;
 use super::flow::{LONG, PART};
 use super::SharedMemory;
 use crate::transport::buffer::Region;
-use crate::transport::{Event, Kind, NearMemory, Posted, Tag, Transport};
+use crate::transport::{Event, Kind, LocalMemory, Posted, Tag, Transport};
 
 fn pair() -> [SharedMemory; 2] {
     SharedMemory::group(2).unwrap().try_into().ok().unwrap()
@@ -25,7 +25,7 @@ fn parcel(tag: u64, form: Form, bytes: usize, place: u64) -> Parcel {
 fn told(parcels: &[Parcel]) -> Vec<Event> {
     let [mut ours, theirs] = pair();
     for (number, parcel) in parcels.iter().enumerate() {
-        theirs.home.lane_to(0).put(number as u64, parcel);
+        theirs.home.channel_to(0).put(number as u64, parcel);
     }
     looks(&mut ours)
 }
@@ -66,13 +66,13 @@ fn parcels_that_make_no_sense_are_refused() {
         ("a part beyond the end", &[flow, parcel(0, Form::Part, PART, end)]),
         ("a part that is too long", &[flow, parcel(0, Form::Part, PART + 1, 4096)]),
         ("a part of no bytes", &[flow, parcel(0, Form::Part, 0, 4096)]),
-        ("private memory that wraps", &[parcel(ours, Form::Private, PRIVATE, u64::MAX - 5)]),
+        ("private memory that wraps", &[parcel(ours, Form::Cma, PRIVATE, u64::MAX - 5)]),
         ("a release of what was never sent", &[parcel(0, Form::Release, 0, 3)]),
         ("somebody else's tag", &[parcel(tag(0, Kind::Collective), Form::Inline, 4, 0)]),
         ("nobody's tag", &[parcel(tag(9000, Kind::PointToPoint), Form::Inline, 4, 0)]),
         ("an endless notice", &[parcel(notice, Form::Segment, end as usize - 4096, 4096)]),
         ("a notice that flows", &[parcel(notice, Form::Flow, LONG, 4096)]),
-        ("a notice in private memory", &[parcel(notice, Form::Private, 100, 4096)]),
+        ("a notice in private memory", &[parcel(notice, Form::Cma, 100, 4096)]),
         ("no form", &[Parcel::of_length(ours, u64::MAX)]),
     ];
     for (what, parcels) in cases {
@@ -109,7 +109,7 @@ fn counters_ahead_of_what_was_sent_are_refused() {
 fn earlier_messages_are_taken() {
     let [mut ours, mut theirs] = pair();
     theirs.send(0, 0, Tag::unpack(tag(1, Kind::Collective)), Region::of(&[7_u8; 100]), 1).unwrap();
-    theirs.home.lane_to(0).put(1, &parcel(7, Form::Segment, 100, u64::MAX));
+    theirs.home.channel_to(0).put(1, &parcel(7, Form::Segment, 100, u64::MAX));
     let target = Region::zeroed(100);
     let posted = ours.receive(0, Tag::unpack(tag(1, Kind::Collective)), target.clone(), 2).unwrap();
     assert_eq!(posted, Posted::Complete);

@@ -1,4 +1,4 @@
-//! What a rank receives: takes parcels out of the lanes and matches them with the posted receives.
+//! What a rank receives: takes parcels out of the channels and matches them with the posted receives.
 
 use ringroad_core::Rank;
 
@@ -6,10 +6,10 @@ use super::channel::{makes_room, Form};
 use super::matching::{Came, Message, Wanted};
 use super::peer::{Incoming, News, Peer};
 use super::SharedMemory;
-use crate::transport::{Event, Failure, Kind, NearMemory, Posted, Returns, Tag, TransportError};
+use crate::transport::{Event, Failure, Kind, LocalMemory, Posted, Returns, Tag, TransportError};
 
 /// A rank that is this many messages of collectives ahead of its receives is held up: its next parcels stay in its
-/// lane, unless something else is expected from it. Otherwise memory would fill up where some ranks only send and
+/// channel, unless something else is expected from it. Otherwise memory would fill up where some ranks only send and
 /// their receiver is late.
 const AHEAD: usize = if cfg!(miri) { 64 } else { Tag::SEQUENCES as usize };
 
@@ -18,7 +18,7 @@ impl SharedMemory {
     pub(super) fn want(&mut self, wanted: Wanted) -> Result<Posted, TransportError> {
         self.check_open()?;
         let key = wanted.tag & Tag::MATCH;
-        self.check_near(Tag::unpack(key).source)?;
+        self.check_local(Tag::unpack(key).source)?;
         let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
         self.incoming(source).wanted_long += long;
         // Earlier receives with the same key come first.
@@ -47,7 +47,7 @@ impl SharedMemory {
         Some(message)
     }
 
-    /// Takes messages out of a lane up to the next one with this key. Those before it are sorted.
+    /// Takes messages out of a channel up to the next one with this key. Those before it are sorted.
     fn take_until(&mut self, key: u64) -> Option<Message> {
         let source = Tag::unpack(key).source;
         loop {
@@ -59,7 +59,7 @@ impl SharedMemory {
         }
     }
 
-    /// Takes all parcels out of all lanes. Returns whether there were any.
+    /// Takes all parcels out of all channels. Returns whether there were any.
     #[inline]
     pub(super) fn take_all(&mut self) -> bool {
         let mut any = false;
@@ -79,7 +79,7 @@ impl SharedMemory {
         self.incoming(rank).next > first
     }
 
-    /// Whether a rank's lane is left alone: the rank is far ahead, and neither side waits for anything from the
+    /// Whether a rank's channel is left alone: the rank is far ahead, and neither side waits for anything from the
     /// other.
     #[inline]
     fn is_held_up(&mut self, rank: Rank) -> bool {
@@ -91,7 +91,7 @@ impl SharedMemory {
             && !peer.has_failed()
     }
 
-    /// Empties the lanes of ranks that are held up, too, since the message that the caller looks for may be there.
+    /// Empties the channels of ranks that are held up, too, since the message that the caller looks for may be there.
     pub(super) fn take_all_held_up(&mut self) {
         for index in 0..self.peers.ranks().len() {
             let rank = self.peers.ranks()[index];
@@ -102,14 +102,14 @@ impl SharedMemory {
         }
     }
 
-    /// Takes parcels out of a lane up to the next one that begins a message.
+    /// Takes parcels out of a channel up to the next one that begins a message.
     #[inline]
     pub(super) fn take_message(&mut self, rank: Rank) -> Option<Message> {
         loop {
             let peer = self.peers.get_mut(rank);
             let number = peer.incoming.next;
             let parcel = if peer.incoming.wanted_long == 0 {
-                peer.lane(self.home.rank, self.home.size).get(number)?
+                peer.channel(self.home.rank, self.home.size).get(number)?
             } else {
                 let (parcel, news) = peer.look(self.home.rank, self.home.size)?;
                 if news {
@@ -145,11 +145,11 @@ impl SharedMemory {
         }
     }
 
-    /// The form and the tag of the next parcel from this near rank, if it is there.
+    /// The form and the tag of the next parcel from this local rank, if it is there.
     #[inline]
     pub(super) fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
         let next = peer.incoming.next;
-        let head = peer.lane(self.home.rank, self.home.size).peek(next);
+        let head = peer.channel(self.home.rank, self.home.size).peek(next);
         // If a parcel is there now, its line may have left the peer's cache before the next look.
         peer.incoming.missed.set(if head.is_none() { Some(next) } else { None });
         head
@@ -222,7 +222,7 @@ impl SharedMemory {
             (Came::FirstPart, _) => {
                 return self.take_inflow(message.arrived, wanted).map(|()| Posted::Pending);
             }
-            (Came::Address(address), _) => return self.read_private(message.arrived, address, wanted),
+            (Came::Address(address), _) => return self.read_by_cma(message.arrived, address, wanted),
             (Came::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
             (Came::Whole, Some(target)) => {
                 self.ring_before(target.len());

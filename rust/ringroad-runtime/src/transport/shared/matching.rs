@@ -21,7 +21,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether the message is so long that measuring the time of a look at its lane costs nothing noticeable.
+    /// Whether the message is so long that measuring the time of a look at its channel costs nothing noticeable.
     pub(super) fn is_long(&self) -> bool {
         self.bytes >= LOOKED_AT
     }
@@ -43,7 +43,7 @@ impl Wanted {
     }
 }
 
-/// A parcel that has been taken out of its lane.
+/// A parcel that has been taken out of its channel.
 pub(super) struct Message {
     /// Packed, as in [`Wanted`]: reading a tag that was just written in pieces would stall.
     pub(super) tag: u64,

@@ -1,12 +1,12 @@
 //! Shared memory: the ranks of one host read each other's memory. Ranks of other hosts cannot be reached.
 //!
-//! Every rank has a segment that its neighbours map to read. It holds a lane to each neighbour and the messages
+//! Every rank has a segment that its neighbours map to read. It holds a channel to each neighbour and the messages
 //! themselves: a message is a place in the segment. The receiver reduces or copies straight out of it, and then
 //! advances a counter in its own segment. So nobody ever writes another process's memory.
 //!
 //! A message that lies elsewhere in the sender's memory is first copied into the segment, part by part if it is long
 //! (see `flow.rs`). Where that is faster, the kernel copies it directly for the receiver instead (see `cma.rs`).
-//! Plans for near ranks make the necessary copies themselves and keep their scratch memory in the segment.
+//! Plans for local ranks make the necessary copies themselves and keep their scratch memory in the segment.
 
 mod channel;
 mod cma;
@@ -45,7 +45,7 @@ use self::matching::{Matching, Wanted};
 use self::peer::{News, Peer, Unread};
 use self::peers::Peers;
 use super::{
-    Arrived, Description, Event, Kind, NearMemory, Posted, RequestId, Returns, Tag, Transport,
+    Arrived, Description, Event, Kind, LocalMemory, Posted, RequestId, Returns, Tag, Transport,
     TransportError, Wait,
 };
 use crate::os::machine::cache::CacheMode;
@@ -53,7 +53,7 @@ use crate::transport::buffer::Region;
 
 /// One in this many polls for messages also reclaims what peers have released, if nothing waits for the releases.
 const HOUSEKEEPING: u32 = 256;
-/// How many times [`NearMemory::spin`] polls for the next message: this takes one to five microseconds.
+/// How many times [`LocalMemory::spin`] polls for the next message: this takes one to five microseconds.
 const SPIN: u32 = 100;
 /// After this many of these polls, sleeping peers are woken. Mostly no peer sleeps, and the message is there earlier.
 const SOON: u32 = 25;
@@ -69,7 +69,7 @@ pub struct SharedMemory {
     /// Freed when the pool has no memory for a notice, since the notice may be about just that.
     reserve: Option<Region>,
     peers: Peers,
-    /// Whether near ranks copy long messages out of this rank's private memory.
+    /// Whether local ranks copy long messages out of this rank's private memory.
     private: bool,
     /// Long messages that are being copied out of peers' private memory, a slice of each in turn.
     readings: VecDeque<Reading>,
@@ -111,8 +111,8 @@ impl SharedMemory {
 
     /// Makes the transport of the rank that owns `home`.
     ///
-    /// - `neighbours`: the near ranks. Each can read this rank, and `home` has been prepared for it.
-    /// - `waiter`: blocks until a neighbour rings this rank's bell, at the latest.
+    /// - `neighbours`: the local ranks. Each can read this rank, and `home` has been prepared for it.
+    /// - `waiter`: blocks until a neighbour rings this rank's doorbell, at the latest.
     /// - `private`: the neighbours can read this rank's private memory. They do so for long messages, if this rank
     ///   can tell which of its own memory the kernel finds.
     /// - `cache`: whether the ranks seem to share a cache.
@@ -125,14 +125,14 @@ impl SharedMemory {
     ) -> Result<SharedMemory, TransportError> {
         let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
         let address = home.address();
-        for Neighbour { rank, segment, bell, private } in neighbours {
+        for Neighbour { rank, segment, doorbell, private } in neighbours {
             let private = private.ok();
             let (out, incoming) = Default::default();
             let (news, gauge) = (News::Nothing, Gauge::new(cache));
             peers[rank] = Some(Box::new(Peer {
                 rank,
                 segment,
-                bell,
+                doorbell,
                 private,
                 out,
                 incoming,
@@ -164,8 +164,8 @@ impl SharedMemory {
     }
 
     #[inline]
-    fn check_near(&self, peer: Rank) -> Result<(), TransportError> {
-        if !self.peers.is_near(peer) {
+    fn check_local(&self, peer: Rank) -> Result<(), TransportError> {
+        if !self.peers.is_local(peer) {
             return Err(error(format!("rank {peer} shares no memory with this one")));
         }
         Ok(())
@@ -180,11 +180,11 @@ impl SharedMemory {
 
     fn wake_up(&mut self) {
         self.asleep = false;
-        self.home.own_bell().announce_awake();
+        self.home.own_doorbell().announce_awake();
         // The lines that were missing before may have left the senders' caches meanwhile.
         self.peers.iter().for_each(|peer| peer.incoming.missed.set(None));
         // The rank that woke this one has written to the pipe. The pipe may also be empty.
-        let _ = (&self.home.bell[0]).read(&mut [0; 64]);
+        let _ = (&self.home.doorbell[0]).read(&mut [0; 64]);
     }
 
     #[inline]
@@ -207,7 +207,7 @@ impl SharedMemory {
         any
     }
 
-    /// Whether each lane is empty or begins with a message of the collective call `next`, and nothing else is to be
+    /// Whether each channel is empty or begins with a message of the collective call `next`, and nothing else is to be
     /// done. Returns `false` now and then even so, so that releases are reclaimed.
     #[inline]
     fn has_only(&self, next: u32) -> bool {
@@ -252,7 +252,7 @@ impl Transport for SharedMemory {
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
         self.check_open()?;
-        self.check_near(peer)
+        self.check_local(peer)
     }
 
     fn send(
@@ -277,7 +277,7 @@ impl Transport for SharedMemory {
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        if !self.peers.is_near(peer) {
+        if !self.peers.is_local(peer) {
             return;
         }
         let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
@@ -293,7 +293,7 @@ impl Transport for SharedMemory {
     }
 
     #[inline]
-    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
         Some(self)
     }
 
@@ -351,7 +351,7 @@ impl Transport for SharedMemory {
             self.waiter.note_progress();
         }
         self.asleep = true;
-        self.home.own_bell().announce_sleep(self.unread.waiting > 0 || self.peers.wait_for_slots());
+        self.home.own_doorbell().announce_sleep(self.unread.waiting > 0 || self.peers.wait_for_slots());
         !self.look() && self.events.is_empty()
     }
 
@@ -380,21 +380,21 @@ impl Transport for SharedMemory {
     }
 }
 
-impl NearMemory for SharedMemory {
+impl LocalMemory for SharedMemory {
     fn ranks(&mut self) -> Arc<[bool]> {
-        self.peers.near()
+        self.peers.local()
     }
 
     fn pool(&mut self) -> Arc<Pool> {
         self.pool.clone()
     }
 
-    fn copies_private(&mut self) -> bool {
+    fn copies_by_cma(&mut self) -> bool {
         self.private
     }
 
     fn distance(&mut self, peer: Rank) -> Option<CacheMode> {
-        if !self.peers.is_near(peer) {
+        if !self.peers.is_local(peer) {
             return None;
         }
         let peer = self.peers.get(peer);

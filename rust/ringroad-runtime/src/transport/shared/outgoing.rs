@@ -2,7 +2,7 @@
 
 use ringroad_core::Rank;
 
-use super::channel::{Bell, Form, Parcel, INLINE};
+use super::channel::{Doorbell, Form, Parcel, INLINE};
 use super::cma::{is_found, PRIVATE};
 use super::flow::LONG;
 use super::peer::{News, Queued, Retained};
@@ -24,14 +24,14 @@ impl SharedMemory {
         stays: bool,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        self.check_near(peer)?;
+        self.check_local(peer)?;
         self.check_open()?;
         // Shorter messages between two ranks leave a copy, so that their sends do not wait for the receiver.
         let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
         if source.len() >= least && self.pool.offset_of(&source).is_none() {
             let address = source.as_ptr().addr() as u64;
             if self.private && is_found(address, source.len()) {
-                let mut parcel = Parcel::new(tag.pack(), Form::Private, source.len());
+                let mut parcel = Parcel::new(tag.pack(), Form::Cma, source.len());
                 parcel.place = address;
                 self.put(peer, parcel, Some(source), Some(request), None);
                 return Ok(Posted::Pending);
@@ -54,7 +54,7 @@ impl SharedMemory {
         Ok(if waits { Posted::Pending } else { Posted::Complete })
     }
 
-    /// Puts a parcel into the lane to `peer`. `region` is the memory that the peer will read, `request` the send that
+    /// Puts a parcel into the channel to `peer`. `region` is the memory that the peer will read, `request` the send that
     /// ends when the peer has read it, `flow` the first parcel of the flow that it belongs to. Returns the queue's
     /// entry if the parcel has to wait for a slot.
     pub(super) fn put(
@@ -67,9 +67,9 @@ impl SharedMemory {
     ) -> Option<&mut Queued> {
         if self.asleep {
             // Another thread blocks or is about to, and could not know that it has to wait for this parcel, too.
-            self.home.own_bell().announce_sleep(true);
+            self.home.own_doorbell().announce_sleep(true);
         }
-        let lane = self.home.lane_to(peer);
+        let channel = self.home.channel_to(peer);
         let peer = self.peers.get_mut(peer);
         let number = peer.out.next + peer.out.queue.len() as u64;
         if let Some(region) = region {
@@ -80,7 +80,7 @@ impl SharedMemory {
             peer.out.retained.push_back(Retained { number, region, request, flow });
         }
         if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
-            lane.put(peer.out.next, &parcel);
+            channel.put(peer.out.next, &parcel);
             peer.out.next += 1;
             peer.news = News::Parcel;
             self.has_news = true;
@@ -118,7 +118,7 @@ impl SharedMemory {
         Ok((parcel, Some(copy)))
     }
 
-    /// Notes news for a peer, to wake it later together with all others: a fence before each read of a bell would
+    /// Notes news for a peer, to wake it later together with all others: a fence before each read of a doorbell would
     /// cost more than the rest of a short message.
     #[inline]
     pub(super) fn note_news(&mut self, rank: Rank, news: News) {
@@ -131,7 +131,7 @@ impl SharedMemory {
     #[inline]
     pub(super) fn ring(&mut self) {
         if std::mem::take(&mut self.has_news) {
-            Bell::before_look();
+            Doorbell::before_look();
             self.peers.iter_mut().for_each(|peer| peer.ring());
         }
     }
@@ -167,7 +167,7 @@ impl SharedMemory {
             let mut put = false;
             while !peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
                 let Queued { parcel, request } = peer.out.queue.pop_front().expect("it is not empty");
-                self.home.lane_to(rank).put(peer.out.next, &parcel);
+                self.home.channel_to(rank).put(peer.out.next, &parcel);
                 peer.out.next += 1;
                 put = true;
                 let completed = |request| Event::Completed { request, result: Ok(()) };

@@ -1,4 +1,4 @@
-//! A near rank, as this one sees it: its segment, and the messages in both directions.
+//! A local rank, as this one sees it: its segment, and the messages in both directions.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::channel::{Bell, Counters, End, Farewell, Form, Lane, Parcel, INLINE, SLOTS};
-use super::cma::Private;
+use super::channel::{Channel, Counters, Doorbell, End, Farewell, Form, Parcel, INLINE, SLOTS};
+use super::cma::Cma;
 use super::flow::{Inflow, Outflow, Room, LONG, PART};
 use super::gauge::{is_clock_fast, Gauge};
-use super::home::{lanes, BELL, COUNTERS, FAREWELL};
+use super::home::{channels, COUNTERS, DOORBELL, FAREWELL};
 use super::matching::{Came, Message};
 use super::release_set::Released;
 use super::segment::Segment;
@@ -21,13 +21,13 @@ use crate::transport::buffer::Region;
 use crate::transport::notice::LONGEST;
 use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
 
-/// The segment of a near rank, and the messages in both directions.
+/// The segment of a local rank, and the messages in both directions.
 pub(super) struct Peer {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
-    pub(super) bell: File,
+    pub(super) doorbell: File,
     /// The peer's private memory, if it can be read.
-    pub(super) private: Option<Private>,
+    pub(super) private: Option<Cma>,
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
     /// Whether the peer's end has been reported.
@@ -53,7 +53,7 @@ pub(super) enum News {
 
 #[derive(Default)]
 pub(super) struct Outgoing {
-    /// The number of the next parcel to be put into the lane.
+    /// The number of the next parcel to be put into the channel.
     pub(super) next: u64,
     /// At least all parcels before this one have left their slots.
     pub(super) taken: u64,
@@ -131,12 +131,12 @@ impl Incoming {
 }
 
 impl Peer {
-    /// The lane from this peer to `rank`, of `size` ranks.
+    /// The channel from this peer to `rank`, of `size` ranks.
     #[inline]
-    pub(super) fn lane(&self, rank: Rank, size: usize) -> &Lane {
-        // SAFETY: within the peer's segment, which is laid out as ours. The content of a lane is checked before it is
+    pub(super) fn channel(&self, rank: Rank, size: usize) -> &Channel {
+        // SAFETY: within the peer's segment, which is laid out as ours. The content of a channel is checked before it is
         // used.
-        unsafe { &*self.segment.at(lanes(size) + rank * size_of::<Lane>()).cast() }
+        unsafe { &*self.segment.at(channels(size) + rank * size_of::<Channel>()).cast() }
     }
 
     /// The counters of the parcels that the peer has taken from `rank`.
@@ -196,7 +196,7 @@ impl Peer {
             Form::Inline => bytes <= INLINE && self.may_send(parcel),
             Form::Segment => fits(bytes) && self.may_send(parcel),
             Form::Flow => bytes >= LONG && fits(PART) && self.may_send(parcel),
-            Form::Private => lies_within(parcel.place, bytes, usize::MAX) && self.may_send(parcel),
+            Form::Cma => lies_within(parcel.place, bytes, usize::MAX) && self.may_send(parcel),
             Form::Part => fits(bytes) && self.incoming.expects_part(parcel.tag, bytes),
             Form::Release => parcel.place < self.out.next,
             Form::Unknown => false,
@@ -243,16 +243,16 @@ impl Peer {
         0
     }
 
-    /// Wakes the peer if it blocks or is about to, and waits for this kind of news. [`Bell::before_look`] must have
+    /// Wakes the peer if it blocks or is about to, and waits for this kind of news. [`Doorbell::before_look`] must have
     /// been called before.
     #[inline]
     pub(super) fn ring(&mut self) {
         // SAFETY: as above.
-        let bell: &Bell = unsafe { &*self.segment.at(BELL).cast() };
+        let doorbell: &Doorbell = unsafe { &*self.segment.at(DOORBELL).cast() };
         let news = std::mem::take(&mut self.news);
-        if news > News::Nothing && bell.is_asleep(news == News::Released) {
+        if news > News::Nothing && doorbell.is_asleep(news == News::Released) {
             // If the pipe is full, the peer will wake up anyway.
-            let _ = (&self.bell).write(&[1]);
+            let _ = (&self.doorbell).write(&[1]);
         }
     }
 }
@@ -264,21 +264,21 @@ impl Peer {
     #[cold]
     pub(super) fn look(&mut self, rank: Rank, size: usize) -> Option<(Parcel, bool)> {
         let number = self.incoming.next;
-        let lane = self.lane(rank, size);
+        let channel = self.channel(rank, size);
         let missed = self.incoming.missed.get() == Some(number);
         let start = (missed && is_clock_fast()).then(|| {
             // Reads another slot first, so that the page lookup is not measured.
-            std::hint::black_box(lane.has(number.wrapping_sub(1)));
+            std::hint::black_box(channel.has(number.wrapping_sub(1)));
             Instant::now()
         });
-        let Some(parcel) = lane.get(number) else {
+        let Some(parcel) = channel.get(number) else {
             self.incoming.missed.set(Some(number));
             return None;
         };
         Some((parcel, start.is_some_and(|start| self.gauge.found(start))))
     }
 
-    /// Whether the lane from `rank` to this peer has a free slot.
+    /// Whether the channel from `rank` to this peer has a free slot.
     #[inline]
     pub(super) fn has_room(&mut self, rank: Rank) -> bool {
         if self.out.next - self.out.taken < SLOTS as u64 {
@@ -303,7 +303,7 @@ impl Peer {
                 unsafe { cell.as_ptr().cast::<[u64; INLINE / 8]>().write(parcel.inline) };
                 (Came::Whole, cell.shrink(bytes))
             }
-            Form::Private => (Came::Address(parcel.place), Region::nothing()),
+            Form::Cma => (Came::Address(parcel.place), Region::nothing()),
             form => {
                 let offset = parcel.place as usize;
                 let there = if form == Form::Flow { PART } else { bytes };

@@ -1,4 +1,4 @@
-//! The near ranks.
+//! The local ranks.
 
 use std::sync::Arc;
 
@@ -6,46 +6,46 @@ use ringroad_core::Rank;
 
 use super::peer::Peer;
 
-/// The near ranks, by their numbers.
+/// The local ranks, by their numbers.
 pub(super) struct Peers {
     /// `None` for ranks that are not near.
     all: Vec<Option<Box<Peer>>>,
-    near: Arc<[bool]>,
+    local: Arc<[bool]>,
     ranks: Vec<Rank>,
 }
 
 impl Peers {
     pub(super) fn new(all: Vec<Option<Box<Peer>>>) -> Peers {
         Peers {
-            near: all.iter().map(Option::is_some).collect(),
+            local: all.iter().map(Option::is_some).collect(),
             ranks: (0..all.len()).filter(|rank| all[*rank].is_some()).collect(),
             all,
         }
     }
 
-    /// The numbers of the near ranks.
+    /// The numbers of the local ranks.
     #[inline]
     pub(super) fn ranks(&self) -> &[Rank] {
         &self.ranks
     }
 
     /// For each rank, whether it is near.
-    pub(super) fn near(&self) -> Arc<[bool]> {
-        self.near.clone()
+    pub(super) fn local(&self) -> Arc<[bool]> {
+        self.local.clone()
     }
 
     #[inline]
-    pub(super) fn is_near(&self, rank: Rank) -> bool {
-        self.near.get(rank).copied().unwrap_or(false)
+    pub(super) fn is_local(&self, rank: Rank) -> bool {
+        self.local.get(rank).copied().unwrap_or(false)
     }
 
-    /// A near rank.
+    /// A local rank.
     #[inline]
     pub(super) fn get(&self, rank: Rank) -> &Peer {
         self.all[rank].as_ref().expect("the rank is near")
     }
 
-    /// A near rank.
+    /// A local rank.
     #[inline]
     pub(super) fn get_mut(&mut self, rank: Rank) -> &mut Peer {
         self.all[rank].as_mut().expect("the rank is near")

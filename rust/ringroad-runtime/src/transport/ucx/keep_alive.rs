@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     /// A peer that reads nothing, and whose buffers are full, still answers: its host does. (A cut cable needs a network
-    /// of its own: tests/test_faults.py.)
+    /// of its own: tests/failures/test_faults.py.)
     #[test]
     fn who_is_busy_is_not_silent() {
         let door = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -36,7 +36,7 @@ pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
 use super::{
-    Description, Event, Failure, Kind, NearMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
 };
 use crate::transport::buffer::Region;
 
@@ -235,7 +235,7 @@ impl UcxTransport {
 
     #[cold]
     fn open_endpoint(&mut self, device: usize, peer: Rank) -> Result<(), TransportError> {
-        let address = &self.addresses_of(peer)?[self.wiring.far_end(device)];
+        let address = &self.addresses_of(peer)?[self.wiring.remote_end(device)];
         let worker = self.devices[device].worker;
         let endpoint =
             Endpoint::open(self.ucx, worker, device, peer, address, &self.queue).map_err(|status| {
@@ -393,7 +393,7 @@ impl Transport for UcxTransport {
         target: Region,
         request: RequestId,
     ) -> Result<Posted, TransportError> {
-        let device = self.wiring.far_end(self.device(port)?);
+        let device = self.wiring.remote_end(self.device(port)?);
         if let Err(failed) = self.endpoint(device, tag.source) {
             // Messages that the peer sent before it failed may have arrived.
             if self.devices[device].probe(tag.pack(), Tag::MATCH).is_none() {
@@ -412,7 +412,7 @@ impl Transport for UcxTransport {
         self.send_notice(peer, payload);
     }
 
-    fn near_memory(&mut self) -> Option<&mut dyn NearMemory> {
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
         None
     }
 

@@ -34,7 +34,7 @@ impl Wiring {
 
     /// The device of other ranks that this rank's `device` is joined to. The relation is symmetric.
     #[inline]
-    pub fn far_end(&self, device: usize) -> usize {
+    pub fn remote_end(&self, device: usize) -> usize {
         device ^ usize::from(self.is_cabled())
     }
 
@@ -100,7 +100,7 @@ mod tests {
                 let case = format!("{spec}, rank {rank}, device {device}");
                 let joined: Vec<usize> = (0..4).filter(|peer| wiring.joins(device, *peer)).collect();
                 assert_eq!(joined, *peers, "{case}");
-                assert_eq!(wiring.far_end(device), if cabled { device ^ 1 } else { device }, "{case}");
+                assert_eq!(wiring.remote_end(device), if cabled { device ^ 1 } else { device }, "{case}");
             }
         };
         let all: &[usize] = &[0, 1, 2, 3];

@@ -6,19 +6,19 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import ringroad
 from goals import conductor, plot, reference, verdict
+from helpers import ROOT
 from ringroad.measure import facts
 from ringroad.measure.bench import launch
 from ringroad.measure.bench.collectives import COLLECTIVES, IN
 from ringroad.measure.bench.data import Case
 from test_bench import options
 
-GOALS = Path(__file__).parent.parent / "benchmarks" / "goals"
+GOALS = ROOT / "benchmarks" / "goals"
 
 needs_cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 """Skips tests that compile the reference program. Users who install the wheel need not have cargo."""

@@ -9,9 +9,8 @@ import time
 
 import pytest
 import ringroad
-from helpers import launch
+from helpers import free_port, launch
 from ringroad.start import rendezvous
-from test_api_init import free_port
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
 LIMIT = 60
@@ -267,7 +266,7 @@ def test_who_comes_later_hears_why(tmp_path):
         errors.append(str(caught.value))
     assert "ranks 1, 2 did not come" in errors[0]
     assert (
-        "rank 0 did not start a new meeting within " in errors[1]
+        "rank 0 did not start a new rendezvous within " in errors[1]
         and "s, after rank 0 (" in errors[1]
         and "ranks 1, 2 did not come" in errors[1]
     )

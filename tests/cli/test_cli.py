@@ -157,7 +157,7 @@ def test_explain(ask):
         ask(*arguments)
         == """\
 scatter of 1 KiB on ring:8: direct
-algorithm     time  vs best  steps  hops  link load  consistent
+algorithm     time  vs best  steps  hops  link load  bit-identical
 direct     1.45 us    1.00x      1     4     0.4375  yes
 binomial   3.64 us    2.51x      3     7      0.625  yes
   the fastest by the cost model, for all sizes
@@ -169,7 +169,7 @@ binomial   3.64 us    2.51x      3     7      0.625  yes
   no size, latency or bandwidth makes binomial the faster one
 
 scatter of 64 MiB on ring:8: direct
-algorithm     time  vs best  steps  hops  link load  consistent
+algorithm     time  vs best  steps  hops  link load  bit-identical
 direct     29.4 ms    1.00x      1     4     0.4375  yes
 binomial   41.9 ms    1.43x      3     7      0.625  yes
   the fastest by the cost model, for all sizes
@@ -181,7 +181,7 @@ binomial   41.9 ms    1.43x      3     7      0.625  yes
   no size, latency or bandwidth makes binomial the faster one
 
 link load: the load of the busiest link, summed over the steps, in vectors
-consistent: whether all ranks end with the same bits; if not, it is not chosen for floats
+bit-identical: whether all ranks end with the same bits; if not, it is not chosen for floats
 
 chosen for all data
 from  algorithm
@@ -239,7 +239,7 @@ def test_algorithms(ask):
         assert algorithm.name in out and algorithm.summary in out
     entries = json.loads(ask("explain", "--json"))
     ring = next(e for e in entries if (e["algorithm"], e["collective"]) == ("ring", "allreduce"))
-    assert (ring["steps"], ring["sent"], ring["ports"], ring["consistent"]) == (14, 1.75, 1, True)
+    assert (ring["steps"], ring["sent"], ring["ports"], ring["bit_identical"]) == (14, 1.75, 1, True)
     assert ring["needs"] == "any number of ranks" and "JPDC" in ring["source"]
     on_torus = ask("explain", "reduce_scatter", "--list", "--topology", "torus:3x3")
     lines = [line.split() for line in on_torus.splitlines()]

@@ -13,10 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from helpers import ROOT
 
 pytestmark = pytest.mark.timeout(700)
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 PREFIXES = (
     "RANK",
     "WORLD_SIZE",

@@ -8,7 +8,7 @@ use crate::topology::{Topology, TopologyError};
 
 /// A card is shared where all links together carry less than this part of what they carry alone.
 const SHARED: f64 = 0.75;
-/// Cards are alike that differ by no more than this from the usual one.
+/// NICs are alike that differ by no more than this from the usual one.
 const ALIKE: f64 = 0.1;
 /// To which fraction of a link's bandwidth a card's is rounded.
 const STEPS: f64 = 20.0;

@@ -1,4 +1,4 @@
-//! Messages between near ranks: which memory the receiver may read in place, and how messages that it reads in place
+//! Messages between local ranks: which memory the receiver may read in place, and how messages that it reads in place
 //! are lowered.
 
 use super::streams::{cut, zip};
@@ -7,27 +7,27 @@ use crate::plan::{Buffer, Command, Span};
 use crate::schedule::{Action, Row, Send};
 
 impl Lowering<'_> {
-    /// Whether a near rank may read `span`, which is part of `send`, in place (zero-copy). The receiver of a copy may
+    /// Whether a local rank may read `span`, which is part of `send`, in place (zero-copy). The receiver of a copy may
     /// read the span until the end of its plan, so nothing may write there any more. The receiver of a reduction reads
     /// within the step. But if the span is overwritten in the same step (`exchanges`), each of two ranks would wait
     /// until the other has read.
     pub(super) fn can_share(&self, span: Span, send: &Send, exchanges: bool) -> bool {
         let readable = match span.buffer {
-            Buffer::Input => self.options.near.input,
-            Buffer::Output => self.options.near.output,
+            Buffer::Input => self.options.local.input,
+            Buffer::Output => self.options.local.output,
             Buffer::Scratch => true,
             Buffer::Arrived(_) => false,
         };
         let soon = send.action == Action::Reduce && !exchanges;
-        readable && span.bytes >= self.options.near.zero_copy && (soon || self.stays(send))
+        readable && span.bytes >= self.options.local.zero_copy && (soon || self.stays(send))
     }
 
-    /// Whether a near rank is to copy `span`, which is part of `send` of `row`, out of memory that it cannot map. In
+    /// Whether a local rank is to copy `span`, which is part of `send` of `row`, out of memory that it cannot map. In
     /// these cases it is better that this rank copies the span to scratch memory: where this call has written the span,
     /// which is then in the caches and costs little to copy; where several receivers get the same bytes in this step;
     /// and where this rank has nothing else to do in the step, since the receiver may have several messages to copy.
     pub(super) fn can_be_copied(&mut self, span: Span, send: &Send, row: &Row) -> bool {
-        let long = self.options.near.copies.is_some_and(|least| span.bytes >= least);
+        let long = self.options.local.copies.is_some_and(|least| span.bytes >= least);
         let private = matches!(span.buffer, Buffer::Input | Buffer::Output);
         let busy = row.sends.len() > 1 || !row.receives.is_empty();
         if !(long && private && busy && send.action == Action::Copy && self.stays(send)) {
@@ -47,12 +47,12 @@ impl Lowering<'_> {
         send.chunks.iter().all(|chunk| !(0..self.slots).any(|slot| written(slot, chunk)))
     }
 
-    /// How many of these messages, from the first on, one reduction combines: different near ranks send the same chunks
+    /// How many of these messages, from the first on, one reduction combines: different local ranks send the same chunks
     /// for the same slot.
     pub(super) fn together(&self, arriving: &[Send]) -> usize {
         let joins = |at: &usize| {
             let (first, send) = (&arriving[0], &arriving[*at]);
-            self.options.near.has(send.source)
+            self.options.local.has(send.source)
                 && (first.action, send.action) == (Action::Reduce, Action::Reduce)
                 && (first.into, &first.chunks) == (send.into, &send.chunks)
                 && arriving[..*at].iter().all(|other| other.source != send.source)
@@ -60,7 +60,7 @@ impl Lowering<'_> {
         1 + (1..arriving.len()).take_while(joins).count()
     }
 
-    /// Lowers a group of messages from near ranks for the same chunks and slot, which are read in place where possible.
+    /// Lowers a group of messages from local ranks for the same chunks and slot, which are read in place where possible.
     /// Messages that are reduced are combined in one reduction.
     pub(super) fn lower_arrivals(&mut self, group: &[Send]) -> Result<(), LowerError> {
         let Send { ref chunks, action, into: slot, .. } = group[0];

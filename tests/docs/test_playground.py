@@ -12,15 +12,14 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 import ringroad
+from helpers import ROOT
 from ringroad import Schedule, Topology
 from ringroad._support.text import parse_bytes
 
-ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "playground"
 REQUIRED = "RINGROAD_TEST_REQUIRE_PLAYGROUND" in os.environ
 BUILT = (FOLDER / "core" / "ringroad_web_bg.wasm").exists()
@@ -59,7 +58,7 @@ def in_wasm(tmp_path_factory: pytest.TempPathFactory) -> Any:
     def ask(questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         file = tmp_path_factory.mktemp("questions") / "questions.json"
         file.write_text(json.dumps(questions))
-        command = ["node", str(ROOT / "tests" / "playground.mjs"), str(FOLDER / "core"), str(file)]
+        command = ["node", str(ROOT / "tests" / "docs" / "playground.mjs"), str(FOLDER / "core"), str(file)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         answers: list[dict[str, Any]] = json.loads(done.stdout)

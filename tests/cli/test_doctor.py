@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import in_threads, launch, needs_testbed
+from helpers import LAUNCHERS, ROOT, free_port, in_threads, launch, needs_testbed
 from ringroad._network import Transport
 from ringroad.cli import doctor as command
 from ringroad.doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
 from ringroad.measure import facts
 from ringroad.testbed.fabric import DEVICE
 from ringroad.testbed.network import EmulatedNetwork
-from test_api_init import LAUNCHERS, free_port
 
 GIB = 1 << 30
 WIDTH = 80
@@ -801,7 +800,7 @@ def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
     """It is named with its host and process, once it has come."""
     code = f"""
 import os, sys, time
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(ROOT / "tests")!r})
 from helpers import is_running
 from ringroad.doctor import job
 

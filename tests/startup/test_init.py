@@ -1,6 +1,5 @@
 """`ringroad.init`: rank, size and store from the environment, and which UCX is used."""
 
-import contextlib
 import json
 import os
 import subprocess
@@ -9,26 +8,9 @@ import sys
 import numpy as np
 import pytest
 import ringroad
-from helpers import launch
+from helpers import LAUNCHERS, TOTAL, free_port, launch
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.start.rendezvous import _place
-
-LAUNCHERS = [
-    {"RANK": "1", "WORLD_SIZE": "3"},
-    {"SLURM_PROCID": "1", "SLURM_NTASKS": "3"},
-    {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"},
-    {"PMI_RANK": "1", "PMI_SIZE": "3"},
-]
-
-TOTAL = """
-import json
-import numpy as np
-import ringroad
-
-with ringroad.init(timeout=60) as comm:
-    total = comm.allreduce(np.full(4, comm.rank + 1.0))
-    print(json.dumps([comm.rank, comm.size, total.tolist(), str(comm.transport)]))
-"""
 
 
 @pytest.fixture
@@ -136,20 +118,6 @@ with ringroad.init(timeout=30) as comm:
     assert [choice in said[level] for level in said] == [False, True, True], said
     assert [call in said[level] for level in said] == [False, False, True], said
     assert "world: rank 0: barrier, by " in said["TRACE"]
-
-
-def free_port() -> str:
-    """A port that the kernel does not give to clients: these connect before the server listens, and one could get the
-    port.
-    """
-    import random
-    import socket
-
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return str(port)
 
 
 def test_master_address():

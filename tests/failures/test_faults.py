@@ -11,12 +11,12 @@ import pytest
 import ringroad
 from faults.judge import judge
 from faults.kinds import Job, Kind, Stops
-from helpers import TRANSPORTS, launch
+from helpers import ROOT, TRANSPORTS, launch
 from ringroad._native import ucx_info
 from ringroad._oracle import Case, Part
 from ringroad._support.ucx import _ucx_wheel
 
-TOOLS = Path(__file__).parent.parent / "tools"
+TOOLS = ROOT / "tools"
 
 KINDS = ["kills", "stops", "mismatches", "memory", "descriptors", "seccomp"]
 

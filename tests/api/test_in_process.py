@@ -28,7 +28,7 @@ NO_TORI = ["mesh:2x3x2", "twisted-torus:2x4", "hyperx:3x4", "hammingmesh:2x2:2x1
 
 @pytest.mark.parametrize("topology", MANY_RANKS + NO_TORI)
 def test_every_family_on_many_ranks(topology):
-    """Every member of every family (for 64 ranks, one per family), with all types in turn. The consistent ones give
+    """Every member of every family (for 64 ranks, one per family), with all types in turn. The bit-identical ones give
     every rank the same bits.
     """
     ranks = ringroad.Topology(topology).ranks
@@ -61,7 +61,7 @@ def test_every_family_on_many_ranks(topology):
     options = {"topology": topology, "algorithm": "ring,binomial,pairwise", "timeout": 60}
     digests = in_threads(ranks, lambda comm: check_cases(comm, many), **options)
     for index, (algorithm, collective) in enumerate(performed):
-        if collective == "allreduce" and algorithm.consistent(topology):
+        if collective == "allreduce" and algorithm.bit_identical(topology):
             assert len({row[index] for row in digests}) == 1, many[index]
 
 

@@ -42,12 +42,12 @@ def test_topology():
 def test_catalogue():
     algorithms = {algorithm.name: algorithm for algorithm in ringroad.algorithms()}
     ring = algorithms["ring"]
-    assert "allreduce" in ring.collectives and ring.ports(8) == 1 and ring.consistent(8)
+    assert "allreduce" in ring.collectives and ring.ports(8) == 1 and ring.bit_identical(8)
     assert ring.cost_line(8) == (14, 1.75)
     assert ring.parameter is None and ring.requirement() == "any number of ranks"
     assert ring.requirement("broadcast") is None and not ring.supports(8, "broadcast")
     assert ring == ringroad.Algorithm("RING") and ring in {ringroad.Algorithm("ring")}
-    assert not algorithms["swing-latency"].consistent(8)
+    assert not algorithms["swing-latency"].bit_identical(8)
     for algorithm in algorithms.values():
         assert algorithm.summary and algorithm.source and algorithm.requirement(algorithm.collectives[0])
 
@@ -143,13 +143,13 @@ def test_cost_is_the_formula():
 
 def test_explain_and_switch_points_agree():
     topology, model = ringroad.Topology("ring:9"), ringroad.CostModel()
-    for consistent in (True, False):
-        points = model.switch_points("allreduce", topology, consistent)
+    for bit_identical in (True, False):
+        points = model.switch_points("allreduce", topology, bit_identical)
         assert points[0][0] == 0
         for start, algorithm in points:
-            found = model.explain("allreduce", topology, start, consistent=consistent)
+            found = model.explain("allreduce", topology, start, bit_identical=bit_identical)
             rows = found.candidates
-            assert next(row.algorithm for row in rows if row.consistent or not consistent) == algorithm
+            assert next(row.algorithm for row in rows if row.bit_identical or not bit_identical) == algorithm
             assert found.algorithm == algorithm
             assert [row.ratio for row in rows] == sorted(row.ratio for row in rows) and rows[0].ratio == 1.0
             assert all(row.seconds == pytest.approx(row.ratio * rows[0].seconds) for row in rows)
@@ -164,9 +164,9 @@ def test_many_sizes_at_once():
         assert explained == model.explain("allreduce", network, size)
         assert all(c.seconds == c.fixed + c.per_byte * size for c in explained.candidates)
     assert model.compare("allreduce", network, []).sizes == []
-    for data, consistent in (("floats", True), ("integers", False)):
+    for data, bit_identical in (("floats", True), ("integers", False)):
         points = [(one.from_bytes, one.algorithm) for one in found.switch_points[data]]
-        assert points == model.switch_points("allreduce", network, consistent)
+        assert points == model.switch_points("allreduce", network, bit_identical)
 
 
 def test_deficiencies():
@@ -215,7 +215,7 @@ def test_each_question_has_its_own_answer():
 def test_choices_are_explained():
     topology, model = ringroad.Topology("torus:8x8"), ringroad.CostModel(step_latency=1e-6, bandwidth=1e10)
     found = model.explain("allreduce", topology, 1 << 20)
-    rows = [row for row in found.candidates if row.consistent]
+    rows = [row for row in found.candidates if row.bit_identical]
     assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm) and found.model == model
     assert len(rows) < len(found.candidates)
     assert (found.collective, found.bytes, found.topology, found.origin) == ("allreduce", 1 << 20, "torus:8x8", "model")

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import launch
+from helpers import TOTAL, free_port, launch
 from ringroad.start.launchers import counts_of, derived, first_of, job_of, launcher_of, local_of, master
-from test_api_init import TOTAL, free_port
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
 LIMIT = 60

@@ -188,7 +188,7 @@ def test_replanning():
     failed = {"topology": "torus:4x4", "bytes": 1 << 20, "failed_links": [(0, 1), (1, 0)]}
     around, again = simulate("ring", **failed), simulate("ring", replan=True, **failed).replanned
     left = ringroad.Topology("torus:4x4").without_links([(0, 1)])
-    best = next(row for row in MODEL.explain("allreduce", left, 1 << 20).candidates if row.consistent)
+    best = next(row for row in MODEL.explain("allreduce", left, 1 << 20).candidates if row.bit_identical)
     assert again.schedule == ringroad.Schedule.build(best.algorithm, left)
     assert len(again.topology.links) == len(left.links) and again.seconds == pytest.approx(best.seconds)
     assert again.seconds < around.seconds and around.replanned is None
@@ -362,7 +362,7 @@ def test_comparisons(pyplot):
     best = viz.best_algorithms(["ring:8", ringroad.Topology("torus:4x4")], [64, 1 << 20], model=model)
     for entry in best:
         found = model.explain("allreduce", entry.topology, entry.bytes)
-        rows = [row for row in found.candidates if row.consistent]
+        rows = [row for row in found.candidates if row.bit_identical]
         assert (entry.algorithm, entry.seconds) == (rows[0].algorithm, rows[0].seconds)
         assert entry.runner_up.partition(":")[0] != entry.algorithm.partition(":")[0] and entry.margin >= 0
     axes = viz.heatmap(best).axes[0]

@@ -196,7 +196,7 @@ def test_where_all_ranks_look_alike_the_flow_is_exact(spec, rate):
     network = ringroad.Topology(spec, bandwidth=1.0)
     flow = alltoall_flow(network)
     assert flow.rate == pytest.approx(programs.master_rate(network), rel=1e-5)
-    assert rate is None or (flow.rate == pytest.approx(rate, rel=1e-12) and flow.sweeps == 0)
+    assert rate is None or (flow.rate == pytest.approx(rate, rel=1e-12) and flow.iterations == 0)
 
 
 def test_all_linear_programs_agree(capfd):
@@ -272,7 +272,7 @@ def test_flows_over_links_are_made_of_paths(spec):
 def test_a_search_can_be_followed_and_ended():
     heard = []
     flow = alltoall_flow("generalized-kautz:3:40", gap=0.0, budget=0.2, progress=lambda *now: heard.append(now))
-    assert [sweep for sweep, *_ in heard] == list(range(1, flow.sweeps + 1))
+    assert [iteration for iteration, *_ in heard] == list(range(1, flow.iterations + 1))
     assert 0 < flow.gap < 0.05 and flow.ended == "budget"
 
     def enough(*_):

@@ -6,10 +6,9 @@ Those for launchers and frameworks, from 20 on, are in test_frameworks.py.
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from helpers import needs_testbed
+from helpers import ROOT, needs_testbed
 
 # Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
 LONG = (
@@ -21,7 +20,7 @@ LONG = (
     "16_torch_survivors.py",
 )
 SHORTER = {"10_ddp_digits.py": ["--ranks", "2", "--epochs", "2"]}
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("[01][0-9]_*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("[01][0-9]_*.py"))
 
 
 @pytest.mark.timeout(330)

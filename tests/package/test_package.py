@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 import ringroad
+from helpers import ROOT
 from packaging.requirements import Requirement
 from ringroad import _oracle as oracle
-
-ROOT = Path(__file__).parent.parent
 
 
 def test_the_version_comes_from_one_place():

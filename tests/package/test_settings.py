@@ -2,13 +2,12 @@
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import ringroad
+from helpers import ROOT
 from ringroad._native import Config
 
-ROOT = Path(__file__).parent.parent
 TABLE = "rust/ringroad-runtime/src/config.rs"
 INVENTED = {"RINGROAD_TIMOUT", "RINGROAD_TIMEOUTT", "RINGROAD_COFFEE", "RINGROAD_ALGOS"}
 """Names that do not exist, with which tests check the messages about them."""
@@ -32,7 +31,7 @@ def tracked():
 
 def test_the_table_has_every_variable_that_is_named_and_no_other():
     table = {setting.name for setting in Config().settings}
-    found = {name: named(ROOT / name) for name in tracked() if not name.startswith("tests/test_settings")}
+    found = {name: named(ROOT / name) for name in tracked() if not name.startswith("tests/package/test_settings")}
     unknown = {name: sorted(names - table - INVENTED) for name, names in found.items() if names - table - INVENTED}
     assert not unknown, "files name variables that are not in the table"
     elsewhere = set().union(*(names for name, names in found.items() if name != TABLE))
