@@ -16,7 +16,7 @@ mod home;
 #[cfg(test)]
 mod hostile_peers;
 mod incoming;
-pub(super) mod matching;
+mod matching;
 mod memory_limits;
 mod outgoing;
 mod peer;
@@ -24,7 +24,6 @@ mod peers;
 mod pool;
 mod release_set;
 mod segment;
-mod tags;
 
 pub use cma::PRIVATE;
 pub use flow::LONG;

@@ -11,10 +11,12 @@
 //! was recorded of one is worth nothing on another. All three messages have fixed lengths, so that a stranger cannot
 //! make a rank allocate anything.
 
+use std::sync::Arc;
+
 use hmac::{Hmac, Mac};
 use ringroad_core::Rank;
 use sha2::Sha256;
-use snow::{Builder, HandshakeState, TransportState};
+use snow::{Builder, HandshakeState, StatelessTransportState};
 
 /// The lengths of the three messages.
 pub(super) const FIRST: usize = HELLO + EPHEMERAL;
@@ -89,7 +91,10 @@ pub(super) struct Session {
     /// The key of the headers' checks.
     pub check: u64,
     /// What encrypts; `None` if nothing is encrypted.
-    pub cipher: Option<Box<TransportState>>,
+    pub cipher: Option<Arc<StatelessTransportState>>,
+    /// The numbers of the next records that leave and come.
+    pub sent: u64,
+    pub received: u64,
 }
 
 /// The caller's side, between its first message and its third.
@@ -113,17 +118,18 @@ impl Caller {
     pub fn finish(mut self, answer: &[u8; SECOND]) -> Option<(Session, [u8; THIRD])> {
         self.noise.read_message(answer, &mut []).ok()?;
         let check = check_of(&self.noise);
-        let mut cipher = self.noise.into_transport_mode().ok()?;
+        let cipher = self.noise.into_stateless_transport_mode().ok()?;
         let mut message = [0; THIRD];
-        cipher.write_message(&[], &mut message).ok()?;
-        Some((Session { check, cipher: self.is_sealed.then(|| Box::new(cipher)) }, message))
+        cipher.write_message(0, &[], &mut message).ok()?;
+        let cipher = self.is_sealed.then(|| Arc::new(cipher));
+        Some((Session { check, cipher, sent: 1, received: 0 }, message))
     }
 }
 
 /// The other side, between the second message and the third.
 pub(super) struct Answered {
     pub hello: Hello,
-    cipher: Box<TransportState>,
+    cipher: StatelessTransportState,
     check: u64,
     is_sealed: bool,
 }
@@ -143,14 +149,15 @@ impl Answered {
         let mut answer = [0; SECOND];
         noise.write_message(&[], &mut answer).ok()?;
         let check = check_of(&noise);
-        let cipher = Box::new(noise.into_transport_mode().ok()?);
+        let cipher = noise.into_stateless_transport_mode().ok()?;
         Some((Answered { hello: said, cipher, check, is_sealed: key.is_sealed }, answer))
     }
 
     /// Takes the third message; `None` if the first was a replay.
-    pub fn finish(mut self, message: &[u8; THIRD]) -> Option<Session> {
-        self.cipher.read_message(message, &mut []).ok()?;
-        Some(Session { check: self.check, cipher: self.is_sealed.then_some(self.cipher) })
+    pub fn finish(self, message: &[u8; THIRD]) -> Option<Session> {
+        self.cipher.read_message(0, message, &mut []).ok()?;
+        let cipher = self.is_sealed.then(|| Arc::new(self.cipher));
+        Some(Session { check: self.check, cipher, sent: 0, received: 1 })
     }
 }
 
@@ -178,16 +185,17 @@ mod tests {
         for secret in [None, Some("secret")] {
             let (caller, first) = Caller::new(&key(secret), HELLO).unwrap();
             let (answered, second) = Answered::new(&key(secret), &first, |hello| hello == HELLO).unwrap();
-            let (mut one, third) = caller.finish(&second).unwrap();
-            let mut other = answered.finish(&third).unwrap();
+            let (one, third) = caller.finish(&second).unwrap();
+            let other = answered.finish(&third).unwrap();
             assert_eq!(one.check, other.check);
             assert_eq!((one.cipher.is_some(), other.cipher.is_some()), (secret.is_some(), secret.is_some()));
-            if let (Some(one), Some(other)) = (&mut one.cipher, &mut other.cipher) {
+            assert_eq!((one.sent, one.received), (other.received, other.sent));
+            if let (Some(cipher), Some(opener)) = (&one.cipher, &other.cipher) {
                 let (mut sealed, mut opened) = ([0; 20], [0; 4]);
-                assert_eq!(one.write_message(b"word", &mut sealed), Ok(20));
-                assert_eq!(other.read_message(&sealed, &mut opened), Ok(4));
+                assert_eq!(cipher.write_message(one.sent, b"word", &mut sealed).unwrap(), 20);
+                assert_eq!(opener.read_message(other.received, &sealed, &mut opened).unwrap(), 4);
                 assert_eq!(&opened, b"word");
-                assert!(other.read_message(&sealed, &mut opened).is_err(), "it is a replay");
+                assert!(opener.read_message(other.received + 1, &sealed, &mut opened).is_err(), "a replay");
             }
         }
     }

@@ -24,15 +24,11 @@ const ASKED: u8 = 2;
 const UNSENT: usize = 256 << 10;
 
 /// A socket that listens at `address`, at one of `ports` or any.
-pub(super) fn listen(
-    address: IpAddr,
-    ports: Option<(u16, u16)>,
-    device: Option<&str>,
-) -> io::Result<(OwnedFd, SocketAddr)> {
+pub(super) fn listen(address: IpAddr, ports: Option<(u16, u16)>) -> io::Result<(OwnedFd, SocketAddr)> {
     let (first, last) = ports.unwrap_or((0, 0));
     let mut outcome = Err(io::ErrorKind::AddrInUse.into());
     for port in first..=last {
-        outcome = listen_at(SocketAddr::new(address, port), device);
+        outcome = listen_at(SocketAddr::new(address, port));
         if !matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::AddrInUse) {
             break;
         }
@@ -40,8 +36,8 @@ pub(super) fn listen(
     outcome
 }
 
-fn listen_at(address: SocketAddr, device: Option<&str>) -> io::Result<(OwnedFd, SocketAddr)> {
-    let socket = open(address, device)?;
+fn listen_at(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = open(address, None)?;
     // A port of a communicator that has just been closed may be used again.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     net::bind(&socket, &address)?;
