@@ -38,6 +38,12 @@ ROOT = Path(__file__).parents[1]
 """The repository."""
 
 
+FULL = "RINGROAD_TEST_FULL" in os.environ
+"""Whether long tests run, too: more networks, ranks and sizes, which Rust's tests have or which take long."""
+
+long = pytest.mark.skipif(not FULL, reason="takes long: RINGROAD_TEST_FULL=1, or make check-all")
+
+
 def needs_testbed() -> None:
     """Skips the test, with the reason, if this machine cannot make network namespaces, or has no UCX for them."""
     try:

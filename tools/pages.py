@@ -63,7 +63,6 @@ def pages() -> dict[str, str]:
         "settings.md": settings(),
         "errors.md": errors(),
         "commands.md": commands(),
-        "speed.md": speed(),
         **{name: rebased(source.read_text(), source.parent, GENERATED) for source, name in COPIED.items()},
         **dict(api()),
     }
@@ -198,24 +197,6 @@ def all_commands() -> dict[str, Any]:
         within = getattr(command, "commands", None)
         found |= {name: command} if within is None else {f"{name} {inner}": one for inner, one in within.items()}
     return found
-
-
-def speed() -> str:
-    """README's section on speed, as a page."""
-    readme = ROOT / "README.md"
-    section = readme.read_text().partition("\n## How fast\n")[2].partition("\n## ")[0]
-    text = rebased(section, ROOT, GENERATED).strip()
-    return f"""\
-# How fast
-
-{text}
-
-## All results
-
-[Records](records.md) has every committed measurement as tables, and lists each comparison in which ringroad was slower
-than a peer or missed a goal. [Benchmarks](benchmarks.md) says how all this is measured, and how to repeat it on your
-machine.
-"""
 
 
 # ------------------------------------------------------------------------------------------------ Python's API

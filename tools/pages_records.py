@@ -1,7 +1,5 @@
 """The page of the documentation on measurements: the committed records of `benchmarks`, with all that they miss."""
 
-import json
-import lzma
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -15,9 +13,9 @@ from ringroad.measure.bench.peers import OURS
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
-from goals import plot, verdict  # noqa: E402
+from goals import plot, summary  # noqa: E402
 
-RECORDS = sorted((ROOT / "benchmarks").glob("*.jsonl*"), reverse=True)
+RECORDS = sorted((ROOT / "benchmarks").glob("*.jsonl"), reverse=True)
 BUFFERS = {"numpy": "NumPy arrays", "torch": "torch tensors"}
 
 
@@ -48,7 +46,7 @@ def pictures() -> dict[str, Callable[[Path], None]]:
 
 
 def _section(record: Path) -> str:
-    runs = _runs(record)
+    runs = list(summary.runs(summary.read(record)))
     machine = runs[0][0]
     host, versions = machine["host"], {k: v for k, v in machine["versions"].items() if v}
     text = f"""
@@ -65,10 +63,11 @@ File: `benchmarks/{record.name}`.
         for place, peers in plot.read(record, buffers).items():
             text += f"\n**{place}**\n\n{_times(peers)}"
     text += f"\n### {record.name[:10]}: goals met and missed\n"
-    for _, team, rows in runs:
+    for run in runs:
+        team = next(row for row in run if row["kind"] == "team")
         if team.get("testbed"):
             text += f"\n**{team['testbed']}**\n"
-        text += f"\n{_judged(rows)}"
+        text += f"\n{_judged(run[-1]['text'])}"
     return text
 
 
@@ -100,10 +99,10 @@ def _time(row: dict[str, Any] | None) -> str:
     return whole(f"{seconds_text(row['time'])}{ratio}")
 
 
-def _judged(rows: list[dict[str, Any]]) -> str:
+def _judged(verdict: str) -> str:
     """The verdict of `python benchmarks/goals`, with the missed comparisons folded."""
     text, missed = "", list[str]()
-    for line in [*verdict.text(rows).splitlines(), "# "]:
+    for line in [*verdict.splitlines(), "# "]:
         detail = re.match(r"#   (?:fails|slower): (.+)", line)
         if detail:
             missed.append(f"- {literal(detail[1])}\n")
@@ -122,23 +121,5 @@ def _picture(record: Path, buffers: str) -> str:
 
 @cache
 def _drawn(record: Path) -> list[str]:
-    """The kinds of buffers with peers, which are worth a picture. Compressed records have fixed algorithms only."""
-    if record.suffix != ".jsonl":
-        return []
+    """The kinds of buffers with peers, which are worth a picture."""
     return [buffers for buffers in BUFFERS if any(len(peers) > 1 for peers in plot.read(record, buffers).values())]
-
-
-@cache
-def _runs(record: Path) -> list[tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]]:
-    """The runs of a record: each one's machine, its first team of ranks, and its measurements."""
-    content = record.read_bytes()
-    text = (lzma.decompress(content) if record.suffix == ".xz" else content).decode()
-    runs: list[tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]] = []
-    for row in map(json.loads, text.splitlines()):
-        if row["kind"] == "machine":
-            runs.append((row, {}, []))
-        elif row["kind"] == "team":
-            runs[-1][1].update(runs[-1][1] or row)
-        elif row["kind"] == "measurement":
-            runs[-1][2].append(row)
-    return runs

@@ -1,13 +1,16 @@
 """Draws a record: `python benchmarks/goals/plot.py RECORD.jsonl PICTURE.png [numpy|torch]` (needs matplotlib)."""
 
-import json
 import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from ringroad._support.pictures import pyplot
 from ringroad.measure.bench.collectives import IN
+
+from goals import summary
 
 Rows = dict[str, dict[int, dict[str, Any]]]
 """Rows by peer and size."""
@@ -20,7 +23,7 @@ def read(record: Path, buffers: str) -> dict[str, Rows]:
     """
     places: dict[str, Rows] = defaultdict(lambda: defaultdict(dict))
     testbed = None
-    for row in map(json.loads, record.read_text().splitlines()):
+    for row in summary.read(record):
         if row["kind"] == "team":
             testbed = row.get("testbed")
         # Records of 2026 name the collective in "kind", and have calls in place on tensors only.

@@ -3,7 +3,6 @@ complete.
 """
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
-from helpers import check_fits
+from helpers import check_fits, long
 from ringroad import CostModel, Schedule, Topology
 from ringroad._support.text import parse_bytes
 from ringroad.lab.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
@@ -187,7 +186,7 @@ def test_flows_of_basu():
     assert at_400.ours == pytest.approx(2.35, abs=0.03)
 
 
-@pytest.mark.skipif("RINGROAD_TEST_FULL" not in os.environ, reason="takes half a minute; RINGROAD_TEST_FULL=1 runs it")
+@long
 def test_all_flows_of_basu():
     _check_statements(list(reproduce("basu")), 139, 110, checks=21)
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers import ROOT, needs_testbed
+from helpers import FULL, ROOT, needs_testbed
 
 # Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
 LONG = (
@@ -26,7 +26,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("[01][0-9]_*.py"))
 @pytest.mark.timeout(330)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_example(path, tmp_path):
-    if path.name in LONG and "RINGROAD_TEST_FULL" not in os.environ:
+    if path.name in LONG and not FULL:
         pytest.skip("takes up to a minute: make check-all")
     for module, code in (("torch", "import torch"), ("networkx", ".to_graph()")):
         if code in path.read_text():

@@ -3,13 +3,12 @@
 `make check` also looks for names and arguments that do not exist, in all of them (tools/notebooks.py --check).
 """
 
-import os
 import re
 
 import nbformat
 import notebooks
 import pytest
-from helpers import needs_testbed
+from helpers import FULL, needs_testbed
 
 PATHS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 QUICK = {"any_graph", "failures"}
@@ -74,7 +73,7 @@ def test_outputs_are_stored(path):
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_notebook(path, tmp_path, monkeypatch):
     stored = nbformat.read(path, as_version=4)
-    if not os.environ.get("RINGROAD_TEST_FULL"):  # a release needs all of them, so nothing may be missing there
+    if not FULL:  # a release needs all of them, so nothing may be missing there
         if path.stem not in QUICK:
             pytest.skip("run by make check-all")
         for module in re.findall(r"\b(highspy|matplotlib|networkx|pandas|torch)\b", stored.cells[0].source):

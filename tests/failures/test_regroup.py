@@ -1,12 +1,11 @@
 """Jobs that lose ranks and continue, and groups of any processes, without a store."""
 
 import json
-import os
 import re
 
 import pytest
 import ringroad
-from helpers import TRANSPORTS, launch
+from helpers import TRANSPORTS, launch, long
 
 # Some ranks die during calls. The others report who is left, regroup, add up, and regroup again without the first rank.
 LOSING = """
@@ -138,7 +137,7 @@ else:
 """
 
 
-@pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 10 seconds: make check-all")
+@long
 def test_a_rank_that_was_taken_for_dead_hears_so(tmp_path):
     ended = launch(STOPPED, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store", "END": f"{tmp_path}/end"})
     assert [rank.out for rank in ended[1:]] == ["[1, 2]\n"] * 2, [rank.err for rank in ended]
@@ -236,7 +235,7 @@ except ringroad.AbortedError as error:
 """
 
 
-@pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 12 seconds: make check-all")
+@long
 def test_a_rank_that_was_stopped_does_not_go_on_alone(tmp_path):
     ended = launch(ORPHAN, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store"})
     assert [rank.out for rank in ended[:2]] == ["2\n"] * 2, [rank.err for rank in ended]

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import needs_testbed
+from helpers import FULL, needs_testbed
 from ringroad import _oracle as oracle
 from ringroad.measure import race
 from ringroad.measure.bench import choice, conductor, launch
@@ -55,7 +55,7 @@ def test_numpy(tmp_path):
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_collectives(tmp_path, name):
-    if "RINGROAD_TEST_FULL" not in os.environ and name not in ("allreduce", "alltoall", "broadcast"):
+    if not FULL and name not in ("allreduce", "alltoall", "broadcast"):
         pytest.skip("takes four seconds: make check-all")
     rooted = ["-r", "1"] if COLLECTIVES[name].rooted else []
     sizes = ["-b", "1K", "-e", "1K", "--ranks", "3", "-n", "5", "-d", "float64"]

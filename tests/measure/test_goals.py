@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import ringroad
-from goals import conductor, plot, reference, verdict
+from goals import conductor, plot, reference, summary, verdict
 from helpers import ROOT
 from ringroad.measure import facts
 from ringroad.measure.bench import launch
@@ -127,6 +127,14 @@ def test_verdict():
     rows = [shared | {"peer": peer, "size": size, "time": time} for (peer, size), time in times.items()]
     for row in rows:
         row |= {"by_round": [row["time"]] * 3, "cache_by_round": ["near", "mixed", "near"]}
+    chosen = {"algorithm": "ring"}
+    fixed = rows[0] | chosen | {"peer": "ringroad:ring", "time": 1.0, "by_round": [1.0] * 3}
+    run = [{"kind": "machine"}, *(row | chosen | {"kind": "measurement"} for row in [*rows, fixed])]
+    table, short = list(summary.summary(run))[1:]
+    assert table["shared"] == {name: shared[name] for name in ("collective", "ranks", "type", "redop", "pml")}
+    assert [dict(zip(table["columns"], row, strict=True))["time"] for row in table["rows"]] == list(times.values())
+    assert "fastest fixed algorithm" in short["text"] and "FAIL at 1 of 1" in short["text"]
+
     text = verdict.text(rows)
     assert "(b, far)" not in text
     assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within the allowance

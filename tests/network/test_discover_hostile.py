@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 import ringroad
-from helpers import needs_testbed
+from helpers import long, needs_testbed
 
 SOCKET = {"x86_64": 41, "aarch64": 198}  # the number of the system call
 NO_ICMP = "echo 1000000 > /proc/sys/net/ipv4/icmp_ratelimit"  # 17 minutes between two complaints
@@ -29,11 +29,6 @@ for name in all default; do echo 0 > /proc/sys/net/ipv6/conf/$name/disable_ipv6;
 ip -6 address add fd77::$(hostname | tr -d a-z)/64 dev host nodad
 ip -4 address flush dev host
 """
-
-
-long = pytest.mark.skipif(
-    "RINGROAD_TEST_FULL" not in os.environ, reason="takes ten seconds; RINGROAD_TEST_FULL=1 runs it"
-)
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,18 @@
 """Several hosts with several ranks each, on an emulated network of two."""
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from helpers import free_port, launch, needs_testbed
+from helpers import free_port, launch, long, needs_testbed
 from ringroad import Topology
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.testbed import namespaces
 from ringroad.testbed.fabric import DEVICE
 from ringroad.testbed.network import EmulatedNetwork
 
-long = pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 6 seconds: make check-all")
 Host = Callable[[int], tuple[list[str], dict[str, str]]]
 
 CHECK = """

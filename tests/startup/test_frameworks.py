@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from helpers import ROOT
+from helpers import FULL, ROOT
 
 pytestmark = pytest.mark.timeout(700)
 
@@ -43,9 +43,7 @@ FRAMEWORKS = {
 }
 """The module that a recipe needs, and what starts it."""
 
-long = pytest.mark.skipif(
-    not os.environ.get("RINGROAD_TEST_FULL"), reason="takes half a minute: make test SET=frameworks"
-)
+long = pytest.mark.skipif(not FULL, reason="takes half a minute: make test SET=frameworks")
 
 
 def needs(module):

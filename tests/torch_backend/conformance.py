@@ -1,6 +1,6 @@
 """PyTorch's own tests of backends, run over ringroad.
 
-    python tests/torch_backend/conformance.py [--backend gloo] [--shard 0/2] [-k part of a name]
+    python tests/torch_backend/conformance.py [--backend gloo] [--brief] [-k part of a name]
 
 Torch's wheel contains them (torch.testing._internal.distributed.distributed_test). They are written for the backends
 that torch knows: while the module is imported, it compares the backend's name to decide which tests to run. So the
@@ -15,6 +15,7 @@ import importlib
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
@@ -29,6 +30,8 @@ RANKS = 3
 SECONDS = 60
 """The timeout of a test."""
 SUITE = "torch.testing._internal.distributed.distributed_test"
+VARIANT = re.compile(r"_group|product|_min|_max|complex|profiler|twice|_with_|monitored_barrier_")
+"""In names of tests that differ from others in a group, an operation or a type only, or that wait for timeouts."""
 
 
 class Name(str):
@@ -58,12 +61,18 @@ def load_suite(folder: Path, backend: str) -> ModuleType:
         "OMP_NUM_THREADS": "1",
     }
     import ringroad.torch  # noqa: F401
+    import torch
     import torch.testing._internal.common_distributed as common
 
     common.TIMEOUT_DEFAULT = SECONDS
     common.DistTestCases.backend_feature["plugin"].add("ringroad")
     # Below 8 ranks, torch would skip tests that need only 3.
     common.skip_if_small_worldsize = lambda test: test
+    if not torch.cuda.is_available():
+        # Torch would start ranks, which then skip the test.
+        needs = unittest.skip("needs accelerators")
+        common.skip_if_no_gpu = needs
+        common.skip_if_lt_x_gpu = lambda count, allow_cpu=False: (lambda test: test) if allow_cpu else needs
     # A plain dict keeps the type of the name. The module reads its settings from there when it is imported.
     with mock.patch.object(os, "environ", {**os.environ, "BACKEND": Name(backend)}):
         return importlib.import_module(SUITE)
@@ -121,10 +130,9 @@ def name_of(test: unittest.TestCase) -> str:
 def main(arguments: Any = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="ringroad", help="over another one, to compare with")
-    parser.add_argument("--shard", default="0/1", metavar="I/N", help="every N-th test, from the I-th on")
+    parser.add_argument("--brief", action="store_true", help="without variants of other tests")
     parser.add_argument("-k", dest="part", default="", help="only tests with this in their name")
     options = parser.parse_args(arguments)
-    first, step = map(int, options.shard.split("/"))
     # The output of the tests themselves goes to stderr.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -132,7 +140,9 @@ def main(arguments: Any = None) -> None:
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         tests = [test for test in tests_of(load_suite(Path(folder), options.backend)) if options.part in name_of(test)]
-        for test in tests[first::step]:
+        if options.brief:
+            tests = [test for test in tests if not VARIANT.search(name_of(test))]
+        for test in tests:
             test(Report(out))
 
 

@@ -4,14 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, TRANSPORTS
+from helpers import FULL, ROOT, TRANSPORTS
 from marks import lacking
 from ranks import TORCH
 
-RANKS = [1, 2, 3, 5, 8]
 
-
-@pytest.mark.parametrize("size", RANKS)
+@pytest.mark.parametrize("size", [1, 3, *([2, 5, 8] if FULL else [])])
 def test_values(ranks, size):
     """All collectives, dtypes and operations, called in every way. Replicated results are bit-identical."""
     digests = ranks.run("values.check_values", size, timeout=300)

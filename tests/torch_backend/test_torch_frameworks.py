@@ -1,6 +1,7 @@
 """Torch's libraries for distributed training: over ringroad, each computes the same as over gloo."""
 
 import pytest
+from helpers import long
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ def test_replicas_have_the_same_bits(ranks):
     assert all(row == digests[0] for row in digests), "the replicas differ in their bits"
 
 
+@long
 def test_generated_code(ranks):
     ranks.run("parallel.check_inductor", 2, timeout=170)
 
@@ -49,7 +51,12 @@ def test_who_watches(ranks):
 
 
 @pytest.mark.parametrize(
-    "program", ["frameworks.check_ddp_uneven", "frameworks.check_fsdp2", "parallel.check_functional"]
+    "program",
+    [
+        "frameworks.check_ddp_uneven",
+        pytest.param("frameworks.check_fsdp2", marks=long),
+        "parallel.check_functional",
+    ],
 )
 def test_debug_level_detail(ranks, program):
     """At this level torch wraps Backends to check that all ranks make the same calls."""

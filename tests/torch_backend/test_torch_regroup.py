@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import long
 from marks import lacking
 
 pytestmark = lacking((2, 15), "groups cannot be reconfigured")
@@ -55,7 +56,7 @@ print(f"attempt {attempt} ended with {weights.tolist()}")
 """
 
 
-@pytest.mark.skipif(not os.environ.get("RINGROAD_TEST_FULL"), reason="takes 20 seconds: make check-all")
+@long
 def test_torchrun_starts_all_ranks_anew(tmp_path):
     (tmp_path / "train.py").write_text(TRAINING)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]

@@ -22,6 +22,9 @@ fn main() {
         let found = found.unwrap_or_else(|error| panic!("{spec}: {error}"));
         let taken = start.elapsed().as_secs_f64();
         let (gap, iterations) = (100.0 * found.gap(), found.iterations);
-        println!("{spec:<32} {taken:6.2} s  gap {gap:5.2} %  {iterations:4} iterations  load {:.3}", found.load);
+        println!(
+            "{spec:<32} {taken:6.2} s  gap {gap:5.2} %  {iterations:4} iterations  load {:.3}",
+            found.load
+        );
     }
 }

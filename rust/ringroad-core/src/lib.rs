@@ -31,9 +31,11 @@ pub mod synthesis;
 pub mod topology;
 pub mod trace;
 pub mod units;
+pub mod wire;
 
 pub use collective::Collective;
 pub use plan::Plan;
 pub use schedule::{Action, ChunkSet, Schedule, Send, Step};
 pub use topology::Topology;
 pub use units::{Bytes, ChunkId, LinkId, NodeId, Port, Rank, Seconds, Slot};
+pub use wire::Wire;

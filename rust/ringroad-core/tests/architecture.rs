@@ -17,6 +17,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("topology", 1),
     ("collective", 1),
     ("trace", 1),
+    ("wire", 1),
     ("discovery", 2),
     ("schedule", 2),
     ("algorithms", 4),

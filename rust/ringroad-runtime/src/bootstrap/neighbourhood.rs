@@ -1,4 +1,4 @@
-//! Finds out which ranks are near: each can read the other's memory, and both know it.
+//! Finds out which ranks are local: each can read the other's memory, and both know it.
 
 use std::collections::BTreeMap;
 
@@ -80,13 +80,13 @@ pub(crate) fn read(
 
 /// The ranks around this one.
 pub(crate) struct Neighbourhood {
-    /// This rank's segment and its neighbours; `None` if no rank is near.
+    /// This rank's segment and its neighbours; `None` if no rank is local.
     pub home: Option<(Home, Vec<Neighbour>)>,
-    /// Whether all ranks are near each other.
+    /// Whether all ranks are local to each other.
     pub is_complete: bool,
     /// The number of ranks on each host, as [`per_host`] finds it.
     pub per_host: usize,
-    /// Why some ranks of this host are not near.
+    /// Why some ranks of this host are not local.
     pub obstacles: Vec<String>,
     /// A rank of this host that could not make or open a segment, and why, if there is one.
     unshared: Option<String>,

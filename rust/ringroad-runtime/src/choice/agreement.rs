@@ -105,7 +105,7 @@ pub(crate) fn agree(
 /// What rank 0 publishes.
 pub(crate) type Shared = std::result::Result<Choices, Refusal>;
 
-/// Reads and checks what rank 0 has published for this many ranks, of which `per_host` on each host are near each other.
+/// Reads and checks what rank 0 has published for this many ranks, of which `per_host` on each host are local to each other.
 pub(crate) fn read(text: &[u8], ranks: usize, per_host: usize) -> std::result::Result<Shared, String> {
     let shared: Shared = serde_json::from_slice(text).map_err(|e| unreadable(&e))?;
     if let Ok(choices) = &shared {

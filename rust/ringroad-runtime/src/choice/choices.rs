@@ -215,7 +215,7 @@ impl Choices {
         })
     }
 
-    /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are near each
+    /// Checks choices that another rank has made, for this many ranks of which `per_host` on each host are local to each
     /// other. An error says what is wrong.
     pub(crate) fn check(&self, ranks: usize, per_host: usize) -> std::result::Result<(), String> {
         let Lowering { segment, part, .. } = self.lowering;

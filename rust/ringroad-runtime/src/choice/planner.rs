@@ -23,7 +23,7 @@ const KEPT_BYTES: usize = 64 << 20;
 
 pub(crate) struct Planner {
     rank: Rank,
-    /// For each rank, whether it is near; empty if none is.
+    /// For each rank, whether it is local; empty if none is.
     local: Arc<[bool]>,
     /// The shortest vector in bytes for which local ranks copy out of private memory; `None` if they never do.
     copies: Option<usize>,

@@ -76,7 +76,7 @@ pub(crate) struct Engine {
     notices: VecDeque<(Rank, Notice)>,
     /// The time at which some of them were first put off.
     put_off_since: Option<Instant>,
-    /// Whether a rank that is not near has taken part in a call (see [`Engine::needs_driving`]).
+    /// Whether a rank that is not local has taken part in a call (see [`Engine::needs_driving`]).
     has_remote_peers: bool,
     /// Calls with at least this many bytes of input and output write results past the caches.
     uncached: usize,
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// Whether the transport has to be driven even though no call is in flight here. That is so once a rank that is
-    /// not near has taken part in a call.
+    /// not local has taken part in a call.
     ///
     /// Such a peer may still wait for the acknowledgement of its messages: UCX 1.13 may not send it until it is
     /// driven again, and its flushes do not tell. The peer may also send for later calls, and its host may fall
@@ -604,5 +604,5 @@ impl Watching {
 
 /// The operations of local ranks, for commands that plans contain only for those.
 fn memory(transport: &mut Box<dyn Transport>) -> &mut dyn LocalMemory {
-    transport.local_memory().expect("a rank is near")
+    transport.local_memory().expect("a rank is local")
 }

@@ -1,4 +1,4 @@
-//! What a rank knows of the others: who is near, to whom it is connected, who is gone, and whom it suspects.
+//! What a rank knows of the others: who is local, to whom it is connected, who is gone, and whom it suspects.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ pub(super) struct Suspect {
 pub(super) struct Peers {
     pub rank: Rank,
     endpoints: Arc<Vec<EndpointInfo>>,
-    /// For each rank, whether it is near; empty if none is.
+    /// For each rank, whether it is local; empty if none is.
     local: Arc<[bool]>,
     liveness: Liveness,
     /// The ranks whose processes have ended.
@@ -116,7 +116,7 @@ impl Peers {
     }
 
     /// Why a peer has died, if it has. A rank that closed its connections did so after its last call; its farewell is
-    /// sure to come only if it is near or connected.
+    /// sure to come only if it is local or connected.
     pub fn died(&self, peer: Rank) -> Option<&str> {
         let reason = self.broken(peer).filter(|reason| ![ABORTED, CLOSED].contains(reason))?;
         (self.connected[peer] || self.is_local(peer)).then_some(reason)

@@ -147,10 +147,16 @@ fn keep_loop() {
     }
 }
 
+/// `op` of two blocks.
+///
 /// # Safety
 /// The machine must have what `I` requires.
 #[inline(always)]
-unsafe fn block<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(op: O, x: &[E; N], y: &[E; N]) -> [E; N] {
+pub(super) unsafe fn block<I: Isa, E: Element, O: Op<E::Lane>, const N: usize>(
+    op: O,
+    x: &[E; N],
+    y: &[E; N],
+) -> [E; N] {
     // SAFETY: the caller's promise.
     let (x, y) = unsafe { (E::widen::<I, N>(x), E::widen::<I, N>(y)) };
     let mut z = x;

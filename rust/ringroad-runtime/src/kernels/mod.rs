@@ -36,6 +36,7 @@ mod element;
 mod instruction_set;
 mod op;
 pub mod scalar;
+pub mod wire;
 
 use crate::kernels::dtype::{DType, ReduceOp, Unsupported};
 use block::{run, run_abreast};

@@ -31,12 +31,12 @@ pub(crate) enum Returns {
     Nowhere,
 }
 
-/// What a transport can do between *near* ranks, which can read each other's memory.
+/// What a transport can do between *local* ranks, which can read each other's memory.
 ///
 /// A message between local ranks is a place in the sender's memory. The receiver may read it there
 /// ([`LocalMemory::expect`]) instead of receiving a copy.
 pub trait LocalMemory {
-    /// For each rank, whether it is near.
+    /// For each rank, whether it is local.
     fn ranks(&mut self) -> Arc<[bool]>;
 
     /// The pool of memory that local ranks can read.

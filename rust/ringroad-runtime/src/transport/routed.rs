@@ -10,11 +10,11 @@ use super::{
 };
 use crate::transport::buffer::Region;
 
-/// The transport among ranks of which some are near each other.
+/// The transport among ranks of which some are local to each other.
 pub struct Routed<N: Transport, F: Transport> {
     local: N,
     remote: F,
-    /// For each rank, whether it is near.
+    /// For each rank, whether it is local.
     ranks: Arc<[bool]>,
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::os::machine::cache::CacheMode;
 
-    /// The transports of three ranks, of which 0 and 1 are near each other.
+    /// The transports of three ranks, of which 0 and 1 are local to each other.
     fn group() -> Vec<Box<dyn Transport>> {
         let homes: Vec<Home> = (0..2).map(|rank| Home::new(rank, 3).unwrap()).collect();
         let beside: Vec<_> = (0..2).map(|rank| vec![homes[1 - rank].beside().unwrap()]).collect();

@@ -10,7 +10,7 @@ use crate::units::{ChunkId, Rank};
 /// scratch memory, and with `input` and `output` also the caller's buffers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct LocalRanks {
-    /// For each rank, whether it is near. Empty where no rank is.
+    /// For each rank, whether it is local. Empty where no rank is.
     pub ranks: Arc<[bool]>,
     /// The most bytes in one message between local ranks, as [`LowerOptions::segment`].
     pub segment: usize,
@@ -35,7 +35,7 @@ impl LocalRanks {
 /// The options of lowering.
 ///
 /// Message sizes depend on `segment`, `pack`, `part` and `near.segment`, so all ranks of a call must use the same
-/// values. Two ranks must agree whether they are near each other. The other options may differ between ranks.
+/// values. Two ranks must agree whether they are local to each other. The other options may differ between ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LowerOptions {
     /// Whether input and output share memory. The smaller of them is at its natural place within the larger. The plan

@@ -95,15 +95,15 @@ impl SharedMemory {
         let beside = |rank| homes.iter().filter(move |home| home.rank != rank).map(Home::beside).collect();
         let neighbours: Vec<Vec<Neighbour>> =
             (0..size).map(beside).collect::<Result<_, _>>().map_err(error)?;
-        for (home, near) in homes.iter().zip(&neighbours) {
-            near.iter().try_for_each(|near| home.prepare_for(near.rank)).map_err(error)?;
+        for (home, local) in homes.iter().zip(&neighbours) {
+            local.iter().try_for_each(|one| home.prepare_for(one.rank)).map_err(error)?;
         }
         homes
             .into_iter()
             .zip(neighbours)
-            .map(|(home, near)| {
+            .map(|(home, local)| {
                 let waiter = home.waiter().map_err(error)?;
-                SharedMemory::new(home, near, waiter, false, CacheMode::Near)
+                SharedMemory::new(home, local, waiter, false, CacheMode::Near)
             })
             .collect()
     }
@@ -241,11 +241,11 @@ fn error(reason: impl Into<String>) -> TransportError {
 
 impl Transport for SharedMemory {
     fn describe(&self) -> Description {
-        let near = match self.peers.ranks().len() + 1 {
+        let local = match self.peers.ranks().len() + 1 {
             all if all == self.home.size => "shared memory".to_owned(),
             some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
         };
-        let text = if self.private { format!("{near}, cma") } else { near };
+        let text = if self.private { format!("{local}, cma") } else { local };
         Description { text, sharing: self.peers.ranks().len(), cma: self.private, ..Description::default() }
     }
 

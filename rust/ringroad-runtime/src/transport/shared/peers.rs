@@ -8,7 +8,7 @@ use super::peer::Peer;
 
 /// The local ranks, by their numbers.
 pub(super) struct Peers {
-    /// `None` for ranks that are not near.
+    /// `None` for ranks that are not local.
     all: Vec<Option<Box<Peer>>>,
     local: Arc<[bool]>,
     ranks: Vec<Rank>,
@@ -29,7 +29,7 @@ impl Peers {
         &self.ranks
     }
 
-    /// For each rank, whether it is near.
+    /// For each rank, whether it is local.
     pub(super) fn local(&self) -> Arc<[bool]> {
         self.local.clone()
     }
@@ -42,13 +42,13 @@ impl Peers {
     /// A local rank.
     #[inline]
     pub(super) fn get(&self, rank: Rank) -> &Peer {
-        self.all[rank].as_ref().expect("the rank is near")
+        self.all[rank].as_ref().expect("the rank is local")
     }
 
     /// A local rank.
     #[inline]
     pub(super) fn get_mut(&mut self, rank: Rank) -> &mut Peer {
-        self.all[rank].as_mut().expect("the rank is near")
+        self.all[rank].as_mut().expect("the rank is local")
     }
 
     #[inline]
