@@ -21,6 +21,9 @@ pub use ringroad_core::selection::Algorithms;
 /// The prefix of all variables of ringroad. Variables `UCX_*` go to UCX unchanged.
 pub const PREFIX: &str = "RINGROAD_";
 
+/// The most connections of a pair of ranks.
+pub const MOST_STREAMS: usize = 16;
+
 /// The longest timeout in seconds: a year. Longer ones overflow clocks.
 const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
 
@@ -215,8 +218,8 @@ settings! {
     }
     "RINGROAD_TRANSPORT" => transport: TransportKind {
         default: "auto",
-        values: TransportKind::VALUES,
-        help: "how messages travel between processes: by shared memory within a host and by UCX between hosts; or, with ucx, always by UCX. Whether the kernel copies long messages within a host directly out of other ranks' private memory, if it permits that: auto if ranks share cores, cma always, no-cma never",
+        values: Values::Words("auto, cma or no-cma, for ranks of a host; ucx or tcp, for all ranks; one of the former and one of the latter, such as auto,tcp, for ranks of a host and those of other hosts. For tcp, a number of connections for each pair of ranks may follow, such as tcp:4"),
+        help: "how messages travel between processes. Within a host: by shared memory, where the kernel, if it permits that, copies long messages directly out of other ranks' private memory: auto if ranks share cores, cma always, no-cma never. Between hosts: by UCX, or by ringroad's own tcp connections, which need no UCX and are encrypted if RINGROAD_SECRET is set. ucx or tcp alone: within a host, too",
         read: TransportKind::read,
     }
     "RINGROAD_HOST" => host: Option<String> {
@@ -296,17 +299,58 @@ macro_rules! choice {
 }
 
 choice! {
-    /// How messages travel between processes.
-    TransportKind {
-        /// Shared memory within a host, UCX between hosts. If ranks share cores, the kernel copies long messages between
-        /// ranks of a host (cross-memory attach).
+    /// How messages travel between ranks of a host.
+    Within {
+        /// By shared memory. If ranks share cores, the kernel copies long messages (cross-memory attach).
         Auto = "auto",
         /// The kernel copies them wherever it permits that.
         Cma = "cma",
         /// It never does.
         NoCma = "no-cma",
-        /// By UCX always.
+    }
+}
+
+choice! {
+    /// How messages travel between hosts.
+    Between {
+        /// By UCX.
         Ucx = "ucx",
+        /// By connections of our own.
+        Tcp = "tcp",
+    }
+}
+
+/// How messages travel between processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransportKind {
+    /// Within a host; `None`: as between hosts.
+    pub within: Option<Within>,
+    /// Between hosts; `None`: as suits them.
+    pub between: Option<Between>,
+    /// How many connections of our own each pair of ranks has.
+    pub streams: usize,
+}
+
+impl TransportKind {
+    fn read(text: &str) -> Result<TransportKind, String> {
+        let mut kind = TransportKind { within: None, between: None, streams: 1 };
+        for word in text.split(',').map(str::trim) {
+            let (name, streams) = word.split_once(':').map_or((word, None), |(name, streams)| (name, Some(streams)));
+            match (Within::read(name), Between::read(name)) {
+                (Ok(within), _) if kind.within.is_none() && streams.is_none() => kind.within = Some(within),
+                (_, Ok(between)) if kind.between.is_none() => kind.between = Some(between),
+                (Err(_), Err(_)) => return Err(format!("there is no {name:?}")),
+                _ => return Err(format!("{word:?} is one too many")),
+            }
+            if let Some(streams) = streams {
+                let streams = streams.parse().ok().filter(|streams| (1..=MOST_STREAMS).contains(streams));
+                let is_tcp = kind.between == Some(Between::Tcp);
+                kind.streams = streams.filter(|_| is_tcp).ok_or_else(|| {
+                    format!("{word:?} is not tcp with a number of connections from 1 to {MOST_STREAMS}")
+                })?;
+            }
+        }
+        Ok(kind)
     }
 }
 

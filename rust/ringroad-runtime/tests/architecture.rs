@@ -41,8 +41,10 @@ const UNSAFE: &[&str] = &[
     "os/scheduler.rs",
     "transport/buffer.rs",
     "transport/events.rs",
+    "transport/forks.rs",
     "transport/in_process.rs",
     "transport/shared",
+    "transport/tcp",
     "transport/ucx",
 ];
 
@@ -59,6 +61,7 @@ const CLOCK: &[&str] = &[
     "os",
     "transport/in_process.rs",
     "transport/shared",
+    "transport/tcp",
     "transport/ucx",
 ];
 

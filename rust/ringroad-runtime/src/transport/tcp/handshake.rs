@@ -170,6 +170,17 @@ fn check_of(noise: &HandshakeState) -> u64 {
     u64::from_le_bytes(*hash)
 }
 
+/// Takes what a stranger may send.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(bytes: &[u8]) {
+    let key = GroupKey::new(None, [&b"card"[..]]);
+    let mut first = [0; FIRST];
+    bytes.iter().zip(&mut first).for_each(|(byte, place)| *place = *byte);
+    assert!(Answered::new(&key, &first, |_| true).is_none(), "nobody guesses the key");
+    let (caller, _) = Caller::new(&key, Hello { from: 0, to: 1, device: 0, stream: 0 }).unwrap();
+    assert!(caller.finish(first.first_chunk().unwrap()).is_none(), "nobody guesses the key");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,10 @@ use super::socket::{self, Info};
 use super::writer::Writer;
 use crate::transport::buffer::Region;
 
+/// Why a peer may not answer as it should.
+const STRANGER: &str =
+    "it is no rank of this group, or one with another secret (RINGROAD_SECRET); set the same for all ranks";
+
 /// How a connection stands.
 enum Stage {
     /// The other host has not answered.
@@ -109,9 +113,10 @@ impl Link {
                 Ok(Outcome::Open(true))
             }
             Stage::Greeting(caller, message) => {
-                let Some(message) = message.read(&self.socket)? else { return Ok(Outcome::Open(false)) };
+                let message = message.read(&self.socket).map_err(|reason| format!("{reason}; {STRANGER}"))?;
+                let Some(message) = message else { return Ok(Outcome::Open(false)) };
                 let finished = caller.take().and_then(|caller| caller.finish(message));
-                let (session, message) = finished.ok_or("it does not know the key of this group")?;
+                let (session, message) = finished.ok_or(STRANGER)?;
                 write_whole(&self.socket, &message)?;
                 self.writer.begin(&session);
                 self.stage = Stage::Open(Box::new(Reader::new(&session)));

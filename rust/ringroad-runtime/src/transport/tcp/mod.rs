@@ -32,6 +32,9 @@ mod slab;
 mod socket;
 mod writer;
 
+#[cfg(fuzzing)]
+pub(crate) use self::{handshake::fuzz as greet, reader::hear_anything};
+
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -55,11 +58,12 @@ use super::{
     Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
     ABORTED, CLOSED,
 };
+use crate::config::MOST_STREAMS;
 use crate::transport::buffer::Region;
 
 const NAME: &str = "tcp";
-/// The most connections from one rank to another by one device.
-pub const MOST_STREAMS: usize = 16;
+/// The version of what travels on the connections: ranks with different ones cannot talk to each other.
+pub const VERSION: &str = "1";
 /// How many connections are looked at at a time.
 const READY: usize = 64;
 /// How many callers are let in at a time.
