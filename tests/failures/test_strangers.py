@@ -1,5 +1,6 @@
-"""Connections from outside the job to what a rank listens on: UCX over tcp, and the store for regrouping."""
+"""Connections from outside the job to what a rank listens on: for messages over tcp, and the store for regrouping."""
 
+import pytest
 from helpers import launch
 
 # A thread of rank 0 attacks while all ranks make calls.
@@ -21,7 +22,7 @@ def listening():
 
 addresses = listening()
 numbers = np.array([int(port, 16) for _, port in addresses], np.int64)
-assert len(numbers) == 2, addresses
+assert len(numbers) == 2, addresses  # and perhaps some of IPv6
 ports, over, held = comm.allgather(numbers).tolist(), threading.Event(), []
 
 def attack():
@@ -52,8 +53,9 @@ print(json.dumps({"on": [address for address, _ in addresses], "calls": calls, "
 """
 
 
-def test_a_job_goes_on_while_strangers_connect(tmp_path):
-    env = {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"}
+@pytest.mark.parametrize("transport", ["ucx", "tcp"])
+def test_a_job_goes_on_while_strangers_connect(tmp_path, transport):
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_TRANSPORT": transport, "UCX_TLS": "tcp,self"}
     for ended in launch(CODE, 3, env=env | {"IDLE": "500"}):
         found = ended.json()
         assert found["calls"] > 0

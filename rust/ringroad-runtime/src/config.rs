@@ -335,11 +335,15 @@ impl TransportKind {
     fn read(text: &str) -> Result<TransportKind, String> {
         let mut kind = TransportKind { within: None, between: None, streams: 1 };
         for word in text.split(',').map(str::trim) {
-            let (name, streams) = word.split_once(':').map_or((word, None), |(name, streams)| (name, Some(streams)));
+            let (name, streams) =
+                word.split_once(':').map_or((word, None), |(name, streams)| (name, Some(streams)));
             match (Within::read(name), Between::read(name)) {
                 (Ok(within), _) if kind.within.is_none() && streams.is_none() => kind.within = Some(within),
                 (_, Ok(between)) if kind.between.is_none() => kind.between = Some(between),
-                (Err(_), Err(_)) => return Err(format!("there is no {name:?}")),
+                (Err(_), Err(_)) => {
+                    let (within, between) = (Within::VALUES, Between::VALUES);
+                    return Err(format!("there is no {name:?} among {within}, or {between}"));
+                }
                 _ => return Err(format!("{word:?} is one too many")),
             }
             if let Some(streams) = streams {

@@ -14,9 +14,8 @@ use ringroad_runtime::bootstrap::{
     BootstrapError, EndpointInfo, FileStore, MemoryStore, PrefixStore, Rendezvous, Store, StoreError,
 };
 use ringroad_runtime::config::{
-    Algorithms, Between, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource, TransportKind,
-    Within,
-    SETTINGS,
+    Algorithms, Between, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource,
+    TransportKind, Within, SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
 
@@ -854,7 +853,7 @@ fn invalid_values_are_explained() {
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
         ("RINGROAD_TOPOLOGY", "/nowhere/net.json", "No such file or directory"),
         ("RINGROAD_TOPOLOGY", "/dev/null", "the path of a .json file that Topology.save has written"),
-        ("RINGROAD_TRANSPORT", "pigeons", "there is no \"pigeons\"; write auto, cma or no-cma"),
+        ("RINGROAD_TRANSPORT", "pigeons", "there is no \"pigeons\" among auto, cma or no-cma, or ucx or tcp; write auto, cma or no-cma"),
         ("RINGROAD_TRANSPORT", "tcp,ucx", "\"ucx\" is one too many"),
         ("RINGROAD_TRANSPORT", "auto,cma", "\"cma\" is one too many"),
         ("RINGROAD_TRANSPORT", "cma:2", "\"cma:2\" is one too many"),

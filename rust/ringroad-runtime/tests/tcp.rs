@@ -157,7 +157,12 @@ fn many_messages_are_in_flight() {
                 if message % 3 > 0 {
                     requests.push(group.receive(to, tag(from, 1, message), target.clone()));
                 }
-                requests.push(group.send(from, to, tag(from, 1, message), Region::of(&pattern(size(message), message))));
+                requests.push(group.send(
+                    from,
+                    to,
+                    tag(from, 1, message),
+                    Region::of(&pattern(size(message), message)),
+                ));
                 if message % 3 == 0 {
                     requests.push(group.receive(to, tag(from, 1, message), target.clone()));
                 }
@@ -232,8 +237,9 @@ fn what_does_not_fit_is_reported_to_the_receiver() {
 fn memory_for_the_unexpected_is_bounded() {
     let mut group = Group::new(group(2, None));
     let count = 3000;
-    let sent: Vec<_> =
-        (0..count).map(|number| group.send(0, 1, tag(0, number, 0), Region::of(&pattern(8 << 10, number)))).collect();
+    let sent: Vec<_> = (0..count)
+        .map(|number| group.send(0, 1, tag(0, number, 0), Region::of(&pattern(8 << 10, number))))
+        .collect();
     group.comes(1, tag(0, count - 1, 0));
     let complete = sent.iter().filter(|request| group.done.contains_key(request)).count();
     assert!((100..600).contains(&complete), "{complete} of {count} have been sent at once");
@@ -322,7 +328,8 @@ fn collectives(communicator: &Communicator) {
 
 #[test]
 fn a_rank_that_leaves_is_noticed() {
-    for (how, reason) in [(0, "it has closed its connections"), (1, "it has aborted"), (2, "it has aborted")] {
+    for (how, reason) in [(0, "it has closed its connections"), (1, "it has aborted"), (2, "it has aborted")]
+    {
         let mut group = Group::new(group(2, None));
         let target = Region::zeroed(8);
         let received = group.receive(0, tag(1, 0, 0), target.clone());

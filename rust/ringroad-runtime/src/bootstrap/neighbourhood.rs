@@ -123,7 +123,8 @@ impl Neighbourhood {
                 (None, Vec::new())
             }
             Offered::Unwanted => {
-                obstacles.push("RINGROAD_TRANSPORT names only what carries messages between hosts".to_owned());
+                obstacles
+                    .push("RINGROAD_TRANSPORT names only what carries messages between hosts".to_owned());
                 (None, Vec::new())
             }
             Offered::Memory(home) => {

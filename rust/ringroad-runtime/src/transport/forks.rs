@@ -74,7 +74,11 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 }
 
 fn add(events: RawFd) -> &'static Entry {
-    let entry = Box::leak(Box::new(Entry { events: AtomicI32::new(events), has_thread: AtomicBool::new(false), next: null_mut() }));
+    let entry = Box::leak(Box::new(Entry {
+        events: AtomicI32::new(events),
+        has_thread: AtomicBool::new(false),
+        next: null_mut(),
+    }));
     let added: *mut Entry = entry;
     let link = |first: *mut Entry| {
         entry.next = first;

@@ -74,4 +74,3 @@ impl Tagged for Message {
         self.order = order;
     }
 }
-

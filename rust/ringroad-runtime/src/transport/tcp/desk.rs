@@ -52,12 +52,23 @@ pub(super) struct Who {
 /// Where the bytes that follow a header go.
 pub(super) enum Place {
     /// To the memory of a receive.
-    Target { region: Region, request: RequestId },
+    Target {
+        region: Region,
+        request: RequestId,
+    },
     /// To memory of this rank, until a receive with this key comes.
-    Unexpected { region: Region, key: u64 },
+    Unexpected {
+        region: Region,
+        key: u64,
+    },
     /// To a part of the memory of an accepted message.
-    Part { region: Region, receive: u32 },
-    Notice { region: Region },
+    Part {
+        region: Region,
+        receive: u32,
+    },
+    Notice {
+        region: Region,
+    },
     Nowhere,
 }
 
@@ -82,7 +93,9 @@ pub(super) enum Consequence {
     Answer(Frame),
     Nothing,
     /// The peer leaves.
-    Leaves { aborted: bool },
+    Leaves {
+        aborted: bool,
+    },
 }
 
 struct Wanted {
@@ -105,7 +118,10 @@ enum Came {
     /// It is coming by this connection.
     Partly(usize),
     /// Its sender waits for an answer by this connection.
-    Announced { link: usize, send: u32 },
+    Announced {
+        link: usize,
+        send: u32,
+    },
 }
 
 impl Tagged for Message {
@@ -251,9 +267,7 @@ impl Desk {
                 Taken::Redirect(link, Place::Target { region: wanted.target, request })
             }
             Came::Partly(link) => Taken::Redirect(link, Place::Nowhere),
-            Came::Announced { link, send } if fits => {
-                Taken::Answer(link, self.accept(peer, send, wanted))
-            }
+            Came::Announced { link, send } if fits => Taken::Answer(link, self.accept(peer, send, wanted)),
             Came::Announced { link, send } => Taken::Answer(link, Frame::Decline { send }),
         }
     }
@@ -388,7 +402,8 @@ impl Desk {
         match place {
             Place::Target { request, .. } => self.events.push(Event::Completed { request, result: Ok(()) }),
             Place::Unexpected { region, key } => {
-                let is_it = |message: &Message| matches!(message.state, Came::Partly(link) if link == who.link);
+                let is_it =
+                    |message: &Message| matches!(message.state, Came::Partly(link) if link == who.link);
                 if let Some(message) = self.matching[who.device].find(key, is_it) {
                     message.state = Came::Whole(region);
                 }

@@ -46,8 +46,7 @@ impl<const N: usize> Incoming<N> {
 
 /// Writes a message that a new connection takes whole.
 pub(super) fn write_whole(socket: &OwnedFd, message: &[u8]) -> Result<(), String> {
-    let mut part =
-        [libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() }];
+    let mut part = [libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() }];
     // SAFETY: memory that is borrowed here, and only read.
     match unsafe { socket::write(socket, &mut part) } {
         Ok(Some(count)) if count == message.len() => Ok(()),
@@ -105,7 +104,12 @@ impl Guests {
 
     /// Hears what a caller says. Returns it once it has shown that it belongs to the group, and drops it if it shows
     /// that it does not. `is_meant`: whether somebody may call like this.
-    pub fn hear(&mut self, number: u64, key: &GroupKey, is_meant: impl Fn(Hello) -> bool) -> Option<Admitted> {
+    pub fn hear(
+        &mut self,
+        number: u64,
+        key: &GroupKey,
+        is_meant: impl Fn(Hello) -> bool,
+    ) -> Option<Admitted> {
         let mut guest = self.all.remove(&number)?;
         match guest.stage {
             Stage::First(ref mut message) => {

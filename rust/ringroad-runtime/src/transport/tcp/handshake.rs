@@ -78,9 +78,7 @@ impl Hello {
 
     fn read(bytes: &[u8]) -> Option<Hello> {
         let (magic, rest) = bytes.split_first_chunk::<8>()?;
-        let number = |place: usize| {
-            Some(u32::from_le_bytes(*rest.get(4 * place..)?.first_chunk()?) as usize)
-        };
+        let number = |place: usize| Some(u32::from_le_bytes(*rest.get(4 * place..)?.first_chunk()?) as usize);
         let hello = Hello { from: number(0)?, to: number(1)?, device: number(2)?, stream: number(3)? };
         (magic == MAGIC).then_some(hello)
     }

@@ -55,8 +55,7 @@ use super::events::EventWait;
 use super::forks::Watched;
 use super::ucx::Wiring;
 use super::{
-    Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
-    ABORTED, CLOSED,
+    Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait, ABORTED, CLOSED,
 };
 use crate::config::MOST_STREAMS;
 use crate::transport::buffer::Region;
@@ -138,10 +137,9 @@ impl TcpTransport {
     ) -> Result<TcpTransport, TransportError> {
         let devices: Result<Vec<Device>, String> = match &settings.ports[..] {
             [] => Device::open(&settings.devices, settings.range).map(|device| vec![device]),
-            names => names
-                .iter()
-                .map(|name| Device::open(std::slice::from_ref(name), settings.range))
-                .collect(),
+            names => {
+                names.iter().map(|name| Device::open(std::slice::from_ref(name), settings.range)).collect()
+            }
         };
         let devices = devices.map_err(error)?;
         let cards = devices.iter().map(Device::card).collect::<Result<_, _>>().map_err(error)?;
@@ -474,7 +472,8 @@ impl TcpTransport {
             let was_silent = std::mem::replace(&mut link.was_silent, is_silent);
             let is_late = link.calls_since().is_some_and(|since| now - since > CALL);
             if (awake && is_silent && was_silent) || is_late {
-                let reason = format!("{} gets no answer: its host or a network on the way is down", link.name());
+                let reason =
+                    format!("{} gets no answer: its host or a network on the way is down", link.name());
                 if let Some(link) = self.links[number].take() {
                     self.lose(link, &reason);
                 }
@@ -566,10 +565,12 @@ impl Transport for TcpTransport {
         let link = match self.desk.receive(device, tag, target, request) {
             Taken::Whole => return Ok(Posted::Complete),
             Taken::Wait => return Ok(Posted::Pending),
-            Taken::Redirect(number, place) => self.links[number].as_mut().and_then(Link::reader).map(|reader| {
-                reader.redirect(place);
-                None
-            }),
+            Taken::Redirect(number, place) => {
+                self.links[number].as_mut().and_then(Link::reader).map(|reader| {
+                    reader.redirect(place);
+                    None
+                })
+            }
             Taken::Answer(number, frame) => self.links[number].as_mut().map(|link| {
                 link.writer.answer(frame, Region::nothing());
                 Some(number)

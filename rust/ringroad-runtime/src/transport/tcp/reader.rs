@@ -48,7 +48,15 @@ impl Reader {
     pub fn new(session: &Session) -> Reader {
         let opener = session.cipher.clone().map(|cipher| Opener::new(cipher, session.received));
         let header = [0; HEADER];
-        Reader { check: session.check, header, came: 0, body: None, opener, answers: Vec::new(), farewell: None }
+        Reader {
+            check: session.check,
+            header,
+            came: 0,
+            body: None,
+            opener,
+            answers: Vec::new(),
+            farewell: None,
+        }
     }
 
     /// Reads what has come. An error says what the peer has done wrong, or why the connection broke.
@@ -232,7 +240,11 @@ pub(crate) fn hear_anything(bytes: &[u8]) {
             let mut all = frame.write(7).to_vec();
             all.extend_from_slice(&body[..body.len() - (word(10) as usize / 250).min(body.len())]);
             let split = (word(11) as usize * 37).min(all.len());
-            if reader.feed(&all[..split], who, &mut desk).and_then(|()| reader.feed(&all[split..], who, &mut desk)).is_err() {
+            if reader
+                .feed(&all[..split], who, &mut desk)
+                .and_then(|()| reader.feed(&all[split..], who, &mut desk))
+                .is_err()
+            {
                 break;
             }
             while let Some(part) = desk.next_part(who) {

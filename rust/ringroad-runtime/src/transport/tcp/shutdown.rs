@@ -21,8 +21,10 @@ impl TcpTransport {
         }
         self.drive(deadline, |this| {
             let peers = 0..this.desk.peers.len();
-            let is_sending = |peer: usize| this.desk.peers[peer].failed.is_none() && this.desk.is_sending(peer);
-            !peers.into_iter().any(is_sending) && this.links.iter().flatten().all(|link| link.writer.is_empty())
+            let is_sending =
+                |peer: usize| this.desk.peers[peer].failed.is_none() && this.desk.is_sending(peer);
+            !peers.into_iter().any(is_sending)
+                && this.links.iter().flatten().all(|link| link.writer.is_empty())
         });
         self.say_farewell(false);
         self.drive(deadline, |this| {

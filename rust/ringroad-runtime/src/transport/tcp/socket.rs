@@ -167,14 +167,4 @@ impl Info {
         let asked = (info.tcpi_unacked > 0 && info.tcpi_retransmits >= ASKED) || info.tcpi_probes >= ASKED;
         asked && u128::from(info.tcpi_last_ack_recv) >= SILENCE.as_millis()
     }
-
-    /// The round trip.
-    pub fn round_trip(&self) -> Duration {
-        Duration::from_micros(self.0.tcpi_rtt.into())
-    }
-
-    /// How many segments were sent again.
-    pub fn retransmitted(&self) -> u32 {
-        self.0.tcpi_total_retrans
-    }
 }

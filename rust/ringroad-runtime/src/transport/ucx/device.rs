@@ -12,8 +12,8 @@ use std::rc::Rc;
 use ucx_sys::*;
 
 use super::endpoint::Endpoint;
-use crate::transport::forks::Watched;
 use crate::error::refused;
+use crate::transport::forks::Watched;
 
 /// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
