@@ -36,6 +36,8 @@ REQUIRES_UCX = os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", "") == "1"
 
 ROOT = Path(__file__).parents[1]
 """The repository."""
+PROGRAMS = ROOT / "tests" / "programs"
+"""Programs that tests start."""
 
 
 FULL = "RINGROAD_TEST_FULL" in os.environ
@@ -82,7 +84,7 @@ def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterat
 def by_every_algorithm(collective: str, network: str, sizes: list[int], **others: Any) -> list[Case]:
     """The same with each algorithm in turn, and with none named."""
     topology = ringroad.Topology(network)
-    names = [None, *(a.name for a in ringroad.algorithms(topology) if a.supports(topology, collective))]
+    names = [None, *(a.name for a in ringroad.lab.algorithms(topology) if a.supports(topology, collective))]
     some = list(cases(collective, topology.ranks, sizes))
     turns = zip(itertools.cycle(some), itertools.cycle(names), range(max(len(some), len(names))), strict=False)
     return [replace(case, algorithm=name, seed=turn, **others) for case, name, turn in turns]
@@ -242,7 +244,7 @@ def free_port() -> str:
 
 
 def launch(
-    code: str,
+    program: Path | str,
     size: int,
     *,
     env: dict[str, str] | None = None,
@@ -250,12 +252,12 @@ def launch(
     launcher: tuple[str, str] = ("RANK", "WORLD_SIZE"),
     host: Callable[[int], tuple[list[str], dict[str, str]]] = lambda rank: ([], {}),
 ) -> list["Ended"]:
-    """Runs Python code in `size` processes, with rank and size in the variables of a launcher.
+    """Runs a Python program, or code, in `size` processes, with rank and size in the variables of a launcher.
 
     `host` says where a rank runs: the beginning of its command, and additional environment.
     """
     environ = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | (env or {})
-    command = [sys.executable, "-X", "faulthandler", "-c", code]
+    command = [sys.executable, "-X", "faulthandler", *(["-c", program] if isinstance(program, str) else [str(program)])]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     def end(process: subprocess.Popen[str]) -> Ended:

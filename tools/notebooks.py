@@ -5,6 +5,8 @@ python tools/notebooks.py alltoall    # some
 python tools/notebooks.py --check     # run none, but find calls of ringroad that do not exist, with mypy
 """
 
+import base64
+import io
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from typing import Any
 
 import nbclient
 import nbformat
+from PIL import Image
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 FOLDER = EXAMPLES / "notebooks"
@@ -28,7 +31,28 @@ def run(path: Path, directory: Path) -> Any:
     client.execute()
     # Only what does not depend on the machine.
     notebook.metadata.language_info = {"name": "python"}
+    shrink(notebook)
     return notebook
+
+
+def shrink(notebook: Any) -> None:
+    """Makes the notebook's pictures smaller, also those within animations."""
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        data = output.get("data", {})
+        if "image/png" in data:
+            data["image/png"] = _with_few_colours(data["image/png"])
+        if "text/html" in data:
+            frame = r"(data:image/png;base64,)([\w+/=\s\\]+)"
+            data["text/html"] = re.sub(frame, lambda found: found[1] + _with_few_colours(found[2]), data["text/html"])
+
+
+def _with_few_colours(picture: str) -> str:
+    """A picture in base64, with 128 colours that cover those it has."""
+    picture = re.sub(r"[\s\\]", "", picture)
+    with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
+        smaller = io.BytesIO()
+        image.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE).save(smaller, "PNG", optimize=True)
+    return base64.b64encode(smaller.getvalue()).decode()
 
 
 def check() -> int:

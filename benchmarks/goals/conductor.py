@@ -8,21 +8,14 @@ from contextlib import ExitStack
 
 from ringroad._support.text import progress
 from ringroad.measure import facts
-from ringroad.measure.bench.conductor import (
-    FEWEST_ROUNDS,
-    ROUNDS_AIM,
-    Bout,
-    Conductor,
-    Contestant,
-    Predict,
-    Predictor,
-    Row,
-    Team,
-)
+from ringroad.measure.bench.conductor import ROUNDS_AIM, Conductor
+from ringroad.measure.bench.contestant import FEWEST_ROUNDS, Bout, Contestant
 from ringroad.measure.bench.data import Case
 from ringroad.measure.bench.launch import BenchError
 from ringroad.measure.bench.options import Options
+from ringroad.measure.bench.rows import Predict, Predictor, Row
 from ringroad.measure.bench.statistics import Samples
+from ringroad.measure.bench.teams import Team
 from ringroad.measure.facts import Caches
 
 from goals import reference

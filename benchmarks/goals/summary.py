@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ringroad.measure.bench.conductor import Row
+from ringroad.measure.bench.rows import Row
 
 from goals import verdict
 

@@ -19,8 +19,8 @@ from ringroad._support.text import bytes_text
 from ringroad.measure import race
 from ringroad.measure.bench import choice
 from ringroad.measure.bench.choice import ratio_of, same
-from ringroad.measure.bench.conductor import Row
 from ringroad.measure.bench.peers import OURS, OURS_IN_TORCH
+from ringroad.measure.bench.rows import Row
 from ringroad.measure.bench.table import us
 from ringroad.measure.facts import BUSY
 

@@ -10,12 +10,13 @@ To run collectives in processes that a launcher started (torchrun, srun, mpirun)
     with ringroad.local(4) as cluster:                  # in a script or a notebook
         totals = cluster.run(lambda comm: comm.allreduce(array))
 
-What algorithms cost and which is chosen needs no network: `Topology`, `Schedule`, `CostModel`, `algorithms`. The rooms:
+The rooms:
 
 - `ringroad.torch`: the backend of torch.distributed.
 - `ringroad.measure`: what calls really take.
 - `ringroad.testbed`: the same collectives on an emulated network.
-- `ringroad.lab`: simulation, synthesis, routes, training, formats, papers and pictures.
+- `ringroad.lab`: what needs no network: algorithms and their costs, simulation, synthesis, routes, training, formats,
+  papers and pictures.
 
 The command line has them, too (`ringroad --help`).
 
@@ -29,21 +30,16 @@ if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
     from ringroad import testbed as testbed
-    from ringroad._builder import ScheduleBuilder, ScheduleStep
-    from ringroad._costs import Candidate, Cost, Explanation, Overview
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
         AbortedError,
-        Algorithm,
         Communicator,
         ConfigError,
-        CostModel,
         FileStore,
         MemoryStore,
         MismatchError,
         PeerError,
         PreparedCall,
-        Profile,
         RingroadError,
         Schedule,
         ScheduleError,
@@ -55,7 +51,6 @@ if TYPE_CHECKING:
         TransportError,
         Work,
         __version__,
-        algorithms,
         handle,
     )
     from ringroad.start.local import LocalCluster, WorkerError, local
@@ -63,28 +58,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbortedError",
-    "Algorithm",
-    "Candidate",
     "Communicator",
     "ConfigError",
-    "Cost",
-    "CostModel",
     "DiscoveredLink",
     "Discovery",
-    "Explanation",
     "FileStore",
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
-    "Overview",
     "PeerError",
     "PreparedCall",
-    "Profile",
     "RingroadError",
     "Schedule",
-    "ScheduleBuilder",
     "ScheduleError",
-    "ScheduleStep",
     "StoreError",
     "TcpStore",
     "TimeoutError",
@@ -94,7 +80,6 @@ __all__ = [
     "Work",
     "WorkerError",
     "__version__",
-    "algorithms",
     "discover",
     "handle",
     "init",
@@ -104,15 +89,9 @@ __all__ = [
 
 
 _ELSEWHERE = {
-    "Candidate": "_costs",
-    "Cost": "_costs",
-    "Explanation": "_costs",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "LocalCluster": "start.local",
-    "Overview": "_costs",
-    "ScheduleBuilder": "_builder",
-    "ScheduleStep": "_builder",
     "WorkerError": "start.local",
     "discover": "_discovery",
     "init": "start.rendezvous",

@@ -147,6 +147,38 @@ class Candidate(Cost):
         return table("candidate", self.rows())
 
 
+FORMAT_COLUMNS = ("format", "algorithm", "time", "bytes sent", "roundings", "error at most")
+"""The titles of `FormatCost.cells`."""
+
+
+@dataclass(frozen=True)
+class FormatCost:
+    """A wire format, and the fastest algorithm with it, as `CostModel.formats` returns them.
+
+    Attributes:
+        wire: The format; "exact" where elements are sent as they are.
+        algorithm: The algorithm.
+        seconds: What it is predicted to take, with encoding and decoding.
+        bytes: The bytes that are sent for a vector.
+        roundings: The most roundings on the way of a rank's value into the result.
+        bound: The most by which the result differs from the exact one, as a fraction of the sum of the ranks' largest
+            magnitudes.
+    """
+
+    wire: str
+    algorithm: str
+    seconds: float
+    bytes: int
+    roundings: int
+    bound: float
+
+    def cells(self) -> list[str]:
+        """Returns what tables of formats show, as text."""
+        bound = "0" if self.bound == 0 else f"{self.bound:.2g}"
+        sent = bytes_text(self.bytes)
+        return [self.wire, self.algorithm, seconds_text(self.seconds), sent, str(self.roundings), bound]
+
+
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """Why an algorithm was chosen. `print` shows it in words. Times are in seconds.
@@ -176,7 +208,7 @@ class Explanation:
             fast.
 
     Example:
-        >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
+        >>> found = ringroad.lab.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
         >>> print(str(found).splitlines()[0])
         allreduce of 1 MiB on torus:8x8: bfb-ring
     """

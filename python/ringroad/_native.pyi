@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
-from ringroad._costs import Cost, Explanation, Overview
+from ringroad._costs import Cost, Explanation, FormatCost, Overview
 from ringroad._network import NetworkView, Transport
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -35,6 +35,8 @@ Given: TypeAlias = Schedule | str | PathLike[str]
 By: TypeAlias = Schedule | str | PathLike[str] | None
 """The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
+Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
+"""The format in which a call sends elements; None: as they are."""
 
 __version__: str
 
@@ -169,7 +171,7 @@ class Algorithm:
 @final
 class AlltoallFlow:
     def report(self, times: float) -> dict[str, Any]: ...
-    def ways(self, source: int) -> Any: ...
+    def paths(self, source: int) -> Any: ...
     def schedule(self, steps: int | None, pieces: int | None) -> tuple[Schedule, int, int, float, float]: ...
 
 def alltoall_flow(
@@ -293,6 +295,7 @@ class CostModel:
         hop_latency: float | None = None,
         bandwidth: float | None = None,
         reduce_cost: float | None = None,
+        codec_cost: float | None = None,
         overlapped: bool = False,
         cores: int | None = None,
         over_links: bool = False,
@@ -309,6 +312,8 @@ class CostModel:
     def incast_latency(self) -> float: ...
     @property
     def reduce_cost(self) -> float: ...
+    @property
+    def codec_cost(self) -> float: ...
     @property
     def overlapped(self) -> bool: ...
     @property
@@ -335,6 +340,15 @@ class CostModel:
         *,
         schedules: Sequence[Given] = ...,
     ) -> Overview: ...
+    def formats(
+        self,
+        collective: str,
+        topology: Topology | str | int,
+        bytes: int,
+        *,
+        dtype: str = "float32",
+        max_error: float | None = None,
+    ) -> list[FormatCost]: ...
     def to_csv(self, collective: str, topology: Topology | str | int, bit_identical: bool = True) -> str: ...
     def switch_points(
         self,
@@ -506,7 +520,7 @@ class Communicator:
     @property
     def network(self) -> NetworkView: ...
     @property
-    def has_switches(self) -> bool: ...
+    def _has_switches(self) -> bool: ...
     @property
     def transport(self) -> Transport: ...
     @property
@@ -526,6 +540,8 @@ class Communicator:
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]: ...
@@ -538,6 +554,8 @@ class Communicator:
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
@@ -550,6 +568,8 @@ class Communicator:
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
@@ -563,6 +583,8 @@ class Communicator:
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]: ...
@@ -576,6 +598,8 @@ class Communicator:
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
@@ -589,6 +613,8 @@ class Communicator:
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
@@ -600,6 +626,8 @@ class Communicator:
         *,
         counts: Sequence[int] | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]: ...
@@ -611,6 +639,8 @@ class Communicator:
         *,
         counts: Sequence[int] | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
@@ -622,6 +652,8 @@ class Communicator:
         *,
         counts: Sequence[int] | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
@@ -633,6 +665,8 @@ class Communicator:
         *,
         counts: ArrayLike | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]: ...
@@ -644,6 +678,8 @@ class Communicator:
         *,
         counts: ArrayLike | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
@@ -655,6 +691,8 @@ class Communicator:
         *,
         counts: ArrayLike | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
@@ -665,6 +703,8 @@ class Communicator:
         root: int = 0,
         *,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]: ...
@@ -675,6 +715,8 @@ class Communicator:
         root: int = 0,
         *,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: Literal[True],
     ) -> Work[NDArray[_Scalar]]: ...
@@ -685,6 +727,8 @@ class Communicator:
         root: int = 0,
         *,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
@@ -967,6 +1011,8 @@ class Communicator:
         op: str = "sum",
         factor: float | None = None,
         root: int = 0,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Work[None] | None: ...
@@ -979,6 +1025,8 @@ class Communicator:
         op: str = "sum",
         factor: float | None = None,
         root: int = 0,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Work[None] | None: ...
@@ -1000,11 +1048,11 @@ class Communicator:
     @property
     def model(self) -> CostModel: ...
     @property
-    def segment(self) -> int: ...
+    def _segment(self) -> int: ...
     @property
     def profile(self) -> str | None: ...
-    def contestants(self, collective: str = "allreduce") -> list[str]: ...
-    def calibrate(self, measurements: Sequence[tuple[str, str, int, float]]) -> Profile: ...
+    def _contestants(self, collective: str) -> list[str]: ...
+    def _calibrate(self, measurements: Sequence[tuple[str, str, int, float]]) -> Profile: ...
     def switch_points(self, collective: str = "allreduce") -> list[tuple[int, str]]: ...
     @property
     def handles(self) -> list[str | None]: ...
@@ -1054,6 +1102,8 @@ class Communicator:
         op: Op = "sum",
         factor: float | None = None,
         algorithm: By = None,
+        wire: Wire = None,
+        max_error: float | None = None,
         timeout: float | None = None,
     ) -> PreparedCall: ...
     def broadcast_object(self, obj: Any = None, root: int = 0, *, timeout: float | None = None) -> Any: ...
@@ -1085,7 +1135,6 @@ class Communicator:
     ) -> list[NDArray[Any]]: ...
     def _start_trace(self) -> None: ...
     def _end_trace(self) -> str: ...
-    def check_process(self) -> None: ...
     def close(self) -> None: ...
     def __enter__(self) -> Communicator: ...
     def __exit__(

@@ -40,13 +40,13 @@ def test_topology():
 
 
 def test_catalogue():
-    algorithms = {algorithm.name: algorithm for algorithm in ringroad.algorithms()}
+    algorithms = {algorithm.name: algorithm for algorithm in ringroad.lab.algorithms()}
     ring = algorithms["ring"]
     assert "allreduce" in ring.collectives and ring.ports(8) == 1 and ring.bit_identical(8)
     assert ring.cost_line(8) == (14, 1.75)
     assert ring.parameter is None and ring.requirement() == "any number of ranks"
     assert ring.requirement("broadcast") is None and not ring.supports(8, "broadcast")
-    assert ring == ringroad.Algorithm("RING") and ring in {ringroad.Algorithm("ring")}
+    assert ring == ringroad.lab.Algorithm("RING") and ring in {ringroad.lab.Algorithm("ring")}
     assert not algorithms["swing-latency"].bit_identical(8)
     for algorithm in algorithms.values():
         assert algorithm.summary and algorithm.source and algorithm.requirement(algorithm.collectives[0])
@@ -55,7 +55,7 @@ def test_catalogue():
 @pytest.mark.parametrize("topology", [2, 3, 8, 9, "torus:4x4", ringroad.Topology("torus:3x2x2"), "switch:5"])
 def test_members_cost_what_they_say(topology):
     families = set()
-    for algorithm in ringroad.algorithms(topology):
+    for algorithm in ringroad.lab.algorithms(topology):
         families.add(algorithm.name.partition(":")[0])
         for collective in algorithm.collectives:
             if not algorithm.supports(topology, collective):
@@ -66,7 +66,7 @@ def test_members_cost_what_they_say(topology):
             schedule.verify()
             assert (schedule.steps, pytest.approx(schedule.max_sent)) == algorithm.cost_line(topology, collective)
             assert schedule.ports <= algorithm.ports(topology)
-    assert families == {algorithm.name for algorithm in ringroad.algorithms()}
+    assert families == {algorithm.name for algorithm in ringroad.lab.algorithms()}
 
 
 def test_large_tori_stay_small():
@@ -134,7 +134,7 @@ def test_a_wrong_schedule_is_refused():
 
 def test_cost_is_the_formula():
     topology = ringroad.Topology("ring:8")
-    model = ringroad.CostModel(step_latency=1e-6, hop_latency=2e-6, bandwidth=1e9)
+    model = ringroad.lab.CostModel(step_latency=1e-6, hop_latency=2e-6, bandwidth=1e9)
     assert (model.step_latency, model.hop_latency, model.bandwidth, model.reduce_cost) == (1e-6, 2e-6, 1e9, 0.0)
     cost = model.cost(ringroad.Schedule.build("ring", 8), topology, 8_000_000)
     assert (cost.steps, cost.hops, cost.link_load, cost.max_link_load) == (14, 14, 1.75, 1.75)
@@ -142,7 +142,7 @@ def test_cost_is_the_formula():
 
 
 def test_explain_and_switch_points_agree():
-    topology, model = ringroad.Topology("ring:9"), ringroad.CostModel()
+    topology, model = ringroad.Topology("ring:9"), ringroad.lab.CostModel()
     for bit_identical in (True, False):
         points = model.switch_points("allreduce", topology, bit_identical)
         assert points[0][0] == 0
@@ -157,7 +157,7 @@ def test_explain_and_switch_points_agree():
 
 def test_many_sizes_at_once():
     """Many sizes at once give the same bits as one after the other, and a cost is a straight line."""
-    network, model = ringroad.Topology("torus:4x4"), ringroad.CostModel()
+    network, model = ringroad.Topology("torus:4x4"), ringroad.lab.CostModel()
     sizes = [0, 32, 1 << 20]
     found = model.compare("allreduce", network, sizes)
     for size, explained in zip(sizes, found.sizes, strict=True):
@@ -171,7 +171,7 @@ def test_many_sizes_at_once():
 
 def test_deficiencies():
     network = ringroad.Topology("torus:8x8")
-    cost = ringroad.CostModel().cost(ringroad.Schedule.build("swing", network), network, 0)
+    cost = ringroad.lab.CostModel().cost(ringroad.Schedule.build("swing", network), network, 0)
     found = (cost.latency_deficiency, cost.bandwidth_deficiency, cost.congestion_deficiency, cost.worst_link)
     assert found == pytest.approx((2, 63 / 64, 1.078125 / (63 / 64), 1.078125))
 
@@ -182,7 +182,7 @@ def test_overlapped_reductions():
     # Three steps transfer and reduce a quarter each, three steps only transfer one.
     for reduce_cost, apart, together in [(0.5, 1.875, 1.5), (4.0, 4.5, 3.75)]:
         for overlapped, expected in [(False, apart), (True, together)]:
-            model = ringroad.CostModel(reduce_cost=reduce_cost, overlapped=overlapped)
+            model = ringroad.lab.CostModel(reduce_cost=reduce_cost, overlapped=overlapped)
             assert model.overlapped is overlapped
             assert model.cost(ring, network, 0).per_byte == pytest.approx(expected)
 
@@ -201,7 +201,7 @@ def test_each_question_has_its_own_answer():
     networks = [ringroad.Topology("torus:4x4", bandwidth=speed) for speed in (1e9, 2e9)] + [
         ringroad.Topology("ring:16")
     ]
-    models = [ringroad.CostModel(), ringroad.CostModel(step_latency=1e-5)]
+    models = [ringroad.lab.CostModel(), ringroad.lab.CostModel(step_latency=1e-5)]
     asked = list(itertools.product(models, networks, ("allreduce", "allgather")))
 
     def answer(model, network, collective):
@@ -213,7 +213,7 @@ def test_each_question_has_its_own_answer():
 
 
 def test_choices_are_explained():
-    topology, model = ringroad.Topology("torus:8x8"), ringroad.CostModel(step_latency=1e-6, bandwidth=1e10)
+    topology, model = ringroad.Topology("torus:8x8"), ringroad.lab.CostModel(step_latency=1e-6, bandwidth=1e10)
     found = model.explain("allreduce", topology, 1 << 20)
     rows = [row for row in found.candidates if row.bit_identical]
     assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm) and found.model == model
@@ -260,7 +260,7 @@ def test_communicators_explain_what_they_run():
 
 def test_damaged_tori_are_compared_on_what_is_left():
     left = ringroad.Topology("without(torus:8x8, 0-1)")
-    sizes = ringroad.CostModel().compare("allreduce", left, [1 << 20, 1 << 28]).sizes
+    sizes = ringroad.lab.CostModel().compare("allreduce", left, [1 << 20, 1 << 28]).sizes
     medium, long = (size.candidates for size in sizes)
     assert {"swing", "bucket", "ring", "bfb", "spanning-trees:2048"} <= {row.algorithm for row in long}
     assert medium[0].algorithm == "bfb" and long[0].algorithm.split(":")[0] in ("spanning-trees", "weighted-trees")

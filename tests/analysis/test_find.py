@@ -27,7 +27,7 @@ def test_what_is_found_costs_what_is_said():
         for network in found.networks:
             topology = ringroad.Topology(network.spec, bandwidth=12e9 / network.degree, latency=0)
             schedule = ringroad.Schedule.build(network.algorithm, topology, collective)
-            cost = ringroad.CostModel(step_latency=1e-6).cost(schedule, topology, 1 << 20)
+            cost = ringroad.lab.CostModel(step_latency=1e-6).cost(schedule, topology, 1 << 20)
             assert cost.steps == network.steps
             assert cost.seconds == pytest.approx(network.seconds)
 

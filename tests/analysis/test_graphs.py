@@ -77,7 +77,7 @@ def test_exact_costs():
 
 
 def test_blocks_that_differ_in_length_have_a_cost():
-    network, model = ringroad.Topology("petersen"), ringroad.CostModel()
+    network, model = ringroad.Topology("petersen"), ringroad.lab.CostModel()
     schedule = ringroad.Schedule.build("bfb", network, "allgather")
     equal = model.cost(schedule, network, 1 << 20)
     assert model.cost(schedule, network, 1 << 20, blocks=[4] * 10).link_load == pytest.approx(equal.link_load)

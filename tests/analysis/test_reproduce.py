@@ -12,8 +12,9 @@ from itertools import combinations
 
 import pytest
 from helpers import check_fits, long
-from ringroad import CostModel, Schedule, Topology
+from ringroad import Schedule, Topology
 from ringroad._support.text import parse_bytes
+from ringroad.lab import CostModel
 from ringroad.lab.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
 from ringroad.lab.reproduce.claims import QUANTITIES, counted, counts_text, judge
 from ringroad.lab.reproduce.definition import ORIGINS, Claim, introduction
@@ -308,11 +309,6 @@ def test_command(tmp_path):
     assert [panel["network"] for panel in figure["panels"]][-1] == "3.2 Tb/s"
     first = figure["panels"][0]["series"]["trivance"][0]
     assert (first["bytes"], first["form"]) == (32, "trivance-latency")
-    run = _run("zhao", "--json", "--plot", str(tmp_path))
-    report = json.loads(run.stdout)
-    assert (report["statements"], report["agreeing"], report["fitted"]) == (134, 130, 5)
-    assert report["figures"][0]["rows"][1]["network"] == "L3(C(16,{3,4}))"
-    assert {"zhao-table-4.png", "zhao-figure-12.png"} <= {path.name for path in tmp_path.iterdir()}
     run = _run("swings")
     assert run.returncode == 2
     assert run.stderr == "ringroad: unknown paper 'swings'; write one of swing, trivance, kolmakov, zhao, basu\n"

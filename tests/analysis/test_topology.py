@@ -13,72 +13,24 @@ import pytest
 import ringroad
 from ringroad._graphs import read
 
-# Spec, ranks, nodes, links, degree, diameter.
-FAMILIES = [
-    ("ring:8", 8, 8, 16, 2, 4),
-    ("torus:4x4x2", 32, 32, 192, 6, 5),
-    ("mesh:4x4", 16, 16, 48, 4, 6),
-    ("twisted-torus:8x4", 32, 32, 128, 4, 4),
-    ("hyperx:4x4", 16, 16, 96, 6, 2),
-    ("hammingmesh:2x2:4x4", 64, 80, 384, 4, 4),
-    ("hypercube:4", 16, 16, 64, 4, 4),
-    ("twisted-hypercube:3", 8, 8, 24, 3, 2),
-    ("switch:16", 16, 17, 32, 1, 2),
-    ("fattree:4x8", 32, 37, 72, 1, 4),
-    ("fattree:2x2x4:1x2.5", 16, 23, 44, 1, 6),
-    ("hosts:2x4", 8, 11, 20, 1, 4),
-    ("hosts:1,2,3", 6, 10, 18, 1, 4),
-    ("circulant:16:3,4", 16, 16, 64, 4, 3),
-    ("directed-circulant:8:1,3", 8, 8, 16, 2, 3),
-    ("complete:5", 5, 5, 20, 4, 1),
-    ("complete-bipartite:4", 8, 8, 32, 4, 2),
-    ("complete-bipartite:3x5", 8, 8, 30, 5, 2),
-    ("hamming:2:3", 9, 9, 36, 4, 2),
-    ("kautz:4:1", 20, 20, 80, 4, 2),
-    ("generalized-kautz:2:7", 7, 7, 12, 2, 3),
-    ("de-bruijn:2:4", 16, 16, 30, 2, 4),
-    ("uniring:4:5", 5, 5, 20, 4, 4),
-    ("biring:2:5", 5, 5, 10, 2, 2),
-    ("cayley:z8*z2^3:5.1,3.0", 16, 16, 32, 2, 4),
-    ("cayley:s4:2134,1324,1243", 24, 24, 72, 3, 6),
-    ("odd-graph:4", 35, 35, 140, 4, 3),
-    ("doubled-odd-graph:4", 70, 70, 280, 4, 7),
-    ("petersen", 10, 10, 30, 3, 2),
-    ("line(petersen)", 30, 30, 90, 3, 3),
-    ("line-graph(petersen)", 15, 15, 60, 4, 3),
-    ("degree(ring:5, 2)", 10, 10, 40, 4, 2),
-    ("power(complete:3, 2)", 9, 9, 36, 4, 2),
-    ("product(ring:4, complete:3)", 12, 12, 48, 4, 3),
-    ("transpose(kautz:2:2)", 12, 12, 24, 2, 3),
-    ("bidirectional(kautz:2:2)", 12, 12, 48, 4, 3),
-    ("without(torus:4x4, 0-1, 5>6)", 16, 16, 61, 4, 4),
-    ("bottleneck(torus:4x4, 2)", 16, 32, 96, 1, 6),
-]
+# An example of every family and operator. Rust's tests know their degrees, links and diameters.
+SPECS = [spec for kind in ringroad.Topology._kinds()[:2] for spec, _ in kind if spec != "net.graphml"]
 
 
-def test_every_kind_is_tested():
-    def names(specs):
-        return {spec.partition("(")[0].partition(":")[0] for spec, *_ in specs}
-
-    families, operators, _ = ringroad.Topology._kinds()
-    assert names([*families, *operators]) - {"net.graphml"} <= names(FAMILIES)
-
-
-@pytest.mark.parametrize(("spec", "ranks", "nodes", "links", "degree", "diameter"), FAMILIES)
-def test_families(spec, ranks, nodes, links, degree, diameter):
+@pytest.mark.parametrize("spec", SPECS)
+def test_families(spec):
+    """They look, copy and come back as they are, and networkx computes the same distances."""
     topology = ringroad.Topology(spec)
-    found = (topology.ranks, topology.nodes, len(topology.links), topology.degree, topology.diameter)
-    assert (topology.spec, *found) == (spec, ranks, nodes, links, degree, diameter)
-    assert repr(topology) == f"Topology('{spec}')"
+    assert (topology.spec, repr(topology)) == (spec, f"Topology('{spec}')")
     page = topology._repr_html_()
-    assert html.escape(spec) in page and f">{links}</td>" in page
-    # networkx computes the same distances, and has the same links.
+    assert html.escape(spec) in page and f">{len(topology.links)}</td>" in page
     graph = topology.to_graph()
-    hops = dict(networkx.all_pairs_shortest_path_length(graph))
-    assert max(hops[a][b] for a in range(ranks) for b in range(ranks)) == diameter
+    hops, ranks = dict(networkx.all_pairs_shortest_path_length(graph)), range(topology.ranks)
+    assert max(hops[a][b] for a in ranks for b in ranks) == topology.diameter
+    assert max(degree for node, degree in graph.out_degree() if node in ranks) == topology.degree
     again = ringroad.Topology.from_graph(graph)
     assert sorted(again._links()) == sorted(topology._links())
-    assert (again.ranks, again.nodes, again.dimensions) == (ranks, nodes, topology.dimensions)
+    assert (again.ranks, again.nodes, again.dimensions) == (topology.ranks, topology.nodes, topology.dimensions)
     for copy in (pickle.loads(pickle.dumps(topology)), ringroad.Topology.from_json(topology.to_json())):
         assert copy == topology
 
@@ -228,10 +180,10 @@ def test_processing_is_added_to_what_links_take():
     assert {round(link[3] * 1e9) for link in torus.links} == {400}
     swing = ringroad.Schedule.build("swing", torus)
     plain = ringroad.Topology("torus:4x4", latency=400e-9)
-    model = ringroad.CostModel()
+    model = ringroad.lab.CostModel()
     assert model.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
     # A latency that is given for all hops replaces the cables' own.
-    stated = ringroad.CostModel(hop_latency=100e-9)
+    stated = ringroad.lab.CostModel(hop_latency=100e-9)
     assert stated.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
     with pytest.raises(ringroad.TopologyError, match="seconds"):
         ringroad.Topology("ring:4", processing=-1e-9)
@@ -247,7 +199,7 @@ def test_a_graph_without_attributes():
     assert set(petersen.links[0][2:]) == set(ringroad.Topology("ring:2").links[0][2:])
     swing = ringroad.Schedule.build("swing", petersen)
     swing.verify()
-    assert ringroad.CostModel().cost(swing, petersen, 1 << 20).seconds > 0
+    assert ringroad.lab.CostModel().cost(swing, petersen, 1 << 20).seconds > 0
 
 
 def test_directed_graphs_have_links_of_one_direction():
@@ -281,7 +233,7 @@ def test_a_torus_with_a_broken_cable(tmp_path):
     assert (broken.dimensions, len(broken.links), broken.route(0, 1)[0]) == ((4, 4), 62, 3)
     swing = ringroad.Schedule.build("swing", broken)
     assert swing == ringroad.Schedule.build("swing", torus)
-    cost = ringroad.CostModel().cost
+    cost = ringroad.lab.CostModel().cost
     assert cost(swing, broken, 1 << 20).seconds > cost(swing, torus, 1 << 20).seconds
     for path in (tmp_path / "broken.json", tmp_path / "broken.graphml"):
         broken.save(path)
@@ -319,16 +271,12 @@ def _graph(*edges, nodes=(), directed=False, **attributes):
     ("graph", "message"),
     [
         (_graph((0, 1), (1, 1)), "joins node 1 to itself; leave it out"),
-        (_graph((0, 1), directed=True), "no path leads from rank 1 to rank 0; add links"),
         (_graph((0, 1), nodes=[(2, {})]), "no path leads from rank 0 to rank 2"),
         (_graph(nodes=[(0, {"kind": "switch"})]), "has no ranks"),
         (_graph((0, 1), nodes=[(0, {"kind": "router"})]), "node 0 is of kind 'router'; write rank or switch"),
         (_graph((0, 1), nodes=[(0, {"rank": 0})]), "numbered 0 to 1, each once, or none"),
         (_graph((0, 1), nodes=[(0, {"rank": 1}), (1, {"rank": 1})]), "numbered 0 to 1, each once"),
         (_graph((0, 1), bandwidth="fast"), 'edge 0 to 1: "fast" is not a bandwidth; write for example 100Gbit/s'),
-        (_graph((0, 1), bandwidth=0), "cannot carry 0 bytes per second"),
-        (_graph((0, 1), latency=-1), "cannot take -1 seconds"),
-        (_graph((0, 1), capacity=float("nan")), "times the bandwidth"),
     ],
 )
 def test_graphs_that_are_no_networks(graph, message):
@@ -600,37 +548,6 @@ line(petersen)
         assert ringroad.Topology(spec).spec == spec
     for spec in listed["topologies"]:
         assert spec == "net.graphml" or ringroad.Topology(spec).spec == spec
-
-
-# The costs of 1 MiB: algorithm, steps, hops, link load in vectors.
-COSTS = [
-    ("ring:8", "swing", 6, 10, 1.125),
-    ("torus:4x4x2", "swing", 10, 10, 17 / 48),
-    ("mesh:4x4", "swing", 8, 24, 0.9375),
-    # The shorter way around leads through the twist, which makes it three hops.
-    ("twisted-torus:8x4", "swing", 10, 30, 1.03125),
-    ("hyperx:4x4", "swing", 8, 8, 0.46875),
-    ("hammingmesh:2x2:4x4", "swing", 12, 24, 0.515625),
-    ("hypercube:4", "halving-doubling", 8, 8, 1.875),
-    ("twisted-hypercube:3", "halving-doubling", 6, 8, 1.75),
-    ("switch:16", "halving-doubling", 8, 16, 1.875),
-    ("fattree:4x8", "halving-doubling", 10, 28, 1.9375),
-    # Between the switches go the last two parts, of 1/16 and 1/32, twice.
-    ("fattree:4x8:2", "halving-doubling", 10, 28, 1.9375 + 2 * (1 / 16 + 1 / 32)),
-    ("hosts:2x4", "hierarchical:ring", 4, 12, 1.75),
-]
-
-
-@pytest.mark.parametrize(("spec", "algorithm", "steps", "hops", "load"), COSTS)
-def test_costs(ask, spec, algorithm, steps, hops, load):
-    report = json.loads(
-        ask("explain", "allreduce", "--algorithm", algorithm, "--topology", spec, "--bytes", "1MiB", "--json")
-    )
-    report |= report["sizes"][0]
-    assert (report["topology"], report["steps"], report["hops"]) == (spec, steps, hops)
-    assert report["link_load"] == pytest.approx(load)
-    ranked = json.loads(ask("explain", "allreduce", "--topology", spec, "--bytes", "1MiB", "--json"))
-    assert algorithm in {candidate["algorithm"] for candidate in ranked["sizes"][0]["candidates"]}
 
 
 def test_costs_on_a_graph_from_a_file(ask, tmp_path):

@@ -61,7 +61,7 @@ def test_every_algorithm(clusters, ranks, topology):
     network = topology or f"hosts:1x{ranks}"
     many = [
         Case(collective, count, dtype, "sum", 0, placement, algorithm.name, seed)
-        for algorithm in ringroad.algorithms(network)
+        for algorithm in ringroad.lab.algorithms(network)
         for collective in algorithm.collectives
         if algorithm.supports(network, collective)
         for seed, (count, dtype, placement) in enumerate(
@@ -70,7 +70,7 @@ def test_every_algorithm(clusters, ranks, topology):
     ]
     digests = clusters(ranks, topology=topology).run(check_cases, many)
     for index, case in enumerate(many):
-        if case.collective == "allreduce" and ringroad.Algorithm(case.algorithm).bit_identical(network):
+        if case.collective == "allreduce" and ringroad.lab.Algorithm(case.algorithm).bit_identical(network):
             assert len({row[index] for row in digests}) == 1, case
 
 

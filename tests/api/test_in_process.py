@@ -30,8 +30,8 @@ def test_every_family_on_many_ranks(topology):
     every rank the same bits.
     """
     ranks = ringroad.Topology(topology).ranks
-    families: dict[str, list[ringroad.Algorithm]] = {}
-    for algorithm in ringroad.algorithms(topology):
+    families: dict[str, list[ringroad.lab.Algorithm]] = {}
+    for algorithm in ringroad.lab.algorithms(topology):
         families.setdefault(algorithm.name.partition(":")[0], []).append(algorithm)
     # Every rank packs the trees again, all in this process, so networks are small and pipelines short.
     for name in ("trees", "weighted-trees", "spanning-trees"):

@@ -109,7 +109,7 @@ GIVEN = {
     "bandwidth": 1.0,
     "times": 1.0,
     "bound": None,
-    "model": ringroad.CostModel(),
+    "model": ringroad.lab.CostModel(),
     "settings": {},
     "job": "",
     "store": ringroad.MemoryStore(),
@@ -160,19 +160,19 @@ def functions():
 def objects():
     """An object of each class."""
     (comm,) = ringroad.Communicator.in_process(1, timeout=1)
-    network, model = ringroad.Topology("ring:4"), ringroad.CostModel()
+    network, model = ringroad.Topology("ring:4"), ringroad.lab.CostModel()
     with ringroad.measure.trace(comm):
         comm.barrier()
     pair = ringroad.Communicator.in_process(2, timeout=60)
     with ThreadPoolExecutor(2) as threads:
-        profile, _ = threads.map(lambda one: one.calibrate([("allreduce", "ring", 8, 1e-6)]), pair)
+        profile, _ = threads.map(lambda one: ringroad.measure.calibrate(one, [("allreduce", "ring", 8, 1e-6)]), pair)
     found = [
         profile,
         comm,
         network,
         model,
         ringroad.Schedule.build("ring", 4),
-        ringroad.Algorithm("ring"),
+        ringroad.lab.Algorithm("ring"),
         comm.allreduce(np.ones(1), async_op=True),
         comm.prepare("allreduce", np.ones(1)),
         _native.alltoall_flow(network, None, 0.1, None, None),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import ringroad
-from helpers import TRANSPORTS, failure_of, in_threads, launch
+from helpers import PROGRAMS, TRANSPORTS, failure_of, in_threads, launch
 from ringroad._oracle import DTYPES, dtype_of, values
 
 
@@ -201,41 +201,7 @@ def prepared(comm):
     return True
 
 
-# Two threads start the same call. At the end of the interpreter, a destructor makes a call.
-HOSTILE = """
-import faulthandler, sys, threading
-import numpy as np
-import ringroad
-
-faulthandler.dump_traceback_later(20, exit=True)
-sys.setswitchinterval(1e-6)
-(comm,) = ringroad.Communicator.in_process(1)
-call = comm.prepare("allreduce", np.zeros(1 << 12))
-started = threading.Barrier(2)
-
-def start():
-    started.wait()
-    done = 0
-    while done < 2000:
-        try:
-            call.start().wait()
-            done += 1
-        except ValueError as error:
-            assert "has not ended" in str(error), error
-
-threads = [threading.Thread(target=start) for _ in range(2)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-
-class Late:
-    def __del__(self):
-        try:
-            comm.allreduce([1.0])
-        except BaseException as error:
-            print(type(error).__name__)
-
-sys.modules["late"] = Late()
-"""
+HOSTILE = PROGRAMS / "hostile_threads.py"
 
 
 def test_threads_and_destructors():

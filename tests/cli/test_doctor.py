@@ -12,10 +12,24 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import LAUNCHERS, ROOT, free_port, in_threads, launch, needs_testbed
+from helpers import LAUNCHERS, PROGRAMS, free_port, in_threads, launch, long, needs_testbed
 from ringroad._network import Transport
 from ringroad.cli import doctor as command
-from ringroad.doctor import Check, Finding, checks, job, machine, messages, network, perform, software, worst
+from ringroad.doctor import (
+    Check,
+    Finding,
+    checks,
+    comparison,
+    job,
+    machine,
+    messages,
+    network,
+    perform,
+    software,
+    worst,
+)
+from ringroad.doctor.pairs import Part, _measure_pairs, pairs_of
+from ringroad.doctor.roster import RankInfo, Roster
 from ringroad.measure import facts
 from ringroad.testbed.fabric import DEVICE
 from ringroad.testbed.network import EmulatedNetwork
@@ -520,79 +534,88 @@ def test_what_carries_a_pair():
 
 
 def card(rank, host="a", versions=None, settings=None):
-    return job.Card(rank, host, 100 + rank, "n", versions or {"numpy": "2.4"}, settings or {})
+    return RankInfo(rank, host, 100 + rank, "n", versions or {"numpy": "2.4"}, settings or {})
 
 
 def roster(*cards, size=None):
-    return job.Roster(size or len(cards), {one.rank: one for one in cards})
+    return Roster(size or len(cards), {one.rank: one for one in cards})
 
 
 def test_ranks_that_came():
-    check(job.came(roster(card(0), card(1, "b")), 9), "ok", "2 of 2 came, on 2 hosts")
-    check(job.came(roster(card(0), card(2), size=4), 9), "failure", "ranks 1, 3 did not come within 9 s", "--timeout")
+    check(comparison.came(roster(card(0), card(1, "b")), 9), "ok", "2 of 2 came, on 2 hosts")
+    check(
+        comparison.came(roster(card(0), card(2), size=4), 9),
+        "failure",
+        "ranks 1, 3 did not come within 9 s",
+        "--timeout",
+    )
 
 
 def test_versions_that_differ():
-    (same,) = job.same_versions(roster(card(0), card(1)))
+    (same,) = comparison.same_versions(roster(card(0), card(1)))
     check(same, "ok")
-    (differ,) = job.same_versions(roster(card(0), card(1, "b", {"numpy": "2.5"}), card(2, "b", {"numpy": "2.5"})))
+    (differ,) = comparison.same_versions(
+        roster(card(0), card(1, "b", {"numpy": "2.5"}), card(2, "b", {"numpy": "2.5"}))
+    )
     words = "numpy is 2.4 on rank 0 (host a, process 100); 2.5 on rank 1 (host b, process 101) and 1 more"
     check(differ, "warning", words)
-    (worse,) = job.same_versions(roster(card(0, versions={"ringroad": "1"}), card(1, versions={"ringroad": "2"})))
+    (worse,) = comparison.same_versions(
+        roster(card(0, versions={"ringroad": "1"}), card(1, versions={"ringroad": "2"}))
+    )
     check(worse, "failure", "ringroad is 1 on rank 0")
 
 
 def test_settings_that_differ(bare):
-    (same,) = job.same_settings(roster(card(0), card(1)))
+    (same,) = comparison.same_settings(roster(card(0), card(1)))
     check(same, "ok")
-    (differ,) = job.same_settings(roster(card(0), card(1, "b", settings={"RINGROAD_TRANSPORT": "no-cma"})))
+    (differ,) = comparison.same_settings(roster(card(0), card(1, "b", settings={"RINGROAD_TRANSPORT": "no-cma"})))
     check(differ, "warning", "RINGROAD_TRANSPORT is no-cma on rank 1 (host b, process 101); unset on rank 0")
     bare.setenv("RINGROAD_SECRET", "hunter2")
     bare.setenv("RINGROAD_HOST", "own")
-    own = job.Card.own(0)
+    own = RankInfo.own(0)
     assert own.settings["RINGROAD_SECRET"] == "set" and "RINGROAD_HOST" not in own.settings
 
 
 def test_ranks_that_cannot_be_reached():
     together = roster(card(0), card(1, "b"), card(2, "b"))
-    parts = {0: job.Part(transport="shared memory"), 1: job.Part(transport="shared memory")}
-    (silent,) = job.connected(together, parts)
+    parts = {0: Part(transport="shared memory"), 1: Part(transport="shared memory")}
+    (silent,) = comparison.connected(together, parts)
     check(silent, "failure", "rank 2 (host b, process 102) came but does not answer", "On b see", "--pid 102")
-    broken = job.Part(error="connection refused")
-    (refused,) = job.connected(together, {0: broken, 1: broken, 2: broken})
+    broken = Part(error="connection refused")
+    (refused,) = comparison.connected(together, {0: broken, 1: broken, 2: broken})
     check(refused, "failure", "rank 0 (host a, process 100) and 2 more: connection refused", "RINGROAD_NET_DEVICES")
-    (well,) = job.connected(together, {**parts, 2: job.Part(transport="shared memory")})
+    (well,) = comparison.connected(together, {**parts, 2: Part(transport="shared memory")})
     check(well, "ok", "shared memory")
-    assert list(job.connected(roster(card(0)), {})) == []
+    assert list(comparison.connected(roster(card(0)), {})) == []
 
 
 def test_ranks_of_a_host_that_do_not_share_memory():
     together = roster(card(0), card(1), card(2))
-    shares = job.Part(sharing=1, hosts=["a", "a", "a"])
-    (apart,) = job.near(together, {0: shares})
+    shares = Part(sharing=1, hosts=["a", "a", "a"])
+    (apart,) = comparison.near(together, {0: shares})
     check(apart, "warning", "rank 0 (host a, process 100) shares memory with 1 of 2", "--pid=host")
-    assert list(job.near(together, {0: job.Part(sharing=2, hosts=["a"] * 3)})) == []
-    two_hosts = job.Part(sharing=1, hosts=["a", "a", "b"])
-    assert list(job.near(together, {0: two_hosts})) == []
+    assert list(comparison.near(together, {0: Part(sharing=2, hosts=["a"] * 3)})) == []
+    two_hosts = Part(sharing=1, hosts=["a", "a", "b"])
+    assert list(comparison.near(together, {0: two_hosts})) == []
 
 
 def test_how_hosts_are_connected():
     apart, together = roster(card(0), card(1, host="b")), roster(card(0), card(1))
     spec = "switch:2, links of 10 Gbit/s"
-    assumed, found = job.Part(network=spec, origin="assumed"), job.Part(network=spec, origin="found")
-    (unknown,) = job.network(apart, {0: assumed, 1: assumed})
+    assumed, found = Part(network=spec, origin="assumed"), Part(network=spec, origin="found")
+    (unknown,) = comparison.network(apart, {0: assumed, 1: assumed})
     check(unknown, "note", f"not known; assumed is {spec}", "UDP")
-    (known,) = job.network(apart, {0: found})
+    (known,) = comparison.network(apart, {0: found})
     check(known, "ok", f"{spec}, as the ranks have found")
-    assert list(job.network(together, {0: assumed})) == []
-    wrong = job.Part(network=spec, origin="given", differences=[f"link {number}" for number in range(8)], spec="ring:2")
-    (named,) = job.network(apart, {0: wrong})
+    assert list(comparison.network(together, {0: assumed})) == []
+    wrong = Part(network=spec, origin="given", differences=[f"link {number}" for number in range(8)], spec="ring:2")
+    (named,) = comparison.network(apart, {0: wrong})
     words = [f"named is {spec}, but link 0; link 1", "link 5; 2 more differences", "Set RINGROAD_TOPOLOGY=ring:2"]
     check(named, "warning", *words)
     assert "link 6" not in named.found
-    (nameless,) = job.network(apart, {0: job.Part(network=spec, origin="given", differences=["hosts"])})
+    (nameless,) = comparison.network(apart, {0: Part(network=spec, origin="given", differences=["hosts"])})
     check(nameless, "warning", "but hosts", "RINGROAD_TOPOLOGY=auto", "network.json")
-    assert list(job.network(apart, {0: job.Part(error="connection refused")})) == []
+    assert list(comparison.network(apart, {0: Part(error="connection refused")})) == []
 
 
 def pair(a, b, latency=1e-6, bandwidth=4e9, over="shared memory"):
@@ -601,32 +624,32 @@ def pair(a, b, latency=1e-6, bandwidth=4e9, over="shared memory"):
 
 def test_pairs():
     even = [pair(0, 1), pair(0, 2), pair(1, 2)]
-    (found,) = job.paired({0: job.Part(pairs=even, planned=3, tried=3)})
+    (found,) = comparison.paired({0: Part(pairs=even, planned=3, tried=3)})
     check(found, "ok", "3 pairs over shared memory: 1 us, 4 GB/s (median)")
     for over, verdict, word in [("UCX (tcp)", "warning", "cables"), ("shared memory", "note", "cores")]:
         slow = [pair(0, 3, bandwidth=0.5e9), pair(1, 3, latency=3e-4), pair(2, 3, latency=1e-4)]
         slow = [one | {"over": over} for one in [*even, *slow]]
-        (found,) = job.paired({0: job.Part(pairs=slow, planned=6, tried=6)})
+        (found,) = comparison.paired({0: Part(pairs=slow, planned=6, tried=6)})
         check(found, verdict, "2 of 6 pairs", "2 of them with rank 3", "the slowest is 0-3: 1 us, 500 MB/s", word)
-    mixed = {0: job.Part(pairs=even), 1: job.Part(pairs=[pair(1, 3, 1e-4, 1e8, "UCX (tcp)")])}
-    assert [one.verdict for one in job.paired(mixed)] == ["ok", "ok"]
-    late, _ = job.paired({0: job.Part(pairs=even, planned=2016, tried=3)})
+    mixed = {0: Part(pairs=even), 1: Part(pairs=[pair(1, 3, 1e-4, 1e8, "UCX (tcp)")])}
+    assert [one.verdict for one in comparison.paired(mixed)] == ["ok", "ok"]
+    late, _ = comparison.paired({0: Part(pairs=even, planned=2016, tried=3)})
     check(late, "note", "only 3 of 2016 pairs", "--timeout")
 
 
 def test_no_time_for_pairs():
     """The ranks agree to stop, and say how many pairs were tried."""
     found = [[], []]
-    with_deadline = lambda comm: job._measure_pairs(comm, [0, 1], time.monotonic() + 60, found[comm.rank])  # noqa: E731
+    with_deadline = lambda comm: _measure_pairs(comm, [0, 1], time.monotonic() + 60, found[comm.rank])  # noqa: E731
     assert in_threads(2, with_deadline) == [(1, 1), (1, 1)]
     assert [len(some) for some in found] == [1, 0] and found[0][0]["ranks"] == [0, 1]
-    assert in_threads(2, lambda comm: job._measure_pairs(comm, [0, 1], time.monotonic(), [])) == [(1, 0), (1, 0)]
+    assert in_threads(2, lambda comm: _measure_pairs(comm, [0, 1], time.monotonic(), [])) == [(1, 0), (1, 0)]
 
 
 def test_which_pairs_are_measured():
-    assert job.pairs_of(3) == [(0, 1), (0, 2), (1, 2)]
-    assert len(job.pairs_of(64)) == 64 * 63 // 2
-    many = job.pairs_of(65)
+    assert pairs_of(3) == [(0, 1), (0, 2), (1, 2)]
+    assert len(pairs_of(64)) == 64 * 63 // 2
+    many = pairs_of(65)
     assert len(many) == 65 and many[:2] == [(0, 1), (1, 2)] and many[-1] == (0, 64)
 
 
@@ -640,7 +663,7 @@ def test_other_hosts_report_what_is_not_ok():
     told = {1: findings, 3: findings[1:]}
     board = Board({("machine", rank): json.dumps([one.to_json() for one in those]) for rank, those in told.items()})
     together = roster(card(0), card(1, "b"), card(2, "c"), card(3, "d"), card(4, "e"))
-    parts = dict.fromkeys(range(4), job.Part())  # nobody waits for rank 4, which has fallen silent
+    parts = dict.fromkeys(range(4), Part())  # nobody waits for rank 4, which has fallen silent
     silent, small = job._others(board, together, parts, 0.1)
     check(silent, "failure", "rank 2 (host c, process 102) did not end its checks", "--alone on c")
     assert silent.host == "c" and small == Finding("/dev/shm", "note", "small", "--shm-size", "b, d")
@@ -707,19 +730,24 @@ COMMAND = "from ringroad.cli import main; main({!r})"
 def test_a_job(tmp_path):
     code = COMMAND.format(["doctor", "--json"])
     env = {"RINGROAD_STORE": f"file://{tmp_path}", "MASTER_ADDR": "127.0.0.1"}
-    for _ in range(2):  # what the first examination left in the store does not disturb the second
-        first, second = launch(code, 2, env=env, timeout=150)
+    # What the first examination left in the store does not disturb the second.
+    for settings in ([{}, {}], [{}, {"RINGROAD_TRANSPORT": "no-cma"}]):
+        first, second = launch(code, 2, env=env, timeout=150, host=lambda rank, settings=settings: ([], settings[rank]))
         assert (second.status, second.out, second.err) == (0, "", ""), second
         report = first.json()
         found = by_name(report)
         assert report["verdict"] != "failure"
         assert [one["pid"] for one in report["ranks"]] == [first.pid, second.pid]
         assert found["ranks"]["found"] == "2 of 2 came, on 1 host"
-        assert found["same versions"]["verdict"] == found["same settings"]["verdict"] == "ok"
         (only,) = report["pairs"]
         assert only["ranks"] == [0, 1] and only["over"] == "shared memory"
         assert 0 < only["latency"] < 1 and only["bandwidth"] > 1e6
         assert "127.0.0.1" in found["rendezvous"]["found"]
+        assert found["same versions"]["verdict"] == "ok"
+        if not settings[1]:
+            assert found["same settings"]["verdict"] == "ok"
+    words = "RINGROAD_TRANSPORT is no-cma on rank 1", "unset on rank 0"
+    check(Finding(**found["same settings"]), "warning", *words)
 
 
 def test_a_job_on_two_hosts(tmp_path):
@@ -742,20 +770,6 @@ def test_a_job_on_two_hosts(tmp_path):
     assert there["host"] == report["ranks"][2]["host"] != report["ranks"][0]["host"]
 
 
-def test_a_job_whose_settings_differ(tmp_path):
-    code = COMMAND.format(["doctor", "--json"])
-    env = {"RINGROAD_STORE": f"file://{tmp_path}"}
-    first, _ = launch(
-        code, 2, env=env, timeout=150, host=lambda rank: ([], {"RINGROAD_TRANSPORT": ["cma", "no-cma"][rank]})
-    )
-    check(
-        Finding(**by_name(first.json())["same settings"]),
-        "warning",
-        "RINGROAD_TRANSPORT is cma on rank 0",
-        "no-cma on rank 1",
-    )
-
-
 def without(rank: int, *arguments: str) -> str:
     """The command, but this rank ends at once."""
     leave = f"import os, sys; os.environ['RANK'] == '{rank}' and sys.exit(); "
@@ -771,6 +785,7 @@ def test_a_job_without_one_rank(tmp_path):
     assert [one["ranks"] for one in report["pairs"]] == [[0, 2]]
 
 
+@long
 def test_a_job_with_a_master_without_one_rank():
     """torch's own rendezvous would not say which rank is missing."""
     pytest.importorskip("torch")
@@ -795,25 +810,11 @@ def test_a_job_without_rank_0(tmp_path):
     assert f"process {second.pid}): rank 0 did not come within 3 s" in second.err
 
 
-@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("hangs", [False, pytest.param(True, marks=long)])
 def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
     """It is named with its host and process, once it has come."""
-    code = f"""
-import os, sys, time
-sys.path.insert(0, {str(ROOT / "tests")!r})
-from helpers import is_running
-from ringroad.doctor import job
-
-def communicate(roster, *_):
-    while {hangs} and is_running(roster.cards[0].pid):
-        time.sleep(0.1)
-    os._exit(0)
-
-if os.environ["RANK"] == "1":
-    job.communicate = communicate
-"""
-    code += COMMAND.format(["doctor", "--json", "--timeout", "6"])
-    first, second = launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}"}, timeout=150)
+    env = {"RINGROAD_STORE": f"file://{tmp_path}", "HANGS": str(hangs)}
+    first, second = launch(PROGRAMS / "silent_doctor.py", 2, env=env, timeout=150)
     failures = [Finding(**one) for one in json.loads(first.out)["findings"] if one["verdict"] == "failure"]
     who = f"rank 1 (host {socket.gethostname()}, process {second.pid})"
     assert any(one.found.startswith(f"{who} came but does not answer") for one in failures), failures
@@ -827,6 +828,7 @@ def test_a_job_without_a_store():
     check(Finding(**by_name(json.loads(first.out))["ranks"]), "failure", "no store for 2 ranks to meet in")
 
 
+@long
 def test_torchrun():
     pytest.importorskip("torch")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]

@@ -13,6 +13,7 @@ from helpers import FULL, ROOT, needs_testbed
 # Tests of torch do the same; each of these starts four processes that import torch, some of them several times.
 LONG = (
     "06_cut_cable.py",
+    "10_ddp_digits.py",
     "11_fsdp2_digits.py",
     "12_dtensor.py",
     "13_torch_topology.py",

@@ -11,7 +11,7 @@ import pytest
 import ringroad
 from faults.judge import judge
 from faults.kinds import Job, Kind, Stops
-from helpers import ROOT, TRANSPORTS, launch
+from helpers import FULL, PROGRAMS, ROOT, TRANSPORTS, launch, long
 from ringroad._native import ucx_info
 from ringroad._oracle import Case, Part
 from ringroad._support.ucx import _ucx_wheel
@@ -19,6 +19,7 @@ from ringroad._support.ucx import _ucx_wheel
 TOOLS = ROOT / "tools"
 
 KINDS = ["kills", "stops", "mismatches", "memory", "descriptors", "seccomp"]
+RUNS = 3 if FULL else 1
 
 
 def tool(name: str, *arguments: object) -> str:
@@ -40,9 +41,9 @@ def found(tmp_path_factory) -> dict:
     """Runs cut networks beside the other faults, since waiting for a cut to be noticed takes no core."""
     places = [tmp_path_factory.mktemp("faults") for _ in range(2)]
     if ucx_info(_ucx_wheel())["version"].startswith("1.13."):  # it notices a cut network only at the deadline
-        return faults(places[0], 2, KINDS)
+        return faults(places[0], RUNS, KINDS)
     with ThreadPoolExecutor() as pool:
-        many = pool.submit(faults, places[0], 2, KINDS)
+        many = pool.submit(faults, places[0], RUNS, KINDS)
         cuts = pool.submit(faults, places[1], 1, ["cuts"])
         return many.result() | cuts.result()
 
@@ -104,40 +105,10 @@ def test_faults(kind, found):
     check(found[kind])
 
 
-# Rank 0 does not run until the root has given up and uses its array for something else. The root gives up because of
-# its own deadline, or because of another rank's deadline in the next call.
-STOPPED = """
-import os, signal, time
-from pathlib import Path
-import numpy as np
-import ringroad
-
-comm = ringroad.init(timeout=30)
-comm.allreduce(np.ones(10))
-comm.barrier()
-array = np.full(int(os.environ["BYTES"]), 7 if comm.rank == 3 else 0, np.uint8)
-end = Path(os.environ["END"])
-stopped = int(comm.broadcast(np.array([os.getpid()]), 0)[0])
-if comm.rank == 0:
-    os.kill(os.getpid(), signal.SIGSTOP)
-try:
-    comm.broadcast(array, 3, timeout=float(os.environ["TIMEOUT"]))
-    assert (array == 7).all(), "the call ended well, with a wrong result"
-    comm.barrier(timeout=0.3)
-except ringroad.RingroadError:
-    array[:] = 0  # the caller's again
-finally:
-    if comm.rank == 3:
-        os.kill(stopped, signal.SIGCONT)
-    if comm.rank == 0:
-        end.touch()
-while not end.exists():
-    time.sleep(0.01)
-"""
+STOPPED = PROGRAMS / "stopped_in_a_call.py"
 
 
-@pytest.mark.parametrize("timeout", [0.3, 20])
-@pytest.mark.parametrize("transport", ["memory", "shm"])
+@pytest.mark.parametrize(("transport", "timeout"), [("memory", 20), ("shm", 0.3)])
 def test_no_call_ends_well_with_what_came_after_it(transport, timeout, tmp_path):
     env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "END": f"{tmp_path}/end"}
     env |= {"BYTES": "9000", "TIMEOUT": str(timeout)}
@@ -145,26 +116,7 @@ def test_no_call_ends_well_with_what_came_after_it(transport, timeout, tmp_path)
     assert [rank.status for rank in ended] == [0] * 4, [rank.err for rank in ended]
 
 
-# Rank 1 computes for longer than tcp allows sent data to stay unread.
-COMPUTES = """
-import time
-import numpy as np
-import ringroad
-
-with ringroad.init(timeout=30) as comm:
-    comm.barrier()
-    message = np.full(4000, 7, np.uint8)
-    if comm.rank == 1:
-        time.sleep(3)
-    for _ in range(500):
-        if comm.rank == 0:
-            comm.send(message, 1)
-        else:
-            message[:] = 0
-            comm.recv(message, 0)
-            assert (message == 7).all()
-    comm.barrier()
-"""
+COMPUTES = PROGRAMS / "computing.py"
 
 
 def test_a_rank_that_computes_is_not_gone(tmp_path):
@@ -173,35 +125,10 @@ def test_a_rank_that_computes_is_not_gone(tmp_path):
     assert [rank.status for rank in ended] == [0] * 2, [rank.err for rank in ended]
 
 
-# Rank 1 starts none of the calls until rank 0 is blocked.
-AHEAD = """
-import os, time
-from pathlib import Path
-import numpy as np
-import ringroad
-
-with ringroad.init(timeout=60) as comm:
-    comm.barrier()
-    far = Path(os.environ["FAR"])
-    if comm.rank == 0:
-        calls = [comm.broadcast(np.full(1, number), 0, async_op=True) for number in range(16_500)]
-        ended = -1
-        while (now := sum(call.is_completed() for call in calls)) > ended:  # until no more do
-            ended = now
-            time.sleep(0.3)
-        far.touch()
-        assert 16_000 < ended < 16_400, ended
-        for call in calls:
-            call.wait()
-    else:
-        while not far.exists():
-            time.sleep(0.01)
-        assert [int(comm.broadcast(np.zeros(1, int), 0)[0]) for _ in range(16_500)] == list(range(16_500))
-    comm.barrier()
-"""
+AHEAD = PROGRAMS / "far_ahead.py"
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", pytest.param("tcp", marks=long)])
 def test_a_rank_that_only_sends_is_held_up(transport, tmp_path):
     env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "FAR": f"{tmp_path}/far"}
     ended = launch(AHEAD, 2, env=env | TRANSPORTS[transport])

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 import ringroad
-from helpers import TRANSPORTS, in_child, launch
+from helpers import PROGRAMS, TRANSPORTS, in_child, launch
 
 REFUSED = {
     "allreduce": lambda comm, work: comm.allreduce(np.ones(3)),
@@ -17,7 +17,6 @@ REFUSED = {
     "receive": lambda comm, work: comm.recv(np.ones(3)),
     "empty": lambda comm, work: comm.empty(3),
     "transport": lambda comm, work: comm.transport,
-    "check": lambda comm, work: comm.check_process(),
     "abort": lambda comm, work: comm.abort("by a child"),
     "wait": lambda comm, work: work.wait(),
     "wait a while": lambda comm, work: work.wait(0.5),
@@ -152,41 +151,7 @@ def test_children_start_clusters(clusters):
     assert clusters(2).run(work) == [[2.0, 2.0], None]
 
 
-ENDINGS = """
-import gc, os, sys
-import numpy as np
-import ringroad
-
-comm = ringroad.init(timeout=20)
-shared = comm.empty(100_000)
-shared[:] = comm.rank
-work = comm.recv(out := np.zeros(3), 1 - comm.rank, tag=9, async_op=True)
-children = []
-for ending in ("exit", "quick", "collect", "raise", "close"):
-    children.append(os.fork())
-    if children[-1] == 0:
-        if ending == "quick":
-            os._exit(0)
-        if ending == "collect":
-            del comm, work, shared, out
-            gc.collect()
-        if ending == "close":
-            with comm:
-                sys.exit(0)
-        if ending == "raise":
-            sys.excepthook = lambda *error: None
-            raise RuntimeError
-        sys.exit(0)
-statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-assert statuses == [0, 0, 0, 1, 0], statuses
-comm.send(np.full(3, comm.rank + 1.0), 1 - comm.rank, tag=9)
-work.wait()
-assert (out == 2 - comm.rank).all()
-assert (shared == comm.rank).all()
-assert (comm.allreduce(shared) == 1).all()
-comm.close()
-print(1)
-"""
+ENDINGS = PROGRAMS / "ends_of_children.py"
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -9,7 +9,8 @@ import pytest
 import ringroad
 from helpers import needs_testbed
 from ringroad._discovery import DiscoveredLink, Discovery
-from ringroad.doctor import job
+from ringroad.doctor import comparison, pairs
+from ringroad.doctor.roster import RankInfo, Roster
 
 RATE = 100e6 / 8
 
@@ -36,7 +37,7 @@ def looked(comm):
     return found, comm.size, total.tolist()
 
 
-@pytest.mark.parametrize(("spec", "order"), [("mesh:3x2", [3, 0, 5, 1, 4, 2]), ("ring:5", [0, 1, 2, 3, 4])])
+@pytest.mark.parametrize(("spec", "order"), [("mesh:3x2", [3, 0, 5, 1, 4, 2])])
 def test_the_graph_is_found_in_whatever_order_its_ranks_are_placed(permitted, spec, order):
     with ringroad.testbed.emulate(spec, rate="100Mbit", tell="nothing", order=order) as bed:
         everybody = bed.run(looked)
@@ -75,8 +76,8 @@ def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
 
 def doctor_says(view):
     """The finding of a job's ranks that have this view of their network."""
-    cards = {rank: job.Card(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
-    (finding,) = job.network(job.Roster(4, cards), {0: job.Part(**job._network(view))})
+    cards = {rank: RankInfo(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
+    (finding,) = comparison.network(Roster(4, cards), {0: pairs.Part(**pairs._network(view))})
     return finding.verdict, finding.found, finding.remedy
 
 

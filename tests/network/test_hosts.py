@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from helpers import free_port, launch, long, needs_testbed
+from helpers import PROGRAMS, free_port, launch, long, needs_testbed
 from ringroad import Topology
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.testbed import namespaces
@@ -15,36 +15,7 @@ from ringroad.testbed.network import EmulatedNetwork
 
 Host = Callable[[int], tuple[list[str], dict[str, str]]]
 
-CHECK = """
-import json, ringroad
-import numpy as np
-
-with ringroad.init(timeout=60) as comm:
-    n, rank = comm.size, comm.rank
-    algorithms = [None, "ring", "direct"]
-    if comm.topology.startswith("hosts:"):
-        algorithms += ["hierarchical", "hierarchical-latency"]
-    for count in (0, 1, 7, 1000, 100_003):
-        base = (np.arange(count) % 50).astype(np.float32)
-        total = base * n + n * (n - 1) / 2
-        for algorithm in algorithms:
-            assert (comm.allreduce(base + rank, algorithm=algorithm) == total).all(), (count, algorithm)
-        own = slice(rank * count, (rank + 1) * count)
-        whole = np.tile(base, n)
-        assert (comm.reduce_scatter(whole + rank) == (whole * n + n * (n - 1) / 2)[own]).all()
-        gathered = comm.allgather(base + rank).reshape(n, count)
-        assert all((gathered[r] == base + r).all() for r in range(n))
-        for root in range(n):
-            vector = base + 10 if rank == root else np.zeros_like(base)
-            assert (comm.broadcast(vector, root=root) == base + 10).all()
-            summed = comm.reduce(base + rank, root=root)
-            assert rank != root or (summed == total).all()
-        swapped = comm.alltoall(np.repeat(np.arange(n, dtype=np.float32) + 100 * rank, count))
-        assert (swapped == np.repeat(100 * np.arange(n, dtype=np.float32) + rank, count)).all()
-        comm.barrier()
-    chosen = {comm.algorithm_for("allreduce", 1 << k) for k in range(3, 28)}
-    print(json.dumps([comm.topology, str(comm.transport), sorted(chosen)]))
-"""
+CHECK = PROGRAMS / "calls_across_hosts.py"
 
 
 @pytest.fixture(scope="module")
@@ -75,31 +46,7 @@ def test_shared_memory_within_and_ucx_between(two_hosts, tmp_path, per_host):
             assert topology == "hosts:3,1"
 
 
-STORE = """
-import os, time
-from pathlib import Path
-import ringroad
-
-class Store:
-    host = os.environ["SERVED_BY"]
-
-    def set(self, key, value):
-        place = Path(os.environ["FOLDER"], key.replace("/", "+"))
-        place.with_suffix(f".{os.getpid()}").write_bytes(value)
-        place.with_suffix(f".{os.getpid()}").rename(place)
-
-    def get(self, key):
-        place = Path(os.environ["FOLDER"], key.replace("/", "+"))
-        return place.read_bytes() if place.exists() else None
-
-class Prefix(Store):
-    host = property()
-    underlying_store = Store()
-
-with ringroad.init(Prefix(), timeout=20) as comm:
-    comm.barrier()
-    print(f'"{comm.transport}"')
-"""
+STORE = PROGRAMS / "store_of_files.py"
 
 
 @pytest.mark.parametrize("served_by", ["10.77.0.1", "127.0.0.1"])
@@ -111,53 +58,13 @@ def test_the_way_to_the_others_is_listened_on(two_hosts, tmp_path, served_by):
 
 
 def test_death_is_seen_across_hosts(two_hosts, tmp_path):
-    code = """
-import os, signal, time
-import numpy as np
-import ringroad
-
-comm = ringroad.init(timeout=30)
-data = np.ones(100_000, np.float32)
-for call in range(1_000_000):
-    if comm.rank == 3 and call == 50:
-        os.kill(os.getpid(), signal.SIGKILL)
-    try:
-        comm.allreduce(data)
-    except ringroad.PeerError as error:
-        print(time.monotonic())
-        assert "rank 3" in str(error), error
-        break
-"""
+    code = PROGRAMS / "death_across_hosts.py"
     env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": DEVICE}
     ended = launch(code, 4, env=env, host=on(two_hosts, [2, 2]))
     assert [e.status for e in ended] == [0, 0, 0, -9], [e.err for e in ended]
 
 
-# All ranks call. Then the cable between the hosts is cut, or rank 1 stops for a while.
-SILENT = """
-import json, os, signal, threading, time
-from pathlib import Path
-import numpy as np
-import ringroad
-
-comm = ringroad.init(timeout=60)
-data, cut = np.ones(300_000, np.float32), os.environ["WHAT"] == "cut"
-others = comm.allgather(np.array([os.getpid()]))
-for _ in range(20):
-    comm.allreduce(data)
-Path(os.environ["BEGUN"]).touch()
-if comm.rank == 0 and not cut:
-    threading.Timer(6, os.kill, (int(others[1]), signal.SIGCONT)).start()
-if comm.rank == 1 and not cut:
-    os.kill(os.getpid(), signal.SIGSTOP)
-start, found = time.monotonic(), "none"
-try:
-    for _ in range(1_000_000 if cut else 100):
-        comm.allreduce(data)
-except ringroad.PeerError as error:
-    found = str(error)
-print(json.dumps([found, time.monotonic() - start]))
-"""
+SILENT = PROGRAMS / "silent_host.py"
 
 
 @pytest.mark.parametrize("ucx", ["libucp.so.0", pytest.param("wheel", marks=long)])
@@ -185,22 +92,7 @@ def test_a_cut_cable_is_a_loss_and_a_stopped_rank_is_none(two_hosts, tmp_path, w
 
 # ------------------------------------------------------------------------------------------------ direct connections
 
-DIRECT = """
-import json
-import numpy as np
-import ringroad
-
-try:
-    with ringroad.init(timeout=30) as comm:
-        sums = [comm.allreduce(np.arange(n, dtype=np.float32))[-1] for n in (10, 100_000)]
-        assert sums == [27, 3 * 99_999], sums
-        swapped = comm.alltoall(np.arange(3, dtype=np.float32) + 10 * comm.rank)
-        assert swapped.tolist() == [comm.rank, 10 + comm.rank, 20 + comm.rank], swapped
-        comm.barrier()
-        print(json.dumps(str(comm.transport)))
-except ringroad.TransportError as error:
-    print(json.dumps(str(error)))
-"""
+DIRECT = PROGRAMS / "direct_connections.py"
 
 
 @pytest.fixture(scope="module")

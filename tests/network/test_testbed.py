@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ringroad
-from helpers import is_running, needs_testbed
+from helpers import is_running, long, needs_testbed
 from ringroad.testbed import leftovers, namespaces
 from ringroad.testbed.network import EmulatedNetwork
 from ringroad.testbed.placing import placed
@@ -178,7 +178,7 @@ def test_ranks_of_a_host_share_memory_and_hosts_a_cable():
             bed.carried(0, 2)  # there is a switch between them
 
 
-@pytest.mark.parametrize("spec", ["kautz:2:1", "fattree:2x2", "petersen"])
+@pytest.mark.parametrize("spec", ["kautz:2:1", "fattree:2x2", pytest.param("petersen", marks=long)])
 def test_any_topology_runs(spec):
     with ringroad.testbed.emulate(spec, rate=RATE, timeout=60) as bed:
         assert all(right for _, right in bed.run(total, 5000))
@@ -414,7 +414,9 @@ def test_a_command_runs_on_every_rank():
     assert sorted(ended.stdout.splitlines()) == [f"{rank} host{rank} ring:3 3" for rank in range(3)]
 
 
-@pytest.mark.parametrize(("tell", "told"), [("nothing", None), ("graph", 12.5e9), ("all", 25e6)])
+@pytest.mark.parametrize(
+    ("tell", "told"), [("nothing", None), pytest.param("graph", 12.5e9, marks=long), ("all", 25e6)]
+)
 def test_ranks_are_told_of_their_network_what_shall_be_told(tell, told):
     code = "import os, ringroad, numpy; c = ringroad.init(timeout=60); right = c.allreduce(numpy.ones(1))[0] == 4; "
     code += f"names = {{'RINGROAD_STORE', *{TOLD}}} & {{*os.environ}}; "

@@ -13,9 +13,17 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import ROOT
+from helpers import PROGRAMS, ROOT
 from packaging.requirements import Requirement
 from ringroad import _oracle as oracle
+
+
+def test_the_calls_that_train_the_compiler_work():
+    """Between the two passes of `make build`, which nothing else here makes."""
+    pytest.importorskip("torch")
+    command = [sys.executable, ROOT / "tools" / "train.py", "--once"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_version_comes_from_one_place():
@@ -50,9 +58,9 @@ def bare(tmp_path_factory):
             (packages / name).symlink_to(Path(str(distribution.locate_file(name))))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    def run(code: str, *arguments: str) -> object:
+    def run(program: Path, *arguments: str) -> object:
         done = subprocess.run(
-            [home / "bin" / "python", "-c", code, *arguments],
+            [home / "bin" / "python", program, *arguments],
             cwd=home,
             env=environment,
             capture_output=True,
@@ -65,18 +73,7 @@ def bare(tmp_path_factory):
     return run
 
 
-IMPORTS = """
-import importlib, json, pkgutil, sys
-import ringroad
-missing = {}
-for module in pkgutil.walk_packages(ringroad.__path__, "ringroad.", onerror=lambda name: None):
-    if not module.name.endswith("__main__"):
-        try:
-            importlib.import_module(module.name)
-        except ImportError as error:
-            missing[module.name] = error.name
-print(json.dumps([missing, sorted({name.partition(".")[0] for name in sys.modules})]))
-"""
+IMPORTS = PROGRAMS / "import_everything.py"
 
 
 def test_only_modules_for_torch_need_more_than_the_dependencies(bare):
@@ -93,28 +90,7 @@ def test_only_modules_for_torch_need_more_than_the_dependencies(bare):
     assert "numpy" in loaded and not {"matplotlib", "networkx", "pandas", "pytest"} & set(loaded)
 
 
-CALLS = """
-import json, numpy
-import ringroad
-from ringroad.lab import viz
-with ringroad.local(2) as cluster:
-    total = cluster.run(lambda comm: comm.allreduce(numpy.ones(3)).tolist())[0]
-simulation = ringroad.lab.simulate("swing", "torus:4x4", 1024)
-texts = []
-for call in (
-    simulation.plot,
-    lambda: simulation.plot("links"),
-    ringroad.lab.find(ranks=16, degree=2).plot,
-    lambda: viz.curves("ring:4", [1024]),
-    simulation.df,
-    lambda: ringroad.Topology("ring:4").to_graph(),
-):
-    try:
-        texts.append(str(call()))
-    except (ImportError, ringroad.TopologyError) as error:
-        texts.append(str(error))
-print(json.dumps([total, texts]))
-"""
+CALLS = PROGRAMS / "calls_that_lack.py"
 
 
 def test_calls_work_and_say_what_they_lack(bare):
@@ -139,20 +115,7 @@ COMMANDS = {
 }
 """Commands that need more, and what they name."""
 
-REFUSED = """
-import contextlib, io, json, sys
-from pathlib import Path
-from ringroad import cli
-Path("network.graphml").write_text("<graphml/>")
-told = {}
-for command in sys.argv[1:]:
-    with contextlib.redirect_stderr(io.StringIO()) as errors, contextlib.redirect_stdout(io.StringIO()):
-        try:
-            cli.main(command.split())
-        except SystemExit as end:
-            told[command] = [end.code, errors.getvalue()]
-print(json.dumps(told))
-"""
+REFUSED = PROGRAMS / "commands_that_lack.py"
 
 
 def test_commands_name_what_they_lack(bare):

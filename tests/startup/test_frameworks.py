@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from helpers import FULL, ROOT
+from helpers import ROOT, long
 
 pytestmark = pytest.mark.timeout(700)
 
@@ -42,8 +42,6 @@ FRAMEWORKS = {
     "27_torchft.py": ("torchft", [sys.executable]),
 }
 """The module that a recipe needs, and what starts it."""
-
-long = pytest.mark.skipif(not FULL, reason="takes half a minute: make test SET=frameworks")
 
 
 def needs(module):
@@ -90,6 +88,7 @@ def test_framework(name):
 # ------------------------------------------------------------------------------------------------ launchers
 
 
+@long
 def test_torchrun():
     needs("torch")
     loss(run([*TORCHRUN, "2", EXAMPLES / LAUNCHERS]), "ringroad", 2)

@@ -9,81 +9,33 @@ import time
 
 import pytest
 import ringroad
-from helpers import free_port, launch
+from helpers import PROGRAMS, free_port, launch
 from ringroad.start import rendezvous
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
 LIMIT = 60
 
 STORES = {
-    "file": "ringroad.FileStore(place)",
-    "memory": "ringroad.MemoryStore()",
-    "Python": "Plain()",
-    "torch file": "torch().FileStore(place + '.torch', -1)",
-    "torch hash": "torch().HashStore()",
-    "torch tcp": "torch().TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)",
-    "torch prefix": "torch().PrefixStore('part', torch().HashStore())",
+    "ours": ["ringroad.FileStore(place)", "ringroad.MemoryStore()", "Plain()"],
+    "torch": [
+        "torch().FileStore(place + '.torch', -1)",
+        "torch().TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)",
+        "torch().PrefixStore('part', torch().HashStore())",
+    ],
 }
 
-INTERRUPTED = """
-import json, os, signal, sys, threading, time
-import ringroad
 
-class Plain(dict):
-    set = dict.__setitem__
-
-class Enough(Exception):
-    pass
-
-def torch():
-    import torch.distributed
-    return torch.distributed
-
-def exit(*_):
-    sys.exit(7)
-
-def enough(*_):
-    raise Enough
-
-place, how = sys.argv[1:]
-store = eval(how)
-signal.signal(signal.SIGTERM, exit)
-signal.signal(signal.SIGUSR1, enough)
-found = []
-for number, expected in [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit), (signal.SIGUSR1, Enough)]:
-    for rank in (0, 1):
-        timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
-        start = time.monotonic()
-        timer.start()
-        try:
-            ringroad.Communicator(store, rank, 2, timeout=60)
-        except BaseException as error:
-            found.append([type(error) is expected, repr(error), time.monotonic() - start])
-
-def join(rank):
-    with ringroad.Communicator(store, rank, 2, timeout=60) as comm:
-        comm.barrier()
-
-threads = [threading.Thread(target=join, args=(rank,)) for rank in (0, 1)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-print(json.dumps(found))
-"""
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_interruption(tmp_path, store):
+@pytest.mark.parametrize("whose", STORES)
+def test_interruption(tmp_path, whose):
     """The exception of a signal handler is raised unchanged, at once. Afterwards ranks meet over the same store."""
-    if "torch" in store:
+    if whose == "torch":
         pytest.importorskip("torch")
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "place"), STORES[store]]
+    command = [sys.executable, PROGRAMS / "interrupted.py", str(tmp_path / "place"), *STORES[whose]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
     found = json.loads(done.stdout)
-    assert len(found) == 6
+    assert len(found) == 6 * len(STORES[whose])
     for as_raised, error, seconds in found:
         assert as_raised, error
         assert seconds < LIMIT / 2, error
@@ -93,37 +45,10 @@ def test_interruption_of_the_first_barrier():
     """A rank that waits in vain for another one in the first barrier is interrupted, too, and the other one learns of
     it.
     """
-    code = """
-import os, signal, threading, time
-import ringroad
-
-class Slow(dict):
-    set = dict.__setitem__
-
-    def get(self, key):
-        value = super().get(key)
-        if value is not None and "/choices/" in key and threading.current_thread() is not threading.main_thread():
-            os.kill(os.getpid(), signal.SIGINT)
-            interrupted.wait(60)
-        return value
-
-def other():
-    try:
-        ringroad.Communicator(store, 1, 2, timeout=60)
-    except ringroad.RingroadError as error:
-        print(error)
-
-store, interrupted = Slow(), threading.Event()
-thread = threading.Thread(target=other)
-thread.start()
-try:
-    ringroad.Communicator(store, 0, 2, timeout=60)
-except KeyboardInterrupt:
-    interrupted.set()
-thread.join()
-"""
     start = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "interrupted_barrier.py"], capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 0 and "it was interrupted" in done.stdout, done
     assert time.monotonic() - start < LIMIT / 2
 
@@ -131,26 +56,12 @@ thread.join()
 def test_interruption_of_a_rendezvous():
     """Also while torch looks for the store that MASTER_ADDR names, or waits there for the other ranks."""
     pytest.importorskip("torch")
-    code = """
-import os, signal, threading, time
-import ringroad
-import torch.distributed
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-start = time.monotonic()
-try:
-    ringroad.init(timeout=60)
-except KeyboardInterrupt:
-    print(time.monotonic() - start)
-"""
-    for rank in (0, 1):
-        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "RANK": str(rank), "WORLD_SIZE": "2"}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=os.environ | env, capture_output=True, text=True, timeout=100
-        )
-        assert done.returncode == 0 and done.stderr == "", done
-        assert float(done.stdout) < LIMIT / 2
+    env = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": "2"}
+    command = [sys.executable, PROGRAMS / "interrupted_rendezvous.py", free_port(), free_port()]
+    done = subprocess.run(command, env=os.environ | env, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and done.stderr == "", done
+    assert all(float(seconds) < LIMIT / 2 for seconds in done.stdout.split())
+    assert len(done.stdout.split()) == 2
 
 
 def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):
@@ -176,47 +87,7 @@ def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):
 
 # ------------------------------------------------------------------------------------------------ death
 
-# Rank 2 is killed when it has published what KIND says. ABSENT does not come.
-KILLED = """
-import json, os, signal, sys, time
-import ringroad
-
-rank, size, kind, absent = int(os.environ["RANK"]), 3, os.environ["KIND"], int(os.environ["ABSENT"])
-
-class Plain:
-    "A store in a directory, which ends the process after a certain message."
-    def __init__(self, place):
-        self.place = place
-
-    def path(self, key):
-        return os.path.join(self.place, key.replace("/", "%"))
-
-    def set(self, key, value):
-        with open(self.path(key) + f".{rank}", "wb") as file:
-            file.write(value)
-        os.rename(self.path(key) + f".{rank}", self.path(key))
-        if rank == 2 and f"/{kind}/" in key:
-            while sum("%card%" in name for name in os.listdir(self.place)) < size - (absent < size):
-                time.sleep(0.01)  # whoever comes later waits for rank 0 to begin anew
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def get(self, key):
-        if rank == 2 and kind == "barrier" and "/choices/" in key:
-            os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            with open(self.path(key), "rb") as file:
-                return file.read()
-        except FileNotFoundError:
-            return None
-
-if rank == absent:
-    sys.exit()
-start = time.monotonic()
-try:
-    ringroad.init(Plain(os.environ["PLACE"]), timeout=60)
-except ringroad.RingroadError as error:
-    print(json.dumps([type(error).__name__, str(error), time.monotonic() - start]))
-"""
+KILLED = PROGRAMS / "killed_while_meeting.py"
 
 
 @pytest.mark.parametrize(

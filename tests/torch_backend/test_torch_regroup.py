@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers import long
+from helpers import PROGRAMS, long
 from marks import lacking
 
 pytestmark = lacking((2, 15), "groups cannot be reconfigured")
@@ -33,35 +33,14 @@ def test_shrink_group(ranks, flag):
     ranks.run("regroup.check_shrink", 4, flag, killed=[2])
 
 
-TRAINING = """
-import os, signal
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("ringroad")
-attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-path = os.environ["CHECKPOINT"]
-weights = torch.load(path) if os.path.exists(path) else torch.zeros(4)
-for step in range(int(weights[0].item()) // 2, 6):
-    gradient = torch.ones(4)
-    dist.all_reduce(gradient)
-    weights += gradient
-    if dist.get_rank() == 0:
-        torch.save(weights, path)
-    dist.barrier()
-    if attempt == 0 and step == 2 and dist.get_rank() == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-dist.destroy_process_group()
-print(f"attempt {attempt} ended with {weights.tolist()}")
-"""
+TRAINING = PROGRAMS / "training_with_a_checkpoint.py"
 
 
 @long
 def test_torchrun_starts_all_ranks_anew(tmp_path):
-    (tmp_path / "train.py").write_text(TRAINING)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
     environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     environ["CHECKPOINT"] = str(tmp_path / "checkpoint.pt")
-    done = subprocess.run([*command, tmp_path / "train.py"], env=environ, capture_output=True, text=True, timeout=170)
+    done = subprocess.run([*command, TRAINING], env=environ, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("attempt 1 ended with [12.0, 12.0, 12.0, 12.0]") == 2, done.stdout + done.stderr

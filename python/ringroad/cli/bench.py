@@ -18,9 +18,10 @@ from ringroad.cli._options import LAST_RANK, bandwidth_option, file_option, time
 from ringroad.lab._prediction import Prediction
 from ringroad.measure.bench import choice, table
 from ringroad.measure.bench.collectives import COLLECTIVES, collective
-from ringroad.measure.bench.conductor import Conductor, Row
+from ringroad.measure.bench.conductor import Conductor
 from ringroad.measure.bench.options import Options, names, numbers, sizes
 from ringroad.measure.bench.peers import OURS
+from ringroad.measure.bench.rows import Row
 from ringroad.testbed.namespaces import reenter
 
 _BUDGET = 120.0
@@ -69,6 +70,12 @@ def bench(
             help="Algorithms to compare the choice with: names, all, or different (one of those with equal costs)."
         ),
     ] = "",
+    wires: Annotated[
+        str,
+        typer.Option(
+            "--wire", help="Wire formats to compare exact elements with: int8,bf16. Results are not verified."
+        ),
+    ] = "",
     tune: Annotated[
         float,
         time_option(help="First measure for this many seconds, as `ringroad tune` does, and choose by the result."),
@@ -103,6 +110,7 @@ def bench(
         hogs=hogs,
         timeout=timeout,
         algorithms=names(algorithms),
+        wires=names(wires),
         tune=tune,
         launches=launches,
         place=place,

@@ -15,8 +15,9 @@ from ringroad._support.text import print_json, width
 from ringroad.cli._options import Json, time_option
 from ringroad.doctor import Finding, perform_all, worst
 from ringroad.doctor.checks import Place, machine_checks
-from ringroad.doctor.job import RankInfo, Report, examine
+from ringroad.doctor.job import Report, examine
 from ringroad.doctor.messages import speed_text
+from ringroad.doctor.roster import RankInfo
 from ringroad.start import launchers, rendezvous
 
 _WIDTH = 80  # at most

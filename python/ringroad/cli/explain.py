@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ringroad._costs import COLUMNS, NUMBERS, Overview
+from ringroad._costs import COLUMNS, FORMAT_COLUMNS, NUMBERS, Overview
 from ringroad._native import CostModel, Profile, Schedule, Topology
 from ringroad._support.text import bytes_text, parse_bytes, print_fields, print_json, print_table, print_wrapped
 from ringroad.cli._algorithms import print_list
@@ -62,6 +62,14 @@ def explain(
     csv: Annotated[
         Path | None, file_option(help="Also write the choice among algorithms in the format of RINGROAD_TUNER_FILE.")
     ] = None,
+    max_error: Annotated[
+        float | None,
+        typer.Option(
+            "--max-error",
+            min=0,
+            help="Also compare wire formats whose error is at most this fraction of the ranks' largest magnitudes.",
+        ),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -88,8 +96,9 @@ def explain(
     stated = {name: value for name, value in terms.items() if value is not None}
     model = _model(measured, stated)
     if algorithm is not None:
-        if schedules or csv or everything:
-            raise ValueError("explain: --schedule, --csv and --all compare algorithms; leave --algorithm out")
+        if schedules or csv or everything or max_error is not None:
+            what = "--schedule, --csv, --max-error and --all"
+            raise ValueError(f"explain: {what} compare algorithms; leave --algorithm out")
         return _explain_one(Schedule.build(algorithm, network, collective, root), network, model, sizes, as_json)
     if root:
         raise ValueError("explain: --root goes with --algorithm; a comparison holds for every root")
@@ -103,9 +112,16 @@ def explain(
         rules = partial(model.to_csv, collective, network)
     if csv is not None:
         csv.write_text(rules())
+    formats = {}
+    if max_error is not None:
+        formats = {size: model.formats(collective, network, size, max_error=max_error) for size in lengths}
     if as_json:
-        return print_json(found)
-    return _print(found, everything)
+        return print_json(vars(found) | {"formats": formats} if formats else found)
+    _print(found, everything)
+    for size, rows in formats.items():
+        print(f"\nformats of float32 for {bytes_text(size)}, with errors of at most {max_error:g}")
+        print_table(FORMAT_COLUMNS, [row.cells() for row in rows], right=FORMAT_COLUMNS[2:])
+    return None
 
 
 def _print(found: Overview, everything: bool) -> None:

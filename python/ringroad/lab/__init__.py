@@ -2,6 +2,7 @@
 
     from ringroad import lab
 
+    lab.CostModel().explain("allreduce", "torus:4x4", "1MiB")   # what the algorithms cost, and why one is chosen
     lab.simulate("swing", "torus:4x4", "1MiB").plot()       # run a schedule on a model of the network
     lab.find(ranks=64, degree=4)                            # the best networks to build
 
@@ -14,6 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ringroad._builder import ScheduleBuilder, ScheduleStep
+    from ringroad._costs import Candidate, Cost, Explanation, FormatCost, Overview
+    from ringroad._native import Algorithm, CostModel, algorithms
     from ringroad.lab import formats as formats
     from ringroad.lab import programs as programs
     from ringroad.lab import reproduce as reproduce
@@ -24,8 +28,32 @@ if TYPE_CHECKING:
     from ringroad.lab._finding import Findings, Network, find
     from ringroad.lab._simulation import Simulation, simulate
 
-__all__ = ["Findings", "Network", "Simulation", "find", "simulate"]
+__all__ = [
+    "Algorithm",
+    "Candidate",
+    "Cost",
+    "CostModel",
+    "Explanation",
+    "Findings",
+    "FormatCost",
+    "Network",
+    "Overview",
+    "ScheduleBuilder",
+    "ScheduleStep",
+    "Simulation",
+    "algorithms",
+    "find",
+    "simulate",
+]
 
+_WHERE = {
+    "_builder": ("ScheduleBuilder", "ScheduleStep"),
+    "_costs": ("Candidate", "Cost", "Explanation", "FormatCost", "Overview"),
+    "_native": ("Algorithm", "CostModel", "algorithms"),
+    "lab._finding": ("Findings", "Network", "find"),
+    "lab._simulation": ("Simulation", "simulate"),
+}
+"""The names of each module."""
 _ROOMS = ("formats", "programs", "reproduce", "routes", "synthesis", "training", "viz")
 
 
@@ -35,8 +63,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"ringroad.lab.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'ringroad.lab' has no attribute {name!r}")
-    room = "_simulation" if name in ("Simulation", "simulate") else "_finding"
-    value = getattr(import_module(f"ringroad.lab.{room}"), name)
+    where = next(where for where, names in _WHERE.items() if name in names)
+    value = getattr(import_module(f"ringroad.{where}"), name)
     globals()[name] = value
     return value
 

@@ -106,7 +106,7 @@ def simulate(
         raise ValueError(f"a vector cannot have {length} bytes; give 0 or more")
     model = CostModel() if model is None else model
     if not isinstance(model, CostModel):
-        raise TypeError(f"model must be a ringroad.CostModel, not {model!r}")
+        raise TypeError(f"model must be a ringroad.lab.CostModel, not {model!r}")
     failed = list(failed_links)
     if replan and not failed:
         raise ValueError("replan needs failed_links; name at least one link that has failed")

@@ -9,21 +9,40 @@
 Benchmarks and tuning are commands; `Profile` reads what tuning has stored.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ringroad._native import Profile
+    from ringroad.measure.calibration import calibrate, contestants
     from ringroad.measure.traces import CallTimes, Trace, TraceEvent, trace
 
-__all__ = ["CallTimes", "Trace", "TraceEvent", "trace"]
+__all__ = [
+    "CallTimes",
+    "Profile",
+    "Trace",
+    "TraceEvent",
+    "calibrate",
+    "contestants",
+    "trace",
+]
+
+_WHERE = {
+    "_native": ("Profile",),
+    "measure.calibration": ("calibrate", "contestants"),
+    "measure.traces": ("CallTimes", "Trace", "TraceEvent", "trace"),
+}
+"""The names of each module."""
 
 
 def __getattr__(name: str) -> Any:
     """Imports everything on first use: commands import other rooms of this one, and no traces."""
     if name not in __all__:
         raise AttributeError(f"module 'ringroad.measure' has no attribute {name!r}")
-    from ringroad.measure import traces
-
-    return getattr(traces, name)
+    where = next(where for where, names in _WHERE.items() if name in names)
+    value = getattr(import_module(f"ringroad.{where}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

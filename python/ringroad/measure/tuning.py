@@ -168,7 +168,7 @@ def measure(
         deadline += seconds
         weights = {size: _weight(size) for size in options.sizes}
         # Found by one rank only, because it takes long where ranks share cores.
-        own = communicator.contestants(collective) if communicator.rank == 0 else None
+        own = communicator._contestants(collective) if communicator.rank == 0 else None
         algorithms: list[str] = communicator.broadcast_object(own)
         say(f"{collective} by {', '.join(algorithms)}")
         hopeless: set[str] = set()
@@ -377,7 +377,7 @@ def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tu
     measured = measure(communicator, options, say, countdown)
     if shows:
         progress("")
-    profile = communicator.calibrate(measured.times)
+    profile = communicator._calibrate(measured.times)
     return profile.to_json(), measured.warnings + _doubts(profile, communicator.topology)
 
 

@@ -105,7 +105,7 @@ class Exchange(Calls):
         Messages alone are not compared with other calls, such as an all-to-all without sizes, and a rank whose messages
         fit need not learn that others' do not. So a collective call compares the sizes of all ranks.
         """
-        if not self.communicator.has_switches:
+        if not self.communicator._has_switches:
             return self._relayed(targets, sources, opts, outputs, finish)
         own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)
         sized("all-to-all", "output from this rank to itself", own, given.numel())

@@ -1,18 +1,19 @@
 //! Writes the table of the topology finder anew:
 //!
 //! ```text
-//! cargo run --release -p ringroad-core --example bases > rust/ringroad-core/src/synthesis/finder/bases.txt
+//! cargo run --release -p ringroad-core --example bases > rust/ringroad-core/src/synthesis/finder/bases.zlib
 //! ```
 //!
 //! Takes about half an hour of one core, divided by the cores that there are.
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-use ringroad_core::synthesis::finder::{lines, pruned, TABLE_RANKS};
+use ringroad_core::synthesis::finder::{compressed, lines, pruned, TABLE_RANKS};
 
-fn main() {
+fn main() -> io::Result<()> {
     let next = AtomicUsize::new(3);
     let table = Mutex::new(vec![String::new(); TABLE_RANKS + 1]);
     let work = || loop {
@@ -25,5 +26,5 @@ fn main() {
     };
     let threads = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    print!("{}", pruned(&table.into_inner().unwrap().concat()));
+    io::stdout().write_all(&compressed(&pruned(&table.into_inner().unwrap().concat())))
 }

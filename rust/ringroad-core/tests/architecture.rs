@@ -12,6 +12,7 @@ use sources::{cycles, files, module, names_after, neighbours, room, uphill, used
 const LAYERS: &[(&str, usize)] = &[
     ("units", 0),
     ("digest", 0),
+    ("random", 0),
     ("agreement", 1),
     ("halt", 1),
     ("topology", 1),

@@ -16,6 +16,7 @@ const MODEL: CostModel = CostModel {
     overlapped: false,
     cores: None,
     over_links: false,
+    codec_cost: 0.0,
 };
 
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {

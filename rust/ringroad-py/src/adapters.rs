@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use ringroad_core::Collective;
 use ringroad_runtime::calls::call::elements_of;
-use ringroad_runtime::{CallKey, DType, Operation, Request};
+use ringroad_runtime::{CallKey, DType, Operation, Precision, Request};
 
 use crate::arguments::argument;
 use crate::array::{check_address, memory, Owner};
-use crate::calls::{reduction, How};
+use crate::calls::{precision, reduction, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 use crate::tensor::Tensor;
@@ -44,7 +44,7 @@ impl PyCommunicator {
 
 #[pymethods]
 impl PyCommunicator {
-    #[pyo3(name = "_run_raw", signature = (collective, input, output, elements, dtype, owner, *, counts=None, op="sum", factor=None, root=0, timeout=None, async_op=false))]
+    #[pyo3(name = "_run_raw", signature = (collective, input, output, elements, dtype, owner, *, counts=None, op="sum", factor=None, root=0, wire=None, max_error=None, timeout=None, async_op=false))]
     fn run_raw(
         &self,
         py: Python<'_>,
@@ -58,10 +58,12 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] op: &str,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm: None, timeout, async_op };
+        let how = How { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
         let mut key = match Operation::named(collective, root).map_err(raise)? {
             Operation::Barrier => return self.run(py, Request::barrier(), how, None),
             operation => CallKey::new(operation, dtype, elements),
@@ -74,7 +76,7 @@ impl PyCommunicator {
         self.run_at(py, key, by, ["input", "output"], [input, output], Arc::new(owner), how)
     }
 
-    #[pyo3(name = "_run_tensors", signature = (collective, input, output, *, op="sum", factor=None, root=0, timeout=None, async_op=false))]
+    #[pyo3(name = "_run_tensors", signature = (collective, input, output, *, op="sum", factor=None, root=0, wire=None, max_error=None, timeout=None, async_op=false))]
     fn run_tensors(
         &self,
         py: Python<'_>,
@@ -84,6 +86,8 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] op: &str,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] root: usize,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
@@ -102,7 +106,7 @@ impl PyCommunicator {
         key.op = op;
         let names = ["input", "output"];
         let owner = Arc::new((input.clone().unbind(), output.clone().unbind()));
-        let how = How { algorithm: None, timeout, async_op };
+        let how = How { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
         self.run_at(py, key, factor, names, [from.address, to.address], owner, how)
     }
 
@@ -122,7 +126,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let operation = Operation::message(direction, peer, tag).map_err(raise)?;
         let key = CallKey::new(operation, dtype, elements);
-        let how = How { algorithm: None, timeout, async_op };
+        let how = How { algorithm: None, precision: Precision::Exact, timeout, async_op };
         self.run_at(py, key, 1.0, ["address"; 2], [address; 2], Arc::new(owner), how)
     }
 }

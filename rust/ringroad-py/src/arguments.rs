@@ -107,7 +107,7 @@ macro_rules! classes {
 }
 
 classes! {
-    PyCostModel: "a ringroad.CostModel",
+    PyCostModel: "a ringroad.lab.CostModel",
     PySchedule: "a ringroad.Schedule",
     PyTopology: "a ringroad.Topology",
 }

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 use pyo3::types::PyAny;
 use ringroad_core::algorithms::{self, Member};
+use ringroad_core::Wire;
 use ringroad_runtime::choice::user_schedules;
-use ringroad_runtime::{Called, ReduceOp, Request, Work};
+use ringroad_runtime::{Called, MaxError, Precision, ReduceOp, Request, Work};
 
 use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
@@ -88,6 +90,7 @@ impl By<'_> {
 /// The keyword arguments that all calls take.
 pub struct How<'py> {
     pub algorithm: Option<By<'py>>,
+    pub precision: Precision,
     pub timeout: Option<f64>,
     pub async_op: bool,
 }
@@ -96,6 +99,23 @@ pub struct How<'py> {
 pub fn reduction(op: &str, factor: Option<f64>) -> PyResult<(ReduceOp, f64)> {
     let op: ReduceOp = op.parse().map_err(raise)?;
     Ok((op, op.factor(factor).map_err(raise)?))
+}
+
+/// Reads `wire=` and `max_error=`: how exactly elements are sent.
+pub fn precision(wire: Option<&str>, max_error: Option<f64>) -> PyResult<Precision> {
+    Ok(match (wire, max_error) {
+        (None, None) => Precision::Exact,
+        (Some(name), None) => Precision::Wire(wire_named(name)?),
+        (None, Some(error)) => Precision::Within(MaxError::new(error).map_err(raise)?),
+        (Some(_), Some(_)) => {
+            return Err(PyValueError::new_err("pass wire= or max_error=, not both"));
+        }
+    })
+}
+
+/// The wire format of this name.
+pub fn wire_named(name: &str) -> PyResult<Wire> {
+    name.parse::<Wire>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 impl PyCommunicator {
@@ -108,6 +128,7 @@ impl PyCommunicator {
         result: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         request.key.algorithm = how.algorithm.map(|by| by.member(py)).transpose()?;
+        request.key.precision = how.precision;
         request.timeout = duration(how.timeout)?;
         if self.0.must_heed() && request.key.operation.collective().is_some() {
             let timeout = request.timeout;
@@ -156,6 +177,11 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        self.run(py, Request::barrier(), How { algorithm: None, timeout, async_op }, None)
+        self.run(
+            py,
+            Request::barrier(),
+            How { algorithm: None, precision: Precision::Exact, timeout, async_op },
+            None,
+        )
     }
 }

@@ -91,7 +91,7 @@ impl PyCommunicator {
     }
 
     /// The most bytes that one message over a network has; longer ones are cut.
-    #[getter]
+    #[getter(_segment)]
     fn segment(&self, py: Python<'_>) -> usize {
         py.detach(|| self.0.choices()).lowering.segment
     }
@@ -102,20 +102,8 @@ impl PyCommunicator {
         py.detach(|| self.0.choices()).profile
     }
 
-    /// Returns the algorithms among which the choice for floats is made.
-    ///
-    /// Of algorithms that cost the same, only the first in the catalogue is in the list.
-    ///
-    /// Args:
-    ///     collective: For example "allreduce".
-    ///
-    /// Returns:
-    ///     The algorithms' names.
-    ///
-    /// Raises:
-    ///     ValueError: The collective is unknown.
-    ///     ScheduleError: No algorithm performs it on this network.
-    #[pyo3(signature = (collective="allreduce"))]
+    /// The names of the algorithms among which the choice for floats is made.
+    #[pyo3(name = "_contestants")]
     fn contestants(
         &self,
         py: Python<'_>,
@@ -126,20 +114,8 @@ impl PyCommunicator {
         Ok(found.iter().map(Member::name).collect())
     }
 
-    /// Makes a profile of this network and these machines from measured times.
-    ///
-    /// Fits the cost model to the measurements. `ringroad tune` measures and calls this.
-    ///
-    /// Args:
-    ///     measurements: Tuples of a collective, an algorithm, the vector's bytes, and seconds.
-    ///
-    /// Returns:
-    ///     A `Profile`.
-    ///
-    /// Raises:
-    ///     ValueError: A collective is unknown.
-    ///     ScheduleError: An algorithm is unknown, or does not run on this network.
-    ///     ConfigError: There are no measurements, or a time is not above 0.
+    /// A profile with the cost model that fits these measurements: collective, algorithm, bytes, and seconds.
+    #[pyo3(name = "_calibrate")]
     fn calibrate(
         &self,
         py: Python<'_>,

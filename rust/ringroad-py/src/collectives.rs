@@ -7,11 +7,11 @@ use pyo3::prelude::*;
 use ringroad_core::Collective;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::communicator::Given;
-use ringroad_runtime::{CallKey, Memory, Operation, ReduceOp, Request};
+use ringroad_runtime::{CallKey, Memory, Operation, Precision, ReduceOp, Request};
 
 use crate::arguments::{argument, shown};
 use crate::array::{memory, Array, Owner};
-use crate::calls::{reduction, By, How};
+use crate::calls::{precision, reduction, By, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
 
@@ -143,7 +143,7 @@ impl PyCommunicator {
         let (input, output) = if sends { (data, Memory::nothing()) } else { (Memory::nothing(), data) };
         let request = Request::new(operation, array.dtype, array.elements, input, output);
         let result = (!sends).then(|| array.object());
-        self.run(py, request, How { algorithm: None, timeout, async_op }, result)
+        self.run(py, request, How { algorithm: None, precision: Precision::Exact, timeout, async_op }, result)
     }
 
     /// Reads the numbers of rows of all blocks: of each rank, or of each source and target.
@@ -175,7 +175,7 @@ impl PyCommunicator {
     ///     out: An array for the result, of the shape and dtype of `send`. `send` itself: in place. None: a
     ///         new array.
     #[doc = reduction_arguments!()]
-    #[doc = collective_arguments!()]
+    #[doc = collective_arguments!(wire)]
     ///
     /// Returns:
     ///     `out`, or the new array. With `async_op=True` a `Work` whose `result()` returns it.
@@ -192,7 +192,7 @@ impl PyCommunicator {
     ///     array([11., 22.])
     ///     >>> work.result()
     ///     array([11., 22.])
-    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false))]
     fn allreduce(
         &self,
         py: Python<'_>,
@@ -201,10 +201,12 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] op: &str,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Allreduce, Some(send), out, None, reduction(op, factor)?, how)
     }
 
@@ -217,7 +219,7 @@ impl PyCommunicator {
     ///         of `send` itself: in place. None: a new array.
     #[doc = counts_argument!()]
     #[doc = reduction_arguments!()]
-    #[doc = collective_arguments!()]
+    #[doc = collective_arguments!(wire)]
     ///
     /// Returns:
     ///     Block `rank` of the reduced array. With `async_op=True` a `Work` whose `result()` returns it.
@@ -235,7 +237,7 @@ impl PyCommunicator {
     ///     >>> work = a.reduce_scatter(np.array([1, 2, 3]), counts=[1, 2], async_op=True)
     ///     >>> b.reduce_scatter(np.array([10, 20, 30]), counts=[1, 2])
     ///     array([22, 33])
-    #[pyo3(signature = (send, out=None, *, counts=None, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, counts=None, op="sum", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false))]
     fn reduce_scatter(
         &self,
         py: Python<'_>,
@@ -245,10 +247,12 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] op: &str,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::ReduceScatter, Some(send), out, counts, reduction(op, factor)?, how)
     }
 
@@ -260,7 +264,7 @@ impl PyCommunicator {
     ///     out: An array for the result: all blocks along the first axis, the dtype of `send`. `send` may be this
     ///         rank's block of it: in place. None: a new array.
     #[doc = counts_argument!()]
-    #[doc = collective_arguments!()]
+    #[doc = collective_arguments!(wire)]
     ///
     /// Returns:
     ///     The blocks along the first axis, that of rank 0 first. Arrays of no dimension become a vector of
@@ -277,7 +281,7 @@ impl PyCommunicator {
     ///     >>> work = a.allgather(np.array([1, 2, 3]), counts=[3, 1], async_op=True)
     ///     >>> b.allgather(np.array([10]), counts=[3, 1])
     ///     array([ 1,  2,  3, 10])
-    #[pyo3(signature = (send, out=None, *, counts=None, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, counts=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false))]
     fn allgather(
         &self,
         py: Python<'_>,
@@ -285,10 +289,12 @@ impl PyCommunicator {
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Allgather, Some(send), out, counts, PLAIN, how)
     }
 
@@ -298,7 +304,7 @@ impl PyCommunicator {
     ///     array: At the root, what is sent; elsewhere it is overwritten. The same shape and dtype on all
     ///         ranks.
     ///     root: The rank that sends.
-    #[doc = collective_arguments!()]
+    #[doc = collective_arguments!(wire)]
     ///
     /// Returns:
     ///     `array`. With `async_op=True` a `Work` whose `result()` returns it.
@@ -313,17 +319,19 @@ impl PyCommunicator {
     ///     array([1, 2])
     ///     >>> work.wait()
     ///     True
-    #[pyo3(signature = (array, root=0, *, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (array, root=0, *, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false))]
     fn broadcast(
         &self,
         py: Python<'_>,
         array: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = argument)] root: usize,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Broadcast { root }, Some(array), Some(array), None, PLAIN, how)
     }
 
@@ -364,7 +372,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Reduce { root }, Some(send), out, None, reduction(op, factor)?, how)
     }
 
@@ -406,7 +414,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Gather { root }, Some(send), out, counts, PLAIN, how)
     }
 
@@ -450,7 +458,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Scatter { root }, send, out, counts, PLAIN, how)
     }
 
@@ -463,7 +471,7 @@ impl PyCommunicator {
     ///         itself: in place, only without `counts`. None: a new array.
     ///     counts: `counts[s][t]` is the number of rows (entries of the first axis) that rank `s` sends to rank
     ///         `t`; shape `(size, size)`, the same on all ranks. None: blocks of equal length.
-    #[doc = collective_arguments!()]
+    #[doc = collective_arguments!(wire)]
     ///
     /// Returns:
     ///     `size` blocks along the first axis; block `r` came from rank `r`. With `async_op=True` a `Work`
@@ -483,7 +491,7 @@ impl PyCommunicator {
     ///     >>> work = a.alltoall(np.array([1, 2, 3]), counts=counts, async_op=True)
     ///     >>> b.alltoall(np.array([10]), counts=counts)
     ///     array([ 2,  3, 10])
-    #[pyo3(signature = (send, out=None, *, counts=None, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, counts=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false))]
     fn alltoall(
         &self,
         py: Python<'_>,
@@ -491,10 +499,12 @@ impl PyCommunicator {
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
         self.collective(py, Collective::Alltoall, Some(send), out, counts, PLAIN, how)
     }
 
@@ -535,7 +545,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Scan, Some(send), out, None, reduction(op, factor)?, how)
     }
 
@@ -578,7 +588,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let how = How { algorithm, timeout, async_op };
+        let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Exscan, Some(send), out, None, reduction(op, factor)?, how)
     }
 

@@ -231,7 +231,7 @@ impl PyCommunicator {
 
     /// Whether switches or hosts' memories join the ranks. If not, ranks pass on messages that go farther
     /// than to a neighbour.
-    #[getter]
+    #[getter(_has_switches)]
     fn has_switches(&self, py: Python<'_>) -> bool {
         py.detach(|| self.0.choices()).topology.nodes() > self.0.size()
     }
@@ -497,7 +497,7 @@ impl PyCommunicator {
         part_of(self.0.known_topology(), &ranks, is_first).map(PyTopology)
     }
 
-    /// What `ringroad.discover` returns, as JSON.
+    /// What `ringroad.measure.discover` returns, as JSON.
     #[pyo3(name = "_discover")]
     fn discover(
         &self,
@@ -523,18 +523,6 @@ impl PyCommunicator {
     #[pyo3(name = "_end_trace")]
     fn end_trace(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.end_trace().map(|recorded| recorded.to_chrome())).map_err(raise)
-    }
-
-    /// Raises an error in a process that was forked from the one that made the communicator.
-    ///
-    /// A forked child can make communicators of its own, but can neither call nor wait with those that it
-    /// inherited. If its parent uses UCX, its own connect only ranks of one host. Its parent's communicators stay
-    /// usable, whatever the child does.
-    ///
-    /// Raises:
-    ///     AbortedError: This process is a forked child.
-    fn check_process(&self) -> PyResult<()> {
-        self.0.check_process().map_err(raise)
     }
 
     /// Returns the ranks that are known to have died.

@@ -6,6 +6,7 @@ use ringroad_core::selection::{Choice, Contest};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::choice::choices::candidates;
+use ringroad_runtime::DType;
 
 use crate::arguments::argument;
 use crate::calls::{members, Given};
@@ -55,6 +56,7 @@ struct Parameters {
     hop_latency: Option<f64>,
     bandwidth: Option<f64>,
     reduce_cost: f64,
+    codec_cost: f64,
     overlapped: bool,
     cores: Option<usize>,
     over_links: bool,
@@ -76,6 +78,8 @@ struct Parameters {
 ///     bandwidth: Bytes per second of every link of capacity 1. None: the bandwidths of the topology's
 ///         links.
 ///     reduce_cost: Seconds to reduce a byte (gamma); 0 unless stated.
+///     codec_cost: Seconds to encode or decode a byte of the vector, where messages have a wire format; 0
+///         unless stated.
 ///     overlapped: True: a rank reduces while it receives, so that only the longer of both counts.
 ///     cores: For ranks that share memory and take turns on this number of cores. Each message then
 ///         costs `message_latency`, half of it the sender and half the receiver; `bandwidth` is that of
@@ -89,11 +93,11 @@ struct Parameters {
 ///         is given without `cores`.
 ///
 /// Example:
-///     >>> model = ringroad.CostModel(step_latency=1e-6)
+///     >>> model = ringroad.lab.CostModel(step_latency=1e-6)
 ///     >>> cost = model.cost(ringroad.Schedule.build("swing", "torus:4x4"), "torus:4x4", 1 << 20)
 ///     >>> cost.steps, cost.seconds < 1e-3
 ///     (8, True)
-#[pyclass(name = "CostModel", module = "ringroad", frozen, eq)]
+#[pyclass(name = "CostModel", module = "ringroad.lab", frozen, eq)]
 #[derive(PartialEq)]
 pub struct PyCostModel(pub CostModel);
 
@@ -101,7 +105,7 @@ pub struct PyCostModel(pub CostModel);
 impl PyCostModel {
     #[new]
     #[pyo3(signature = (*, step_latency=None, message_latency=None, incast_latency=None, hop_latency=None,
-        bandwidth=None, reduce_cost=None, overlapped=false, cores=None, over_links=false))]
+        bandwidth=None, reduce_cost=None, codec_cost=None, overlapped=false, cores=None, over_links=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         #[pyo3(from_py_with = argument)] step_latency: Option<f64>,
@@ -110,6 +114,7 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] hop_latency: Option<f64>,
         #[pyo3(from_py_with = argument)] bandwidth: Option<f64>,
         #[pyo3(from_py_with = argument)] reduce_cost: Option<f64>,
+        #[pyo3(from_py_with = argument)] codec_cost: Option<f64>,
         #[pyo3(from_py_with = argument)] overlapped: bool,
         #[pyo3(from_py_with = argument)] cores: Option<usize>,
         #[pyo3(from_py_with = argument)] over_links: bool,
@@ -121,6 +126,7 @@ impl PyCostModel {
             ("incast_latency", incast_latency),
             ("hop_latency", hop_latency),
             ("reduce_cost", reduce_cost),
+            ("codec_cost", codec_cost),
         ];
         for (name, value) in seconds {
             if negative(&value) {
@@ -148,6 +154,7 @@ impl PyCostModel {
             hop_latency,
             bandwidth,
             reduce_cost: reduce_cost.unwrap_or(default.reduce_cost),
+            codec_cost: codec_cost.unwrap_or(default.codec_cost),
             overlapped,
             cores,
             over_links,
@@ -190,6 +197,12 @@ impl PyCostModel {
         self.0.reduce_cost
     }
 
+    /// Seconds to encode or decode a byte of the vector, where messages have a wire format.
+    #[getter]
+    fn codec_cost(&self) -> f64 {
+        self.0.codec_cost
+    }
+
     /// Whether a rank reduces while it receives.
     #[getter]
     fn overlapped(&self) -> bool {
@@ -226,7 +239,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
+    ///     >>> cost = ringroad.lab.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
     ///     >>> cost.link_load, cost.bandwidth_deficiency
     ///     (1.75, 1.75)
     #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]
@@ -266,7 +279,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
+    ///     >>> found = ringroad.lab.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
     ///     >>> found.algorithm, found.runner_up
     ///     ('bfb-ring', 'nested:1')
     ///     >>> found.candidates[0].algorithm, found.candidates[0].ratio
@@ -283,6 +296,45 @@ impl PyCostModel {
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;
         object(py, COSTS, &found.contest(&self.0).explain(bytes, !bit_identical))
+    }
+
+    /// Returns what a collective takes with exact elements and with each wire format, and how large its error may be.
+    ///
+    /// Args:
+    ///     collective: For example "allreduce".
+    ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+    ///     bytes: The length of the vector in bytes.
+    ///     dtype: The type of its elements.
+    ///     max_error: The most by which results may differ from exact ones, as a fraction of the sum of the ranks'
+    ///         largest magnitudes. None: any error.
+    ///
+    /// Returns:
+    ///     A list of `FormatCost`, the fastest first, each with the fastest algorithm within the error.
+    ///
+    /// Raises:
+    ///     ValueError: The collective or the type is unknown.
+    ///     ScheduleError: No algorithm performs it on this network.
+    ///     TopologyError: The topology is malformed.
+    ///
+    /// Example:
+    ///     >>> network = ringroad.Topology("ring:8,bandwidth=100Mbit/s")
+    ///     >>> found = ringroad.lab.CostModel().formats("allreduce", network, 1 << 20, max_error=0.04)
+    ///     >>> [row.wire for row in found]
+    ///     ['int8', 'f16', 'bf16', 'exact']
+    #[pyo3(signature = (collective, topology, bytes, *, dtype="float32", max_error=None))]
+    fn formats<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] collective: &str,
+        #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
+        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = argument)] dtype: &str,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let size = dtype.parse::<DType>().map_err(raise)?.size();
+        let found = Compared::new(py, &self.0, collective, topology, Vec::new())?;
+        let most = max_error.unwrap_or(f64::INFINITY);
+        object(py, COSTS, &found.contest(&self.0).formats(bytes, size, most))
     }
 
     /// Returns which algorithms this model chooses for all sizes, and explains the choice for several of them.
@@ -302,7 +354,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
+    ///     >>> found = ringroad.lab.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
     ///     >>> [size.algorithm for size in found.sizes]
     ///     ['gather-sum', 'bfb-ring']
     #[pyo3(signature = (collective, topology, sizes, *, schedules=Vec::new()))]
@@ -336,7 +388,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> ringroad.CostModel().switch_points("broadcast", "ring:4")[0][0]
+    ///     >>> ringroad.lab.CostModel().switch_points("broadcast", "ring:4")[0][0]
     ///     0
     #[pyo3(signature = (collective, topology, bit_identical=true, *, schedules=Vec::new()))]
     fn switch_points(
@@ -369,7 +421,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> print(ringroad.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
+    ///     >>> print(ringroad.lab.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
     ///     collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
     #[pyo3(signature = (collective, topology, bit_identical=true))]
     fn to_csv(
@@ -415,6 +467,7 @@ impl PyCostModel {
             hop_latency,
             bandwidth,
             reduce_cost,
+            codec_cost,
             overlapped,
             cores,
             over_links,
@@ -426,6 +479,7 @@ impl PyCostModel {
             hop_latency,
             bandwidth,
             reduce_cost,
+            codec_cost,
             overlapped,
             cores,
             over_links,

@@ -36,12 +36,30 @@ macro_rules! counts_argument {
 /// The arguments of all collectives.
 macro_rules! collective_arguments {
     () => {
-        concat!(
-            r#"    algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
+        concat!(algorithm_argument!(), call_arguments!())
+    };
+    (wire) => {
+        concat!(algorithm_argument!(), wire_arguments!(), "\n", call_arguments!())
+    };
+}
+
+/// The argument of all collectives that names an algorithm.
+macro_rules! algorithm_argument {
+    () => {
+        r#"    algorithm: The name of the algorithm to run, such as "ring", a `Schedule` of your own, or the path of
         its file; the same on all ranks. None: the algorithm that `algorithm_for` names.
-"#,
-            call_arguments!()
-        )
+"#
+    };
+}
+
+/// The arguments of collectives that can send fewer bytes.
+macro_rules! wire_arguments {
+    () => {
+        r#"    wire: A format in which floating-point elements are sent: "bf16", "f16", "fp8", "int8" or "int4"; the
+        same on all ranks. All ranks end with the same bits, which differ from the exact result. None: as they
+        are.
+    max_error: Instead of `wire`, the most by which the result may differ from the exact one, as a fraction of
+        the sum of the ranks' largest magnitudes. The fastest format and algorithm within it are chosen."#
     };
 }
 

@@ -10,7 +10,7 @@ use ringroad_runtime::Request;
 
 use crate::arguments::argument;
 use crate::array::Array;
-use crate::calls::{reduction, By, How};
+use crate::calls::{precision, reduction, By, How};
 use crate::collectives::{OnArrays, PLAIN};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
@@ -72,7 +72,8 @@ impl PyPreparedCall {
         }
         let result = self.call.result.as_ref().map(|result| result.clone_ref(py));
         let request = Request { prepared: Some(self.prepared.clone()), ..self.call.request() };
-        let how = How { algorithm: None, timeout: self.timeout, async_op };
+        let precision = self.prepared.key.precision;
+        let how = How { algorithm: None, precision, timeout: self.timeout, async_op };
         let made = self.communicator.get().run(py, request, how, result);
         let work = made.as_ref().ok().and_then(|made| made.bind(py).cast::<PyWork>().ok());
         self.set(work.map_or(Last::Nothing, |work| Last::Started(work.clone().unbind())));
@@ -152,6 +153,7 @@ impl PyCommunicator {
     ///     factor: This rank's factor in a "premul_sum".
     ///     algorithm: The name of the algorithm to run, a `Schedule` of your own, or the path of its file; the
     ///         same on all ranks. None: the algorithm that `algorithm_for` names.
+    #[doc = wire_arguments!()]
     ///     timeout: Seconds after which a start fails. None: the communicator's `timeout`.
     ///
     /// Returns:
@@ -171,7 +173,7 @@ impl PyCommunicator {
     ///     >>> x += 10
     ///     >>> call.start().result()
     ///     array([10, 11, 12])
-    #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op="sum", factor=None, algorithm=None, timeout=None))]
+    #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op="sum", factor=None, algorithm=None, wire=None, max_error=None, timeout=None))]
     fn prepare<'py>(
         slf: &Bound<'py, Self>,
         #[pyo3(from_py_with = argument)] collective: &str,
@@ -182,6 +184,8 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] op: &str,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
+        #[pyo3(from_py_with = argument)] wire: Option<&str>,
+        #[pyo3(from_py_with = argument)] max_error: Option<f64>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<PyPreparedCall> {
         let communicator = &slf.get().0;
@@ -202,6 +206,7 @@ impl PyCommunicator {
         duration(timeout)?;
         let mut call = slf.get().on_arrays(Array::new, collective, send, out, counts, reduction)?;
         call.key.algorithm = algorithm.map(|by| by.member(slf.py())).transpose()?;
+        call.key.precision = precision(wire, max_error)?;
         let request = call.request();
         let prepared = slf.py().detach(|| communicator.prepare(request)).map_err(raise)?;
         let communicator = slf.clone().unbind();

@@ -13,7 +13,7 @@ use crate::results::object;
 
 /// What `ringroad tune` measured on a network: times, the cost model that fits them best, and rules
 /// that follow.
-#[pyclass(name = "Profile", module = "ringroad", frozen)]
+#[pyclass(name = "Profile", module = "ringroad.measure", frozen)]
 pub struct PyProfile(pub Profile);
 
 #[pymethods]

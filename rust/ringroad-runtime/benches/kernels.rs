@@ -1,4 +1,4 @@
-//! How fast the reduction kernels are: `make bench SET=kernels`. Throughput counts the bytes of all operands that are read.
+//! How fast the reduction kernels and the codecs of wire formats are: `make bench SET=kernels`. Throughput counts the bytes of all operands that are read.
 //!
 //! Every operation, type and size is measured with two and with four operands, and where the result is written a second
 //! time for others to read, by plain and by streaming stores. `scalar` is the oracle that the kernels are tested against.
@@ -10,7 +10,8 @@ use criterion::measurement::WallTime;
 use criterion::{
     criterion_group, criterion_main, BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput,
 };
-use ringroad_runtime::kernels::{combine, divide, scalar, Stores};
+use ringroad_core::Wire;
+use ringroad_runtime::kernels::{combine, copy, divide, scalar, wire as codec, Stores};
 use ringroad_runtime::{DType, ReduceOp};
 
 const OPS: [ReduceOp; 3] = [ReduceOp::Sum, ReduceOp::Max, ReduceOp::Avg];
@@ -128,5 +129,45 @@ fn kernels(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, kernels);
+/// Encoding, also with the rounded elements kept, and decoding, also with an addition, beside a copy that reads and writes
+/// as many bytes together.
+fn codecs(criterion: &mut Criterion) {
+    let dtype = DType::F32;
+    for wire in Wire::ALL {
+        let mut group = criterion.benchmark_group(format!("{wire} {dtype}"));
+        group
+            .sampling_mode(SamplingMode::Flat)
+            .sample_size(10)
+            .warm_up_time(Duration::from_millis(50))
+            .measurement_time(Duration::from_millis(200));
+        for (size, bytes) in SIZES {
+            let elements = bytes / dtype.size();
+            let length = wire.encoded(elements);
+            let [mut vector, mut encoded] = [bytes, length].map(Operand::new);
+            let target = vector.start_mut();
+            let codes = encoded.start_mut();
+            let moved = (bytes + length) / 2;
+            let [from, mut to] = [(); 2].map(|()| Operand::new(moved));
+            // SAFETY, of all rows: the operands have so many bytes, none overlaps another, and nobody else uses them.
+            measure(&mut group, "copy", (size, moved), 2, || unsafe {
+                copy(to.start_mut(), from.start(), moved, Stores::Plain)
+            });
+            measure(&mut group, "encode", (size, moved), 2, || unsafe {
+                codec::encode(wire, dtype, codes, target, None, elements)
+            });
+            measure(&mut group, "encode, keep", (size, moved), 2, || unsafe {
+                codec::encode(wire, dtype, codes, target, Some(target), elements)
+            });
+            measure(&mut group, "decode", (size, moved), 2, || unsafe {
+                codec::decode(wire, dtype, target, None, codes, elements)
+            });
+            measure(&mut group, "decode, add", (size, moved), 2, || unsafe {
+                codec::decode(wire, dtype, target, Some(target), codes, elements)
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, codecs, kernels);
 criterion_main!(benches);

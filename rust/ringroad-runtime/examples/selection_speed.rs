@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::algorithms::available;
 use ringroad_core::cost::{CostModel, ScheduleCost};
+use ringroad_core::random::Random;
 use ringroad_core::topology::{names_a_file, Link, Routes};
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
@@ -68,15 +69,10 @@ fn each(topology: &Topology) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Two random cycles through all ranks, in both directions.
 fn random(ranks: usize) -> Result<Topology, Box<dyn std::error::Error>> {
-    let mut state = 7u64;
-    let mut next = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
+    let mut random = Random::new(7);
     let mut links = Vec::new();
     for _ in 0..2 {
-        let mut order: Vec<usize> = (0..ranks).collect();
-        (1..ranks).for_each(|place| order.swap(place, next(place)));
+        let order = random.permutation(ranks);
         for place in 0..ranks {
             let (a, b) = (order[place], order[(place + 1) % ranks]);
             links.extend([Link::between(a, b), Link::between(b, a)]);

@@ -4,66 +4,29 @@
 //! allowed, and what it is for. An argument takes precedence over the environment, and the environment over the
 //! default: callers use [`Config`] where they were given no argument.
 
+mod setting;
+mod values;
+
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use strsim::levenshtein;
 
 use ringroad_core::cost::CostModel;
-use ringroad_core::{units, Topology};
-
-use crate::error::{convert, Error};
-use crate::os::files;
 pub use ringroad_core::selection::Algorithms;
+use ringroad_core::units;
+
+pub use self::setting::{ConfigError, Entry, Origin, Setting, Values};
+use self::values::{duration, path, path_or_none, store, tcp_ports};
+pub use self::values::{
+    Between, Budget, Cost, Debug, Devices, Network, Order, ProfileSource, Secret, StoreSource, TransportKind,
+    Within, MOST_STREAMS,
+};
+use crate::error::Error;
 
 /// The prefix of all variables of ringroad. Variables `UCX_*` go to UCX unchanged.
 pub const PREFIX: &str = "RINGROAD_";
-
-/// The most connections of a pair of ranks.
-pub const MOST_STREAMS: usize = 16;
-
-/// The longest timeout in seconds: a year. Longer ones overflow clocks.
-const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
-
-/// The allowed values of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Values {
-    /// As a description.
-    Words(&'static str),
-    /// As a list of which one is written.
-    OneOf(&'static [&'static str]),
-}
-
-impl fmt::Display for Values {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Values::Words(words) => f.write_str(words),
-            Values::OneOf([names @ .., last]) if !names.is_empty() => {
-                write!(f, "{} or {last}", names.join(", "))
-            }
-            Values::OneOf(names) => f.write_str(&names.concat()),
-        }
-    }
-}
-
-/// One environment variable.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// Its name.
-    pub name: &'static str,
-    /// Its default, as a user would write it; `None` if leaving it unset has a meaning of its own.
-    pub default: Option<&'static str>,
-    /// The unit of its value; empty if it has none.
-    pub unit: &'static str,
-    /// The allowed values.
-    pub values: Values,
-    /// What it is for, and what leaving it unset means.
-    pub help: &'static str,
-    /// Whether its value is never shown.
-    pub secret: bool,
-}
 
 /// Makes the table, the fields of [`Config`], and the code that reads them. A reader gets a non-empty text. Its error
 /// says more than the allowed values do, and may be empty.
@@ -123,29 +86,6 @@ macro_rules! settings {
     (@text $default:literal) => { Some($default) };
     (@value unset) => { Default::default() };
     (@value $default:literal) => { unreachable!("the default is read like any other value") };
-}
-
-impl Setting {
-    /// The value, or the default if there is one. Also notes the values that were set.
-    fn take<T>(
-        &self,
-        values: &mut BTreeMap<String, String>,
-        set: &mut BTreeMap<&'static str, String>,
-        read: fn(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, ConfigError> {
-        let value = values.remove(self.name).filter(|value| !value.trim().is_empty());
-        if let Some(value) = &value {
-            set.insert(self.name, if self.secret { "set" } else { value }.to_owned());
-        }
-        // Spaces around a secret are part of it.
-        let text = value.as_deref().map(|value| if self.secret { value } else { value.trim() });
-        let read = |text| read(text).map_err(|reason| self.refuse(text, reason));
-        text.or(self.default).map(read).transpose()
-    }
-
-    fn refuse(&self, value: &str, reason: String) -> ConfigError {
-        ConfigError { variable: self.name, value: value.to_owned(), reason, values: self.values }
-    }
 }
 
 settings! {
@@ -277,275 +217,6 @@ settings! {
     }
 }
 
-/// Makes an enum whose values are written with these names.
-macro_rules! choice {
-    ($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $type {
-            $($(#[$meaning])* $variant,)*
-        }
-
-        impl $type {
-            const VALUES: Values = Values::OneOf(&[$($name),*]);
-
-            fn read(text: &str) -> Result<$type, String> {
-                let values = [$(($name, $type::$variant)),*];
-                let found = values.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
-                found.map(|(_, value)| value).ok_or_else(String::new)
-            }
-        }
-    };
-}
-
-choice! {
-    /// How messages travel between ranks of a host.
-    Within {
-        /// By shared memory. If ranks share cores, the kernel copies long messages (cross-memory attach).
-        Auto = "auto",
-        /// The kernel copies them wherever it permits that.
-        Cma = "cma",
-        /// It never does.
-        NoCma = "no-cma",
-    }
-}
-
-choice! {
-    /// How messages travel between hosts.
-    Between {
-        /// By UCX.
-        Ucx = "ucx",
-        /// By connections of our own.
-        Tcp = "tcp",
-    }
-}
-
-/// How messages travel between processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TransportKind {
-    /// Within a host; `None`: as between hosts.
-    pub within: Option<Within>,
-    /// Between hosts; `None`: as suits them.
-    pub between: Option<Between>,
-    /// How many connections of our own each pair of ranks has.
-    pub streams: usize,
-}
-
-impl TransportKind {
-    fn read(text: &str) -> Result<TransportKind, String> {
-        let mut kind = TransportKind { within: None, between: None, streams: 1 };
-        for word in text.split(',').map(str::trim) {
-            let (name, streams) =
-                word.split_once(':').map_or((word, None), |(name, streams)| (name, Some(streams)));
-            match (Within::read(name), Between::read(name)) {
-                (Ok(within), _) if kind.within.is_none() && streams.is_none() => kind.within = Some(within),
-                (_, Ok(between)) if kind.between.is_none() => kind.between = Some(between),
-                (Err(_), Err(_)) => {
-                    let (within, between) = (Within::VALUES, Between::VALUES);
-                    return Err(format!("there is no {name:?} among {within}, or {between}"));
-                }
-                _ => return Err(format!("{word:?} is one too many")),
-            }
-            if let Some(streams) = streams {
-                let streams = streams.parse().ok().filter(|streams| (1..=MOST_STREAMS).contains(streams));
-                let is_tcp = kind.between == Some(Between::Tcp);
-                kind.streams = streams.filter(|_| is_tcp).ok_or_else(|| {
-                    format!("{word:?} is not tcp with a number of connections from 1 to {MOST_STREAMS}")
-                })?;
-            }
-        }
-        Ok(kind)
-    }
-}
-
-choice! {
-    /// How much to print.
-    Debug {
-        /// Warnings.
-        Warn = "WARN",
-        /// Also what was found and chosen.
-        Info = "INFO",
-        /// Also every call.
-        Trace = "TRACE",
-    }
-}
-
-choice! {
-    /// The order in which floats are added up.
-    Order {
-        /// One order, whatever the length of the vector.
-        SizeInvariant = "size-invariant",
-    }
-}
-
-/// Makes a struct whose fields are written as `name=value,name=value`.
-macro_rules! parts {
-    ($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $field:ident: $value:ty = $read:expr,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, Default, PartialEq)]
-        pub struct $type {
-            $($(#[$meaning])* pub $field: $value,)*
-        }
-
-        impl $type {
-            /// These values, changed by a text.
-            fn set(mut self, text: &str) -> Result<$type, String> {
-                let mut named = Vec::new();
-                for part in text.split(',').map(str::trim) {
-                    let malformed = || format!("{part:?} is not written as name=value");
-                    let (name, value) = part.split_once('=').ok_or_else(malformed)?;
-                    let name = name.trim();
-                    match name {
-                        $(stringify!($field) => {
-                            let read: fn(&str) -> Result<$value, &'static str> = $read;
-                            self.$field = read(value).map_err(|must| format!("{name} must be {must}"))?;
-                        })*
-                        _ => {
-                            let meant = units::nearest(name, [$(stringify!($field)),*].into_iter());
-                            let meant = meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-                            return Err(format!("there is no {name:?}{meant}"));
-                        }
-                    }
-                    if named.contains(&name) {
-                        return Err(format!("{name} is there twice"));
-                    }
-                    named.push(name);
-                }
-                Ok(self)
-            }
-        }
-    };
-}
-
-parts! {
-    /// The numbers of the cost model that are stated, as [`CostModel`] has them.
-    Cost {
-        /// Bytes per second of every link.
-        bandwidth: Option<f64> = rate,
-        /// Seconds to start a step.
-        step_latency: Option<f64> = |text| time(text).map(Some),
-        /// Seconds of every hop of a message.
-        hop_latency: Option<f64> = |text| time(text).map(Some),
-        /// Seconds that each further message of a step costs its sender.
-        message_latency: Option<f64> = |text| time(text).map(Some),
-        /// Seconds that each further rank costs that sends to the same port in a step.
-        incast_latency: Option<f64> = |text| time(text).map(Some),
-        /// Seconds to reduce a byte.
-        reduce_cost: Option<f64> = |text| time(text).map(Some),
-    }
-}
-
-parts! {
-    /// How long ranks may take to choose well.
-    Budget {
-        /// To find out how hosts are connected.
-        discovery: Duration = duration,
-        /// To make schedules for a graph.
-        synthesis: Duration = duration,
-        /// To measure the network again; zero: never. `None`: [`Budget::ADAPTATION`] if ranks have found it out.
-        adaptation: Option<Duration> = |text| duration(text).map(Some),
-    }
-}
-
-impl Budget {
-    /// How long ranks measure their network again, unless the user says so.
-    pub const ADAPTATION: Duration = Duration::from_millis(500);
-}
-
-/// The network devices to use, by UCX's names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Devices {
-    /// These serve all ports.
-    Any(Vec<String>),
-    /// One for each port, in rotation.
-    PerPort(Vec<String>),
-}
-
-impl Devices {
-    fn read(text: &str) -> Result<Devices, String> {
-        match text.strip_prefix("per-port:") {
-            Some(names) => device_names(names).map(Devices::PerPort),
-            None => device_names(text).map(Devices::Any),
-        }
-    }
-}
-
-/// Where measured costs come from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum ProfileSource {
-    /// From the profile in the cache that fits, if there is one.
-    #[default]
-    Stored,
-    /// From no file: the cost model's own are used.
-    None,
-    /// From this file. It is an error if the file does not fit this network and machine.
-    File(PathBuf),
-}
-
-/// Where the ranks of a job find each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreSource {
-    /// In this directory.
-    Directory(PathBuf),
-    /// At rank 0, which listens on this host at this port.
-    Server(String, u16),
-}
-
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The text.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(set)")
-    }
-}
-
-/// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// It is the default.
-    Default,
-    /// The variable is set.
-    Environment,
-}
-
-/// A row of what `ringroad info` prints.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The variable.
-    pub setting: &'static Setting,
-    /// Its value as written. `set` for a secret; `None` if it is unset and has no default.
-    pub value: Option<String>,
-    /// Where the value comes from.
-    pub origin: Origin,
-}
-
-/// The error for a variable whose value cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}={value:?} cannot be used{}; write {values}", if reason.is_empty() { String::new() } else { format!(": {reason}") })]
-pub struct ConfigError {
-    /// The variable's name.
-    pub variable: &'static str,
-    /// Its value.
-    pub value: String,
-    /// What is wrong with the value, if the allowed values do not show it.
-    pub reason: String,
-    /// The allowed values.
-    pub values: Values,
-}
-
-convert! {
-    ConfigError => Config,
-}
-
 impl Config {
     /// The settings of this process's environment.
     pub fn from_env() -> Result<Config, ConfigError> {
@@ -654,114 +325,6 @@ impl Default for Config {
     fn default() -> Self {
         Config::read([]).expect("the defaults of the table can be used")
     }
-}
-
-fn path(text: &str) -> Result<Option<PathBuf>, String> {
-    Ok(Some(PathBuf::from(text)))
-}
-
-fn path_or_none(text: &str) -> Result<Option<PathBuf>, String> {
-    Ok((!text.eq_ignore_ascii_case("none")).then(|| PathBuf::from(text)))
-}
-
-fn store(text: &str) -> Result<Option<StoreSource>, String> {
-    if let Some(address) = text.strip_prefix("tcp://") {
-        let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
-        let port = port.parse().ok().filter(|port| *port > 0);
-        let port = port.ok_or("the port must be a number from 1 to 65535")?;
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if host.is_empty() {
-            return Err("the host is missing".to_owned());
-        }
-        return Ok(Some(StoreSource::Server(host.to_owned(), port)));
-    }
-    match text.strip_prefix("file://") {
-        Some(path) if path.starts_with('/') => Ok(Some(StoreSource::Directory(PathBuf::from(path)))),
-        Some(_) => Err("the path must begin with a slash".to_owned()),
-        None => Err(String::new()),
-    }
-}
-
-fn tcp_ports(text: &str) -> Result<Option<(u16, u16)>, String> {
-    let (first, last) = text.split_once('-').ok_or("")?;
-    let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{text:?} is no port"));
-    let (first, last) = (port(first)?, port(last)?);
-    if first == 0 || first > last {
-        return Err("ports are above 0, and the first is not above the last".to_owned());
-    }
-    Ok(Some((first, last)))
-}
-
-/// Reads a list of names of network devices.
-fn device_names(text: &str) -> Result<Vec<String>, String> {
-    let names: Vec<&str> = text.split(',').map(str::trim).collect();
-    if names.contains(&"") {
-        return Err("a name is empty".to_owned());
-    }
-    match names.iter().find(|name| name.contains(char::is_whitespace)) {
-        Some(name) => Err(format!("{name:?} has a space within, where a comma belongs")),
-        None => Ok(names.into_iter().map(str::to_owned).collect()),
-    }
-}
-
-/// What the settings say about the network.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum Network {
-    /// Ranks on several hosts find out.
-    #[default]
-    Auto,
-    /// Nothing is known, and nothing is sent to find out.
-    Off,
-    /// This one.
-    Given(Box<Topology>),
-}
-
-impl Network {
-    /// The topology, if one is given.
-    pub fn given(&self) -> Option<&Topology> {
-        match self {
-            Network::Given(topology) => Some(topology),
-            Network::Auto | Network::Off => None,
-        }
-    }
-
-    fn read(text: &str) -> Result<Network, String> {
-        match text {
-            "auto" => Ok(Network::Auto),
-            "off" => Ok(Network::Off),
-            _ => read_topology(text).map(Box::new).map(Network::Given),
-        }
-    }
-}
-
-/// Without a topology, ranks find out.
-impl From<Option<Topology>> for Network {
-    fn from(given: Option<Topology>) -> Network {
-        given.map_or(Network::Auto, |topology| Network::Given(Box::new(topology)))
-    }
-}
-
-/// Reads a spec, or a file with the serialised form. Only Python reads other forms of graphs.
-fn read_topology(text: &str) -> Result<Topology, String> {
-    if !ringroad_core::topology::names_a_file(text) {
-        return Topology::parse(text).map_err(|e| e.to_string());
-    }
-    let content = files::read_text(Path::new(text)).map_err(|e| e.to_string())?;
-    serde_json::from_str(&content).map_err(|e| e.to_string())
-}
-
-fn rate(text: &str) -> Result<Option<f64>, &'static str> {
-    let rate = units::bandwidth(text).ok().filter(|rate| *rate > 0.0);
-    rate.map(Some).ok_or("a bandwidth above 0, such as 100Gbit/s")
-}
-
-fn time(text: &str) -> Result<f64, &'static str> {
-    units::seconds(text).map_err(|_| "a time, 0 or more, such as 500ns")
-}
-
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    let seconds = units::seconds(text).ok().filter(|seconds| *seconds <= LONGEST_TIMEOUT);
-    seconds.map(Duration::from_secs_f64).ok_or("a time of up to a year, such as 500ms")
 }
 
 fn unknown(name: &str) -> String {

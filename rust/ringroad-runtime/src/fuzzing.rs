@@ -3,7 +3,7 @@
 
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::ScheduleCost;
-use ringroad_core::{Collective, Rank, Topology};
+use ringroad_core::{Collective, Rank, Topology, Wire};
 
 use crate::bootstrap::neighbourhood::{self, LocalRanks};
 use crate::bootstrap::{compare, identity, open, read_place, seal, End, EndpointInfo, Handle};
@@ -11,6 +11,9 @@ use crate::choice::agreement::{self, Shared};
 use crate::choice::options::Options;
 use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known};
 use crate::config::Config;
+use crate::kernels::dtype::DType;
+use crate::kernels::wire::scalar;
+use crate::kernels::InstructionSet;
 use crate::network::Insight;
 use crate::transport::notice::Notice;
 use crate::transport::shared::Offer;
@@ -28,6 +31,34 @@ pub const VALUES: [(char, fn(&[u8])); 7] = [
     ('p', |content| drop(read_place(content))),
     ('w', notice),
 ];
+
+/// Decodes a message of so many elements, and encodes and decodes what that gives.
+#[allow(unsafe_code)]
+pub fn decode(wire: Wire, message: &[u8], elements: usize) {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+        let numbers = scalar::decode(wire, dtype, message, elements);
+        let rounded = scalar::decode(wire, dtype, &scalar::encode(wire, dtype, &numbers), elements);
+        for set in InstructionSet::available() {
+            let mut found = vec![0; numbers.len()];
+            let mut codes = vec![0; message.len()];
+            let (target, source) = (found.as_mut_ptr(), message.as_ptr());
+            // SAFETY: all have so many bytes, none overlaps another, and nobody else uses them.
+            unsafe { set.decode(wire, dtype, target, None, source, elements) };
+            same(dtype, &found, &numbers);
+            // SAFETY: as above.
+            unsafe { set.encode(wire, dtype, codes.as_mut_ptr(), target, Some(target), elements) };
+            same(dtype, &found, &rounded);
+        }
+    }
+}
+
+/// Panics unless both have the same numbers, and NaN in the same places.
+fn same(dtype: DType, a: &[u8], b: &[u8]) {
+    let is_nan = |x: &[u8]| scalar::single(dtype, x).is_nan();
+    for (x, y) in a.chunks(dtype.size()).zip(b.chunks(dtype.size())) {
+        assert!(x == y || is_nan(x) && is_nan(y), "{x:?} is not {y:?}");
+    }
+}
 
 fn endpoint(content: &[u8]) {
     let Ok(endpoint) = EndpointInfo::read(1, content) else { return };

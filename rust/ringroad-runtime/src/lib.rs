@@ -18,7 +18,7 @@ mod network;
 pub mod os;
 pub mod transport;
 
-pub use calls::call::{CallKey, Operation};
+pub use calls::call::{CallKey, MaxError, Operation, Precision};
 pub use calls::request::Request;
 pub use choice::options::{part_of, Options};
 pub use communicator::{Called, Communicator, Work};

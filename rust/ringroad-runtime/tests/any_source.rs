@@ -5,7 +5,8 @@ mod common;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{config, each, group, group_with, watch, Random, MEANS, SLOW};
+use common::{config, each, group, group_with, watch, MEANS, SLOW};
+use ringroad_core::random::Random;
 use ringroad_core::Rank;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, Request, Work};
 
@@ -22,7 +23,7 @@ fn receive(operation: Operation) -> Request {
 fn exchange(communicator: &Communicator, messages: u8, seed: u64) {
     const TAG: u32 = (1 << 14) + 3;
     let (me, size) = (communicator.rank(), communicator.size());
-    let mut random = Random(seed * 100 + me as u64);
+    let mut random = Random::new(seed * 100 + me as u64);
     let others = (0..size).filter(|rank| *rank != me).count();
     let mut sends: Vec<(Rank, u8)> =
         (0..messages).flat_map(|number| (0..size).map(move |rank| (rank, number))).collect();

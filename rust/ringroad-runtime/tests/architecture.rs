@@ -35,6 +35,7 @@ const CIRCULAR: &[&str] = &["bootstrap"];
 const UNSAFE: &[&str] = &[
     "kernels",
     "engine/buffers.rs",
+    "fuzzing.rs",
     "network/account.rs",
     "network/datagram.rs",
     "os/fork.rs",

@@ -7,8 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{config, each, group_with, patient, watch, Means, Random, SLOW};
+use common::{config, each, float, group_with, patient, watch, Means, SLOW};
 use ringroad_core::cost::{CostModel, Measurement, Origin, SwitchTable};
+use ringroad_core::random::Random;
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
 use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
 use ringroad_runtime::choice::profile::{Place, Profile};
@@ -50,8 +51,8 @@ struct Elements(Vec<Vec<f32>>);
 
 impl Elements {
     fn new(ranks: usize, count: usize) -> Elements {
-        let mut random = Random(17);
-        let mut value = || random.float() as f32 * 2f32.powi((random.bits() % 24) as i32);
+        let mut random = Random::new(17);
+        let mut value = || float(&mut random) as f32 * 2f32.powi((random.bits() % 24) as i32);
         Elements((0..ranks).map(|_| (0..count).map(|_| value()).collect()).collect())
     }
 

@@ -5,6 +5,7 @@
 
 use half::{bf16, f16};
 use proptest::prelude::*;
+use ringroad_core::random::Random;
 use ringroad_runtime::kernels::dtype::{DType, ReduceOp};
 use ringroad_runtime::kernels::{self, scalar, InstructionSet, Stores};
 
@@ -31,14 +32,10 @@ fn supported() -> impl Iterator<Item = (ReduceOp, DType)> {
         .step_by(PAIRS)
 }
 
-/// Bytes for `elements` elements from a seed (splitmix64): two thirds random bits, the rest special values.
-fn data(dtype: DType, elements: usize, mut seed: u64) -> Vec<u8> {
-    let mut next = move || {
-        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
+/// Bytes for `elements` elements from a seed: two thirds random bits, the rest special values.
+fn data(dtype: DType, elements: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut next = move || random.bits();
     // Zeros, infinities, quiet and signalling NaN of both signs, the least subnormal and the largest normal.
     let special: &[u64] = match dtype {
         DType::F16 => &[0, 0x8000, 0x7c00, 0xfc00, 0x7e01, 0xfc01, 1, 0x8001, 0x7bff, 0x3c00],

@@ -104,9 +104,8 @@ fn precision(dtype: DType) -> [f64; 2] {
 fn smallest(wire: Wire) -> f64 {
     2f64.powi(match wire {
         Wire::F16 => -24,
-        Wire::Fp8 => -126,
         Wire::Bf16 => -133,
-        Wire::Int8 | Wire::Int4 => -141,
+        Wire::Fp8 | Wire::Int8 | Wire::Int4 => -126,
     })
 }
 

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use ringroad_core::random::Random;
 use ringroad_core::Rank;
 
 use crate::wrapper::{Body, Post, Wrapped, Wrapper};
@@ -110,12 +111,9 @@ impl Pick {
     }
 }
 
-/// One step of splitmix64: a good hash of 64 bits.
+/// A good hash of 64 bits.
 fn mix(seed: u64) -> u64 {
-    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    Random::new(seed).bits()
 }
 
 /// A transport with injected faults.

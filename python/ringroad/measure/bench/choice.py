@@ -9,8 +9,8 @@ import numpy as np
 
 from ringroad._support.text import bytes_text
 from ringroad.measure import race
-from ringroad.measure.bench.conductor import Row
 from ringroad.measure.bench.peers import OURS
+from ringroad.measure.bench.rows import Row
 from ringroad.measure.bench.table import us
 
 _NEARLY = 1.05

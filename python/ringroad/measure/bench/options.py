@@ -14,6 +14,7 @@ from ringroad.measure.bench.collectives import Collective
 from ringroad.measure.bench.data import Case
 
 _BUFFERS = ("numpy", "torch")
+WIRES = ("f16", "bf16", "int8", "fp8", "int4")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
 """Open MPI with each of the PMLs; `mpi4py-ucx`, for example, is one of them."""
@@ -40,6 +41,8 @@ class Options:
     timeout: float
     algorithms: list[str] = field(default_factory=list)
     """ringroad's algorithms that also take turns; or `all`, or `different`."""
+    wires: list[str] = field(default_factory=list)
+    """Wire formats with which ringroad also takes turns."""
     tune: float = 0.0
     """Seconds for which every team of ranks tunes first; the choice then follows the result."""
     launches: int = 1
@@ -55,6 +58,7 @@ class Options:
         _among("-d", [self.dtype], oracle.DTYPES)
         _among("-o", [self.op], oracle.OPS)
         _among("--buffers", self.buffers, _BUFFERS)
+        _among("--wire", self.wires, WIRES)
         if not {"all", "different"}.intersection(self.algorithms):
             for name in self.algorithms:
                 Algorithm(name)

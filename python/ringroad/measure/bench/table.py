@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ringroad._support.text import significant
 from ringroad.measure.bench.collectives import IN, OUT
-from ringroad.measure.bench.conductor import Row
 from ringroad.measure.bench.peers import OURS
+from ringroad.measure.bench.rows import Row
 from ringroad.measure.facts import BUSY
 
 _HEAD = (("size", "(B)", 10), ("count", "", 10), ("type", "", 8), ("redop", "", 7), ("root", "", 4), ("peer", "", 14))

@@ -278,6 +278,7 @@ mod tests {
         overlapped: false,
         cores: None,
         over_links: false,
+        codec_cost: 0.0,
     };
 
     /// The costs of all algorithms for these collectives on a topology, each with several sizes.

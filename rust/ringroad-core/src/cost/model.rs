@@ -41,6 +41,9 @@ pub struct CostModel {
     /// The seconds that a rank takes to reduce one byte (gamma); 0 by default.
     #[serde(default)]
     pub reduce_cost: Seconds,
+    /// The seconds that a rank takes to encode or decode one byte of the vector, where messages have a wire format.
+    #[serde(default)]
+    pub codec_cost: Seconds,
     /// Whether a step's reduction overlaps its transfer, so that only the longer of the two counts. Otherwise they
     /// follow each other.
     #[serde(default)]
@@ -66,6 +69,7 @@ impl Default for CostModel {
             hop_latency: None,
             bandwidth: None,
             reduce_cost: 0.0,
+            codec_cost: 0.0,
             overlapped: false,
             cores: None,
             over_links: false,
@@ -98,6 +102,13 @@ impl CostModel {
     /// Whether bytes are copied in the memory of one host instead of sent over links.
     fn is_in_memory(&self) -> bool {
         self.cores.is_some() && !self.over_links
+    }
+
+    /// The seconds that encoding and decoding add to a call of `ranks` ranks on a vector of `bytes`: in an allreduce, a
+    /// rank encodes and decodes about twice its length.
+    pub fn codec(&self, ranks: usize, bytes: Bytes) -> Seconds {
+        let each = 4.0 * bytes as f64 * self.codec_cost;
+        self.shared_out(ranks as f64 * each, each).unwrap_or(each)
     }
 
     /// What each core has to do of what all ranks do, where they take turns: no less than the busiest one does.

@@ -234,6 +234,7 @@ const PLAIN: CostModel = CostModel {
     overlapped: false,
     cores: None,
     over_links: false,
+    codec_cost: 0.0,
 };
 
 #[test]
@@ -300,6 +301,7 @@ fn a_comparison_says_what_would_change_the_choice() {
         overlapped: false,
         cores: None,
         over_links: false,
+        codec_cost: 0.0,
     };
     let all = crate::algorithms::available(&topology, Collective::Allreduce);
     let all = all.iter().map(|member| Candidate {

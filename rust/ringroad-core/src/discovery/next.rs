@@ -37,10 +37,13 @@ fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
         before.rounds.truncate(count - tests);
         Racks::of(&before).racks == racks.racks
     };
-    if count >= first + 4 && !racks.has_open() && is_steady(2) && is_steady(4) {
+    if count >= first + 4 && !racks.has_open() && racks.telling.is_none() && is_steady(2) && is_steady(4) {
         return Vec::new();
     }
-    racks.tests(count)
+    match racks.telling.clone() {
+        Some(flows) if count > first => vec![flows],
+        _ => racks.tests(count),
+    }
 }
 
 /// Where links carry more alone than all together, those that have not been measured alone.

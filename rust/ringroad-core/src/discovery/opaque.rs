@@ -13,7 +13,7 @@ const LIMITED: f64 = 0.85;
 /// The network between the hosts, from rates alone.
 pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
     let hosts = evidence.hosts.len();
-    let Racks { racks, cables: loads, uplinks, is_shared } = Racks::of(evidence);
+    let Racks { racks, cables: loads, uplinks, is_shared, .. } = Racks::of(evidence);
     let several: Vec<usize> = (0..racks.len()).filter(|rack| racks[*rack].len() > 1).collect();
     // What all hosts, and those of a rack, can send and receive.
     let can = |hosts: &mut dyn Iterator<Item = usize>, way: usize| -> f64 {
@@ -51,7 +51,7 @@ pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
         cables.push(Cable::new(host, above[host], rate(up.capacity(), How::Measured)));
         cables.push(Cable::new(above[host], host, rate(down.capacity(), How::Measured)));
     }
-    Network { hosts, nodes: top + 1, cables, ways: BTreeMap::new() }
+    Network { hosts, nodes: top + 1, cables, paths: BTreeMap::new() }
 }
 
 fn rate(capacity: Option<(f64, f64)>, how: How) -> Option<Rate> {

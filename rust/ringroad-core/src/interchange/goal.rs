@@ -61,6 +61,8 @@ pub(super) fn operations(plan: &Plan, reduce_cost: Seconds) -> Vec<(Work, Vec<us
         Command::Copy { .. }
         | Command::Release { .. }
         | Command::Premultiply { .. }
+        | Command::Encode { .. }
+        | Command::Decode { .. }
         | Command::Average { .. } => reduce(0),
     };
     let all = plan.operations().iter();

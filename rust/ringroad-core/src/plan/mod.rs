@@ -70,7 +70,7 @@ pub struct Sources {
     count: u32,
 }
 
-/// What an operation does. All operands of an operation have the same length.
+/// What an operation does. All operands of an operation have the same length, or are as many elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
     /// Send `source` to `peer`.
@@ -141,6 +141,24 @@ pub enum Command {
         /// This rank's data.
         source: Span,
     },
+    /// `target` = the elements of `source` in the call's wire format.
+    Encode {
+        /// Where the encoded bytes are written; overlaps no other operand.
+        target: Span,
+        /// The elements.
+        source: Span,
+        /// Where the elements are written to which the encoded bytes are decoded; may be equal to `source`.
+        kept: Option<Span>,
+    },
+    /// `target` = the elements of `source`, which are in the call's wire format, added to `left` where that is given.
+    Decode {
+        /// Where the elements are written.
+        target: Span,
+        /// The elements that are added to; may be equal to `target`.
+        left: Option<Span>,
+        /// The encoded bytes; overlaps no other operand.
+        source: Span,
+    },
     /// `target = target / ranks`: the division that turns a sum into an average.
     Average {
         /// The finished sum.
@@ -157,6 +175,8 @@ impl Command {
             | Command::Reduce { target: span, .. }
             | Command::Copy { target: span, .. }
             | Command::Premultiply { target: span, .. }
+            | Command::Encode { source: span, .. }
+            | Command::Decode { target: span, .. }
             | Command::Average { target: span } => span.bytes,
             Command::Expect { bytes, .. } => bytes,
             Command::Release { .. } => 0,

@@ -52,6 +52,8 @@ fn shape(
                 (3, target.bytes, 2 * plan.sources(sources).len() + usize::from(also.is_some()))
             }
             Command::Copy { target, .. } => (4, target.bytes, 1),
+            Command::Encode { source, .. } => (6, source.bytes, 1),
+            Command::Decode { target, .. } => (7, target.bytes, 1),
             Command::Premultiply { .. } | Command::Average { .. } | Command::Release { .. } => (5, 0, 1),
         }));
     }

@@ -3,6 +3,7 @@
 mod candidates;
 mod contestants;
 mod explanation;
+mod formats;
 mod orders;
 mod preferences;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use candidates::candidates;
 pub use contestants::contestants;
 pub use explanation::{Contest, Explanation, Overview, SwitchPoints};
+pub use formats::FormatCost;
 pub use preferences::Algorithms;
 
 use self::orders::{one_order, orders};

@@ -8,7 +8,7 @@ use super::record::Record;
 use super::scenario::Conditions;
 use super::traffic::{Side, Traffic};
 use super::{Outcome, Pace, Simulator};
-use crate::cost::Inlets;
+use crate::cost::{CostModel, Inlets};
 use crate::executor::Executor;
 use crate::plan::{Command, Operation, Plan};
 use crate::trace::TraceKind;
@@ -182,10 +182,17 @@ impl<'a> Run<'a> {
                     self.leave(id);
                 }
             }
-            Command::Reduce { target, sources, .. } => {
+            Command::Reduce { .. } | Command::Encode { .. } | Command::Decode { .. } => {
                 let machine = &mut self.machines[rank];
-                let bytes = target.bytes * (machine.executor.plan().sources(sources).len() - 1);
-                let all = bytes as f64 * self.simulator.model.reduce_cost * machine.slowness;
+                let CostModel { reduce_cost, codec_cost, .. } = self.simulator.model;
+                let (bytes, cost) = match operation.command {
+                    Command::Reduce { target, sources, .. } => {
+                        let sources = machine.executor.plan().sources(sources).len();
+                        (target.bytes * (sources - 1), reduce_cost)
+                    }
+                    command => (command.bytes(), codec_cost),
+                };
+                let all = bytes as f64 * cost * machine.slowness;
                 let seconds = (all - machine.credit).max(0.0);
                 machine.credit = (machine.credit - all).max(0.0);
                 if seconds > 0.0 {

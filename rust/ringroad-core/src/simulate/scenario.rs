@@ -1,5 +1,6 @@
 //! Disturbances: ranks that are late or slow, and links that are slow or have failed.
 
+use crate::random::Random;
 use crate::topology::Topology;
 use crate::units::{LinkId, NodeId, Rank, Seconds};
 
@@ -82,8 +83,8 @@ impl Scenario {
     /// A scenario in which ranks enter the call at uniformly distributed times from 0 to `spread` seconds. The same
     /// `seed` gives the same times.
     pub fn skew(ranks: usize, spread: Seconds, seed: u64) -> Scenario {
-        let fraction = |rank| scatter(scatter(seed).wrapping_add(rank as u64)) as f64 / u64::MAX as f64;
-        let late = |rank| (rank, spread * fraction(rank));
+        let mut random = Random::at(Random::at(seed).bits());
+        let late = |rank| (rank, spread * (random.bits() as f64 / u64::MAX as f64));
         Scenario { late: (0..ranks).map(late).collect(), ..Scenario::default() }
     }
 
@@ -143,12 +144,4 @@ fn links_between(topology: &Topology, origin: NodeId, target: NodeId) -> Result<
         _ => format!("from node {origin} links lead to {}", names.join(", ")),
     };
     Err(ScenarioError::NoSuchLink { origin, target, topology: topology.spec(), neighbours })
-}
-
-/// A pseudorandom number (SplitMix64: Steele, Lea, Flood, OOPSLA 2014).
-fn scatter(number: u64) -> u64 {
-    let mut x = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }

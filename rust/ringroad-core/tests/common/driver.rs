@@ -223,6 +223,26 @@ impl Driver<'_> {
                 }
                 (target, values)
             }
+            Command::Encode { target, source, kept } => {
+                let values: Vec<T> = self.read(rank, source);
+                let bytes = T::encode(&values);
+                if let Some(kept) = kept {
+                    let rounded = to_bytes(&T::decode(&bytes, values.len()));
+                    self.machines[rank].bytes(kept).copy_from_slice(&rounded);
+                }
+                return self.machines[rank].bytes(target).copy_from_slice(&bytes);
+            }
+            Command::Decode { target, left, source } => {
+                let bytes = self.machines[rank].bytes(source).to_vec();
+                let values = T::decode(&bytes, target.bytes / T::BYTES);
+                let values = match left {
+                    None => values,
+                    Some(left) => {
+                        self.read(rank, left).into_iter().zip(values).map(|(x, y): (T, T)| x.add(y)).collect()
+                    }
+                };
+                (target, values)
+            }
             Command::Average { target } => {
                 (target, self.read(rank, target).into_iter().map(|x: T| x.divide(ranks)).collect())
             }

@@ -24,6 +24,12 @@ fn accesses(plan: &Plan, command: &Command) -> (Vec<Span>, Vec<Span>) {
             (vec![source], vec![target])
         }
         Command::Average { target } => (vec![target], vec![target]),
+        Command::Encode { target, source, kept } => {
+            (vec![source], std::iter::once(target).chain(kept).collect())
+        }
+        Command::Decode { target, left, source } => {
+            (std::iter::once(source).chain(left).collect(), vec![target])
+        }
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use ringroad_core::algorithms::Member;
 use ringroad_core::collective::Holding;
 use ringroad_core::plan::Counts;
-use ringroad_core::{Collective, Plan, Rank};
+use ringroad_core::{Collective, Plan, Rank, Wire};
 
 use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, ReduceOp};
+use crate::kernels::wire;
 use crate::network::watch::Prediction;
 use crate::transport::Tag;
 
@@ -102,6 +103,37 @@ impl Operation {
     }
 }
 
+/// How exactly the elements of a collective are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// As they are.
+    #[default]
+    Exact,
+    /// In this format.
+    Wire(Wire),
+    /// In any format and by any algorithm whose error has this bound.
+    Within(MaxError),
+}
+
+/// The most by which a result may differ from the exact one, as a fraction of the sum of the ranks' largest magnitudes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MaxError(u64);
+
+impl MaxError {
+    /// This error; it must be a number from 0 on.
+    pub fn new(error: f64) -> Result<MaxError> {
+        if error >= 0.0 && error.is_finite() {
+            return Ok(MaxError(error.to_bits()));
+        }
+        Err(Error::Argument(format!("max_error must be a number from 0 on, not {error}")))
+    }
+
+    /// The fraction.
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
 /// Everything that the plan of a call depends on: the call without its memory and its timeout.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallKey {
@@ -120,6 +152,8 @@ pub struct CallKey {
     pub in_place: bool,
     /// The algorithm to use instead of the cheapest one; the same on all ranks.
     pub algorithm: Option<Member>,
+    /// How exactly elements are sent; the same on all ranks.
+    pub precision: Precision,
     /// Whether local ranks can read the input, and the output. The communicator sets this; a value from the caller is
     /// ignored.
     pub readable: (bool, bool),
@@ -155,6 +189,7 @@ impl CallKey {
             counts: None,
             in_place: false,
             algorithm: None,
+            precision: Precision::Exact,
             readable: (false, false),
         }
     }
@@ -204,6 +239,9 @@ impl CallKey {
     #[inline]
     fn sides(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
         let refused = |text: String| Err(Error::Argument(text));
+        if self.precision != Precision::Exact {
+            self.check_precision()?;
+        }
         match self.operation {
             Operation::Send { peer, .. } | Operation::Receive { peer, .. }
                 if peer >= ranks || peer == rank =>
@@ -230,6 +268,23 @@ impl CallKey {
                 Ok([side(0)?, side(1)?])
             }
         }
+    }
+
+    /// Says why elements of this call cannot be rounded, if they cannot.
+    fn check_precision(&self) -> Result<()> {
+        let CallKey { op, dtype, .. } = self;
+        let adds = matches!(op, ReduceOp::Sum | ReduceOp::Avg | ReduceOp::PremulSum);
+        let reason = match self.operation {
+            Operation::Collective(_) if !wire::supports(*dtype) => {
+                format!("it rounds float16, bfloat16, float32 and float64; {dtype} is always sent exactly")
+            }
+            Operation::Collective(_) if self.reduces() && !adds => {
+                format!("it rounds what sum and avg add up; {op} is always exact")
+            }
+            Operation::Collective(_) => return Ok(()),
+            other => format!("{} is not a collective on arrays", other.name()),
+        };
+        Err(Error::Argument(format!("this call takes no wire format: {reason}")))
     }
 
     #[inline]
@@ -312,7 +367,7 @@ impl CallKey {
     }
 
     /// A digest that differs (with near certainty) between calls that ranks must not mix up.
-    fn digest(&self, algorithm: &str) -> u32 {
+    fn digest(&self, algorithm: &str, wire: Option<Wire>) -> u32 {
         // FNV-1a: the same on every machine and in every version.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let mut mix = |bytes: &[u8]| {
@@ -330,7 +385,7 @@ impl CallKey {
         };
         mix(kind.as_bytes());
         mix(algorithm.as_bytes());
-        mix(&[self.op.code(), self.dtype.code()]);
+        mix(&[self.op.code(), self.dtype.code(), wire.map_or(0, Wire::code)]);
         mix(&(self.total() as u64).to_le_bytes());
         for count in self.counts.iter().flat_map(|counts| counts.iter()) {
             mix(&(*count as u64).to_le_bytes());
@@ -367,6 +422,8 @@ pub struct Prepared {
     pub key: CallKey,
     /// The name of the algorithm that performs it, which its traces share.
     pub algorithm: Arc<str>,
+    /// The format in which elements are sent; `None`: as they are.
+    pub wire: Option<Wire>,
     /// The plan. A receive from any source gets another one once its source is known.
     pub(crate) plan: Arc<Plan>,
     /// The bytes of input and output.
@@ -379,10 +436,16 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(key: CallKey, member: Member, plan: Plan, lengths: [usize; 2]) -> Prepared {
+    pub(crate) fn new(
+        key: CallKey,
+        member: Member,
+        wire: Option<Wire>,
+        plan: Plan,
+        lengths: [usize; 2],
+    ) -> Prepared {
         let algorithm: Arc<str> = member.name().into();
-        let digest = key.digest(&algorithm);
-        Prepared { key, algorithm, plan: Arc::new(plan), lengths, prediction: None, epoch: 0, digest }
+        let digest = key.digest(&algorithm, wire);
+        Prepared { key, algorithm, wire, plan: Arc::new(plan), lengths, prediction: None, epoch: 0, digest }
     }
 
     /// The value of [`Tag::check`] for call number `number`: its generation and the digest.
@@ -422,6 +485,9 @@ impl fmt::Display for Prepared {
                 }
                 if collective.reduces() {
                     write!(f, ", {}", key.op)?;
+                }
+                if let Some(wire) = self.wire {
+                    write!(f, ", in {wire}")?;
                 }
                 write!(f, ", by {algorithm}")
             }

@@ -166,7 +166,8 @@ mod tests {
     use crate::calls::call::{CallKey, Prepared};
 
     fn ended(callback: impl FnOnce() + Send + 'static) -> Arc<Completion> {
-        let prepared = Prepared::new(CallKey::barrier(), Member::of_messages(), Plan::send(1, 0, 0), [0, 1]);
+        let prepared =
+            Prepared::new(CallKey::barrier(), Member::of_messages(), None, Plan::send(1, 0, 0), [0, 1]);
         let completion = Completion::new(Arc::new(prepared));
         completion.on_complete(Box::new(move |_| callback()));
         completion.finish(None);

@@ -17,9 +17,9 @@ use crate::network::{self, Insight};
 use crate::os::files;
 use crate::os::machine::cache::{CacheMode, CacheProbe};
 use crate::os::machine::{
-    EMULATED_MESSAGE, LONGEST_SEGMENT, OVERSUBSCRIBED_COPY, OVERSUBSCRIBED_MESSAGE, OVERSUBSCRIBED_REDUCE,
-    OVERSUBSCRIBED_STEP, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY, SHARED_MESSAGE,
-    SHARED_PART, SHARED_REDUCE, SHARED_STEP, SHORTEST_SEGMENT,
+    CODEC, EMULATED_MESSAGE, LONGEST_SEGMENT, OVERSUBSCRIBED_COPY, OVERSUBSCRIBED_MESSAGE,
+    OVERSUBSCRIBED_REDUCE, OVERSUBSCRIBED_STEP, SEGMENT_TIME, SEND_BUFFER, SEND_BUFFER_TIME, SHARED_COPY,
+    SHARED_MESSAGE, SHARED_PART, SHARED_REDUCE, SHARED_STEP, SHORTEST_SEGMENT,
 };
 
 /// The cost model of a network until it is measured. It covers the start of a step between two processes, another
@@ -35,6 +35,7 @@ const NETWORK: CostModel = CostModel {
     overlapped: false,
     cores: None,
     over_links: false,
+    codec_cost: 1.0 / CODEC,
 };
 
 /// The cost model of shared memory that all ranks read, if there are cores for all of them. Reducing costs little more

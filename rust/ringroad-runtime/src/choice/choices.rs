@@ -259,6 +259,19 @@ impl Choices {
         (seconds > 0.0 && seconds.is_finite()).then_some(seconds)
     }
 
+    /// The algorithms whose costs are known, among which a call that may round chooses.
+    pub(crate) fn known(&self, collective: Collective) -> Vec<Member> {
+        let among = &self.selection(collective, false).among;
+        let of_it =
+            |line: &&Line| line.collective == collective.with_root(0) && among.contains(&line.algorithm);
+        self.costs.iter().filter(of_it).map(|line| line.algorithm).collect()
+    }
+
+    /// Whether all ranks share memory: then messages are never the limit.
+    pub(crate) fn is_one_host(&self) -> bool {
+        self.place.per_host == self.topology.ranks()
+    }
+
     fn choice(&self, collective: Collective) -> &Choice {
         let of_it = |choice: &&Choice| choice.collective == collective.with_root(0);
         self.tables.iter().find(of_it).expect("there is a table for every collective")
@@ -365,7 +378,12 @@ fn choose(
         }
         let ranges = choice.floats.table.ranges().iter().chain(choice.any.table.ranges());
         let chosen: BTreeSet<Member> = ranges.map(|range| range.algorithm).collect();
-        let costs = contenders.iter().filter(|one| one.is_exact && chosen.contains(&one.member));
+        // With a wire format, others may be the fastest that make a small enough error.
+        let among = &choice.floats.among;
+        let is_offered = |member: &Member| {
+            chosen.contains(member) || among.contains(member) && !member.is_made_for_graph(collective)
+        };
+        let costs = contenders.iter().filter(|one| one.is_exact && is_offered(&one.member));
         decided.costs.extend(costs.map(|one| {
             let (algorithm, cost) = (one.member, &one.candidate.cost);
             Line { collective, algorithm, fixed: model.fixed(cost), per_byte: model.per_byte(cost) }

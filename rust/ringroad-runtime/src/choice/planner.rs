@@ -1,18 +1,20 @@
 //! Turns a call into the plan that performs it: the operations of this rank by the chosen algorithm. Calls repeat, so
 //! prepared calls are kept.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use ringroad_core::algorithms::Member;
+use ringroad_core::algorithms::{given, Member};
 use ringroad_core::plan::{LocalRanks, LowerOptions};
-use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule};
+use ringroad_core::schedule::Rounding;
+use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
 
-use crate::calls::call::{CallKey, Operation, Prepared};
+use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared};
 use crate::calls::request::Request;
 use crate::choice::choices::Choices;
 use crate::choice::plan_cache::Kept;
 use crate::choice::schedule_cache::Schedules;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::network::watch::Prediction;
 use crate::os::machine::{LEND, LOCAL_BROADCAST_SEGMENT, LOCAL_SEGMENT};
 use crate::transport::shared::PRIVATE;
@@ -20,6 +22,14 @@ use crate::transport::shared::PRIVATE;
 /// How many bytes the prepared calls may take, and also the schedules from which their plans are made. A training
 /// loop repeats a few hundred calls, mostly with plans of less than 100 KiB each.
 const KEPT_BYTES: usize = 64 << 20;
+
+/// A format is used where the call then takes no more than this part of its time.
+const WORTH_IT: f64 = 0.97;
+
+/// How many bytes of a vector of `bytes` bytes are sent in a format.
+fn encoded(wire: Wire, bytes: usize, element: usize) -> Bytes {
+    (bytes as f64 * wire.ratio(element)) as Bytes
+}
 
 pub(crate) struct Planner {
     rank: Rank,
@@ -35,6 +45,8 @@ pub(crate) struct Planner {
     kept: Schedules,
     schedules: Kept<(Member, Collective), Arc<Schedule>>,
     calls: Kept<CallKey, Arc<Prepared>>,
+    /// How often schedules round, where that was asked.
+    roundings: HashMap<(Member, Collective), u32>,
 }
 
 impl Planner {
@@ -46,7 +58,18 @@ impl Planner {
         kept: Schedules,
     ) -> Planner {
         let (schedules, calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
-        Planner { rank, local, copies, first: choices.clone(), choices, epoch: 0, kept, schedules, calls }
+        Planner {
+            rank,
+            local,
+            copies,
+            first: choices.clone(),
+            choices,
+            epoch: 0,
+            kept,
+            schedules,
+            calls,
+            roundings: HashMap::new(),
+        }
     }
 
     /// Makes all later plans by other choices. Calls that were prepared earlier are prepared anew.
@@ -54,6 +77,7 @@ impl Planner {
         self.choices = choices;
         self.epoch += 1;
         (self.schedules, self.calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
+        self.roundings.clear();
     }
 
     /// Whether this call was prepared by the choices of now.
@@ -90,7 +114,7 @@ impl Planner {
         let [input, output] = lengths;
         let epoch = self.epoch;
         let message = |plan| {
-            let mut prepared = Prepared::new(key.clone(), Member::of_messages(), plan, lengths);
+            let mut prepared = Prepared::new(key.clone(), Member::of_messages(), None, plan, lengths);
             prepared.epoch = epoch;
             Ok(prepared)
         };
@@ -111,11 +135,12 @@ impl Planner {
         lengths: [usize; 2],
     ) -> Result<Prepared> {
         let bytes = key.vector(collective, self.choices.topology.ranks())?;
-        let member = match key.algorithm {
-            Some(member) => member,
-            None => self.choices.pick(collective, bytes as Bytes, key.any_order()),
-        };
+        let (member, wire) = self.choose(key, collective, bytes)?;
         let schedule = self.schedule(member, collective)?;
+        if wire.is_some() {
+            let bit_identical = member.bit_identical(&self.choices.topology, collective);
+            check_rounding(member, bit_identical, &schedule)?;
+        }
         let options = LowerOptions {
             in_place: key.in_place,
             premultiply: key.premultiplies(),
@@ -123,6 +148,7 @@ impl Planner {
             segment: self.choices.lowering.segment,
             part: self.choices.lowering.part,
             two_areas: self.choices.lowering.two_areas,
+            wire,
             local: LocalRanks {
                 ranks: self.local.clone(),
                 segment: match collective {
@@ -137,12 +163,74 @@ impl Planner {
             ..LowerOptions::default()
         };
         let plan = Plan::lower(&schedule, self.rank, key.counts(), key.dtype.size(), &options)?;
-        let is_watched = matches!(key.operation, Operation::Collective(_)) && key.counts.is_none();
+        let is_watched =
+            matches!(key.operation, Operation::Collective(_)) && key.counts.is_none() && wire.is_none();
         let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
         let prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
-        let mut prepared = Prepared::new(key.clone(), member, plan, lengths);
+        let mut prepared = Prepared::new(key.clone(), member, wire, plan, lengths);
         (prepared.prediction, prepared.epoch) = (prediction, self.epoch);
         Ok(prepared)
+    }
+
+    /// The algorithm and the format for a vector of `bytes` bytes.
+    fn choose(
+        &mut self,
+        key: &CallKey,
+        collective: Collective,
+        bytes: usize,
+    ) -> Result<(Member, Option<Wire>)> {
+        let element = key.dtype.size();
+        let wire = match key.precision {
+            Precision::Exact => None,
+            Precision::Wire(wire) => Some(wire).filter(|wire| wire.shortens(element)),
+            Precision::Within(most) => return self.choose_within(key, collective, bytes, most),
+        };
+        let sent = wire.map_or(bytes as Bytes, |wire| encoded(wire, bytes, element));
+        let pick = || self.choices.pick(collective, sent, key.any_order());
+        Ok((key.algorithm.unwrap_or_else(pick), wire))
+    }
+
+    /// The fastest algorithm and format whose error has the bound `most`. Elements are sent as they are where that is
+    /// about as fast, or where the costs are not known.
+    fn choose_within(
+        &mut self,
+        key: &CallKey,
+        collective: Collective,
+        bytes: usize,
+        most: MaxError,
+    ) -> Result<(Member, Option<Wire>)> {
+        let (choices, element) = (self.choices.clone(), key.dtype.size());
+        let exact = || choices.pick(collective, bytes as Bytes, key.any_order());
+        let exact = key.algorithm.unwrap_or_else(exact);
+        let seconds = |member, bytes| choices.seconds(collective, member, bytes);
+        let Some(limit) = seconds(exact, bytes as Bytes).filter(|_| !choices.is_one_host()) else {
+            return Ok((exact, None));
+        };
+        let codec = choices.model.codec(choices.topology.ranks(), bytes as Bytes);
+        let mut best = (limit * WORTH_IT, exact, None);
+        let members = key.algorithm.map_or_else(|| choices.known(collective), |member| vec![member]);
+        for wire in Wire::ALL.into_iter().filter(|wire| wire.shortens(element)) {
+            for &member in &members {
+                let Some(seconds) = seconds(member, encoded(wire, bytes, element)) else { continue };
+                let is_faster = seconds + codec < best.0;
+                if is_faster && wire.bound(self.roundings(member, collective)?) <= most.get() {
+                    best = (seconds + codec, member, Some(wire));
+                }
+            }
+        }
+        Ok((best.1, best.2))
+    }
+
+    /// The most roundings on the way of a value into the result of `member`.
+    fn roundings(&mut self, member: Member, collective: Collective) -> Result<u32> {
+        if let Some(roundings) = self.roundings.get(&(member, collective)) {
+            return Ok(*roundings);
+        }
+        let schedule = self.schedule(member, collective)?;
+        let most = Rounding::most(schedule.steps.len());
+        let roundings = Rounding::of(&schedule).map_or(most, |rounding| rounding.roundings);
+        self.roundings.insert((member, collective), roundings);
+        Ok(roundings)
     }
 
     /// The verified schedule of `member`.
@@ -156,6 +244,18 @@ impl Planner {
         self.schedules.insert((member, collective), schedule.clone(), schedule.footprint());
         Ok(schedule)
     }
+}
+
+/// An error if the replicas that a schedule of the user's own makes would differ only because elements are rounded.
+fn check_rounding(member: Member, bit_identical: bool, schedule: &Schedule) -> Result<()> {
+    let is_own = given::schedule(member).is_some() && bit_identical;
+    if is_own && Rounding::of(schedule).is_some_and(|rounding| !rounding.agrees) {
+        return Err(Error::Schedule(format!(
+            "with a wire format, ranks would end with different bits by {member}, in which they add up the same values in \
+             different ways; use it without, or another schedule"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -155,12 +155,6 @@ impl Communicator {
         &self.endpoints
     }
 
-    /// Returns an error in a forked child of the process that made the communicator: only the endpoints and choices can
-    /// be used there.
-    pub fn check_process(&self) -> Result<()> {
-        self.driver.get().map(drop)
-    }
-
     /// A description of the transport.
     pub fn transport(&self) -> Result<Description> {
         Ok(self.driver.get()?.with(|engine| engine.transport().describe()))

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use ringroad_core::plan::{Buffer, Command, Plan, Span};
-use ringroad_core::Rank;
+use ringroad_core::{Rank, Wire};
 
 use crate::kernels::dtype::{DType, ReduceOp};
-use crate::kernels::{self, Stores};
+use crate::kernels::{self, wire as codec, Stores};
 use crate::os::machine::cache::CacheMode;
 use crate::transport::buffer::Region;
 use crate::transport::{Arrived, LOOKED_AT};
@@ -103,8 +103,7 @@ impl Buffers {
         &self,
         plan: &Plan,
         number: u32,
-        op: ReduceOp,
-        dtype: DType,
+        (op, dtype, wire): (ReduceOp, DType, Option<Wire>),
         factor: f64,
         ranks: u32,
         mut distance: impl FnMut(Rank) -> Option<CacheMode>,
@@ -152,6 +151,26 @@ impl Buffers {
                 };
                 // SAFETY: as above; a plan copies to other places or to the same.
                 unsafe { kernels::copy(to, from, source.bytes, stores) }
+            }
+            Command::Encode { target, source, kept } => {
+                let (wire, elements) = (wire.expect("the call has a format"), elements(source));
+                assert_eq!(target.bytes, wire.encoded(elements));
+                assert!(kept.is_none_or(|kept| kept.bytes == source.bytes));
+                let kept = kept.map(|kept| self.pointer(kept));
+                // SAFETY: as above.
+                unsafe {
+                    codec::encode(wire, dtype, self.pointer(target), self.pointer(source), kept, elements)
+                }
+            }
+            Command::Decode { target, left, source } => {
+                let (wire, elements) = (wire.expect("the call has a format"), elements(target));
+                assert_eq!(source.bytes, wire.encoded(elements));
+                assert!(left.is_none_or(|left| left.bytes == target.bytes));
+                let left = left.map(|left| self.pointer(left).cast_const());
+                // SAFETY: as above.
+                unsafe {
+                    codec::decode(wire, dtype, self.pointer(target), left, self.pointer(source), elements)
+                }
             }
             Command::Premultiply { target, source } => {
                 assert_eq!(target.bytes, source.bytes);

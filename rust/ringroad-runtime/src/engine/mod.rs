@@ -28,7 +28,7 @@ use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
 use crate::bootstrap::EndpointInfo;
-use crate::calls::call::CallKey;
+use crate::calls::call::{CallKey, Prepared};
 use crate::choice::choices::Lowering;
 use crate::error::Error;
 use crate::network::pace::Pace;
@@ -465,9 +465,9 @@ impl Engine {
                         self.transport.flush();
                     }
                     let (plan, ranks) = (task.executor.plan(), self.peers.ranks() as u32);
-                    let CallKey { op, dtype, .. } = task.call().key;
+                    let Prepared { key: CallKey { op, dtype, .. }, wire, .. } = *task.call();
                     let distance = |peer| self.transport.local_memory()?.distance(peer);
-                    task.buffers.perform(plan, number, op, dtype, task.factor, ranks, distance);
+                    task.buffers.perform(plan, number, (op, dtype, wire), task.factor, ranks, distance);
                     if let Some(recorder) = &mut self.recorder {
                         recorder.end_operation(request);
                     }

@@ -134,7 +134,9 @@ impl Recorder {
             Command::Receive { peer, message, .. } | Command::Expect { peer, message, .. } => {
                 (TraceKind::Receive, peer, message)
             }
-            Command::Reduce { .. } => (TraceKind::Reduce, self.rank, 0),
+            Command::Reduce { .. } | Command::Decode { left: Some(_), .. } => {
+                (TraceKind::Reduce, self.rank, 0)
+            }
             _ => return,
         };
         if let Some(event) = self.begin(kind, peer, operation.command.bytes(), task) {

@@ -13,6 +13,8 @@ use std::time::Duration;
 use libc::c_int;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
+use super::ports::bind;
+
 /// How many hops a datagram has whose number of hops is to be found.
 pub(super) const HOPS: u8 = 64;
 /// More bytes than the messages beside a datagram take.
@@ -48,7 +50,7 @@ impl Datagrams {
     /// A socket at any free port, or at one of `ports`.
     pub fn open(is_ipv6: bool, ports: Option<(u16, u16)>) -> io::Result<Datagrams> {
         let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let socket = super::bind(any, ports, UdpSocket::bind)?;
+        let socket = bind(any, ports, UdpSocket::bind)?;
         socket.set_nonblocking(true)?;
         let made = Datagrams { socket, is_ipv6 };
         let (level, complaints, hops) = match is_ipv6 {

@@ -43,7 +43,7 @@ pub(super) fn knock(targets: &[Option<Target>]) -> Vec<Vec<Seen>> {
         let left = deadline.saturating_duration_since(Instant::now());
         let Ok((index, address, seconds)) = heard.recv_timeout(left) else { return seen };
         silent[index] = false;
-        seen[index].push(Seen { address, hops: None, seconds });
+        seen[index].push(Seen { address, hops: None, seconds, ahead: None });
     }
 }
 

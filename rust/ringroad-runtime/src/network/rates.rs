@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
 use super::account;
+use super::ports::bind;
 use super::reach::Token;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -60,8 +61,27 @@ pub(super) struct Measured {
 
 /// How many bytes had arrived at some times.
 type Points = Vec<(Instant, f64)>;
-/// Those of flows that have ended, by the numbers of the round and of the sender.
-type Results = Arc<(Mutex<HashMap<(u32, u32), Points>>, Condvar)>;
+/// Flows by the numbers of the round and of the sender.
+type Results = Arc<(Mutex<HashMap<(u32, u32), Arrivals>>, Condvar)>;
+
+/// What has arrived of a flow.
+#[derive(Default)]
+struct Arrivals {
+    points: Points,
+    /// Points for which the kernel took long to answer.
+    doubtful: Points,
+    has_ended: bool,
+}
+
+impl Arrivals {
+    fn points(mut self) -> Points {
+        if self.points.len() < ENOUGH {
+            self.points.extend(self.doubtful);
+            self.points.sort_by_key(|(at, _)| *at);
+        }
+        self.points
+    }
+}
 
 /// Receives flows until it is dropped.
 pub(super) struct Receiving {
@@ -84,7 +104,7 @@ impl Receiving {
         let anywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         let mut failure = None;
         for (place, any) in anywhere.into_iter().enumerate() {
-            match super::bind(any, ports, TcpListener::bind) {
+            match bind(any, ports, TcpListener::bind) {
                 Ok(listener) => {
                     listener.set_nonblocking(true)?;
                     made.ports[place] = Some(listener.local_addr()?.port());
@@ -102,7 +122,7 @@ impl Receiving {
     }
 
     /// What was measured of the flow from this host in this round, which began at `start` and took so long, once it has
-    /// ended; `None` if it has not come by `until`.
+    /// ended, or by `until`: its end may be lost on a full link. `None` if nothing has come of it.
     pub fn take(
         &self,
         flow: (u32, u32),
@@ -110,15 +130,13 @@ impl Receiving {
         duration: Duration,
         until: Instant,
     ) -> Option<Measured> {
-        let (results, changed) = &*self.results;
-        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(points) = results.remove(&flow) {
-                return evaluate(&points, start, duration);
-            }
-            let left = until.checked_duration_since(Instant::now())?;
-            results = changed.wait_timeout(results, left).unwrap_or_else(PoisonError::into_inner).0;
+        let (all, changed) = &*self.results;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        while !all.get(&flow).is_some_and(|arrivals| arrivals.has_ended) {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { break };
+            all = changed.wait_timeout(all, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        evaluate(&all.remove(&flow)?.points(), start, duration)
     }
 }
 
@@ -137,11 +155,7 @@ fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Res
             Ok((stream, _)) if readers.len() < MOST_READERS => {
                 let results = results.clone();
                 let read = move || {
-                    if let Some((flow, points)) = receive(stream, token) {
-                        let (all, changed) = &*results;
-                        all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, points);
-                        changed.notify_all();
-                    }
+                    receive(stream, token, &results);
                 };
                 let thread = std::thread::Builder::new().name("ringroad-flow".to_owned());
                 readers.extend(thread.spawn(read));
@@ -152,8 +166,8 @@ fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Res
     }
 }
 
-/// Reads a connection to its end. Returns which flow it was; `None` for a stranger's.
-fn receive(mut stream: TcpStream, token: Token) -> Option<((u32, u32), Points)> {
+/// Reads a connection to its end, and notes what arrives, unless it is a stranger's.
+fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()> {
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let mut hello = [0; HELLO];
@@ -167,25 +181,32 @@ fn receive(mut stream: TcpStream, token: Token) -> Option<((u32, u32), Points)> 
         let _ = stream.write_all(&[0]);
         return None;
     }
+    // Whoever has waited long enough has taken what had arrived, and wants no more.
+    let (all, changed) = &**results;
+    let note = |change: &dyn Fn(&mut Arrivals)| {
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get_mut(&flow).map(change)
+    };
+    all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, Arrivals::default());
     // The flow begins when all hosts are ready.
     stream.set_read_timeout(Some(4 * PATIENCE)).ok()?;
-    let (mut chunk, mut points, mut doubtful, mut total) = (vec![0; CHUNK], Vec::new(), Vec::new(), 0u64);
+    let (mut chunk, mut total) = (vec![0; CHUNK], 0u64);
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
         total += length as u64;
         // What has arrived by now may have waited for this thread.
         let now = Instant::now();
         let arrived = account::received(&stream).map_or(total, |arrived| arrived.max(total));
         let good = now.elapsed() < DOUBTFUL;
-        if good { &mut points } else { &mut doubtful }.push((now, arrived as f64));
+        note(&|arrivals| {
+            if good { &mut arrivals.points } else { &mut arrivals.doubtful }.push((now, arrived as f64));
+        })?;
         if total >= 2 * MOST_BYTES as u64 {
             break;
         }
     }
-    if points.len() < ENOUGH {
-        points.extend(doubtful);
-        points.sort_by_key(|(at, _)| *at);
-    }
-    Some((flow, points))
+    note(&|arrivals| arrivals.has_ended = true)?;
+    changed.notify_all();
+    Some(())
 }
 
 /// The rates of a flow in a round that began at `start` and took so long. The average is that of the same part of the round
@@ -215,11 +236,11 @@ fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Op
 }
 
 /// How many bytes may be on the way to a host whose answers take so many seconds. `fastest`: the rate of the fastest flow so
-/// far, in bytes per second.
-pub(super) fn window(seconds: f64, fastest: Option<f64>) -> usize {
+/// far, in bytes per second. Flows that leave a host together share its window.
+pub(super) fn window(seconds: f64, fastest: Option<f64>, flows: usize) -> usize {
     let (least, rate) =
         fastest.map_or((SHORT_WINDOW, FAST), |rate| (SHORTER_WINDOW, (FASTER * rate).min(FAST)));
-    (least + seconds.min(1.0) * rate) as usize
+    ((least + seconds.min(1.0) * rate) / flows.max(1) as f64) as usize
 }
 
 /// Makes the connection of a flow.
@@ -248,9 +269,9 @@ pub(super) fn send(streams: Vec<TcpStream>, duration: Duration) {
     let send = |mut stream: TcpStream| {
         let (chunk, mut sent) = (vec![0; CHUNK], 0);
         let start = Instant::now();
-        // A receiver that does not read ends the flow; it has counted what came.
-        let _ = stream.set_write_timeout(Some(duration.max(Duration::from_millis(1))));
-        while sent < MOST_BYTES && start.elapsed() < duration {
+        while let Some(left) = duration.checked_sub(start.elapsed()).filter(|_| sent < MOST_BYTES) {
+            // A receiver that does not read ends the flow; it has counted what came.
+            let _ = stream.set_write_timeout(Some(left.max(Duration::from_millis(1))));
             match stream.write(&chunk) {
                 Ok(length @ 1..) => sent += length,
                 _ => break,
@@ -297,8 +318,8 @@ mod tests {
     fn flows_are_measured_at_the_receiver() {
         let receiving = Receiving::begin([3; 16], None).unwrap();
         let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), receiving.ports[0].unwrap());
-        let strange = connect(to, window(0.0, None), &[4; 16], 0, 5).unwrap();
-        let own = connect(to, window(0.0, Some(1e6)), &[3; 16], 0, 5).unwrap();
+        let strange = connect(to, window(0.0, None, 1), &[4; 16], 0, 5).unwrap();
+        let own = connect(to, window(0.0, Some(1e6), 1), &[3; 16], 0, 5).unwrap();
         let (start, duration) = (Instant::now(), Duration::from_millis(50));
         send(vec![own, strange], duration);
         let until = start + Duration::from_secs(20);

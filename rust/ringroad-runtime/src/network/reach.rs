@@ -24,13 +24,15 @@ const BRIEF: Duration = Duration::from_millis(8);
 /// How often the thread that answers looks whether it shall end.
 const LOOK: Duration = Duration::from_millis(20);
 
-const QUESTION: &[u8; 4] = b"rrQ1";
-const ANSWER: &[u8; 4] = b"rrA1";
+const QUESTION: &[u8; 4] = b"rrQ2";
+const ANSWER: &[u8; 4] = b"rrA2";
 /// Where in a datagram its parts begin: the kind, the token of the host that is asked, the number of the question, and in
-/// answers the hops that were left.
+/// answers the hops that were left and the nanoseconds on the clock of the host that answers.
 const TOKEN_AT: usize = 4;
 const NUMBER_AT: usize = 20;
 const LEFT_AT: usize = 24;
+const CLOCK_AT: usize = 25;
+const ANSWER_END: usize = 33;
 
 /// What only ranks of the job know of a host.
 pub(super) type Token = [u8; 16];
@@ -53,6 +55,8 @@ pub(super) struct Seen {
     pub hops: Option<u8>,
     /// The shortest time from a question to its answer, in seconds.
     pub seconds: f64,
+    /// By how many seconds the host's clock is ahead of this one's, if it has said so.
+    pub ahead: Option<f64>,
 }
 
 /// Answers questions until it is dropped.
@@ -63,8 +67,8 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// Begins to answer questions with this token. It is no error if only one address family can be used.
-    pub fn begin(token: Token, ports: Option<(u16, u16)>) -> io::Result<Answering> {
+    /// Begins to answer questions with this token; its clock began at `epoch`. It is no error if only one address family can be used.
+    pub fn begin(token: Token, ports: Option<(u16, u16)>, epoch: Instant) -> io::Result<Answering> {
         let mut made =
             Answering { stop: Arc::new(AtomicBool::new(false)), threads: Vec::new(), ports: [None; 2] };
         let mut failure = None;
@@ -74,7 +78,7 @@ impl Answering {
                     made.ports[place] = Some(socket.port()?);
                     let stop = made.stop.clone();
                     let thread = std::thread::Builder::new().name("ringroad-answers".to_owned());
-                    made.threads.push(thread.spawn(move || answer(&socket, &token, &stop))?);
+                    made.threads.push(thread.spawn(move || answer(&socket, &token, epoch, &stop))?);
                 }
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -93,7 +97,7 @@ impl Drop for Answering {
     }
 }
 
-fn answer(socket: &Datagrams, token: &Token, stop: &AtomicBool) {
+fn answer(socket: &Datagrams, token: &Token, epoch: Instant, stop: &AtomicBool) {
     let mut content = [0; 64];
     while !stop.load(Ordering::Relaxed) {
         wait([socket], LOOK);
@@ -102,10 +106,12 @@ fn answer(socket: &Datagrams, token: &Token, stop: &AtomicBool) {
             if arrival.length != LEFT_AT || asked != Some(token) {
                 continue;
             }
-            let mut reply = [0; LEFT_AT + 1];
+            let mut reply = [0; ANSWER_END];
             reply[..LEFT_AT].copy_from_slice(&content[..LEFT_AT]);
             reply[..TOKEN_AT].copy_from_slice(ANSWER);
             reply[LEFT_AT] = arrival.left.unwrap_or(0);
+            let clock = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            reply[CLOCK_AT..].copy_from_slice(&clock.to_be_bytes());
             // A lost answer is like a lost question: the other side asks again.
             let _ = socket.send(arrival.from, HOPS, &reply);
         }
@@ -123,11 +129,13 @@ impl Questions {
     }
 }
 
-/// What one host has learned of all others, in the order of the targets; `None` for a target that is not asked.
+/// What one host, whose clock began at `epoch`, has learned of all others, in the order of the targets; `None` for a target
+/// that is not asked.
 pub(super) fn ask(
     Questions(sockets): &Questions,
     targets: &[Option<Target>],
     first: usize,
+    epoch: Instant,
 ) -> Vec<Vec<Seen>> {
     let mut asking = Asking {
         targets,
@@ -135,6 +143,7 @@ pub(super) fn ask(
         seen: vec![Vec::new(); targets.len()],
         silent: Vec::new(),
         sent: Vec::new(),
+        epoch,
     };
     let mut patient = 0;
     while patient < PATIENT_ROUNDS || patient < MOST_PATIENT_ROUNDS && asking.misses_any() {
@@ -155,6 +164,7 @@ struct Asking<'a> {
     silent: Vec<bool>,
     /// By the number of a question: the target, which of its addresses, and when.
     sent: Vec<(usize, usize, Instant)>,
+    epoch: Instant,
 }
 
 impl Asking<'_> {
@@ -212,7 +222,7 @@ impl Asking<'_> {
             while let Some(arrival) = socket.receive(&mut content) {
                 let now = Instant::now();
                 let Some(reply) = content[..arrival.length].strip_prefix(ANSWER) else { continue };
-                if arrival.length != LEFT_AT + 1 {
+                if arrival.length != ANSWER_END {
                     continue;
                 }
                 let number =
@@ -225,15 +235,20 @@ impl Asking<'_> {
                 let left = content[LEFT_AT];
                 let hops = (1..=HOPS).contains(&left).then(|| HOPS - left + 1);
                 let seconds = now.duration_since(then).as_secs_f64();
+                let clock = u64::from_be_bytes(*content[CLOCK_AT..].first_chunk().expect("8 bytes"));
+                let own = then.duration_since(self.epoch).as_secs_f64() + seconds / 2.0;
+                let ahead = Some(clock as f64 * 1e-9 - own);
                 heard = true;
                 self.silent.get_mut(index).into_iter().for_each(|silent| *silent = false);
                 match self.seen[index].iter_mut().find(|seen| seen.address == place) {
                     Some(seen) => {
-                        seen.seconds = seen.seconds.min(seconds);
-                        // Packets may take several ways.
+                        if seconds < seen.seconds {
+                            (seen.seconds, seen.ahead) = (seconds, ahead);
+                        }
+                        // Packets may take several paths.
                         seen.hops = seen.hops.min(hops).or(hops);
                     }
-                    None => self.seen[index].push(Seen { address: place, hops, seconds }),
+                    None => self.seen[index].push(Seen { address: place, hops, seconds, ahead }),
                 }
             }
             while socket.complaint().is_some() {}
@@ -250,15 +265,18 @@ mod tests {
 
     #[test]
     fn hosts_with_the_right_token_answer() {
-        let answering = Answering::begin([7; 16], None).unwrap();
+        let epoch = Instant::now();
+        let answering = Answering::begin([7; 16], None, epoch).unwrap();
         let target = |token: u8| {
             // The second address is that of nobody.
             let addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv4Addr::new(127, 0, 0, 9).into()];
             Some(Target { addresses, ports: answering.ports, token: [token; 16] })
         };
-        let seen = ask(&Questions::open(), &[target(7), None, target(8)], 1);
+        let seen = ask(&Questions::open(), &[target(7), None, target(8)], 1, epoch);
         assert_eq!(seen[0].iter().map(|seen| seen.hops).collect::<Vec<_>>(), [Some(1), Some(1)]);
-        assert!(seen[0][0].seconds < 1.0);
+        // One clock is not ahead of itself by more than half of the time for the answer.
+        let Seen { seconds, ahead, .. } = seen[0][0];
+        assert!(seconds < 1.0 && ahead.unwrap().abs() <= seconds / 2.0, "{seconds} {ahead:?}");
         assert!(seen[1].is_empty() && seen[2].is_empty(), "{seen:?}");
     }
 }

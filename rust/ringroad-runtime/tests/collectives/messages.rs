@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::{message, receive, send};
 use crate::common::Means::{Mailboxes, Shared};
-use crate::common::{each, group, watch, Case, Random, MEANS, SLOW};
+use crate::common::{each, group, watch, Case, MEANS, SLOW};
+use ringroad_core::random::Random;
 use ringroad_core::Collective;
 use ringroad_runtime::calls::call::TAGS;
 use ringroad_runtime::{Communicator, DType, ReduceOp};
@@ -28,7 +29,7 @@ fn exchange(communicator: &Communicator, tags: &[u32], seed: u64) {
     let peers: Vec<usize> = (0..communicator.size()).filter(|peer| *peer != me).collect();
     let queues: Vec<(usize, u32)> = peers.iter().flat_map(|p| tags.iter().map(|t| (*p, *t))).collect();
     // Two messages and two receives for each peer and tag, posted in an order of this rank's own.
-    let mut random = Random(seed * 100 + me as u64);
+    let mut random = Random::new(seed * 100 + me as u64);
     let mut order: Vec<(bool, (usize, u32))> =
         queues.iter().flat_map(|q| [(true, *q), (true, *q), (false, *q), (false, *q)]).collect();
     for last in (1..order.len()).rev() {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use half::{bf16, f16};
 use ringroad_core::algorithms::{find, Member};
 use ringroad_core::collective::Holding;
+use ringroad_core::random::Random;
 use ringroad_core::Collective;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::kernels::scalar;
@@ -161,39 +162,27 @@ pub fn each<T: Send>(group: &[Communicator], body: impl Fn(&Communicator) -> T +
 
 // ------------------------------------------------------------------------------------------------------- data
 
-/// splitmix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number of either sign and with a magnitude in 0.5..1.5, so that neither sums nor products leave the range of
-    /// any type.
-    pub fn float(&mut self) -> f64 {
-        let magnitude = 0.5 + (self.bits() >> 11) as f64 / (1u64 << 53) as f64;
-        if self.bits() & 1 == 0 {
-            magnitude
-        } else {
-            -magnitude
-        }
+/// A number of either sign and with a magnitude in 0.5..1.5, so that neither sums nor products leave the range of any
+/// type.
+pub fn float(random: &mut Random) -> f64 {
+    let magnitude = 0.5 + (random.bits() >> 11) as f64 / (1u64 << 53) as f64;
+    if random.bits() & 1 == 0 {
+        magnitude
+    } else {
+        -magnitude
     }
 }
 
 /// Values of `dtype` from a seed.
 pub fn values(dtype: DType, elements: usize, seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut bytes = Vec::with_capacity(elements * dtype.size());
     while bytes.len() < elements * dtype.size() {
         match dtype {
-            DType::F16 => bytes.extend(f16::from_f64(random.float()).to_le_bytes()),
-            DType::BF16 => bytes.extend(bf16::from_f64(random.float()).to_le_bytes()),
-            DType::F32 | DType::Complex64 => bytes.extend((random.float() as f32).to_le_bytes()),
-            DType::F64 | DType::Complex128 => bytes.extend(random.float().to_le_bytes()),
+            DType::F16 => bytes.extend(f16::from_f64(float(&mut random)).to_le_bytes()),
+            DType::BF16 => bytes.extend(bf16::from_f64(float(&mut random)).to_le_bytes()),
+            DType::F32 | DType::Complex64 => bytes.extend((float(&mut random) as f32).to_le_bytes()),
+            DType::F64 | DType::Complex128 => bytes.extend(float(&mut random).to_le_bytes()),
             DType::Bool => bytes.push((random.bits() & 1) as u8),
             // Integers of any width.
             _ => bytes.extend(random.bits().to_le_bytes()),

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{broken, bytes, done, long, next, pattern, poll, pooled, soon, tag, Means};
+use ringroad_core::random::Random;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
 use ringroad_runtime::transport::{
@@ -655,11 +656,8 @@ fn the_pool_hands_out_memory_of_its_own() {
     let mut transport = SharedMemory::group(1).unwrap().remove(0);
     let pool = transport.pool();
     let first = pool.allocate(1).unwrap().as_ptr() as usize;
-    let mut state = 12_345u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
+    let mut numbers = Random::new(12_345);
+    let mut random = |below: usize| numbers.below(below);
     let mut held: Vec<(Region, u8)> = Vec::new();
     for round in 0..if cfg!(miri) { 60 } else { 2000 } {
         if held.len() < 20 || random(2) == 0 {

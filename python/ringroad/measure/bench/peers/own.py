@@ -8,8 +8,11 @@ from typing import Any
 from ringroad import _oracle as oracle
 from ringroad._native import Communicator, FileStore
 from ringroad._support.ucx import _ucx_wheel
-from ringroad.measure.bench.data import Buffers
+from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.peers import OURS, Call
+
+WIRED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall")
+"""The collectives that take a wire format."""
 
 
 class Own:
@@ -31,7 +34,7 @@ class Own:
         choice."""
         names = [name for name in algorithms if name not in ("all", "different")]
         if collective != "barrier" and "different" in algorithms:
-            names += self.communicator.contestants(collective)
+            names += self.communicator._contestants(collective)
         if collective != "barrier" and "all" in algorithms:
             candidates = self.communicator.explain(collective, 1).candidates
             names += [candidate.algorithm for candidate in candidates if candidate.bit_identical]
@@ -47,7 +50,12 @@ class Own:
             return False
         return True
 
-    def call(self, buffers: Buffers, place: str, algorithm: str | None = None) -> Call | None:
+    def formats(self, case: Case, wires: list[str]) -> list[Fixed]:
+        """Peers that send elements in these wire formats, if the call can."""
+        rounds = case.collective.name in WIRED and case.dtype in ("float16", "bfloat16", "float32", "float64")
+        return [Fixed(self, None, wire) for wire in wires if rounds and case.op in ("sum", "avg")]
+
+    def call(self, buffers: Buffers, place: str, algorithm: str | None = None, **options: Any) -> Call | None:
         send: Any
         recv: Any
         send, recv = buffers.views(place)
@@ -55,7 +63,8 @@ class Own:
             from ringroad.measure.bench.peers.tensors import tensor_of
 
             send, recv = tensor_of(send), tensor_of(recv)
-        return oracle.bind(self.communicator, replace(buffers.case.call(), algorithm=algorithm), send, recv)
+        call = replace(buffers.case.call(), algorithm=algorithm)
+        return oracle.bind(self.communicator, call, send, recv, **options)
 
     def barrier(self) -> Any:
         return self.communicator.barrier()
@@ -73,20 +82,21 @@ class Own:
 
 
 class Fixed:
-    """ringroad with one fixed algorithm, over the same communicator."""
+    """ringroad with one fixed algorithm or wire format, over the same communicator."""
 
-    def __init__(self, own: Own, algorithm: str) -> None:
-        self.own, self.fixed = own, algorithm
-        self.name = f"{OURS}:{algorithm}"
+    def __init__(self, own: Own, algorithm: str | None, wire: str | None = None) -> None:
+        self.own, self.fixed, self.wire = own, algorithm, wire
+        self.name = f"{OURS}-{wire}" if wire else f"{OURS}:{algorithm}"
 
     def call(self, buffers: Buffers, place: str) -> Call | None:
-        return self.own.call(buffers, place, self.fixed)
+        options = {"wire": self.wire} if self.wire else {}
+        return self.own.call(buffers, place, self.fixed, **options)
 
     def barrier(self) -> Any:
         return self.own.barrier()
 
     def algorithm(self, buffers: Buffers) -> str | None:
-        return self.fixed
+        return self.fixed or self.wire
 
     def close(self) -> None:
         """Does nothing: the communicator belongs to `own`."""

@@ -37,6 +37,8 @@ pub(super) struct Racks {
     pub uplinks: Vec<[(Loads, bool); 2]>,
     /// Whether flows were slow, and not by accident.
     pub is_shared: bool,
+    /// A matching that tells where the hosts stand whose places are doubtful, if there is one.
+    pub telling: Option<Flows>,
 }
 
 type Rates = BTreeMap<(usize, usize), (f64, f64)>;
@@ -86,17 +88,15 @@ impl Racks {
         let all = || is_slow.iter().flat_map(BTreeMap::values);
         let is_shared = all().filter(|slow| **slow).count() as f64 > RARE * all().count() as f64;
         let mut racks = merged(hosts, &pairs);
+        let mut telling = None;
         if is_shared {
             // Where hosts have several flows, how these share their cables says more than where hosts stand.
             let matched: Vec<Rates> = rounds.iter().filter(|rates| is_matching(rates)).cloned().collect();
             model::improve(&mut racks, &matched, &limits);
+            telling = model::telling(&racks, &matched, &limits, rounds.len());
         }
         racks.sort();
-        let mut rack_of = vec![0; hosts];
-        racks
-            .iter()
-            .enumerate()
-            .for_each(|(rack, hosts)| hosts.iter().for_each(|host| rack_of[*host] = rack));
+        let rack_of = rack_of(&racks, hosts);
         let sums = loads(&rounds, racks.len(), &rack_of, |from, to| rack_of[from] != rack_of[to]);
         let slow = |rack: usize, way: usize| {
             let crosses = |pair: &(usize, usize)| {
@@ -108,7 +108,7 @@ impl Racks {
         let uplinks = sums.into_iter().enumerate();
         let uplinks =
             uplinks.map(|(rack, [out, into])| [(out, slow(rack, 0)), (into, slow(rack, 1))]).collect();
-        Racks { racks, cables, uplinks, is_shared }
+        Racks { racks, cables, uplinks, is_shared, telling }
     }
 
     /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and
@@ -155,6 +155,14 @@ impl Racks {
         let alone = self.racks.iter().filter(|hosts| hosts.len() == 1).count();
         (alone > 0 && alone < self.racks.len()) || self.racks.len() == 1
     }
+}
+
+/// The number of every host's rack.
+fn rack_of(racks: &[Vec<usize>], hosts: usize) -> Vec<usize> {
+    let mut rack_of = vec![0; hosts];
+    let all = racks.iter().enumerate();
+    all.for_each(|(rack, members)| members.iter().for_each(|host| rack_of[*host] = rack));
+    rack_of
 }
 
 /// Whether no host has two flows in one direction.

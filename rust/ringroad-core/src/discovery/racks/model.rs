@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Rates;
+use super::super::matchings::{pairs, Flows};
+use super::{rack_of, Rates};
+use crate::random::Random;
 
 /// Sums of rates, by rack and direction.
 type Crossing = [Vec<f64>; 2];
@@ -24,17 +26,64 @@ const DISTURBED: f64 = 0.5;
 /// A rate that is off by more, relative to what its hosts can do, wants to be explained.
 const OFF: f64 = 0.1;
 
+/// Of so many matchings, that is run which tells the most.
+const CANDIDATES: usize = 60;
+/// If a host in another rack would make the rates wrong by no more than this, its place is doubtful.
+const DOUBTFUL: f64 = 0.8;
+
+/// The matching that tells best where the hosts stand whose places are the most doubtful; `None` if all are certain.
+pub(super) fn telling(
+    racks: &[Vec<usize>],
+    rounds: &[Rates],
+    limits: &[[f64; 2]],
+    seed: usize,
+) -> Option<Flows> {
+    let hosts = limits.len();
+    if hosts >= MANY {
+        return None;
+    }
+    let rack_of = rack_of(racks, hosts);
+    let model = Model { rounds, limits };
+    let error = |rack_of: &[usize]| model.errors(rack_of).iter().sum::<f64>();
+    let now = error(&rack_of);
+    let mut doubts: Vec<(f64, Vec<usize>)> = Vec::new();
+    for host in 0..hosts {
+        for rack in numbers(&rack_of).into_iter().filter(|rack| *rack != rack_of[host]) {
+            let mut next = rack_of.clone();
+            next[host] = rack;
+            doubts.push((error(&next) - now, next));
+        }
+    }
+    doubts.retain(|(more, _)| *more < DOUBTFUL);
+    doubts.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (here, others) = (model.crossing(&rack_of), doubts.iter().take(hosts));
+    let others: Vec<_> = others.map(|(_, next)| (next, model.crossing(next))).collect();
+    let mut draw = Random::new(seed as u64);
+    let difference = |flows: &Flows| -> f64 {
+        let rates: Rates = flows.iter().map(|pair| (*pair, (0.0, 0.0))).collect();
+        let expected = model.rates(&rates, &rack_of, &here);
+        let off = |(next, crossing): &(&Vec<usize>, Crossing)| {
+            let other = model.rates(&rates, next, crossing);
+            let parts = rates.keys().zip(expected.iter().zip(other));
+            parts
+                .map(|((from, to), (one, other))| (one - other).abs() / limits[*from][0].min(limits[*to][1]))
+                .sum::<f64>()
+        };
+        others.iter().map(off).sum()
+    };
+    let candidates = (0..CANDIDATES).map(|_| pairs(&draw.permutation(hosts)));
+    let best =
+        candidates.map(|flows| (difference(&flows), flows)).max_by(|one, other| one.0.total_cmp(&other.0));
+    best.filter(|(difference, _)| *difference > OFF).map(|(_, flows)| flows)
+}
+
 /// Moves hosts between racks, and merges racks, as long as that explains the rates better.
 pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[f64; 2]]) {
     let hosts = limits.len();
     if hosts >= MANY {
         return;
     }
-    let mut rack_of = vec![0; hosts];
-    racks
-        .iter()
-        .enumerate()
-        .for_each(|(rack, members)| members.iter().for_each(|host| rack_of[*host] = rack));
+    let mut rack_of = rack_of(racks, hosts);
     let model = Model { rounds, limits };
     let mut errors = model.errors(&rack_of);
     // Takes the racks if they explain more.
@@ -63,9 +112,26 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
         for one in numbers(&rack_of) {
             for other in numbers(&rack_of).into_iter().filter(|other| *other > one) {
                 let size = |wanted| rack_of.iter().filter(|rack| **rack == wanted).count();
-                let is_free = size(one).min(size(other)) > 1 && numbers(&rack_of).len() > 2;
-                let gain = if is_free { -1e-9 } else { GAIN };
-                let next = rack_of.iter().map(|rack| if *rack == other { one } else { *rack }).collect();
+                let next: Vec<usize> =
+                    rack_of.iter().map(|rack| if *rack == other { one } else { *rack }).collect();
+                // A host that is alone fits into one rack only.
+                let fits = |host: usize| {
+                    let error = |next: &[usize]| model.errors(next).iter().sum::<f64>();
+                    let most = error(&next) + DOUBTFUL;
+                    numbers(&rack_of).into_iter().filter(|rack| ![one, other].contains(rack)).all(|rack| {
+                        let mut elsewhere = rack_of.clone();
+                        elsewhere[host] = rack;
+                        error(&elsewhere) > most
+                    })
+                };
+                let alone = [one, other].into_iter().filter(|rack| size(*rack) == 1);
+                let mut alone = alone.map(|rack| (0..hosts).find(|host| rack_of[*host] == rack));
+                let is_free = numbers(&rack_of).len() > 2 && alone.all(|host| host.is_some_and(fits));
+                let gain = match size(one).min(size(other)) {
+                    1 if is_free => -DOUBTFUL / 2.0,
+                    _ if is_free => -1e-9,
+                    _ => GAIN,
+                };
                 try_racks(&mut rack_of, next, &mut errors, gain);
             }
         }
@@ -89,8 +155,8 @@ struct Model<'a> {
 }
 
 impl Model<'_> {
-    /// By how much rates are off that racks lead to expect, relative to what their hosts can do: half for each host.
-    fn errors(&self, rack_of: &[usize]) -> Vec<f64> {
+    /// The most that has left each rack, and entered it.
+    fn crossing(&self, rack_of: &[usize]) -> Crossing {
         let mut most: Crossing = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
         for rates in self.rounds {
             let mut sums: Crossing = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
@@ -104,6 +170,12 @@ impl Model<'_> {
                 most.iter_mut().zip(sums).for_each(|(most, sum)| *most = sum.max(*most));
             }
         }
+        most
+    }
+
+    /// By how much rates are off that racks lead to expect, relative to what their hosts can do: half for each host.
+    fn errors(&self, rack_of: &[usize]) -> Vec<f64> {
+        let most = self.crossing(rack_of);
         let mut errors = vec![0.0; rack_of.len()];
         for rates in self.rounds {
             let expected = self.rates(rates, rack_of, &most);

@@ -10,6 +10,7 @@ mod local;
 mod options;
 mod places;
 mod streams;
+mod wire;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,6 +18,7 @@ use std::ops::Range;
 pub use options::{LocalRanks, LowerError, LowerOptions};
 use places::ALIGN;
 use streams::{cut, merge, zip, zip_all};
+use wire::Encoding;
 
 use super::hazards::Hazards;
 use super::{Buffer, Command, Counts, Layout, Operation, Plan, Sources, Span};
@@ -97,6 +99,8 @@ struct Lowering<'a> {
     step: usize,
     /// Into how many parts the vector is cut, which are lowered one after the other.
     parts: usize,
+    /// The encoded chunks, where messages have a wire format.
+    encoding: Option<Encoding>,
 }
 
 /// The most messages between two ranks that cutting the vector into parts may lead to.
@@ -113,6 +117,10 @@ impl<'a> Lowering<'a> {
         let layout = Layout::new(schedule, counts);
         let mut options = options.clone();
         let collective = schedule.collective;
+        if options.wire.is_some() {
+            // Encoded messages are copied, and short: neither reading them in place nor cutting the vector gains anything.
+            (options.local, options.part) = (LocalRanks::default(), usize::MAX);
+        }
         options.in_place &=
             collective.input(rank) != Holding::Nothing && collective.output(rank) != Holding::Nothing;
         // Segments are long enough that messages can be numbered, whatever the vector's length and even if all slots go
@@ -154,6 +162,7 @@ impl<'a> Lowering<'a> {
             scratch: 0,
             step: 0,
             parts,
+            encoding: None,
         }
     }
 
@@ -164,6 +173,9 @@ impl<'a> Lowering<'a> {
         for part in 0..self.parts {
             self.layout.take_part(part, self.parts);
             self.locate(&rows);
+            if let Some(wire) = self.options.wire {
+                self.place_encoded(&rows, wire);
+            }
             self.begin();
             for (index, row) in rows.iter().enumerate() {
                 self.step = index;
@@ -207,12 +219,31 @@ impl<'a> Lowering<'a> {
     }
 
     fn lower_row(&mut self, row: &Row) -> Result<(), LowerError> {
+        self.packed.clear();
+        if self.encoding.is_some() {
+            self.lower_encoded_row(row)?;
+        } else {
+            self.lower_messages(row)?;
+        }
+        let alike = |a: &Local, b: &Local| {
+            (a.action, b.action) == (Action::Reduce, Action::Reduce)
+                && (a.into, &a.chunks) == (b.into, &b.chunks)
+        };
+        for locals in row.locals.chunk_by(alike) {
+            self.lower_locals(locals)?;
+            if self.encoding.is_some() {
+                self.note_locals(locals);
+            }
+        }
+        Ok(())
+    }
+
+    fn lower_messages(&mut self, row: &Row) -> Result<(), LowerError> {
         // Where a chunk both leaves and arrives in a step, its receive must not wait for its send: the peer may be in
         // the same position, and both would wait for ever. So instead of sharing the window, such a step gets memory
         // for all messages that arrive, which the step before it did not use.
         let exchanges = self.exchanges(row);
         // Sends come first, because they read the values at the start of the step.
-        self.packed.clear();
         row.sends.iter().try_for_each(|send| self.lower_send(send, row, exchanges))?;
         let mut windows =
             if exchanges { self.exchange_rooms(&row.receives) } else { self.windows(&row.receives) };
@@ -230,11 +261,7 @@ impl<'a> Lowering<'a> {
             }
             rest = others;
         }
-        let alike = |a: &Local, b: &Local| {
-            (a.action, b.action) == (Action::Reduce, Action::Reduce)
-                && (a.into, &a.chunks) == (b.into, &b.chunks)
-        };
-        row.locals.chunk_by(alike).try_for_each(|locals| self.lower_locals(locals))
+        Ok(())
     }
 
     /// Lowers one send; `row` is all that this rank does in the step.
@@ -325,16 +352,7 @@ impl<'a> Lowering<'a> {
             let target = if direct {
                 pieces.first().map_or(Span::new(Buffer::Scratch, 0, 0), |(_, span)| *span)
             } else {
-                if range.len() <= window.len() {
-                    if next + range.len() > window.end {
-                        next = window.start;
-                    }
-                    let slot = Span::new(Buffer::Scratch, next, range.len());
-                    next = (next + range.len()).next_multiple_of(ALIGN);
-                    slot
-                } else {
-                    self.allocate(range.len())
-                }
+                self.staging(&mut next, &window, range.len())
             };
             let (peer, port) = (send.source, send.port);
             let message = count(&mut self.received, peer)?;
@@ -425,6 +443,9 @@ impl<'a> Lowering<'a> {
     /// Copies results that are not in the output yet to the output, divides them for an average, and releases messages.
     fn finish(&mut self) -> Result<(), LowerError> {
         self.step = self.schedule.steps.len().saturating_sub(1);
+        if self.encoding.is_some() {
+            self.round_results()?;
+        }
         let mut results: Vec<(Span, Span)> = Vec::new();
         for chunk in 0..self.schedule.chunks {
             if self.layout.output_position(self.rank, chunk).is_some() {
@@ -479,7 +500,7 @@ impl<'a> Lowering<'a> {
     fn messages(&self, chunks: &ChunkSet, local: bool) -> Vec<Range<usize>> {
         let segment = if local { self.options.local.segment } else { self.options.segment };
         let runs: Vec<usize> =
-            chunks.runs().iter().map(|&(s, e)| (s..e).map(|c| self.bytes_of(c)).sum()).collect();
+            chunks.runs().iter().map(|&(s, e)| (s..e).map(|c| self.message_bytes_of(c)).sum()).collect();
         let total: usize = runs.iter().sum();
         if total == 0 && self.layout.total() > 0 {
             return Vec::new();
@@ -493,7 +514,10 @@ impl<'a> Lowering<'a> {
                 let elements = (end - start) / self.element.max(1);
                 let cuts = (end - start).div_ceil(segment).max(1);
                 let at = |i: usize| start + elements * i / cuts * self.element;
-                messages.extend((0..cuts).map(|i| at(i)..at(i + 1)));
+                match self.encoding {
+                    None => messages.extend((0..cuts).map(|i| at(i)..at(i + 1))),
+                    Some(_) => messages.extend(self.cut_between_records(chunks, start..end, cuts)),
+                }
                 start = end;
             }
             if end == total {
@@ -516,6 +540,8 @@ impl<'a> Lowering<'a> {
             // A release waits for all operations that read the message, whatever its length.
             Command::Release { arrival } => (None, Some(Span::new(Buffer::Arrived(arrival), 0, usize::MAX))),
             Command::Reduce { target, .. } => (None, Some(target)),
+            Command::Encode { target, source, .. } => (Some(source), Some(target)),
+            Command::Decode { target, source, .. } => (Some(source), Some(target)),
             Command::Copy { target, source } | Command::Premultiply { target, source } => {
                 (Some(source), Some(target))
             }
@@ -525,7 +551,13 @@ impl<'a> Lowering<'a> {
             let sources = &self.sources[start as usize..(start + count) as usize];
             sources.iter().for_each(|span| self.hazards.read(*span, number, &mut waits));
         }
-        write.into_iter().for_each(|span| self.hazards.write(span, number, &mut waits));
+        let (left, kept) = match command {
+            Command::Encode { kept, .. } => (None, kept),
+            Command::Decode { left, .. } => (left, None),
+            _ => (None, None),
+        };
+        left.into_iter().for_each(|span| self.hazards.read(span, number, &mut waits));
+        write.into_iter().chain(kept).for_each(|span| self.hazards.write(span, number, &mut waits));
         waits.sort_unstable();
         waits.dedup();
         self.operations.push(Operation { command, step: self.step as u32 });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::MAX_MESSAGES;
 use crate::collective::Collective;
 use crate::units::{ChunkId, Rank};
+use crate::wire::Wire;
 
 /// The local ranks: those whose memory this rank can read and which can read its memory. They can read each other's
 /// scratch memory, and with `input` and `output` also the caller's buffers.
@@ -34,7 +35,7 @@ impl LocalRanks {
 
 /// The options of lowering.
 ///
-/// Message sizes depend on `segment`, `pack`, `part` and `near.segment`, so all ranks of a call must use the same
+/// Message sizes depend on `segment`, `pack`, `part`, `wire` and `local.segment`, so all ranks of a call must use the same
 /// values. Two ranks must agree whether they are local to each other. The other options may differ between ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LowerOptions {
@@ -61,6 +62,9 @@ pub struct LowerOptions {
     /// Whether parts alternate between two areas of scratch memory, so that a part can start while other ranks still
     /// read that of the part before. Otherwise all parts use one area, of which more stays in the caches.
     pub two_areas: bool,
+    /// The format of the elements in messages; `None`: as they are. The elements must be floating-point numbers, which
+    /// the collective copies or adds up.
+    pub wire: Option<Wire>,
 }
 
 impl Default for LowerOptions {
@@ -75,6 +79,7 @@ impl Default for LowerOptions {
             local: LocalRanks::default(),
             part: usize::MAX,
             two_areas: true,
+            wire: None,
         }
     }
 }

@@ -15,6 +15,14 @@ impl Lowering<'_> {
         self.layout.chunk_len(chunk) * self.element
     }
 
+    /// The bytes of a chunk in a message.
+    pub(super) fn message_bytes_of(&self, chunk: ChunkId) -> usize {
+        match self.encoding {
+            None => self.bytes_of(chunk),
+            Some(_) => self.encoded_bytes_of(chunk),
+        }
+    }
+
     /// The index of a chunk's slot in `locations` and `homes`.
     pub(super) fn at(&self, slot: Slot, chunk: ChunkId) -> usize {
         slot * self.schedule.chunks + chunk
@@ -116,6 +124,20 @@ impl Lowering<'_> {
             start..end
         };
         arriving.iter().map(room).collect()
+    }
+
+    /// Where the next message of `bytes` bytes is received: at `next` within the window, or at its start, or in memory of
+    /// its own if it is longer.
+    pub(super) fn staging(&mut self, next: &mut usize, window: &Range<usize>, bytes: usize) -> Span {
+        if bytes > window.len() {
+            return self.allocate(bytes);
+        }
+        if *next + bytes > window.end {
+            *next = window.start;
+        }
+        let slot = Span::new(Buffer::Scratch, *next, bytes);
+        *next = (*next + bytes).next_multiple_of(ALIGN);
+        slot
     }
 
     /// For each message to be reduced, a part of the window: one after the other where all fit, otherwise equal shares.

@@ -4,7 +4,7 @@
 use super::bounds::{moore_steps, undirected_moore_steps};
 use super::evaluate::{cayley, least_bandwidth, Cost};
 use super::group::{products, Group};
-use super::random::Random;
+use crate::random::Random;
 
 /// The number of graphs that are drawn for an entry: between these two, fewer for larger graphs.
 const DRAWS: usize = 400;
@@ -41,7 +41,7 @@ impl Urn {
     pub(super) fn draw(&self, number: usize) -> Option<Drawn> {
         let order = self.cyclic.order();
         let seed = [order, self.degree, usize::from(self.undirected), number];
-        let mut random = Random::new(&seed.map(|word| word as u64));
+        let mut random = Random::of(&seed.map(|word| word as u64));
         let others = !self.products.is_empty() && random.below(5) > 0;
         let group = if others { &self.products[random.below(self.products.len())] } else { &self.cyclic };
         let mut generators: Vec<usize> = Vec::with_capacity(self.degree);

@@ -4,6 +4,7 @@ use super::closure::Closure;
 use super::draw::draw;
 use super::evaluate::{kautz, Cost};
 use super::table::{read_point, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
+use crate::synthesis::Ratio;
 
 /// Searches for bases with `ranks` ranks and returns their lines of the table. Takes up to some seconds.
 pub fn lines(ranks: usize) -> String {
@@ -25,6 +26,11 @@ pub fn lines(ranks: usize) -> String {
     });
     lines += &line(ranks, "k", kautz.collect());
     lines
+}
+
+/// A table as it is stored.
+pub fn compressed(table: &str) -> Vec<u8> {
+    miniz_oxide::deflate::compress_to_vec_zlib(table.as_bytes(), 10)
 }
 
 /// The table without the points that are no better than what can be made of the others.
@@ -67,8 +73,16 @@ fn join(points: Vec<String>) -> String {
 
 fn text(ranks: usize, cost: &Cost) -> String {
     if cost.is_optimal(ranks) {
-        cost.steps.to_string()
-    } else {
-        format!("{}:{}:{}", cost.steps, cost.allgather, cost.reduce_scatter)
+        return cost.steps.to_string();
+    }
+    let ranks = ranks as u128;
+    let excess = |term: Ratio| {
+        let least = (ranks - 1) * term.denominator();
+        Ratio::new(ranks * term.numerator() - least, term.denominator()).to_string()
+    };
+    let (gather, scatter) = (excess(cost.allgather), excess(cost.reduce_scatter));
+    match gather == scatter {
+        true => format!("{}:{gather}", cost.steps),
+        false => format!("{}:{gather}:{scatter}", cost.steps),
     }
 }

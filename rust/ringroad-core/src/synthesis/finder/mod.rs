@@ -22,14 +22,13 @@ mod evaluate;
 mod findings;
 mod group;
 mod lines;
-mod random;
 mod table;
 
 pub use bounds::{moore_steps, undirected_moore_steps};
 pub use evaluate::{least_bandwidth, Cost};
 pub use findings::{Findings, Timed, Wanted};
-pub use lines::{lines, pruned};
-pub use table::{TABLE_DEGREE, TABLE_RANKS};
+pub use lines::{compressed, lines, pruned};
+pub use table::{TABLE, TABLE_DEGREE, TABLE_RANKS};
 
 use super::{bfb, expand, Network, Ratio};
 use crate::collective::Collective;

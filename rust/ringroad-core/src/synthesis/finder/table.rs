@@ -1,15 +1,24 @@
-//! The table `bases.txt`: the results of a search through many graphs.
+//! The table: the results of a search through many graphs.
 //!
 //! Each line is for one number of ranks and one kind of graphs. It has an entry for each degree from 2 on, or `-` if
 //! there is none. Kinds: `d` and `u` are random Cayley graphs ([`super::draw`]; with `u`, all links have a reverse
 //! link), `k` are generalised Kautz graphs. An entry consists of points separated by commas. A point consists of the
-//! number of the draw (for `d` and `u` only), the steps, and the bandwidth terms of allgather and reduce-scatter unless
-//! these are the least possible, separated by colons.
+//! number of the draw (for `d` and `u` only), the steps, and by how much the bandwidth terms exceed the least possible,
+//! separated by colons. The excess is in parts of a vector that a rank has of it: allgather, and reduce-scatter unless it
+//! is equal; it is left out if both are 0.
 //!
-//! `cargo run --release -p ringroad-core --example bases` writes the file anew.
+//! `bases.zlib` is the table, compressed. `cargo run --release -p ringroad-core --example bases` writes it anew.
 
-use super::evaluate::Cost;
+use std::sync::LazyLock;
+
+use super::evaluate::{least_bandwidth, Cost};
 use crate::synthesis::Ratio;
+
+/// The table as text.
+pub static TABLE: LazyLock<String> = LazyLock::new(|| {
+    let text = miniz_oxide::inflate::decompress_to_vec_zlib(include_bytes!("bases.zlib"));
+    String::from_utf8(text.expect("the table is compressed")).expect("the table is text")
+});
 
 /// The largest number of ranks in the table.
 pub const TABLE_RANKS: usize = 2000;
@@ -50,9 +59,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads the lines of `bases.txt` for the numbers of ranks that are `wanted`.
+    /// Reads the lines of the table for the numbers of ranks that are `wanted`.
     pub(super) fn read(wanted: impl Fn(usize) -> bool) -> Table {
-        Table::parse(include_str!("bases.txt"), wanted)
+        Table::parse(&TABLE, wanted)
     }
 
     pub(super) fn parse(text: &str, wanted: impl Fn(usize) -> bool) -> Table {
@@ -90,21 +99,21 @@ pub(super) fn read_point(ranks: usize, kind: Kind, point: &str) -> Option<Entry>
     let mut parts = point.split(':');
     let number = if kind == Kind::Kautz { 0 } else { parts.next()?.parse().ok()? };
     let steps = parts.next()?.parse().ok()?;
-    let fraction = |text: &str| {
-        let (above, below) = text.split_once('/').unwrap_or((text, "1"));
-        Some(Ratio::new(above.parse::<u64>().ok()?, below.parse::<u64>().ok()?))
+    let term = |excess: &str| {
+        let (above, below) = excess.split_once('/').unwrap_or((excess, "1"));
+        let excess = Ratio::new(above.parse::<u64>().ok()?, below.parse::<u64>().ok()?);
+        Some(least_bandwidth(ranks) + excess * Ratio::new(1u64, ranks as u64))
     };
     let cost = match (parts.next(), parts.next()) {
-        (None, None) => Cost::optimal(ranks, steps),
+        (None, _) => Cost::optimal(ranks, steps),
         // The table does not say whether the steps of both collectives are equal. Graphs with reverse links have equal
         // ones.
-        (Some(gather), Some(scatter)) => Cost {
+        (Some(gather), scatter) => Cost {
             steps,
-            allgather: fraction(gather)?,
-            reduce_scatter: fraction(scatter)?,
+            allgather: term(gather)?,
+            reduce_scatter: term(scatter.unwrap_or(gather))?,
             even: kind == Kind::Undirected,
         },
-        _ => return None,
     };
     Some(Entry { kind, number, cost })
 }

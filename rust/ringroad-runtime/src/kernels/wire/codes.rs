@@ -3,7 +3,8 @@
 //! All formats keep `encode(decode(record)) == record` for the records that they make. For those with a scale that needs
 //! three things. The scale is the largest magnitude of the block divided by the largest code, rounded up to 17
 //! significant bits, so that its product with a code of 7 bits is exact. The largest magnitude gets the largest code, so
-//! that the next encoding finds the same scale. And a scale that rounding up would make infinite is rounded down.
+//! that the next encoding finds the same scale. And where rounding up would lead beyond the largest number, the scale is
+//! rounded down. No scale is so small that it has fewer bits: magnitudes below about 1e-36 lose bits instead.
 //!
 //! A block in which a number is not finite has the sign of its scale set. There the outermost codes stand for NaN and
 //! the infinities, and finite numbers have the codes between.
@@ -68,7 +69,7 @@ pub(super) trait Grid {
     const WIRE: Wire;
     /// The number of the largest code, and of the largest one of a finite number in a block with others.
     const LARGEST: [f32; 2];
-    /// The smallest scale: products with it are exact.
+    /// The smallest scale: products with it, and with all larger scales, are exact.
     const LEAST: f32;
     /// The codes of NaN and the two infinities.
     const NAN: u8;
@@ -100,7 +101,7 @@ pub(super) struct Eight;
 impl Grid for Eight {
     const WIRE: Wire = Wire::Int8;
     const LARGEST: [f32; 2] = [127.0, 126.0];
-    const LEAST: f32 = 0.0;
+    const LEAST: f32 = f32::MIN_POSITIVE;
     const NAN: u8 = 0x80;
     const INFINITE: [u8; 2] = [127, 127u8.wrapping_neg()];
 
@@ -120,7 +121,7 @@ pub(super) struct Four;
 impl Grid for Four {
     const WIRE: Wire = Wire::Int4;
     const LARGEST: [f32; 2] = [7.0, 6.0];
-    const LEAST: f32 = 0.0;
+    const LEAST: f32 = f32::MIN_POSITIVE;
     const NAN: u8 = 8;
     const INFINITE: [u8; 2] = [7, 9];
 
@@ -202,31 +203,17 @@ fn scale(top: f32, largest: f32, least: f32) -> f32 {
     f32::from_bits(bits.min(most)).max(least)
 }
 
-/// Two factors that together divide by a scale. The inverse of a tiny scale would be infinite.
-#[inline(always)]
-fn inverse(scale: f32) -> [f32; 2] {
-    const TINY: f32 = f32::from_bits((127 - 100) << 23);
-    const UP: f32 = f32::from_bits((127 + 64) << 23);
-    if scale >= TINY {
-        [1.0, 1.0 / scale]
-    } else if scale > 0.0 {
-        [UP, 1.0 / (scale * UP)]
-    } else {
-        [0.0, 0.0]
-    }
-}
-
 /// The codes and the scale of a block with numbers that are not finite.
 #[cold]
 fn encode_others<G: Grid>(block: &Block, codes: &mut [u8; Wire::BLOCK]) -> f32 {
     let top = block.iter().filter(|x| x.is_finite()).fold(0.0, |top: f32, x| top.max(x.abs()));
     let scale = scale(top, G::LARGEST[1], G::LEAST);
-    let [up, inverse] = inverse(scale);
+    let inverse = 1.0 / scale;
     for (code, x) in codes.iter_mut().zip(block) {
         *code = match x {
             x if x.is_nan() => G::NAN,
             x if x.is_infinite() => G::INFINITE[usize::from(x.is_sign_negative())],
-            x => G::code(x * up * inverse),
+            x => G::code(x * inverse),
         };
     }
     -scale
@@ -254,9 +241,9 @@ impl<G: Grid> Code for Scaled<G> {
         let mut codes = [0; Wire::BLOCK];
         let scale = if top < INFINITY {
             let scale = scale(f32::from_bits(top), G::LARGEST[0], G::LEAST);
-            let [up, inverse] = inverse(scale);
+            let inverse = 1.0 / scale;
             for index in 0..Wire::BLOCK {
-                codes[index] = G::code(block[index] * up * inverse);
+                codes[index] = G::code(block[index] * inverse);
             }
             scale
         } else {

@@ -34,7 +34,11 @@ pub fn decode_add(wire: Wire, dtype: DType, left: &[u8], bytes: &[u8]) -> Vec<u8
     sum
 }
 
-fn single(dtype: DType, bytes: &[u8]) -> f32 {
+/// The element of these bytes as a single.
+///
+/// # Panics
+/// If the data type is not encoded.
+pub fn single(dtype: DType, bytes: &[u8]) -> f32 {
     match dtype {
         DType::F16 => bytemuck::pod_read_unaligned::<f16>(bytes).to_f32(),
         DType::BF16 => bytemuck::pod_read_unaligned::<bf16>(bytes).to_f32(),
@@ -128,15 +132,9 @@ fn record(wire: Wire, block: &[f32]) -> Vec<u8> {
     // Upwards to 17 significant bits, but not so far that the largest product would be infinite.
     let up = |x: f32| (x.to_bits() + 127) / 128 * 128;
     let down = |x: f32| x.to_bits() / 128 * 128;
-    let mut scale = f32::from_bits(up(top / largest).min(down(f32::MAX / largest)));
-    if wire == Wire::Fp8 {
-        scale = scale.max(2f32.powi(-117));
-    }
-    let divided = |x: f32| match scale {
-        0.0 => 0.0,
-        _ if scale < 2f32.powi(-100) => x * 2f32.powi(64) * (1.0 / (scale * 2f32.powi(64))),
-        _ => x * (1.0 / scale),
-    };
+    let least = 2f32.powi(if wire == Wire::Fp8 { -117 } else { -126 });
+    let scale = f32::from_bits(up(top / largest).min(down(f32::MAX / largest))).max(least);
+    let divided = |x: f32| x * (1.0 / scale);
     let [nan, plus, minus] = others(wire);
     let code = |x: &f32| match x {
         x if x.is_nan() => nan,

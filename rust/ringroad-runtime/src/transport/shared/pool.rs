@@ -329,6 +329,8 @@ impl Pool {
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
+    use ringroad_core::random::Random;
+
     use super::*;
 
     const MIB: usize = 1 << 20;
@@ -400,11 +402,8 @@ mod tests {
     #[test]
     fn parts_in_use_keep_what_they_hold() {
         let pool = pool();
-        let mut state = 12_345_u64;
-        let mut random = |below: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % below
-        };
+        let mut numbers = Random::new(12_345);
+        let mut random = |below: usize| numbers.below(below);
         let mut held: Vec<(Region, usize)> = Vec::new();
         let ends = |region: &Region| {
             [0, region.len() / 8 - 1].map(|i| region.as_ptr().cast::<usize>().wrapping_add(i))

@@ -36,7 +36,7 @@ mod writer;
 pub(crate) use self::{handshake::fuzz as greet, reader::hear_anything};
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -156,7 +156,7 @@ impl TcpTransport {
             desk: Desk::new(size, devices.len(), settings.streams),
             key: GroupKey::new(settings.secret.as_deref(), []),
             settings,
-            _watched: Watched::new(std::os::fd::AsRawFd::as_raw_fd(&poll), false),
+            _watched: Watched::new(poll.as_raw_fd(), false),
             poll,
             devices,
             cards,

@@ -1,0 +1,77 @@
+//! What calls with a wire format would take, and how large their errors may be.
+
+use serde::Serialize;
+
+use super::Contest;
+use crate::algorithms::Member;
+use crate::cost::Candidate;
+use crate::schedule::Rounding;
+use crate::units::{Bytes, Seconds};
+use crate::wire::Wire;
+
+/// A wire format, and the fastest algorithm with it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FormatCost {
+    /// The name of the format; `exact` where elements are sent as they are.
+    pub wire: &'static str,
+    /// The algorithm.
+    pub algorithm: Member,
+    /// What it is predicted to take, with encoding and decoding.
+    pub seconds: Seconds,
+    /// The bytes that are sent for a vector.
+    pub bytes: Bytes,
+    /// The most roundings on the way of a rank's value into the result.
+    pub roundings: u32,
+    /// The most by which the result differs from the exact one, as a fraction of the sum of the ranks' largest magnitudes.
+    pub bound: f64,
+}
+
+impl Contest<'_> {
+    /// For exact elements and for every format that shortens elements of `element_bytes` bytes, the fastest algorithm
+    /// whose error has the bound `max_error`, the fastest first. Formats with which none has it are left out.
+    pub fn formats(&self, bytes: Bytes, element_bytes: usize, max_error: f64) -> Vec<FormatCost> {
+        let all = Wire::ALL.into_iter().filter(|wire| wire.shortens(element_bytes)).map(Some);
+        let of = |wire| self.format(wire, bytes, element_bytes, max_error);
+        let mut found: Vec<FormatCost> = std::iter::once(None).chain(all).filter_map(of).collect();
+        found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        found
+    }
+
+    fn format(
+        &self,
+        wire: Option<Wire>,
+        bytes: Bytes,
+        element_bytes: usize,
+        max_error: f64,
+    ) -> Option<FormatCost> {
+        let among = &self.choice.floats.among;
+        let sent = wire.map_or(bytes, |wire| (bytes as f64 * wire.ratio(element_bytes)) as Bytes);
+        let codec = wire.map_or(0.0, |_| self.model.codec(self.topology.ranks(), bytes));
+        let seconds = |candidate: &Candidate| self.model.seconds(&candidate.cost, sent) + codec;
+        let mut candidates: Vec<_> =
+            self.candidates.iter().filter(|candidate| among.contains(&candidate.member)).collect();
+        candidates.sort_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
+        candidates.into_iter().find_map(|candidate| {
+            let roundings = match wire {
+                None => 0,
+                Some(_) => self.roundings(candidate.member)?,
+            };
+            let bound = wire.map_or(0.0, |wire| wire.bound(roundings));
+            (bound <= max_error).then(|| FormatCost {
+                wire: wire.map_or("exact", Wire::name),
+                algorithm: candidate.member,
+                seconds: seconds(candidate),
+                bytes: sent,
+                roundings,
+                bound,
+            })
+        })
+    }
+
+    /// `None` where the algorithm cannot be built.
+    fn roundings(&self, member: Member) -> Option<u32> {
+        let schedule = member.build(self.topology, self.choice.collective).ok()?;
+        let found = Rounding::of(&schedule).map(|rounding| rounding.roundings);
+        Some(found.unwrap_or_else(|| Rounding::most(schedule.steps.len())))
+    }
+}

@@ -1,0 +1,91 @@
+//! Calls with a wire format, over all transports of one process: replicas are bit-identical, and errors within bounds.
+
+use half::{bf16, f16};
+use ringroad_core::schedule::Rounding;
+use ringroad_core::{Collective, Topology, Wire};
+use ringroad_runtime::{CallKey, DType, Memory, Operation, Precision, ReduceOp, Request};
+
+use crate::common::{each, group, watch, MEANS};
+
+const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
+
+/// Numbers between -1 and 1, which differ between ranks.
+fn values(rank: usize, elements: usize) -> Vec<f64> {
+    let mut state = rank as u64 + 1;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f64 / f64::from(1 << 23) - 1.0
+    };
+    (0..elements).map(next).collect()
+}
+
+fn memory(dtype: DType, values: &[f64]) -> Memory {
+    match dtype {
+        DType::F16 => Memory::of(&values.iter().map(|x| f16::from_f64(*x).to_bits()).collect::<Vec<u16>>()),
+        DType::BF16 => Memory::of(&values.iter().map(|x| bf16::from_f64(*x).to_bits()).collect::<Vec<u16>>()),
+        DType::F32 => Memory::of(&values.iter().map(|x| *x as f32).collect::<Vec<f32>>()),
+        _ => Memory::of(values),
+    }
+}
+
+fn numbers(dtype: DType, memory: &Memory) -> Vec<f64> {
+    match dtype {
+        DType::F16 => memory.to_vec::<u16>().into_iter().map(|x| f16::from_bits(x).to_f64()).collect(),
+        DType::BF16 => memory.to_vec::<u16>().into_iter().map(|x| bf16::from_bits(x).to_f64()).collect(),
+        DType::F32 => memory.to_vec::<f32>().into_iter().map(f64::from).collect(),
+        _ => memory.to_vec(),
+    }
+}
+
+/// What the type of the elements rounds.
+fn precision(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1.0 / 1024.0,
+        DType::BF16 => 1.0 / 128.0,
+        _ => 1e-6,
+    }
+}
+
+#[test]
+fn replicas_are_bit_identical_within_the_bound() {
+    let _watchdog = watch();
+    let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
+    let sizes: &[usize] = if full { &[2, 3, 4, 5, 8, 9, 16, 17, 33] } else { &[2, 3, 4] };
+    let lengths: &[usize] = if full { &[0, 1, 255, 3000, 1_000_000] } else { &[1, 3000] };
+    for (&ranks, means) in sizes.iter().flat_map(|ranks| MEANS.map(|means| (ranks, means))) {
+        let ring = Topology::ring(ranks).unwrap();
+        let communicators = group(ranks, means);
+        for name in ["ring", "direct", "recursive-doubling", "swing", "double-binary-tree"] {
+            let member = ringroad_core::algorithms::find(name).unwrap();
+            let Ok(schedule) = member.build(&ring, Collective::Allreduce) else { continue };
+            let rounding = Rounding::of(&schedule).unwrap();
+            for (wire, dtype) in Wire::ALL.into_iter().flat_map(|wire| DTYPES.map(|dtype| (wire, dtype))) {
+                for (&elements, op) in lengths.iter().zip([ReduceOp::Sum, ReduceOp::Avg].into_iter().cycle())
+                {
+                    let results = each(&communicators, |communicator| {
+                        let input = memory(dtype, &values(communicator.rank(), elements));
+                        let output = Memory::zeroed(elements * dtype.size());
+                        let key = CallKey::new(Operation::Collective(Collective::Allreduce), dtype, elements);
+                        let key = CallKey { op, precision: Precision::Wire(wire), ..key };
+                        let request = Request::of(key, input, output).by(member);
+                        communicator.run(request).unwrap().to_vec::<u8>()
+                    });
+                    let what =
+                        format!("{wire} of {elements} {dtype} over {ranks} ranks by {name}, {means:?}");
+                    assert!(results.iter().all(|result| *result == results[0]), "{what}: other bits");
+                    let divisor = if op == ReduceOp::Avg { ranks as f64 } else { 1.0 };
+                    let inputs: Vec<Vec<f64>> = (0..ranks)
+                        .map(|rank| numbers(dtype, &memory(dtype, &values(rank, elements))))
+                        .collect();
+                    let bound = ranks as f64
+                        * (wire.bound(rounding.roundings) + precision(dtype) * f64::from(rounding.roundings));
+                    let found = numbers(dtype, &Memory::of(&results[0]));
+                    for (at, found) in found.iter().enumerate() {
+                        let exact = inputs.iter().map(|input| input[at]).sum::<f64>() / divisor;
+                        assert!((found - exact).abs() <= bound / divisor, "{what}: {found} is not {exact}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+"""Calls with a wire format: replicas stay bit-identical, errors within bounds, and everything else exact."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import ringroad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WIRES = ["bf16", "f16", "fp8", "int8", "int4"]
+"""All formats."""
+ERROR = {"bf16": 1 / 256, "f16": 1 / 2048, "fp8": 1 / 28, "int8": 1 / 254, "int4": 1 / 14}
+"""The most by which one rounding moves an element, as a fraction of the largest magnitude of its block."""
+
+
+def everywhere(group: list[ringroad.Communicator], call: Callable[[ringroad.Communicator], Any]) -> list[Any]:
+    """The results of a call of all ranks."""
+    with ThreadPoolExecutor(len(group)) as pool:
+        return [future.result(60) for future in [pool.submit(call, comm) for comm in group]]
+
+
+def vectors(ranks: int, elements: int, dtype: str = "float32") -> list[Any]:
+    """Vectors of all ranks, of different magnitudes."""
+    rng = np.random.default_rng(ranks + elements)
+    return [(rng.standard_normal(elements) * 2.0 ** (rank % 3)).astype(dtype) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("algorithm", [None, "ring", "direct", "recursive-doubling", "double-binary-tree", "swing"])
+def test_replicas_of_a_sum_are_bit_identical(wire: Any, algorithm: str | None) -> None:
+    ranks = 4
+    group = ringroad.Communicator.in_process(ranks, timeout=60)
+    for elements, dtype in [(0, "float32"), (1, "float32"), (5000, "float32"), (700, "float64"), (3000, "float16")]:
+        given = vectors(ranks, elements, dtype)
+        for op in ("sum", "avg"):
+            sums = everywhere(
+                group,
+                lambda comm, op=op, given=given: comm.allreduce(
+                    given[comm.rank], op=op, algorithm=algorithm, wire=wire
+                ),
+            )
+            assert all(result.tobytes() == sums[0].tobytes() for result in sums)
+            exact = sum(vector.astype("float64") for vector in given) / (ranks if op == "avg" else 1)
+            norm = sum(np.abs(vector).max(initial=0).astype("float64") for vector in given)
+            norm = norm / (ranks if op == "avg" else 1)
+            # A ring rounds as often as there are ranks; nothing rounds more often. 16 bits round every sum, too.
+            rounding = 2.0**-10 if dtype == "float16" else 2.0**-23
+            bound = ranks * (ERROR[wire] * 1.1 + rounding) * norm
+            assert np.abs(sums[0].astype("float64") - exact).max(initial=0) <= bound
+
+
+def test_bytes_that_are_no_shorter_are_sent_as_they_are() -> None:
+    group = ringroad.Communicator.in_process(2, timeout=60)
+    given = vectors(2, 100, "float16")
+    sums = everywhere(group, lambda comm: comm.allreduce(given[comm.rank], wire="bf16"))
+    assert (sums[0] == given[0] + given[1]).all()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_what_is_not_finite_stays_so(wire: Any) -> None:
+    group = ringroad.Communicator.in_process(3, timeout=60)
+    given = vectors(3, 2000)
+    given[0][10], given[1][700], given[2][1500], given[0][1501], given[1][1501] = (
+        np.nan,
+        np.inf,
+        -np.inf,
+        np.inf,
+        -np.inf,
+    )
+    sums = everywhere(group, lambda comm: comm.allreduce(given[comm.rank], wire=wire))
+    with np.errstate(invalid="ignore"):
+        exact = given[0] + given[1] + given[2]
+    for result in sums:
+        assert result.tobytes() == sums[0].tobytes()
+        assert (np.isnan(result) == np.isnan(exact)).all()
+        assert (result[np.isinf(exact)] == exact[np.isinf(exact)]).all()
+        assert np.isfinite(result[np.isfinite(exact)]).all()
+
+
+def test_other_collectives() -> None:
+    ranks = 3
+    group = ringroad.Communicator.in_process(ranks, timeout=60)
+    given = vectors(ranks, 300 * ranks)
+    close = {"rtol": 0, "atol": 4 * ranks * 8 / 254}
+    counts = [400, 0, 500]
+    exact = given[0] + given[1] + given[2]
+    blocks = everywhere(group, lambda comm: comm.reduce_scatter(given[comm.rank], wire="int8"))
+    np.testing.assert_allclose(np.concatenate(blocks), exact, **close)
+    blocks = everywhere(group, lambda comm: comm.reduce_scatter(given[comm.rank], counts=counts, wire="int8"))
+    np.testing.assert_allclose(np.concatenate(blocks), exact, **close)
+    whole = everywhere(group, lambda comm: comm.allgather(given[comm.rank], wire="int8"))
+    np.testing.assert_allclose(whole[0], np.concatenate(given), **close)
+    assert all(result.tobytes() == whole[0].tobytes() for result in whole)
+    parts = [given[rank][: counts[rank]] for rank in range(ranks)]
+    whole = everywhere(group, lambda comm: comm.allgather(parts[comm.rank], counts=counts, wire="int4"))
+    assert all(result.tobytes() == whole[0].tobytes() for result in whole)
+    everyone = everywhere(group, lambda comm: comm.broadcast(given[comm.rank].copy(), 1, wire="fp8"))
+    np.testing.assert_allclose(everyone[2], given[1], rtol=0, atol=2 * 8 / 28)
+    assert all(result.tobytes() == everyone[0].tobytes() for result in everyone)
+    swapped = everywhere(group, lambda comm: comm.alltoall(given[comm.rank], wire="bf16"))
+    rows = np.stack(given).reshape(ranks, ranks, -1).transpose(1, 0, 2).reshape(ranks, -1)
+    np.testing.assert_allclose(np.stack(swapped), rows, rtol=1 / 256)
+
+
+def test_ranks_with_different_formats_are_told() -> None:
+    for wires in (["int8", "bf16"], ["int8", None]):
+        group = ringroad.Communicator.in_process(2, timeout=20)
+        given = vectors(2, 3000)
+
+        def call(comm: ringroad.Communicator, given: Any = given, wires: Any = wires) -> str:
+            with pytest.raises(ringroad.MismatchError) as raised:
+                comm.allreduce(given[comm.rank], wire=wires[comm.rank])
+            return str(raised.value)
+
+        texts = everywhere(group, call)
+        assert texts[0] == texts[1]
+        assert "in int8" in texts[0]
+        assert wires[1] is None or f"in {wires[1]}" in texts[0]
+
+
+def test_everything_else_is_exact_and_says_why() -> None:
+    (comm,) = ringroad.Communicator.in_process(1)
+    with pytest.raises(ValueError, match="int32 is always sent exactly"):
+        comm.allreduce(np.ones(3, "int32"), wire="int8")
+    with pytest.raises(ValueError, match="max is always exact"):
+        comm.allreduce(np.ones(3, "float32"), op="max", wire="int8")
+    with pytest.raises(ValueError, match="max_error must be a number from 0 on, not NaN"):
+        comm.allreduce(np.ones(3), max_error=float("nan"))
+    with pytest.raises(ValueError, match="not both"):
+        comm.allreduce(np.ones(3), max_error=0.1, wire="int8")
+    with pytest.raises(ValueError, match="did you mean int8"):
+        comm.allreduce(np.ones(3), wire="int9")  # type: ignore[call-overload]
+    assert comm.allreduce(np.full(3, 0.1), wire="int4").tolist() == [0.1] * 3
+
+
+def test_the_error_that_is_allowed_decides() -> None:
+    """On a slow network a large error takes fewer bytes, and none takes all of them."""
+    group = ringroad.Communicator.in_process(4, timeout=60, topology="ring:4,bandwidth=50Mbit/s")
+    given = vectors(4, 200_000)
+    exact = everywhere(group, lambda comm: comm.allreduce(given[comm.rank]))[0]
+    norm = sum(np.abs(vector).max() for vector in given)
+    found = []
+    for most in (0.0, 0.005, 0.03, 0.5):
+        sums = everywhere(group, lambda comm, most=most: comm.allreduce(given[comm.rank], max_error=most))
+        assert all(result.tobytes() == sums[0].tobytes() for result in sums)
+        found.append(np.abs(sums[0] - exact).max() / norm)
+        assert found[-1] <= most
+    assert found[0] == 0
+    assert found[3] > found[1] > 0
