@@ -30,14 +30,18 @@ from torch.distributed.constants import default_pg_timeout
 
 from ringroad._native import Communicator
 from ringroad._replicas import ReplicaCheck
+from ringroad.torch.compression import CompressedReduceScatter, Compression, compressed
 from ringroad.torch.membership import Membership, Options
 from ringroad.torch.starting import init
 from ringroad.torch.versions import MODERN
 
 __all__ = [
+    "CompressedReduceScatter",
+    "Compression",
     "Options",
     "check_replicas",
     "communicator",
+    "compressed",
     "empty",
     "init",
     "process_group",
@@ -128,21 +132,9 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
         1
         >>> dist.destroy_process_group()
     """
-    from ringroad.torch.backend import RingroadBackend
-    from ringroad.torch.group import RingroadProcessGroup
+    from ringroad.torch.group import backend_of
 
-    if group is None:
-        group = dist.group.WORLD
-    if group is None:
-        raise ValueError("ringroad: there is no process group; call init_process_group first")
-    if isinstance(group, RingroadProcessGroup):
-        return group.backend.communicator
-    backends = [group._get_backend(device) for device in group._device_types]
-    for backend in backends:
-        if isinstance(backend, RingroadBackend):
-            return backend.communicator
-    names = ", ".join(backend.name() for backend in backends)
-    raise TypeError(f"ringroad: the group's backends are {names or 'none'}, none of them ringroad")
+    return backend_of(group).communicator
 
 
 def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:

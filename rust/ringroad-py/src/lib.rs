@@ -27,6 +27,8 @@ mod profile;
 mod regroup;
 mod results;
 mod roll_call;
+#[allow(unsafe_code)]
+mod rounding;
 mod routes;
 mod schedule;
 mod shutdown;
@@ -84,5 +86,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::read_bandwidth, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
+    module.add_function(wrap_pyfunction!(rounding::round_raw, module)?)?;
     shutdown::register(module)
 }
