@@ -64,7 +64,7 @@ def ucx(found: Mapping[str, str], several_hosts: bool) -> Finding:
     if "error" in found:
         remedy = "pip install libucx-cu12, or apt-get install libucx0"
         if several_hosts:
-            return Finding("UCX", "failure", f"{found['error']}: hosts cannot reach each other", remedy)
+            return Finding("UCX", "note", f"{found['error']}: hosts use ringroad's own tcp", remedy)
         return Finding("UCX", "note", f"{found['error']}: needed between hosts only", remedy)
     why = f": {found['why']}" if "why" in found else ""
     return Finding("UCX", "ok", f"{found['version']} ({found['origin']}{why}), {found['path']}")

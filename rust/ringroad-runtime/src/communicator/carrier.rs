@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringroad_core::{Rank, Topology};
-use ucx_sys::LoadOptions;
+use ucx_sys::{LoadError, LoadOptions, Ucx};
 
 use super::paths::Surroundings;
 use crate::bootstrap::neighbourhood::Neighbourhood;
@@ -56,16 +56,22 @@ impl<'a> Opening<'a> {
 }
 
 impl Carrier {
-    /// Opens this rank's devices. Blocking on the waiter also ends when local ranks ring.
+    /// Opens this rank's devices: those of UCX if nothing else is asked for, and there is a UCX. Blocking on the waiter also
+    /// ends when local ranks ring.
     pub fn open(opening: Opening) -> Result<Carrier> {
-        match opening.config.transport.between {
-            Some(Between::Tcp) => Carrier::open_tcp(&opening),
-            Some(Between::Ucx) | None => Carrier::open_ucx(&opening),
+        let between = opening.config.transport.between;
+        if between == Some(Between::Tcp) {
+            return Carrier::open_tcp(&opening);
+        }
+        match Carrier::load_ucx(&opening) {
+            Ok(ucx) => Carrier::open_ucx(&opening, ucx),
+            Err(LoadError::NotFound { .. }) if between.is_none() => Carrier::open_tcp(&opening),
+            Err(error) => Err(opening.around.without_network(error.to_string())),
         }
     }
 
-    fn open_ucx(opening: &Opening) -> Result<Carrier> {
-        let Opening { endpoints, config, around, .. } = *opening;
+    fn load_ucx(opening: &Opening) -> std::result::Result<&'static Ucx, LoadError> {
+        let config = opening.config;
         let load = LoadOptions {
             explicit: config.ucx_library.clone(),
             wheel: opening.wheel.cloned(),
@@ -73,7 +79,11 @@ impl Carrier {
             variables: variables(config),
             ..LoadOptions::default()
         };
-        let ucx = ucx_sys::load(&load).map_err(|error| around.without_network(error.to_string()))?;
+        ucx_sys::load(&load)
+    }
+
+    fn open_ucx(opening: &Opening, ucx: &'static Ucx) -> Result<Carrier> {
+        let Opening { endpoints, config, around, .. } = *opening;
         let several_hosts = endpoints.iter().any(|endpoint| endpoint.host != endpoints[0].host);
         let settings = UcxSettings {
             tls: several_hosts.then(ucx_sys::network_tls).flatten(),
