@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import ringroad
-from helpers import TRANSPORTS
+from helpers import OWN, TRANSPORTS
 from ringroad import cli
 
 # Tests do not use profiles that were measured on this machine.
@@ -27,7 +27,7 @@ def clusters() -> Iterator[Clusters]:
     def cluster(n: int, transport: str = "memory", topology: str = "") -> ringroad.LocalCluster:
         key = (n, transport, topology)
         if key not in started:
-            env = TRANSPORTS[transport] | ({"RINGROAD_TOPOLOGY": topology} if topology else {})
+            env = (TRANSPORTS | OWN)[transport] | ({"RINGROAD_TOPOLOGY": topology} if topology else {})
             started[key] = ringroad.local(n, env=env, timeout=60)
         return started[key]
 

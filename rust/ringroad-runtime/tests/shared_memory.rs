@@ -11,7 +11,7 @@ use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
-use ringroad_runtime::config::{Config, TransportKind};
+use ringroad_runtime::config::{Config, Within};
 use ringroad_runtime::os::machine::cache;
 use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
@@ -101,6 +101,34 @@ const SCENARIOS: &[Scenario] = &[
         ..scenario("one_without", &[3], collectives)
     },
     Scenario {
+        environment: &[&[("RINGROAD_TRANSPORT", "tcp")]],
+        transport: &["tcp (authenticated; devices lo)"],
+        ..scenario("own_tcp", &[3], collectives)
+    },
+    Scenario {
+        environment: &[&[("RINGROAD_TRANSPORT", "tcp:2"), ("RINGROAD_SECRET", "open sesame")]],
+        transport: &["tcp (encrypted; devices lo)"],
+        ..scenario("own_sealed_tcp", &[2], collectives)
+    },
+    Scenario {
+        environment: &[
+            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
+            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
+            &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
+        ],
+        transport: &[
+            "shared memory (with 1 of 2 ranks), tcp ",
+            "shared memory (with 1 of 2 ranks), tcp ",
+            "tcp ",
+        ],
+        ..scenario("own_tcp_beside_memory", &[3], collectives)
+    },
+    Scenario {
+        environment: &[&[("RINGROAD_TRANSPORT", "tcp")]],
+        transport: &["tcp (authenticated; devices lo)"],
+        ..killed("killed_over_own_tcp", |communicator| killed_in_round(communicator, 25_000))
+    },
+    Scenario {
         before: hide,
         environment: &[&[("RINGROAD_DEBUG", "INFO")]],
         transport: &["ucx "],
@@ -138,6 +166,7 @@ macro_rules! tests {
 mod processes_of_a_host {
     use super::run;
     tests! {
+        own_tcp own_sealed_tcp own_tcp_beside_memory killed_over_own_tcp
         collectives results_past_the_caches killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
         exit_without_close messages late_for_a_flow late different_calls aborted no_memory_to_share closed_early idle interrupted one_without unreadable
         collectives_by_cma messages_by_cma secret_by_cma killed_in_message_by_cma killed_in_collective_by_cma late_by_cma
@@ -621,7 +650,7 @@ fn child() {
     let (transport, expected) = (communicator.transport().unwrap().text, of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if [ALONE, BY_CMA].contains(&expected) {
-        let as_cores_are = config.transport == TransportKind::Auto && transport == BY_CMA;
+        let as_cores_are = config.transport.within == Some(Within::Auto) && transport == BY_CMA;
         assert!(transport == expected || as_cores_are, "{transport}, not {expected}");
         assert!(!maps.contains("libucp"), "UCX was opened");
     } else {

@@ -154,4 +154,5 @@ fn main() {
     write("store_values", values.clone());
     write("store_seals", vec![b"content".to_vec(), [&7u32.to_le_bytes()[..], &[0; 39]].concat()]);
     write("schedule_cache", vec![fuzzing::cached()]);
+    write("tcp_connection", vec![(0..130).collect(), vec![201; 26]]);
 }
