@@ -67,7 +67,7 @@ def local_sgd(sums: dist.ProcessGroup) -> nn.Module:
             common.grad = common.detach() - parameters_to_vector(model.parameters()).detach()
             dist.all_reduce(common.grad, dist.ReduceOp.AVG, group=sums)
             outer.step()
-            vector_to_parameters(common.detach(), model.parameters())
+            vector_to_parameters(common.detach().clone(), model.parameters())
     return model
 
 
