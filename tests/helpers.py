@@ -62,7 +62,11 @@ TRANSPORTS = {
     "shm": {"RINGROAD_TRANSPORT": "ucx"},
     "tcp": {"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"},
 }
-"""Shared memory, UCX over shared memory, and UCX over tcp."""
+"""Shared memory, UCX over shared memory, and UCX over tcp; in long runs also ringroad's own tcp."""
+OWN = {"own": {"RINGROAD_TRANSPORT": "tcp"}}
+"""ringroad's own tcp."""
+if FULL:
+    TRANSPORTS |= OWN
 
 PAIRS = [(dtype, op) for dtype in DTYPES for op in SUPPORTED if dtype in SUPPORTED[op]]
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         __version__,
         handle,
     )
+    from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
@@ -68,6 +69,9 @@ __all__ = [
     "MismatchError",
     "PeerError",
     "PreparedCall",
+    "ReplicaCheck",
+    "ReplicaDifference",
+    "ReplicaError",
     "RingroadError",
     "Schedule",
     "ScheduleError",
@@ -92,6 +96,9 @@ _ELSEWHERE = {
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "LocalCluster": "start.local",
+    "ReplicaCheck": "_replicas",
+    "ReplicaDifference": "_replicas",
+    "ReplicaError": "_replicas",
     "WorkerError": "start.local",
     "discover": "_discovery",
     "init": "start.rendezvous",

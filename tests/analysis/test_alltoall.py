@@ -212,9 +212,9 @@ def test_ways_carry_what_links_are_said_to():
     flow = alltoall_flow("without(torus:4x4, 0-1)")
     loads = dict.fromkeys(((link.source, link.target) for link in flow.links), 0.0)
     for source in range(16):
-        ways = flow.ways(source)
-        assert sorted(ways) == [target for target in range(16) if target != source]
-        for target, some in ways.items():
+        paths = flow.paths(source)
+        assert sorted(paths) == [target for target in range(16) if target != source]
+        for target, some in paths.items():
             assert sum(way.share for way in some) == pytest.approx(1)
             for way in some:
                 assert (way.ranks[0], way.ranks[-1]) == (source, target)
@@ -224,7 +224,7 @@ def test_ways_carry_what_links_are_said_to():
     for link in flow.links:
         assert link.seconds * link.bandwidth == pytest.approx(loads[link.source, link.target], rel=1e-5)
     assert max(link.seconds for link in flow.links) == pytest.approx(flow.seconds)
-    assert flow.ways(3, 5).keys() == {5}
+    assert flow.paths(3, 5).keys() == {5}
     assert alltoall_flow("without(torus:4x4, 0-1)").links == flow.links  # the same network again
 
 

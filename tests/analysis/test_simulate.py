@@ -232,16 +232,6 @@ def test_command_that_makes_no_sense(run, arguments, text):
 # ------------------------------------------------------------------------------------------------ pictures
 
 
-@pytest.fixture
-def pyplot():
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    yield pyplot
-    pyplot.close("all")
-
-
 def test_a_timeline_has_a_bar_for_every_send_and_reduction(pyplot):
     done = simulate("swing", "torus:4x4")
     (axes, _) = done.plot().axes
@@ -310,6 +300,30 @@ def test_failed_links_are_marked(pyplot, topology, failed, crosses):
     assert ("failed link" in {text.get_text() for text in figure.legends[0].get_texts()}) == (crosses > 0)
 
 
+def test_steps_that_are_left_out_are_said(pyplot):
+    done = ringroad.lab.simulate("ring", "ring:9", "1MiB")
+    title = done.plot("links", steps=[0, 1, 5]).get_suptitle()
+    assert title.splitlines() == [done.title, "not drawn: steps 2-4, 6-15 of 0-15"]
+    drawn = {int(axes.get_title().split()[1].rstrip(",")) for axes in done.plot("links").axes if axes.get_title()}
+    left_out = [step for step in range(16) if step not in drawn]
+    assert len(drawn) == 12 and all(str(step) in done.plot("links").get_suptitle() for step in left_out)
+    assert simulate().plot("links").get_suptitle() == simulate().title
+
+
+def test_texts_can_be_read(pyplot):
+    """No text is below 7 points."""
+    from ringroad.lab import viz
+
+    pictures = [
+        ringroad.lab.simulate("swing", "torus:4x4", "1MiB").plot("links", steps=[0]),
+        viz.heatmap(viz.best_algorithms(["ring:8"], [8, 1 << 20])),
+        ringroad.lab.find(ranks=16, degree=4).plot(),
+    ]
+    for figure in pictures:
+        texts = [text for text in figure.findobj(pyplot.Text) if text.get_text()]
+        assert texts and all(text.get_fontsize() >= 7 for text in texts)
+
+
 def test_links_of_a_graph_that_were_removed(pyplot):
     """The spec of a graph does not say its links, so they cannot be marked."""
     networkx = pytest.importorskip("networkx")
@@ -372,6 +386,9 @@ def test_comparisons(pyplot):
     assert said[1][1] == f"+{best[0].margin:.0%}"
     families = {label.get_text() for label in axes.get_legend().get_texts()}
     assert families == {entry.algorithm.partition(":")[0] for entry in best}
+    shades = {patch.get_facecolor() for patch in axes.get_legend().findobj(pyplot.Rectangle)}
+    widest = {patch.get_facecolor() for patch, entry in zip(axes.patches, best, strict=True) if entry.margin >= 0.5}
+    assert len(shades) >= 3 * len(families) and widest <= shades
     with pytest.raises(ValueError, match="nothing to draw"):
         viz.heatmap([])
     only = viz.best_algorithms(["ring:8"], [64], among=["ring"])

@@ -192,7 +192,7 @@ ABOVE = {
     "late": lambda: ringroad.lab.simulate("ring", 4, 8, late=[3]),
     "slow links": lambda: ringroad.lab.simulate("ring", 4, 8, slow_links=3),
     "model": lambda: ringroad.lab.simulate("ring", 4, 8, model="ring"),
-    "find": lambda: ringroad.lab.find(ranks=4, degree=2, bytes="8"),
+    "find": lambda: ringroad.lab.find(ranks=4, degree=2, bytes=3.5),
     "bandwidth": lambda: ringroad.lab.find(ranks=4, degree=2, bandwidth="8"),
     "rate": lambda: ringroad.testbed.emulate("ring:2", rate=None),
 }

@@ -30,8 +30,8 @@ IMPORTANT = [
     "regroup",
     "Topology",
     "Schedule",
-    "Algorithm",
-    "CostModel",
+    "lab.Algorithm",
+    "lab.CostModel",
 ]
 
 
@@ -61,7 +61,7 @@ class Member:
 
 def modules() -> Iterator[ModuleType]:
     """What users import, and the extension."""
-    yield from (ringroad, _native, *pages.modules())
+    yield from (ringroad, *pages.modules(), _native)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Every numbered example runs, five of them by `make check-all` only.
+"""Every numbered example runs, eight of them by `make check-all` only.
 
 Those for launchers and frameworks, from 20 on, are in test_frameworks.py.
 """
@@ -19,6 +19,8 @@ LONG = (
     "13_torch_topology.py",
     "15_torch_moe.py",
     "16_torch_survivors.py",
+    "17_slow_network.py",
+    "18_local_sgd.py",
 )
 SHORTER = {"10_ddp_digits.py": ["--ranks", "2", "--epochs", "2"]}
 EXAMPLES = sorted((ROOT / "examples").glob("[01][0-9]_*.py"))

@@ -74,7 +74,7 @@ def test_what_children_inherit(clusters, transport):
     assert said == {"close": None, "exit": None}
 
 
-@pytest.mark.parametrize("transport", ["memory", "shm"])
+@pytest.mark.parametrize("transport", ["memory", "shm", "own"])
 def test_children_make_their_own(clusters, transport, tmp_path):
     """All children meet, while their parents' calls continue."""
 

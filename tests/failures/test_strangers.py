@@ -1,4 +1,4 @@
-"""Connections from outside the job to what a rank listens on: UCX over tcp, and the store for regrouping."""
+"""Connections from outside the job to what a rank listens on: messages over tcp, and the store for regrouping."""
 
 from helpers import PROGRAMS, launch
 

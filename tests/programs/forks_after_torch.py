@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 
 import torch
 import torch.distributed as dist
@@ -11,6 +12,7 @@ for backend in ("ringroad", "cpu:ringroad", "RINGROAD", ""):
     if os.fork() == 0:
         if not backend:
             torch.__version__ = "2.7.1"
+            import_module("ringroad.torch")
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
         tensor = torch.arange(3)
         dist.all_reduce(tensor)

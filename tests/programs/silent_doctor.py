@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from unittest import mock
 
 from ringroad.cli import main
 from ringroad.doctor import job
@@ -15,5 +16,5 @@ def communicate(roster, *_):
 
 
 if os.environ["RANK"] == "1":
-    job.communicate = communicate
+    mock.patch.object(job, "communicate", communicate).start()
 main(["doctor", "--json", "--timeout", "6"])

@@ -28,8 +28,12 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "tcp": {"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"},
     # Namespaces share a kernel, so UCX would use shared memory instead of the cable.
     "hosts": {"UCX_NET_DEVICES": CABLE, "UCX_TLS": "tcp,self"},
+    "own": {"RINGROAD_TRANSPORT": "tcp"},
+    "own-hosts": {"RINGROAD_TRANSPORT": "auto,tcp", "RINGROAD_NET_DEVICES": CABLE},
 }
-"""Shared memory, UCX over shared memory, UCX over tcp, and two namespaces of two ranks each."""
+"""Shared memory, UCX over shared memory, UCX over tcp, and two namespaces of two ranks each; ringroad's own tcp, and the
+same namespaces with it."""
+HOSTS = ("hosts", "own-hosts")
 
 LARGEST = 4 << 20  # bytes
 PATIENCE = 20.0  # seconds: the timeout of calls that must not time out
@@ -118,11 +122,11 @@ class Kind:
         self.hosts = hosts
         self.bound = type(self).bound * slack
         self.start_limit = self.bound + 1  # a rank that reaches it is late
-        self.transports = [name for name in TRANSPORTS if name != "hosts" or (hosts and self.over_hosts)]
+        self.transports = [name for name in TRANSPORTS if name not in HOSTS or (hosts and self.over_hosts)]
 
     def draw(self, random: Random, number: int) -> Job:
         transport = self.transports[number % len(self.transports)]
-        ranks = 4 if transport == "hosts" else random.choice([2, 3, 4, 4, 5])
+        ranks = 4 if transport in HOSTS else random.choice([2, 3, 4, 4, 5])
         where = random.choice(["start", "calls", "calls", "close"])
         victims = random.sample(range(ranks), 2 if ranks > 3 and random.random() < 0.15 else 1)
         # Closing takes one or two milliseconds, starting up to a hundred times as long.
@@ -227,7 +231,7 @@ class Cuts(Kind):
 
     def __init__(self, hosts: Hosts | None, slack: float = 1) -> None:
         super().__init__(hosts, slack)
-        self.transports = ["hosts"] if hosts else []
+        self.transports = list(HOSTS) if hosts else []
 
     def draw(self, random: Random, number: int) -> Job:
         job = super().draw(random, number)

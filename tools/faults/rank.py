@@ -10,7 +10,7 @@ import numpy as np
 import ringroad
 from ringroad import Communicator
 
-from faults.kinds import PATIENCE, TRANSPORTS, Clock, Job, Kind
+from faults.kinds import HOSTS, PATIENCE, TRANSPORTS, Clock, Job, Kind
 from faults.processes import CALLS, CLOSE, DONE, LOOK, START, WARM, Board, Log, open_things
 
 Start = Callable[[str, int, int, float], Communicator]
@@ -20,7 +20,7 @@ MET, TIDY = 1, 2  # steps for which ranks wait until the parent allows them
 
 
 def live(job: Job, kind: Kind, board: Board, directory: Path, rank: int, log: Log) -> None:
-    if job.transport == "hosts":
+    if job.transport in HOSTS:
         assert kind.hosts is not None
         kind.hosts.enter(job.side(rank))
         os.environ["RINGROAD_HOST"] = f"host-{job.side(rank)}"

@@ -49,6 +49,15 @@ def whole(name: str, value: object) -> int:
     return value.__index__()
 
 
+def length(name: str, value: object) -> int:
+    """A length in bytes that was passed as an argument of this name, as a number or as a text such as "1MiB". Raises
+    TypeError, or ValueError."""
+    bytes = parse_bytes(value) if isinstance(value, str) else whole(name, value)
+    if bytes < 0:
+        raise ValueError(f"{name} must be 0 or more, not {bytes}")
+    return bytes
+
+
 def number(name: str, value: object) -> float:
     """A number that was passed as an argument of this name. Raises TypeError."""
     if not isinstance(value, Real):

@@ -197,8 +197,9 @@ def _of_the_job(chosen: Mapping[str, str], size: int, ranks_here: int) -> Iterat
 
 
 def _slow(chosen: Mapping[str, str], timeout: float) -> Iterator[Finding]:
-    if chosen.get("RINGROAD_TRANSPORT") == "ucx":
-        text = "RINGROAD_TRANSPORT=ucx: ranks of a host do not use ringroad's shared memory, which is faster"
+    carrier = (chosen.get("RINGROAD_TRANSPORT") or "").split(":")[0]
+    if carrier in ("ucx", "tcp"):
+        text = f"RINGROAD_TRANSPORT={carrier}: ranks of a host do not use ringroad's shared memory, which is faster"
         yield Finding("settings", "note", text, "Unset RINGROAD_TRANSPORT")
     if chosen.get("RINGROAD_DEBUG", "").upper() == "TRACE":
         text = "RINGROAD_DEBUG=TRACE prints a line for each call"

@@ -4,6 +4,7 @@
 
     lab.CostModel().explain("allreduce", "torus:4x4", "1MiB")   # what the algorithms cost, and why one is chosen
     lab.simulate("swing", "torus:4x4", "1MiB").plot()       # run a schedule on a model of the network
+    lab.compare(["swing", "bfb"], "torus:8x8")              # algorithms side by side
     lab.find(ranks=64, degree=4)                            # the best networks to build
 
 Its other rooms are `synthesis` (flows and costs on a given graph), `routes` (routing tables), `programs` (the same
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from ringroad.lab import synthesis as synthesis
     from ringroad.lab import training as training
     from ringroad.lab import viz as viz
+    from ringroad.lab._comparison import Comparison, compare
     from ringroad.lab._finding import Findings, Network, find
     from ringroad.lab._simulation import Simulation, simulate
 
 __all__ = [
     "Algorithm",
     "Candidate",
+    "Comparison",
     "Cost",
     "CostModel",
     "Explanation",
@@ -42,6 +45,7 @@ __all__ = [
     "ScheduleStep",
     "Simulation",
     "algorithms",
+    "compare",
     "find",
     "simulate",
 ]
@@ -50,6 +54,7 @@ _WHERE = {
     "_builder": ("ScheduleBuilder", "ScheduleStep"),
     "_costs": ("Candidate", "Cost", "Explanation", "FormatCost", "Overview"),
     "_native": ("Algorithm", "CostModel", "algorithms"),
+    "lab._comparison": ("Comparison", "compare"),
     "lab._finding": ("Findings", "Network", "find"),
     "lab._simulation": ("Simulation", "simulate"),
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ringroad._native import find_networks
 from ringroad._support.pictures import need_matplotlib
-from ringroad._support.text import bytes_text, number, seconds_text, whole
+from ringroad._support.text import bytes_text, length, number, seconds_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ class Findings:
     Attributes:
         collective: The collective.
         alpha: Seconds to start a step.
-        bytes: The length of the vector in bytes.
+        bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
         bandwidth: Bytes per second of all links of a rank together.
         networks: The frontier, the fewest steps first.
         best: The network that takes the least time.
@@ -114,7 +114,7 @@ def find(
     *,
     collective: Performed = "allreduce",
     alpha: float = 10e-6,
-    bytes: int = 1 << 20,
+    bytes: int | str = 1 << 20,
     bandwidth: float = 12.5e9,
     bidirectional: bool = False,
     budget: tuple[int, int] | None = None,
@@ -149,10 +149,11 @@ def find(
     """
     if (budget is None) == (ranks is None or degree is None) or (budget and (ranks or degree)):
         raise ValueError("give ranks and degree, or a budget of ranks and cables")
-    if number("alpha", alpha) < 0 or whole("bytes", bytes) < 0 or number("bandwidth", bandwidth) <= 0:
-        raise ValueError("alpha and bytes must be 0 or more, and bandwidth above 0 bytes per second")
+    if number("alpha", alpha) < 0 or number("bandwidth", bandwidth) <= 0:
+        raise ValueError("alpha must be 0 or more, and bandwidth above 0 bytes per second")
+    size = length("bytes", bytes)
     ranks, degrees = _sizes(ranks, degree, budget)
-    found: Findings = find_networks(ranks, list(degrees), bidirectional, collective, alpha, bytes, bandwidth)
+    found: Findings = find_networks(ranks, list(degrees), bidirectional, collective, alpha, size, bandwidth)
     return found
 
 

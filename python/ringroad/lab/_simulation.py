@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._native import simulate as _simulate
 from ringroad._notebook import frame, table
-from ringroad._support.text import by_key, bytes_text, parse_bytes, seconds_text, whole
+from ringroad._support.text import by_key, bytes_text, length, seconds_text
 from ringroad.measure.traces import TraceEvent
 
 if TYPE_CHECKING:
@@ -101,9 +101,7 @@ def simulate(
     network = Topology(topology)
     if isinstance(schedule, str):
         schedule = Schedule.build(schedule, network, collective, root)
-    length = parse_bytes(bytes) if isinstance(bytes, str) else whole("bytes", bytes)
-    if length < 0:
-        raise ValueError(f"a vector cannot have {length} bytes; give 0 or more")
+    size = length("bytes", bytes)
     model = CostModel() if model is None else model
     if not isinstance(model, CostModel):
         raise TypeError(f"model must be a ringroad.lab.CostModel, not {model!r}")
@@ -117,7 +115,7 @@ def simulate(
     outcome = _simulate(
         schedule,
         network,
-        length,
+        size,
         by_key("late", late),
         by_key("slow_ranks", slow_ranks),
         [(*ends, factor) for ends, factor in by_key("slow_links", slow_links)],
@@ -133,11 +131,11 @@ def simulate(
     again = None
     if replan:
         left = network.without_links(failed, directed=True)
-        choice = model.explain(schedule.collective, left, length)
+        choice = model.explain(schedule.collective, left, size)
         again = simulate(
             Schedule.build(choice.algorithm, left, schedule.collective, schedule.root or 0),
             left,
-            length,
+            size,
             model=model,
             free_running=free_running,
             store_and_forward=store_and_forward,
@@ -150,12 +148,12 @@ def simulate(
             segment=segment,
             details=details,
         )
-    asked = (schedule, network, length, model, free_running, tuple(failed))
+    asked = (schedule, network, size, model, free_running, tuple(failed))
     return Simulation(
         *asked,
         **outcome.report(),
         busiest_links=outcome.busiest_links(network, model),
-        predicted=model.cost(schedule, network, length).seconds,
+        predicted=model.cost(schedule, network, size).seconds,
         replanned=again,
         _outcome=outcome,
     )

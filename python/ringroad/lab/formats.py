@@ -70,7 +70,7 @@ def write(
     path: str | PathLike[str],
     *,
     format: str | None = None,
-    bytes: int = 1 << 20,
+    bytes: int | str = 1 << 20,
     model: CostModel | None = None,
 ) -> list[Path]:
     """Writes a schedule to a file, or for Chakra to a file for each rank.
@@ -80,7 +80,8 @@ def write(
         path: The file. The rank follows in the names of Chakra's files: `ring.et` becomes `ring.0.et`, `ring.1.et`
             and so on.
         format: "json", "msccl", "mscclpp", "goal" or "chakra". None: as the name of the file ends.
-        bytes: The length of the vector, for "goal" and "chakra", which have messages of bytes.
+        bytes: The length of the vector, a number of bytes or a text such as "1MiB", for "goal" and "chakra", which
+            have messages of bytes.
         model: The cost model whose time of reductions "goal" and "chakra" have. None: the default one.
 
     Returns:

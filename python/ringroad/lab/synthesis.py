@@ -83,7 +83,7 @@ class LinkLoad:
 
 
 @dataclass(frozen=True)
-class Way:
+class Path:
     """One of the paths that a pair's demand takes.
 
     Attributes:
@@ -158,7 +158,7 @@ class AlltoallFlow:
         """Whether every pair has the same demand."""
         return isinstance(self.demands, float)
 
-    def ways(self, source: int, target: int | None = None) -> dict[int, list[Way]]:
+    def paths(self, source: int, target: int | None = None) -> dict[int, list[Path]]:
         """Returns the paths of what one rank sends.
 
         Args:
@@ -171,8 +171,8 @@ class AlltoallFlow:
         Raises:
             IndexError: `source` is not a rank.
         """
-        ways = self._found.ways(source)
-        return ways if target is None else {reached: paths for reached, paths in ways.items() if reached == target}
+        paths = self._found.paths(source)
+        return paths if target is None else {reached: some for reached, some in paths.items() if reached == target}
 
     def schedule(self, steps: int | None = None, *, pieces: int | None = None) -> RelayedAlltoall:
         """Makes a schedule of the all-to-all along these paths: ranks pass blocks on from neighbour to neighbour.

@@ -32,10 +32,10 @@ def contestants(communicator: Communicator, collective: str = "allreduce") -> li
 def calibrate(communicator: Communicator, measurements: Sequence[tuple[str, str, int, float]]) -> Profile:
     """Makes a profile of the ranks' network and machines from measured times, to which it fits the cost model.
 
-    Every rank calls it. `ringroad tune` measures and calls it.
+    `ringroad tune` measures and does the same. No rank needs to wait for others.
 
     Args:
-        communicator: The ranks.
+        communicator: Two ranks or more.
         measurements: Tuples of a collective, an algorithm, the vector's bytes, and seconds.
 
     Returns:
@@ -44,12 +44,11 @@ def calibrate(communicator: Communicator, measurements: Sequence[tuple[str, str,
     Raises:
         ValueError: A collective is unknown.
         ScheduleError: An algorithm is unknown, or does not run on this network.
-        ConfigError: There are no measurements, or a time is not above 0.
+        ConfigError: There are no measurements, a time is not above 0, or there is one rank only.
 
     Example:
-        >>> (comm,) = ringroad.Communicator.in_process(1)
-        >>> profile = ringroad.measure.calibrate(comm, [("allreduce", "ring", 8, 1e-6)])
-        >>> [size for _, _, size, _ in profile.measurements]
-        [8]
+        >>> a, b = ringroad.Communicator.in_process(2)
+        >>> ringroad.measure.calibrate(a, [("allreduce", "ring", 8, 1e-6)]).measurements
+        [('allreduce', 'ring', 8, 1e-06)]
     """
     return communicator._calibrate(measurements)

@@ -16,6 +16,7 @@ functional collectives) go over gloo. Options:
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -28,11 +29,24 @@ from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.constants import default_pg_timeout
 
 from ringroad._native import Communicator
+from ringroad._replicas import ReplicaCheck
+from ringroad.torch.compression import CompressedReduceScatter, Compression, compressed
 from ringroad.torch.membership import Membership, Options
 from ringroad.torch.starting import init
 from ringroad.torch.versions import MODERN
 
-__all__ = ["Options", "communicator", "empty", "init", "process_group", "register"]
+__all__ = [
+    "CompressedReduceScatter",
+    "Compression",
+    "Options",
+    "check_replicas",
+    "communicator",
+    "compressed",
+    "empty",
+    "init",
+    "process_group",
+    "register",
+]
 
 
 def register() -> None:
@@ -118,21 +132,9 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
         1
         >>> dist.destroy_process_group()
     """
-    from ringroad.torch.backend import RingroadBackend
-    from ringroad.torch.group import RingroadProcessGroup
+    from ringroad.torch.group import backend_of
 
-    if group is None:
-        group = dist.group.WORLD
-    if group is None:
-        raise ValueError("ringroad: there is no process group; call init_process_group first")
-    if isinstance(group, RingroadProcessGroup):
-        return group.backend.communicator
-    backends = [group._get_backend(device) for device in group._device_types]
-    for backend in backends:
-        if isinstance(backend, RingroadBackend):
-            return backend.communicator
-    names = ", ".join(backend.name() for backend in backends)
-    raise TypeError(f"ringroad: the group's backends are {names or 'none'}, none of them ringroad")
+    return backend_of(group).communicator
 
 
 def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup | None = None) -> torch.Tensor:
@@ -167,6 +169,49 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
     shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
     memory = communicator(group).empty(shape.numel() * dtype.itemsize, "uint8")
     return torch.from_numpy(memory).view(dtype).reshape(shape)
+
+
+def check_replicas(
+    module: torch.nn.Module | Mapping[str, torch.Tensor],
+    group: dist.ProcessGroup | None = None,
+    *,
+    repair: bool = False,
+    timeout: float | None = None,
+) -> ReplicaCheck:
+    """Checks that a model's parameters and buffers hold the same bits on all ranks, and says which differ and where.
+
+    Replicas of data parallel training should never differ; broken memory, a step that one rank has missed, or code that
+    runs on some ranks only makes them do so without an error. `Communicator.check_replicas` explains what is compared
+    and repaired. Tensors on GPUs are copied to the host, one after the other.
+
+    Args:
+        module: The module, or a mapping from names to tensors, such as the state of an optimizer.
+        group: The group whose members are compared. None: the default group. Of a sharded model, pass the group of a
+            mesh dimension along which it is replicated: local parts are compared.
+        repair: True: what differs is copied from the majority, for each tensor.
+        timeout: Seconds after which the call fails. None: the group's.
+
+    Returns:
+        A `ringroad.ReplicaCheck`, the same on all ranks; its ranks are those in the group.
+
+    Raises:
+        ReplicaError: Ranks passed different tensors, or one that cannot be compared, or there is no majority for a
+            repair. All ranks raise it. The group can be used.
+        ValueError: There is no process group yet.
+        TypeError: None of the group's backends is ringroad.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> import ringroad.torch
+        >>> dist.init_process_group("ringroad", store=dist.HashStore(), rank=0, world_size=1)
+        >>> print(ringroad.torch.check_replicas(torch.nn.Linear(3, 2)))
+        all 2 arrays are the same on all ranks
+        >>> dist.destroy_process_group()
+    """
+    from ringroad.torch.replicas import check_modules
+
+    return check_modules(communicator(group), module, group, repair, timeout)
 
 
 def _create(opts: Any, pg_options: Any) -> Any:

@@ -38,6 +38,7 @@ class RingroadBackend(Collectives):
             self._options.global_ranks_in_group = list(member.ranks)
             self._options.group_name = member.name  # type: ignore[assignment]
         self._splitting = splitting
+        self._wire = member.options.wire
         self._shrinks = 0
         self._use(member.connect() if communicator is None else communicator, member.rank, member.size)
 

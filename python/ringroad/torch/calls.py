@@ -14,6 +14,8 @@ from torch.profiler import record_function
 from ringroad._native import Communicator
 from ringroad._native import Work as NativeWork
 from ringroad.torch.tensors import (
+    DTYPES,
+    ENCODED,
     INTEGERS,
     Finish,
     Tensors,
@@ -36,6 +38,7 @@ _TORCH_NAMES = {
     "alltoall": "all_to_all",
 }
 """torch's names of collectives that differ from ringroad's."""
+_ENCODED = frozenset(DTYPES[dtype] for dtype in ENCODED)
 profiling = torch._C._autograd._profiler_enabled
 """Bound once, because every call asks."""
 
@@ -58,6 +61,8 @@ class Calls(_Base):
         self._timeout: float | None = None
         self._calls = 0
         self._coalesced: list[Work] | None = None
+        self._wire: str | None = None
+        """The format in which sums and averages send floats; None: as they are."""
 
     def _use(self, communicator: Communicator, rank: int, size: int) -> None:
         """Uses this communicator for all further calls."""
@@ -88,6 +93,7 @@ class Calls(_Base):
         op: str = "sum",
         factor: float | None = None,
         root: int = 0,
+        wire: str | None = None,
     ) -> Work | None:
         """Runs a collective from block to block. Returns None if the call was synchronous; it is complete then."""
         self._calls += 1
@@ -108,6 +114,7 @@ class Calls(_Base):
             op=op,
             factor=factor,
             root=root,
+            wire=wire or self._format(collective, op, dtype),
             timeout=self._seconds(opts),
             async_op=asynchronous,
         )
@@ -142,6 +149,7 @@ class Calls(_Base):
             op=op,
             factor=factor,
             root=root,
+            wire=None if self._wire is None else self._format(collective, op, DTYPES.get(source.dtype)),
             timeout=self._timeout if opts is None else self._seconds(opts),
             async_op=opts is None or opts.asyncOp or self._coalesced is not None,
         )
@@ -149,6 +157,11 @@ class Calls(_Base):
             return native
         self._calls += 1
         return None if native is None else self._in_flight(Work((native,), outputs, None))
+
+    def _format(self, collective: str, op: str, dtype: str | None) -> str | None:
+        """The format of a call that names none: the group's for sums and averages of floats, as gradients are."""
+        encoded = collective in ("allreduce", "reduce_scatter") and op in ("sum", "avg") and dtype in _ENCODED
+        return self._wire if encoded else None
 
     def _recorded(self, collective: str, *args: Any, **kwargs: Any) -> NativeWork | None:
         """`_run_raw` as an event of torch's profiler: the whole call, or only its start if it is asynchronous."""

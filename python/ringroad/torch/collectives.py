@@ -71,6 +71,22 @@ class Collectives(Exchange):
         sparse.allreduce(tensor, op, gather)
         return self._join([], opts, [tensor])
 
+    def reduce_in(
+        self,
+        wire: str | None,
+        collective: str,
+        source: torch.Tensor,
+        target: torch.Tensor,
+        op: str,
+        factor: float | None = None,
+    ) -> Work:
+        """Starts an allreduce or a reduce-scatter that sends floats in this format."""
+        start = self._start if is_block(source) and is_block(target) else self._staged
+        dtype = same_dtype(target, source)
+        work = start(collective, source, target, target.numel(), dtype, None, [target], op=op, factor=factor, wire=wire)
+        assert work is not None, "without options a call is asynchronous"
+        return work
+
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
 

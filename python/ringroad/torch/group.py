@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch._C._distributed_c10d as c10d
+import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
 from ringroad.torch.backend import RingroadBackend
@@ -165,3 +166,20 @@ _METHODS = [
 ]
 for _method in _METHODS:
     setattr(RingroadProcessGroup, _method.__name__, _method)
+
+
+def backend_of(group: ProcessGroup | None) -> RingroadBackend:
+    """The backend of a group, or of the default group. Raises ValueError if there is none yet, and TypeError if none of
+    its backends is ringroad."""
+    if group is None:
+        group = dist.group.WORLD
+    if group is None:
+        raise ValueError("ringroad: there is no process group; call init_process_group first")
+    if isinstance(group, RingroadProcessGroup):
+        return group.backend
+    backends = [group._get_backend(device) for device in group._device_types]
+    for backend in backends:
+        if isinstance(backend, RingroadBackend):
+            return backend
+    names = ", ".join(backend.name() for backend in backends)
+    raise TypeError(f"ringroad: the group's backends are {names or 'none'}, none of them ringroad")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from torch._C._distributed_c10d import PrefixStore, Store
 
-from ringroad._native import Communicator, Topology
+from ringroad._native import Communicator, Topology, _round_raw
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.start.rendezvous import regroup
 
@@ -28,9 +28,12 @@ class Options:
             that torch was given.
         deterministic: "size-invariant": floats are added in the same order for every tensor length. None:
             RINGROAD_DETERMINISTIC.
+        wire: The format in which sums and averages of floats are sent by all_reduce and reduce_scatter: "bf16", "f16",
+            "fp8", "int8" or "int4"; the same on all ranks. For a group that reduces gradients: all other calls are
+            exact. Groups that are split off do not inherit it. None: exact.
 
     Raises:
-        ValueError: `timeout` is not above 0, or `deterministic` is something else.
+        ValueError: `timeout` is not above 0, `deterministic` is something else, or the format is unknown.
 
     Example:
         >>> import torch
@@ -43,6 +46,7 @@ class Options:
     algorithm: str | None = None
     timeout: timedelta | float | None = None
     deterministic: Literal["size-invariant"] | None = None
+    wire: Literal["bf16", "f16", "fp8", "int8", "int4"] | None = None
 
     def __post_init__(self) -> None:
         timeout = self.timeout
@@ -50,6 +54,8 @@ class Options:
             raise ValueError(f"ringroad: a timeout must be above 0, not {timeout}")
         if self.deterministic not in (None, _SIZE_INVARIANT):
             raise ValueError(f'ringroad: deterministic is "{_SIZE_INVARIANT}" or None, not {self.deterministic!r}')
+        if self.wire is not None:
+            _round_raw(self.wire, 0, 0, "float32")  # knows the formats
 
     def seconds(self, otherwise: timedelta) -> float:
         """Returns the time limit in seconds.
@@ -144,7 +150,7 @@ class Membership:
         """This rank's membership in a group of some of the members; `ranks` are their ranks in this group, and `whole`
         is its communicator."""
         world = list(self.ranks) or range(self.size)
-        inherited = replace(self.options, topology=whole._part(list(ranks)))
+        inherited = replace(self.options, topology=whole._part(list(ranks)), wire=None)
         if timeout is not None:  # the new group's timeout overrides the options that it inherits
             inherited = replace(inherited, timeout=None)
         return replace(

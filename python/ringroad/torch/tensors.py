@@ -14,6 +14,8 @@ from ringroad._native import reductions
 _SUPPORTED = reductions()
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): name for name in _SUPPORTED["sum"]}
 """The native names of the types that the extension supports."""
+ENCODED = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+"""The types that can be sent in a format of fewer bytes."""
 INTEGERS = frozenset(_SUPPORTED["band"]) - {"bool"}
 """The types of whole numbers, which have no native average."""
 

@@ -195,8 +195,8 @@ impl<'a> Measuring<'a> {
     }
 
     fn factors(mut self, before: &Changes, rounds: &[Vec<Tried>]) -> (Vec<(NodeId, NodeId, f64)>, bool) {
-        let ways = self.ways(rounds);
-        for flows in &ways {
+        let paths = self.paths(rounds);
+        for flows in &paths {
             let mut carried = vec![0.0; self.seen.len()];
             for (way, flow) in flows {
                 way.iter().for_each(|(link, share)| carried[*link] += flow.fastest * share);
@@ -204,7 +204,7 @@ impl<'a> Measuring<'a> {
             self.seen.iter_mut().zip(carried).for_each(|(seen, carried)| *seen = carried.max(*seen));
         }
         let (mut blamed, mut doubtful) = (BTreeSet::new(), BTreeSet::new());
-        for flows in &ways {
+        for flows in &paths {
             let expected = fair(&self.rates, flows);
             for ((way, flow), expected) in flows.iter().zip(expected) {
                 let ratio = flow.fastest / expected;
@@ -233,8 +233,8 @@ impl<'a> Measuring<'a> {
         (factors, !doubtful.is_empty())
     }
 
-    /// For each round, the flows with the links of their ways.
-    fn ways(&self, rounds: &[Vec<Tried>]) -> Vec<Vec<Crossing>> {
+    /// For each round, the flows with the links of their paths.
+    fn paths(&self, rounds: &[Vec<Tried>]) -> Vec<Vec<Crossing>> {
         let mut routes = Routes::new(self.left);
         let mut way = |flow: &Tried| {
             let (from, to) = (*self.base.leaders.get(flow.from)?, *self.base.leaders.get(flow.to)?);
@@ -384,7 +384,7 @@ mod tests {
             |(from, to): &(usize, usize)| Tried { from: *from, to: *to, fastest: 1.0, is_steady: true };
         let rounds: Vec<Vec<Tried>> =
             base.probes().iter().map(|flows| flows.iter().map(flow).collect()).collect();
-        let ways = measuring.ways(&rounds);
+        let paths = measuring.paths(&rounds);
         let round = |seed: usize, flows: &[Crossing]| {
             let noise = |number: usize| 0.95 + 0.01 * ((number + seed) * 7 % 10) as f64;
             let rates = fair(&measuring.rates, flows).into_iter().enumerate();
@@ -397,7 +397,7 @@ mod tests {
             Round { flows: rates.map(|(number, rate)| (number, (rate, &flows[number]))).map(flow).collect() }
         };
         (0..tries)
-            .flat_map(|seed| ways.iter().map(move |flows| (seed, flows)))
+            .flat_map(|seed| paths.iter().map(move |flows| (seed, flows)))
             .map(|(seed, flows)| round(seed, flows))
             .collect()
     }

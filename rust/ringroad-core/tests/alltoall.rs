@@ -257,7 +257,7 @@ fn shares_of_paths_add_up_to_1() {
         let flow = concurrent_flow(&network, &Demands::Uniform, 0.01, &mut |_| true).unwrap();
         for source in 0..network.ranks() {
             let mut sums = vec![0.0; network.ranks()];
-            flow.ways(source, |target, share, _| sums[target] += share);
+            flow.each_path(source, |target, share, _| sums[target] += share);
             sums[source] = 1.0;
             assert!(sums.iter().all(|sum| (sum - 1.0).abs() < 1e-12), "{spec}, from {source}: {sums:?}");
         }

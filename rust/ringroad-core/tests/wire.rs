@@ -1,6 +1,7 @@
 //! Calls with a wire format: every algorithm, with events in random order, ends with the same bits on all ranks and an
 //! error within its bound. The format is int8, with a codec of the tests' own.
 
+#[allow(dead_code)] // Other tests use the rest.
 mod common;
 
 use std::sync::Arc;

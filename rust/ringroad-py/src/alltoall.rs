@@ -128,7 +128,7 @@ impl PyAlltoallFlow {
     ///
     /// Raises:
     ///     IndexError: There is no such rank.
-    fn ways<'py>(
+    fn paths<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] source: usize,

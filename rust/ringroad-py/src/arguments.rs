@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
+use ringroad_core::units;
 
 use crate::cost::PyCostModel;
 use crate::schedule::PySchedule;
@@ -90,6 +92,22 @@ arguments! {
     Bound<'py, PySchedule>: "a ringroad.Schedule",
     Bound<'py, PyAny>: "an object",
     HashMap<String, String>: "a dict of texts (str)",
+}
+
+/// Reads the length of a vector: a number of bytes, or a text with a unit.
+pub fn length(object: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let Ok(text) = object.cast::<PyString>() else {
+        let words = "a number of bytes from 0 on, or a text such as \"1MiB\"";
+        return object.extract().map_err(|error| refused(object, words, error));
+    };
+    units::bytes(&text.to_cow()?).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Reads a list of lengths of vectors.
+pub fn lengths(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let words = "a list of numbers of bytes, or of texts such as \"1MiB\"";
+    let items: Vec<Bound<'_, PyAny>> = object.extract().map_err(|error| refused(object, words, error))?;
+    items.iter().map(length).collect()
 }
 
 macro_rules! classes {

@@ -137,6 +137,17 @@ impl<'py> Array<'py> {
         self.start
     }
 
+    /// The array's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        let bytes = self.elements * self.dtype.size();
+        if bytes == 0 {
+            return &[];
+        }
+        // SAFETY: the address is that of a live array, which `self` keeps alive, and all its bytes are initialized. As
+        // for every call, the docstrings forbid the caller to write to them meanwhile.
+        unsafe { std::slice::from_raw_parts(self.start as *const u8, bytes) }
+    }
+
     /// The array's memory, for one call. `owner` keeps the array alive.
     pub fn memory(&self, owner: Owner) -> Memory {
         memory(Side { address: self.start, bytes: self.elements * self.dtype.size() }, owner)

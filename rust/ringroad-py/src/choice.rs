@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::Measurement;
 
-use crate::arguments::argument;
+use crate::arguments::{argument, length};
 use crate::communicator::PyCommunicator;
 use crate::cost::{PyCostModel, COSTS};
 use crate::errors::raise;
@@ -17,8 +17,8 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     bytes: The length of the whole vector in bytes: of `send` for an allreduce, of all ranks' blocks
-    ///         together for a collective with blocks.
+    ///     bytes: The length of the whole vector, a number of bytes or a text such as "1MiB": of `send` for an
+    ///         allreduce, of all ranks' blocks together for a collective with blocks.
     ///     dtype: The elements' type, such as "float32".
     ///     op: The reduction. It matters, like `dtype`, because sums of floats depend on the order.
     ///
@@ -37,7 +37,7 @@ impl PyCommunicator {
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] dtype: &str,
         #[pyo3(from_py_with = argument)] op: &str,
     ) -> PyResult<String> {
@@ -53,7 +53,7 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     bytes: The length of the whole vector in bytes.
+    ///     bytes: The length of the whole vector: a number of bytes, or a text such as "1MiB".
     ///     dtype: The elements' type, such as "float32".
     ///     op: The reduction.
     ///
@@ -74,7 +74,7 @@ impl PyCommunicator {
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] dtype: &str,
         #[pyo3(from_py_with = argument)] op: &str,
     ) -> PyResult<Bound<'py, PyAny>> {

@@ -497,7 +497,7 @@ impl PyCommunicator {
         part_of(self.0.known_topology(), &ranks, is_first).map(PyTopology)
     }
 
-    /// What `ringroad.measure.discover` returns, as JSON.
+    /// What `ringroad.discover` returns, as JSON.
     #[pyo3(name = "_discover")]
     fn discover(
         &self,

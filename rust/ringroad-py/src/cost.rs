@@ -8,7 +8,7 @@ use ringroad_core::{Collective, Topology};
 use ringroad_runtime::choice::choices::candidates;
 use ringroad_runtime::DType;
 
-use crate::arguments::argument;
+use crate::arguments::{argument, length, lengths};
 use crate::calls::{members, Given};
 use crate::errors::raise;
 use crate::notebook::{hash, shown};
@@ -227,7 +227,7 @@ impl PyCostModel {
     ///     schedule: The schedule.
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring; with at least as
     ///         many ranks as the schedule.
-    ///     bytes: The length of the vector in bytes.
+    ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
     ///     blocks: The lengths of the ranks' blocks, in any unit, if they differ (reduce_scatter,
     ///         allgather, gather and scatter only). None: equal blocks.
     ///
@@ -248,7 +248,7 @@ impl PyCostModel {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] schedule: &PySchedule,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'_>,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] blocks: Option<Vec<usize>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (schedule, topology) = (&schedule.0, &topology.resolve()?);
@@ -266,7 +266,7 @@ impl PyCostModel {
     /// Args:
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-    ///     bytes: The length of the vector in bytes.
+    ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
     ///     bit_identical: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
     ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
@@ -290,7 +290,7 @@ impl PyCostModel {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
         #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -327,7 +327,7 @@ impl PyCostModel {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] dtype: &str,
         #[pyo3(from_py_with = argument)] max_error: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -342,7 +342,7 @@ impl PyCostModel {
     /// Args:
     ///     collective: For example "allreduce".
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-    ///     sizes: The lengths of the vector in bytes.
+    ///     sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
     ///     schedules: Schedules of your own that compete: `Schedule` objects, or paths of their files.
     ///
     /// Returns:
@@ -363,7 +363,7 @@ impl PyCostModel {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = argument)] topology: TopologyArgument<'py>,
-        #[pyo3(from_py_with = argument)] sizes: Vec<u64>,
+        #[pyo3(from_py_with = lengths)] sizes: Vec<u64>,
         #[pyo3(from_py_with = argument)] schedules: Vec<Given<'py>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let found = Compared::new(py, &self.0, collective, topology, schedules)?;

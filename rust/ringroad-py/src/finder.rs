@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use ringroad_core::synthesis::finder::{self, Wanted};
 
-use crate::arguments::argument;
+use crate::arguments::{argument, length};
 use crate::errors::raise;
 use crate::results::object;
 
@@ -15,7 +15,7 @@ use crate::results::object;
 ///     bidirectional: Whether every link must have one back.
 ///     collective: "allreduce", "allgather" or "reduce_scatter".
 ///     alpha: Seconds to start a step.
-///     bytes: The length of the vector in bytes.
+///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
 ///     bandwidth: Bytes per second of all links of a rank together.
 ///
 /// Returns:
@@ -31,7 +31,7 @@ pub fn find_networks<'py>(
     #[pyo3(from_py_with = argument)] bidirectional: bool,
     #[pyo3(from_py_with = argument)] collective: &str,
     #[pyo3(from_py_with = argument)] alpha: f64,
-    #[pyo3(from_py_with = argument)] bytes: u64,
+    #[pyo3(from_py_with = length)] bytes: u64,
     #[pyo3(from_py_with = argument)] bandwidth: f64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let collective = collective.parse().map_err(raise)?;

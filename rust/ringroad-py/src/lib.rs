@@ -16,6 +16,7 @@ mod collectives;
 mod communicator;
 mod cost;
 mod detached;
+mod digest;
 mod errors;
 mod finder;
 mod info;
@@ -26,6 +27,8 @@ mod profile;
 mod regroup;
 mod results;
 mod roll_call;
+#[allow(unsafe_code)]
+mod rounding;
 mod routes;
 mod schedule;
 mod shutdown;
@@ -63,6 +66,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collective_name, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collectives, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::digest, module)?)?;
     module.add_function(wrap_pyfunction!(finder::find_networks, module)?)?;
     module.add_function(wrap_pyfunction!(finder::moore_steps, module)?)?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
@@ -82,5 +86,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::read_bandwidth, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
+    module.add_function(wrap_pyfunction!(rounding::round_raw, module)?)?;
     shutdown::register(module)
 }

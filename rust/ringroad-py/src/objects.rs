@@ -286,6 +286,45 @@ impl PyCommunicator {
         let function = slf.py().import("ringroad._coalesced")?.getattr("broadcast_coalesced")?;
         function.call1((slf, arrays, root, algorithm, timeout))
     }
+
+    /// Checks that all ranks hold the same bits, and says which ranks differ and in which arrays.
+    ///
+    /// Every rank computes a digest of 128 bits of each array, about as fast as it can read memory, and ranks exchange
+    /// one short message if all is well. It finds what broken memory, a missed step or a race has done to replicas. Floats
+    /// count by their bits: NaNs may differ, and so do 0 and -0. Any dtype but objects can be compared, whatever the
+    /// strides; what is not C-contiguous is copied, one array after the other.
+    ///
+    /// Args:
+    ///     arrays: A list of arrays, or a mapping from names to arrays. Their number, order, names, shapes and dtypes are
+    ///         the same on all ranks.
+    ///     repair: True: what differs is copied from the lowest rank of the majority (more than half of the ranks,
+    ///         for each array) by a broadcast, and compared again. Arrays must then be writable on all ranks.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A `ReplicaCheck`, the same on all ranks.
+    ///
+    /// Raises:
+    ///     ReplicaError: Ranks passed different arrays, or one that cannot be compared or repaired, or there is no
+    ///         majority for a repair. All ranks raise it. The communicator can be used.
+    ///     ValueError: `timeout` is not above 0. Nothing was sent.
+    #[doc = call_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(3) as cluster:
+    ///     ...     print(cluster.run(lambda comm: comm.check_replicas([np.ones(2), np.full(2, comm.rank // 2)]))[0])
+    ///     1 of 2 arrays differ
+    ///       arrays[1]: rank 2 differs from the others
+    #[pyo3(signature = (arrays, *, repair=false, timeout=None))]
+    fn check_replicas<'py>(
+        slf: &Bound<'py, Self>,
+        arrays: Bound<'py, PyAny>,
+        #[pyo3(from_py_with = argument)] repair: bool,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let function = slf.py().import("ringroad._replicas")?.getattr("check_replicas")?;
+        function.call1((slf, arrays, repair, timeout))
+    }
 }
 
 fn on_objects<'py>(slf: &Bound<'py, PyCommunicator>, name: &str) -> PyResult<Bound<'py, PyAny>> {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use ringroad_core::cost::{write_rules, Rule};
 use ringroad_runtime::choice::profile::Profile;
 
-use crate::arguments::argument;
+use crate::arguments::{argument, length, lengths};
 use crate::cost::{PyCostModel, COSTS};
 use crate::errors::raise;
 use crate::results::object;
@@ -68,7 +68,7 @@ impl PyProfile {
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     bytes: The length of the vector in bytes.
+    ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
     ///     bit_identical: True: choose only among algorithms that give all ranks the same bits after a sum of floats.
     ///
     /// Returns:
@@ -82,7 +82,7 @@ impl PyProfile {
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] bit_identical: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
@@ -94,7 +94,7 @@ impl PyProfile {
     ///
     /// Args:
     ///     collective: For example "allreduce".
-    ///     sizes: The lengths of the vector in bytes.
+    ///     sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
     ///
     /// Returns:
     ///     An `Overview`, with what `explain` returns for each size.
@@ -106,7 +106,7 @@ impl PyProfile {
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
-        #[pyo3(from_py_with = argument)] sizes: Vec<u64>,
+        #[pyo3(from_py_with = lengths)] sizes: Vec<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let collective = collective.parse().map_err(raise)?;
         let found = py.detach(|| self.0.overview(collective, &sizes)).map_err(raise)?;

@@ -12,7 +12,7 @@ use ringroad_core::simulate::Simulator;
 use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, ChunkSet, Collective, Plan, Schedule};
 
-use crate::arguments::argument;
+use crate::arguments::{argument, length};
 use crate::cost::PyCostModel;
 use crate::errors::{raise, schedule_error};
 use crate::notebook::{hash, shown};
@@ -284,7 +284,7 @@ impl PySchedule {
     /// simulates.
     ///
     /// Args:
-    ///     bytes: The length of the vector in bytes.
+    ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
     ///     model: The cost model, for the time of reductions; None: the default one.
     ///
     /// Raises:
@@ -297,7 +297,7 @@ impl PySchedule {
     fn to_goal(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
     ) -> PyResult<String> {
         let simulator = simulator(model);
@@ -307,7 +307,7 @@ impl PySchedule {
     /// Returns a call as Chakra execution traces, which ASTRA-sim reads: the contents of a file for each rank.
     ///
     /// Args:
-    ///     bytes: The length of the vector in bytes.
+    ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
     ///     model: The cost model, for the time of reductions; None: the default one.
     ///
     /// Raises:
@@ -320,7 +320,7 @@ impl PySchedule {
     fn to_chakra(
         &self,
         py: Python<'_>,
-        #[pyo3(from_py_with = argument)] bytes: u64,
+        #[pyo3(from_py_with = length)] bytes: u64,
         #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
     ) -> PyResult<Vec<Vec<u8>>> {
         let simulator = simulator(model);

@@ -8,7 +8,7 @@ use ringroad_core::simulate::{
 };
 use ringroad_runtime::Error;
 
-use crate::arguments::argument;
+use crate::arguments::{argument, length};
 use crate::cost::PyCostModel;
 use crate::errors::raise;
 use crate::results::object;
@@ -97,7 +97,7 @@ fn exception(error: SimulationError) -> PyErr {
 /// Args:
 ///     schedule: The schedule; it is verified.
 ///     topology: The network.
-///     bytes: The length of the vector in bytes.
+///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
 ///     late: Tuples of a rank and the seconds by which it enters the call late.
 ///     slow_ranks: Tuples of a rank and how many times as long its processor takes.
 ///     slow_links: Tuples of source, target, and the fraction of their bandwidth that the links have.
@@ -126,7 +126,7 @@ pub fn simulate(
     py: Python<'_>,
     #[pyo3(from_py_with = argument)] schedule: &PySchedule,
     #[pyo3(from_py_with = argument)] topology: &PyTopology,
-    #[pyo3(from_py_with = argument)] bytes: u64,
+    #[pyo3(from_py_with = length)] bytes: u64,
     #[pyo3(from_py_with = argument)] late: Vec<(usize, f64)>,
     #[pyo3(from_py_with = argument)] slow_ranks: Vec<(usize, f64)>,
     #[pyo3(from_py_with = argument)] slow_links: Vec<(usize, usize, f64)>,

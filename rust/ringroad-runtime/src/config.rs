@@ -20,7 +20,8 @@ use ringroad_core::units;
 pub use self::setting::{ConfigError, Entry, Origin, Setting, Values};
 use self::values::{duration, path, path_or_none, store, tcp_ports};
 pub use self::values::{
-    Budget, Cost, Debug, Devices, Network, Order, ProfileSource, Secret, StoreSource, TransportKind,
+    Between, Budget, Cost, Debug, Devices, Network, Order, ProfileSource, Secret, StoreSource, TransportKind,
+    Within, MOST_STREAMS,
 };
 use crate::error::Error;
 
@@ -157,8 +158,8 @@ settings! {
     }
     "RINGROAD_TRANSPORT" => transport: TransportKind {
         default: "auto",
-        values: TransportKind::VALUES,
-        help: "how messages travel between processes: by shared memory within a host and by UCX between hosts; or, with ucx, always by UCX. Whether the kernel copies long messages within a host directly out of other ranks' private memory, if it permits that: auto if ranks share cores, cma always, no-cma never",
+        values: Values::Words("auto, cma or no-cma, for ranks of a host; ucx or tcp, for all ranks; one of the former and one of the latter, such as auto,tcp, for ranks of a host and those of other hosts. For tcp, a number of connections for each pair of ranks may follow, such as tcp:4"),
+        help: "how messages travel between processes. Within a host: by shared memory, where the kernel, if it permits that, copies long messages directly out of other ranks' private memory: auto if ranks share cores, cma always, no-cma never. Between hosts: by UCX, or by ringroad's own tcp connections, which need no UCX and are encrypted if RINGROAD_SECRET is set. ucx or tcp alone: within a host, too",
         read: TransportKind::read,
     }
     "RINGROAD_HOST" => host: Option<String> {

@@ -17,6 +17,7 @@ use crate::kernels::InstructionSet;
 use crate::network::Insight;
 use crate::transport::notice::Notice;
 use crate::transport::shared::Offer;
+use crate::transport::tcp;
 
 const RANKS: usize = 4;
 
@@ -131,6 +132,12 @@ pub fn seals(bytes: &[u8]) {
         assert!(open(secret, "key", &changed, usize::MAX).is_err());
         assert!(open(secret, "key", &sealed[..at % sealed.len()], usize::MAX).is_err());
     }
+}
+
+/// What strangers send to a rank that listens for tcp connections, and what ranks do who belong to its group.
+pub fn connection(bytes: &[u8]) {
+    tcp::greet(bytes);
+    tcp::hear_anything(bytes);
 }
 
 fn key() -> (Topology, Key) {

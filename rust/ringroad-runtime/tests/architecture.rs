@@ -42,8 +42,10 @@ const UNSAFE: &[&str] = &[
     "os/scheduler.rs",
     "transport/buffer.rs",
     "transport/events.rs",
+    "transport/forks.rs",
     "transport/in_process.rs",
     "transport/shared",
+    "transport/tcp",
     "transport/ucx",
 ];
 
@@ -60,6 +62,7 @@ const CLOCK: &[&str] = &[
     "os",
     "transport/in_process.rs",
     "transport/shared",
+    "transport/tcp",
     "transport/ucx",
 ];
 

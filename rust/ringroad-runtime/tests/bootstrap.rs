@@ -14,8 +14,8 @@ use ringroad_runtime::bootstrap::{
     BootstrapError, EndpointInfo, FileStore, MemoryStore, PrefixStore, Rendezvous, Store, StoreError,
 };
 use ringroad_runtime::config::{
-    Algorithms, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource, TransportKind,
-    SETTINGS,
+    Algorithms, Between, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource,
+    TransportKind, Within, SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
 
@@ -691,6 +691,21 @@ fn defaults_are_those_of_the_table() {
 }
 
 #[test]
+fn transports_are_read() {
+    let read = |text| read(&[("RINGROAD_TRANSPORT", text)]).unwrap().transport;
+    let kind = |within, between, streams| TransportKind { within, between, streams };
+    for (text, expected) in [
+        ("auto", kind(Some(Within::Auto), None, 1)),
+        ("ucx", kind(None, Some(Between::Ucx), 1)),
+        ("TCP", kind(None, Some(Between::Tcp), 1)),
+        ("cma, tcp:4", kind(Some(Within::Cma), Some(Between::Tcp), 4)),
+        ("ucx,no-cma", kind(Some(Within::NoCma), Some(Between::Ucx), 1)),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn values_are_read() {
     let config = read(&[
         ("RINGROAD_ALGO", "ring, Swing"),
@@ -724,7 +739,8 @@ fn values_are_read() {
     assert_eq!(config.topology.given().unwrap().spec(), "torus:4x2");
     assert_eq!(config.timeout, Duration::from_millis(1500));
     assert_eq!(config.ucx_library.as_deref(), Some(Path::new("/opt/ucx/lib/libucp.so.0")));
-    assert_eq!(config.transport, TransportKind::NoCma);
+    let no_cma = TransportKind { within: Some(Within::NoCma), between: None, streams: 1 };
+    assert_eq!(config.transport, no_cma);
     let devices = ["mlx5_0:1", "eth0"].map(str::to_owned).to_vec();
     assert_eq!(config.net_devices, Some(Devices::Any(devices)));
     assert_eq!(
@@ -837,7 +853,12 @@ fn invalid_values_are_explained() {
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
         ("RINGROAD_TOPOLOGY", "/nowhere/net.json", "No such file or directory"),
         ("RINGROAD_TOPOLOGY", "/dev/null", "the path of a .json file that Topology.save has written"),
-        ("RINGROAD_TRANSPORT", "tcp", "RINGROAD_TRANSPORT=\"tcp\" cannot be used; write auto, cma, no-cma or ucx"),
+        ("RINGROAD_TRANSPORT", "pigeons", "there is no \"pigeons\" among auto, cma or no-cma, or ucx or tcp; write auto, cma or no-cma"),
+        ("RINGROAD_TRANSPORT", "tcp,ucx", "\"ucx\" is one too many"),
+        ("RINGROAD_TRANSPORT", "auto,cma", "\"cma\" is one too many"),
+        ("RINGROAD_TRANSPORT", "cma:2", "\"cma:2\" is one too many"),
+        ("RINGROAD_TRANSPORT", "ucx:2", "\"ucx:2\" is not tcp with a number of connections from 1 to 16"),
+        ("RINGROAD_TRANSPORT", "tcp:17", "\"tcp:17\" is not tcp with"),
         ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; write UCX network devices"),
         ("RINGROAD_NET_DEVICES", "per-port:eth0,,eth1", "a name is empty; write UCX network devices"),
         ("RINGROAD_NET_DEVICES", "per-port:", "a name is empty"),

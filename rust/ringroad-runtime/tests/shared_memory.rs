@@ -11,7 +11,7 @@ use common::processes::{self, never, now, processor_time, useless, SLACK};
 use common::Case;
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
-use ringroad_runtime::config::{Config, TransportKind};
+use ringroad_runtime::config::{Config, Within};
 use ringroad_runtime::os::machine::cache;
 use ringroad_runtime::transport::shared::LONG;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
@@ -621,7 +621,7 @@ fn child() {
     let (transport, expected) = (communicator.transport().unwrap().text, of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if [ALONE, BY_CMA].contains(&expected) {
-        let as_cores_are = config.transport == TransportKind::Auto && transport == BY_CMA;
+        let as_cores_are = config.transport.within == Some(Within::Auto) && transport == BY_CMA;
         assert!(transport == expected || as_cores_are, "{transport}, not {expected}");
         assert!(!maps.contains("libucp"), "UCX was opened");
     } else {

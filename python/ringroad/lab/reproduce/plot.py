@@ -125,12 +125,12 @@ def _goodput(panel: Panel, axis: "Axes") -> None:
     gain = axis.inset_axes((0.1, 0.64, 0.42, 0.28))
     gain.plot(panel.sizes, [100 * panel.gain(size) for size in panel.sizes], color="C0", lw=1)
     for size in panel.sizes:
-        gain.annotate(panel.series[panel.rival(size)].letter, (size, 100 * panel.gain(size)), fontsize=6)
+        gain.annotate(panel.series[panel.rival(size)].letter, (size, 100 * panel.gain(size)), fontsize=7)
     gain.axhline(0, color="grey", lw=0.6)
     gain.set_xscale("log", base=2)
     gain.margins(y=0.2)
-    gain.set_title("gain in %", fontsize=6)
-    gain.tick_params(labelsize=5)
+    gain.set_title("gain in %", fontsize=7)
+    gain.tick_params(labelsize=7)
     small = axis.inset_axes((0.1, 0.24, 0.36, 0.28))
     sizes = [size for size in panel.sizes if size <= _SMALL]
     _lines(panel, small, lambda key, size: 1e6 * panel.seconds(key, size), sizes)
@@ -139,8 +139,8 @@ def _goodput(panel: Panel, axis: "Axes") -> None:
     small.set_xscale("log", base=2)
     shown = [key for key in panel.forms if not panel.series[key].aside]
     times = (f"{panel.series[key].letter} {significant(1e6 * panel.seconds(key, sizes[0]))}" for key in shown)
-    small.set_title(f"us; {bytes_text(sizes[0])}: {', '.join(times)}", fontsize=6)
-    small.tick_params(labelsize=5)
+    small.set_title(f"us; {bytes_text(sizes[0])}: {', '.join(times)}", fontsize=7)
+    small.tick_params(labelsize=7)
 
 
 def _time(panel: Panel, axis: "Axes") -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _WIDTH = 15
 """The most characters of a line in the heatmap."""
+_SHADES = (0.0, 0.25, 0.5)
+"""The margins whose colours the legend shows, from the palest to the strongest."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Best:
 
 def best_algorithms(
     topologies: Iterable[Topology | str | int],
-    sizes: Iterable[int],
+    sizes: Iterable[int | str],
     *,
     collective: str = "allreduce",
     model: CostModel | None = None,
@@ -55,7 +57,7 @@ def best_algorithms(
 
     Args:
         topologies: Topologies, specs, or numbers of ranks, which stand for rings.
-        sizes: The lengths of the vector in bytes.
+        sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
         collective: For example "allreduce".
         model: The cost model. None: `CostModel()`.
         among: Only these families. None: all.
@@ -106,6 +108,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     """
     need_matplotlib()
     from matplotlib import pyplot
+    from matplotlib.legend_handler import HandlerTuple
     from matplotlib.patches import Patch, Rectangle
 
     if not best:
@@ -125,9 +128,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
         _, axes = pyplot.subplots(figsize=(max(3.2 + width, 7.0), 1.5 + height), layout="constrained")
     for entry, (name, runner_up) in zip(best, texts, strict=True):
         column, row = sizes.index(entry.bytes), networks.index(entry.topology)
-        # The smaller the margin, the paler the colour.
-        strength = 0.25 + 0.75 * min(entry.margin, 0.5) / 0.5
-        colour = [1 - strength * (1 - part) for part in colours[_family(entry.algorithm)]]
+        colour = _paled(colours[_family(entry.algorithm)], entry.margin)
         axes.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white"))
         ink = "black" if 0.3 * colour[0] + 0.59 * colour[1] + 0.11 * colour[2] > 0.5 else "white"
         place: dict[str, Any] = {"ha": "center", "color": ink}
@@ -144,9 +145,22 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
         "the fastest algorithm; below it the next family, and how much longer that takes\n(the paler, the closer)",
         fontsize=10,
     )
-    handles = [Patch(color=colour, label=family) for family, colour in colours.items()]
-    axes.legend(handles=handles, title="family", loc="upper left", bbox_to_anchor=(1.01, 1), fontsize=8)
+    axes.legend(
+        [tuple(Patch(color=_paled(colour, margin)) for margin in _SHADES) for colour in colours.values()],
+        list(colours),
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
+        title="family",
+        loc="upper left",
+        bbox_to_anchor=(1.01, 1),
+        fontsize=8,
+    )
     return _figure(axes)
+
+
+def _paled(colour: Sequence[float], margin: float) -> tuple[float, ...]:
+    """The colour of a cell: the smaller the margin, the paler."""
+    strength = 0.25 + 0.75 * min(margin, _SHADES[-1]) / _SHADES[-1]
+    return tuple(1 - strength * (1 - part) for part in colour)
 
 
 def _texts(best: Best) -> tuple[str, str]:
@@ -157,7 +171,7 @@ def _texts(best: Best) -> tuple[str, str]:
 
 def curves(
     topology: Topology | str | int,
-    sizes: Sequence[int],
+    sizes: Sequence[int | str],
     *,
     collective: str = "allreduce",
     model: CostModel | None = None,
@@ -169,7 +183,7 @@ def curves(
 
     Args:
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-        sizes: The lengths of the vector in bytes.
+        sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
         collective: For example "allreduce".
         model: The cost model. None: `CostModel()`.
         algorithms: The algorithms to draw. None: those that are the best for one of the sizes.
@@ -182,14 +196,11 @@ def curves(
     Raises:
         ValueError: An algorithm does not perform the collective on the network.
     """
-    need_matplotlib()
-    from matplotlib import pyplot
-    from matplotlib.lines import Line2D
-
     network = Topology(topology)
     model = model or CostModel()
     found = model.compare(collective, network, sizes)
     rows = {size.bytes: {row.algorithm: row for row in size.candidates} for size in found.sizes}
+    found_sizes = [size.bytes for size in found.sizes]
     measured = measured or {}
     if algorithms is None:
         best = [next(row.algorithm for row in table.values() if row.bit_identical) for table in rows.values()]
@@ -199,12 +210,29 @@ def curves(
         raise ValueError(
             f"{', '.join(missing)}: no algorithm of that name is offered for {collective} on {network.spec}"
         )
+    times = {name: [rows[size][name].seconds for size in found_sizes] for name in algorithms}
+    title = f"{collective} on {network.spec}: {'predicted and measured' if measured else 'predicted'} times"
+    return lines(found_sizes, times, title=title, measured=measured, axes=axes)
+
+
+def lines(
+    sizes: Sequence[int],
+    times: Mapping[str, Sequence[float]],
+    *,
+    title: str,
+    measured: Mapping[str, Mapping[int, float]] | None = None,
+    axes: "Axes | None" = None,
+) -> "Figure":
+    """Draws seconds over bytes: by algorithm those of all sizes, and what was measured as dots."""
+    need_matplotlib()
+    from matplotlib import pyplot
+    from matplotlib.lines import Line2D
+
     if axes is None:
         _, axes = pyplot.subplots(figsize=(7.5, 4.5), layout="constrained")
-    for index, name in enumerate(algorithms):
-        times = [rows[size][name].seconds for size in sizes]
-        axes.plot(sizes, times, color=f"C{index}", label=name)
-        if name in measured:
+    for index, (name, seconds) in enumerate(times.items()):
+        axes.plot(sizes, seconds, color=f"C{index}", label=name)
+        if measured and name in measured:
             points = sorted(measured[name].items())
             axes.plot([b for b, _ in points], [s for _, s in points], "o--", color=f"C{index}", linewidth=0.7)
     log_bytes(axes)
@@ -214,7 +242,7 @@ def curves(
     if measured:
         handles.append(Line2D([], [], marker="o", ls="--", lw=0.7, color="grey", label="measured"))
     axes.legend(handles=handles, fontsize=8)
-    axes.set_title(f"{collective} on {network.spec}: {'predicted and measured' if measured else 'predicted'} times")
+    axes.set_title(title)
     return _figure(axes)
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,8 @@ _PANELS = 12
 
 
 def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns: int = 4) -> "Figure":
-    """Draws what every link carries, a panel for each step. Crosses are links that have failed. Needs matplotlib.
+    """Draws what every link carries, a panel for each step. Crosses are links that have failed. The title says which
+    steps are left out. Needs matplotlib.
 
     Args:
         simulation: A `Simulation` with details.
@@ -54,6 +56,8 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
     for panel in panels.flat[len(chosen) :]:
         panel.axis("off")
     _explain(figure, simulation, drawing, panels, top, unit)
+    if left_out := sorted(set(range(simulation.steps)) - set(chosen)):
+        figure.suptitle(f"{simulation.title}\n{_left_out(left_out, simulation.steps, 45 * width)}")
     return figure
 
 
@@ -97,6 +101,19 @@ def _spread(steps: int) -> list[int]:
     if steps <= _PANELS:
         return list(range(steps))
     return [int(step) for step in np.unique(np.linspace(0, steps - 1, _PANELS).round())]
+
+
+def _left_out(steps: list[int], all_steps: int, columns: int) -> str:
+    """Which steps are not drawn, in lines of at most so many characters."""
+    ranges: list[list[int]] = []
+    for step in steps:
+        if ranges and ranges[-1][1] == step - 1:
+            ranges[-1][1] = step
+        else:
+            ranges.append([step, step])
+    texts = (str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    text = f"not drawn: steps {', '.join(texts)} of 0-{all_steps - 1}"
+    return "\n".join(wrap(text, columns, break_on_hyphens=False))
 
 
 def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float, str]:
@@ -202,11 +219,11 @@ def paint(
         panel.plot(*zip(start, end, strict=True), ":", color=_FAILED, lw=1)
         panel.plot(*((start + end) / 2), "x", color=_FAILED, ms=6, zorder=2)
     x, y = drawing.nodes.T
-    panel.scatter(x[:ranks], y[:ranks], s=110 if ranks <= _NAMED else 8, c="white", edgecolors="black", zorder=3)
+    panel.scatter(x[:ranks], y[:ranks], s=150 if ranks <= _NAMED else 8, c="white", edgecolors="black", zorder=3)
     panel.scatter(x[ranks:], y[ranks:], s=60, c="black", marker="s", zorder=3)
     if ranks <= _NAMED:
         for rank in range(ranks):
-            panel.text(x[rank], y[rank], str(rank), ha="center", va="center", fontsize=6, zorder=4)
+            panel.text(x[rank], y[rank], str(rank), ha="center", va="center", fontsize=7, zorder=4)
     low, high = drawing.nodes.min(axis=0) - 0.7, drawing.nodes.max(axis=0) + 0.7
     panel.set_xlim(low[0], high[0])
     panel.set_ylim(low[1], high[1])

@@ -13,7 +13,7 @@ use super::racks::are_separate;
 use super::ranks::Placed;
 use super::rates::Rate;
 use super::recognise::{recognise, Recognised};
-use super::routes::{routed, Ways};
+use super::routes::{routed, Paths};
 use super::wiring::Wiring;
 use crate::topology::{Link, Topology};
 use crate::units::{NodeId, Rank};
@@ -77,8 +77,8 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
     let topology = match network.traced_ways() {
         Traced::None => topology,
         Traced::Some(known, pairs) => {
-            let what = "all shortest ways are taken to be used alike";
-            notes.push(format!("the ways of {known} of {pairs} pairs of hosts are known: {what}"));
+            let what = "all shortest paths are taken to be used alike";
+            notes.push(format!("the paths of {known} of {pairs} pairs of hosts are known: {what}"));
             topology
         }
         Traced::All => with_ways(topology, &placed, &network, &evidence.host_of, &numbers, &mut notes),
@@ -116,7 +116,7 @@ fn known(
     Ok((topology, rates, numbers))
 }
 
-/// The topology with the ways that were traced, if they are known for all pairs of ranks.
+/// The topology with the paths that were traced, if they are known for all pairs of ranks.
 fn with_ways(
     topology: Topology,
     placed: &Placed,
@@ -125,17 +125,17 @@ fn with_ways(
     numbers: &[NodeId],
     notes: &mut Vec<String>,
 ) -> Topology {
-    let Some(Ways(mut ways)) = placed.ways(network, host_of) else { return topology };
-    for (pair, way) in ways.iter_mut().enumerate().filter(|(_, way)| !way.is_empty()) {
+    let Some(Paths(mut paths)) = placed.paths(network, host_of) else { return topology };
+    for (pair, way) in paths.iter_mut().enumerate().filter(|(_, way)| !way.is_empty()) {
         way.iter_mut().for_each(|node| *node = numbers[*node]);
-        // Behind cards the ways of the graph lead from card to card.
+        // Behind cards the paths of the graph lead from card to card.
         way.insert(0, pair / host_of.len());
         way.push(pair % host_of.len());
         way.dedup();
     }
-    routed(&topology, &Ways(ways)).unwrap_or_else(|why| {
+    routed(&topology, &Paths(paths)).unwrap_or_else(|why| {
         notes.push(format!(
-            "all shortest ways are taken to be used alike, since the traced ones make no table: {why}"
+            "all shortest paths are taken to be used alike, since the traced ones make no table: {why}"
         ));
         topology
     })

@@ -17,7 +17,7 @@ pub(super) struct Network {
     pub nodes: usize,
     pub cables: Vec<Cable>,
     /// The cables on the way from one host to another, where it is known.
-    pub ways: BTreeMap<(usize, usize), Vec<usize>>,
+    pub paths: BTreeMap<(usize, usize), Vec<usize>>,
 }
 
 /// A link between two nodes.
@@ -29,7 +29,7 @@ pub(super) struct Cable {
     pub seconds: Seconds,
 }
 
-/// Of how many pairs the ways are known, and how many there are.
+/// Of how many pairs the paths are known, and how many there are.
 pub(super) enum Traced {
     None,
     Some(usize, usize),
@@ -55,8 +55,8 @@ impl Network {
         let rates = capacities(wiring, &evidence.rounds);
         let edges = wiring.edges.iter().zip(rates);
         let cables = edges.map(|(edge, rate)| Cable::new(edge.from, edge.to, rate)).collect();
-        let ways = wiring.paths.iter().map(|path| ((path.from, path.to), path.edges.clone())).collect();
-        Network { hosts: wiring.hosts, nodes: wiring.nodes(), cables, ways }
+        let paths = wiring.paths.iter().map(|path| ((path.from, path.to), path.edges.clone())).collect();
+        Network { hosts: wiring.hosts, nodes: wiring.nodes(), cables, paths }
     }
 
     /// Whether every host reaches every other one.
@@ -79,10 +79,10 @@ impl Network {
         reaches_all(false) && reaches_all(true)
     }
 
-    /// Of how many pairs of hosts the ways are known.
+    /// Of how many pairs of hosts the paths are known.
     pub fn traced_ways(&self) -> Traced {
         let pairs = self.hosts * (self.hosts - 1);
-        match self.ways.len() {
+        match self.paths.len() {
             0 => Traced::None,
             known if known < pairs => Traced::Some(known, pairs),
             _ => Traced::All,
@@ -126,7 +126,7 @@ impl Network {
 
     /// The way from one host to another: the known one, or a shortest.
     fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        if let Some(way) = self.ways.get(&(from, to)) {
+        if let Some(way) = self.paths.get(&(from, to)) {
             return Some(way.clone());
         }
         let mut out = vec![Vec::new(); self.nodes];

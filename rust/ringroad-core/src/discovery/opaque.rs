@@ -51,7 +51,7 @@ pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
         cables.push(Cable::new(host, above[host], rate(up.capacity(), How::Measured)));
         cables.push(Cable::new(above[host], host, rate(down.capacity(), How::Measured)));
     }
-    Network { hosts, nodes: top + 1, cables, ways: BTreeMap::new() }
+    Network { hosts, nodes: top + 1, cables, paths: BTreeMap::new() }
 }
 
 fn rate(capacity: Option<(f64, f64)>, how: How) -> Option<Rate> {

@@ -4,7 +4,7 @@ use super::evidence::Evidence;
 use super::network::Network;
 use super::rates::{How, Rate};
 use super::rounding::median;
-use super::routes::Ways;
+use super::routes::Paths;
 use crate::topology::{Link, Topology, TopologyError, DEFAULT_BANDWIDTH, MEMORY_CAPACITY, MEMORY_LATENCY};
 use crate::units::Rank;
 
@@ -71,14 +71,14 @@ impl Placed {
 
 impl Placed {
     /// The nodes on the way from each rank to each other one, if it is known for all.
-    pub fn ways(&self, network: &Network, host_of: &[usize]) -> Option<Ways> {
+    pub fn paths(&self, network: &Network, host_of: &[usize]) -> Option<Paths> {
         let ranks = host_of.len();
         let way = |(from, to): (Rank, Rank)| {
             if from == to {
                 return Some(Vec::new());
             }
             let (first, last) = (host_of[from], host_of[to]);
-            let cables = if first == last { &Vec::new() } else { network.ways.get(&(first, last))? };
+            let cables = if first == last { &Vec::new() } else { network.paths.get(&(first, last))? };
             let between = cables.iter().map(|cable| self.node_of[network.cables[*cable].to]);
             let mut way = vec![from, self.node_of[first]];
             way.extend(between);
@@ -86,7 +86,7 @@ impl Placed {
             way.dedup();
             Some(way)
         };
-        (0..ranks * ranks).map(|pair| way((pair / ranks, pair % ranks))).collect::<Option<_>>().map(Ways)
+        (0..ranks * ranks).map(|pair| way((pair / ranks, pair % ranks))).collect::<Option<_>>().map(Paths)
     }
 }
 

@@ -7,14 +7,14 @@ use crate::units::{LinkId, NodeId, Rank};
 
 /// The nodes on the way from each rank to each other one, the ends included, by source, then by target; empty from a
 /// rank to itself.
-pub(super) struct Ways(pub Vec<Vec<NodeId>>);
+pub(super) struct Paths(pub Vec<Vec<NodeId>>);
 
 /// The topology with these routes. Where they are those of a routing, it has this; otherwise a table. The error says why
 /// it can have none.
-pub(super) fn routed(topology: &Topology, ways: &Ways) -> Result<Topology, String> {
+pub(super) fn routed(topology: &Topology, paths: &Paths) -> Result<Topology, String> {
     for routing in Routing::ALL {
         if let Ok(same) = topology.clone().with_routing(routing) {
-            if takes(&same, ways) {
+            if takes(&same, paths) {
                 return Ok(same);
             }
         }
@@ -27,7 +27,7 @@ pub(super) fn routed(topology: &Topology, ways: &Ways) -> Result<Topology, Strin
     }
     let ranks = topology.ranks();
     let table = RoutingTable::new(ranks, |source, target, path| {
-        let way = &ways.0[source * ranks + target];
+        let way = &paths.0[source * ranks + target];
         let links = way.windows(2).map(|pair| link_of.get(&(pair[0], pair[1])).map(|link| *link as u32));
         // A link that is missing leaves a gap, which the check of the table finds.
         path.extend(links.flatten());
@@ -37,13 +37,13 @@ pub(super) fn routed(topology: &Topology, ways: &Ways) -> Result<Topology, Strin
 }
 
 /// Whether the topology's own routes are these.
-fn takes(topology: &Topology, ways: &Ways) -> bool {
+fn takes(topology: &Topology, paths: &Paths) -> bool {
     let (mut routes, ranks) = (Routes::new(topology), topology.ranks());
     let mut same = |source: Rank, target: Rank| {
         let Ok(route) = routes.route(source, target) else { return false };
         let ends = |link: &(LinkId, f64)| (topology.links()[link.0].source, topology.links()[link.0].target);
         let mut taken: Vec<(NodeId, NodeId)> = route.shares.iter().map(ends).collect();
-        let way = &ways.0[source * ranks + target];
+        let way = &paths.0[source * ranks + target];
         let mut expected: Vec<(NodeId, NodeId)> = way.windows(2).map(|pair| (pair[0], pair[1])).collect();
         for pairs in [&mut taken, &mut expected] {
             pairs.sort_unstable();

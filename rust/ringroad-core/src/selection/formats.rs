@@ -50,7 +50,7 @@ impl Contest<'_> {
         let seconds = |candidate: &Candidate| self.model.seconds(&candidate.cost, sent) + codec;
         let mut candidates: Vec<_> =
             self.candidates.iter().filter(|candidate| among.contains(&candidate.member)).collect();
-        candidates.sort_by(|a, b| seconds(*a).total_cmp(&seconds(*b)));
+        candidates.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         candidates.into_iter().find_map(|candidate| {
             let roundings = match wire {
                 None => 0,

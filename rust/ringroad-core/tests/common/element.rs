@@ -81,7 +81,7 @@ impl Element for f32 {
     fn encode(elements: &[f32]) -> Vec<u8> {
         let record = |block: &[f32]| {
             let top = block.iter().fold(0f32, |top, x| top.max(x.abs()));
-            let scale = f32::from_bits(((top / 127.0).to_bits() + 127) / 128 * 128);
+            let scale = f32::from_bits((top / 127.0).to_bits().div_ceil(128) * 128);
             let code = |x: &f32| if top == 0.0 { 0 } else { (x / scale).round_ties_even() as i8 as u8 };
             scale.to_le_bytes().into_iter().chain(block.iter().map(code)).collect::<Vec<u8>>()
         };

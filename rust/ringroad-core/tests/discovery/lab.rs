@@ -35,7 +35,7 @@ impl Dice {
     }
 }
 
-/// From so many ranks on, only the ways that are traced are worked out.
+/// From so many ranks on, only the paths that are traced are worked out.
 const MANY: usize = 100;
 
 /// How the network behaves.
@@ -77,7 +77,7 @@ pub struct Lab {
     /// The directed links with what they carry.
     pub links: BTreeMap<(usize, usize), f64>,
     /// The nodes on the way from one host to another.
-    pub ways: BTreeMap<(usize, usize), Vec<usize>>,
+    pub paths: BTreeMap<(usize, usize), Vec<usize>>,
     pub manners: Manners,
     dice: Dice,
 }
@@ -116,9 +116,9 @@ impl Lab {
                 *links.entry(ends).or_insert(0.0) += link.bytes_per_second();
             }
         }
-        let ways = ways(topology, &node)
-            .or_else(|| ways(&topology.clone().with_routing(Routing::SinglePath).unwrap(), &node));
-        Lab { hosts, host_of, links, ways: ways.unwrap(), manners, dice: Dice::new(places.len() as u64) }
+        let paths = paths(topology, &node)
+            .or_else(|| paths(&topology.clone().with_routing(Routing::SinglePath).unwrap(), &node));
+        Lab { hosts, host_of, links, paths: paths.unwrap(), manners, dice: Dice::new(places.len() as u64) }
     }
 
     fn main(node: usize) -> IpAddr {
@@ -145,7 +145,7 @@ impl Lab {
     }
 
     fn trace(&mut self, from: usize, to: usize) -> Trace {
-        let way = if self.manners.opaque { vec![from, to] } else { self.ways[&(from, to)].clone() };
+        let way = if self.manners.opaque { vec![from, to] } else { self.paths[&(from, to)].clone() };
         let mut hops = Vec::new();
         for pair in way.windows(2) {
             let (before, node) = (pair[0], pair[1]);
@@ -171,7 +171,7 @@ impl Lab {
         // The cards of both hosts are links, too.
         let (out, into) = (usize::MAX, usize::MAX - 1);
         let path = |pair: &(usize, usize)| {
-            let hops = self.ways[pair].windows(2).map(|hop| (hop[0], hop[1]));
+            let hops = self.paths[pair].windows(2).map(|hop| (hop[0], hop[1]));
             hops.chain([(pair.0, out), (into, pair.1)]).collect()
         };
         let paths: Vec<Vec<(usize, usize)>> = flows.iter().map(path).collect();
@@ -224,8 +224,8 @@ impl Lab {
             assert!(stage < 40, "there must be an end to it");
             evidence.rounds.extend(next.iter().map(|flows| self.round(flows)));
         }
-        for (from, to) in self.ways.keys().filter(|(from, _)| *from < 8) {
-            let hops = self.ways[&(*from, *to)].len() - 1;
+        for (from, to) in self.paths.keys().filter(|(from, _)| *from < 8) {
+            let hops = self.paths[&(*from, *to)].len() - 1;
             let seconds = 20e-6 * hops as f64 * (1.0 + 0.3 * self.dice.roll());
             evidence.latencies.push(Latency { from: *from, to: *to, seconds });
         }
@@ -237,12 +237,15 @@ impl Lab {
     }
 }
 
-/// The single ways between hosts, or `None` where there are several.
-fn ways(topology: &Topology, node: &impl Fn(usize) -> usize) -> Option<BTreeMap<(usize, usize), Vec<usize>>> {
+/// The single paths between hosts, or `None` where there are several.
+fn paths(
+    topology: &Topology,
+    node: &impl Fn(usize) -> usize,
+) -> Option<BTreeMap<(usize, usize), Vec<usize>>> {
     let mut routes = Routes::new(topology);
-    let mut ways = BTreeMap::new();
+    let mut paths = BTreeMap::new();
     let ranks = topology.ranks();
-    // Of many ranks only the ways that are traced are worked out.
+    // Of many ranks only the paths that are traced are worked out.
     let traced = |rank: usize| if ranks < MANY { None } else { Some(trace_targets(node(rank), ranks)) };
     let traced: Vec<Option<Vec<usize>>> = (0..ranks).map(traced).collect();
     for (from, to) in (0..ranks * ranks).map(|pair| (pair % ranks, pair / ranks)) {
@@ -264,7 +267,7 @@ fn ways(topology: &Topology, node: &impl Fn(usize) -> usize) -> Option<BTreeMap<
         if way.len() != hops.len() + 1 || way.last() != Some(&node(to)) {
             return None;
         }
-        ways.insert((node(from), node(to)), way);
+        paths.insert((node(from), node(to)), way);
     }
-    Some(ways)
+    Some(paths)
 }

@@ -27,7 +27,7 @@ fn links(topology: &Topology) -> BTreeMap<(usize, usize), f64> {
     links
 }
 
-/// Compares links, their rates and the ways of bytes on a network without switches whose hosts have a rank each.
+/// Compares links, their rates and the paths of bytes on a network without switches whose hosts have a rank each.
 fn compare(lab: &Lab, found: &Found, tolerance: f64) -> Result<(), String> {
     let links = links(&found.topology);
     let (ends, expected): (Vec<_>, Vec<_>) = (links.keys().collect(), lab.links.keys().collect());
@@ -41,7 +41,7 @@ fn compare(lab: &Lab, found: &Found, tolerance: f64) -> Result<(), String> {
         }
     }
     let mut routes = Routes::new(&found.topology);
-    for ((from, to), way) in &lab.ways {
+    for ((from, to), way) in &lab.paths {
         let route = routes.route(*from, *to).unwrap();
         let mut taken = vec![*from];
         for (link, _) in &route.shares {

@@ -6,7 +6,7 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::{check_rank, refused, unreadable, BootstrapError, EndpointInfo, Rendezvous};
-use crate::config::{Config, TransportKind};
+use crate::config::{Config, Within};
 use crate::error::{Error, Result};
 use crate::transport::shared::{Home, Neighbour};
 
@@ -23,7 +23,7 @@ pub(crate) enum Offered {
 impl Offered {
     /// Makes a segment to share, unless the settings exclude it.
     pub fn new(rank: Rank, size: usize, config: &Config) -> Offered {
-        if config.transport == TransportKind::Ucx {
+        if config.transport.within.is_none() {
             return Offered::Unwanted;
         }
         Home::new(rank, size).map_or_else(Offered::Nothing, Offered::Memory)
@@ -101,7 +101,7 @@ impl Neighbourhood {
         Error::Transport(match &self.unshared {
             Some(reason) => {
                 format!(
-                    "ranks of this host share no memory ({reason}), and UCX cannot be used either: {error}"
+                    "ranks of this host share no memory ({reason}), and the network cannot be used either: {error}"
                 )
             }
             None => error,
@@ -123,11 +123,12 @@ impl Neighbourhood {
                 (None, Vec::new())
             }
             Offered::Unwanted => {
-                obstacles.push("RINGROAD_TRANSPORT=ucx".to_owned());
+                obstacles
+                    .push("RINGROAD_TRANSPORT names only what carries messages between hosts".to_owned());
                 (None, Vec::new())
             }
             Offered::Memory(home) => {
-                let (mut opened, cma) = (Vec::new(), config.transport != TransportKind::NoCma);
+                let (mut opened, cma) = (Vec::new(), config.transport.within != Some(Within::NoCma));
                 for other in endpoints.iter().filter(|other| may_be_local(&endpoints[rank], other)) {
                     let open = |offer| {
                         home.prepare_for(other.rank)?;

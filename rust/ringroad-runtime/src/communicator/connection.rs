@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::{Collective, Rank, Topology};
-use ucx_sys::LoadOptions;
 
+use super::carrier::{unshared, Carrier, Opening};
 use super::paths::{self, Surroundings};
 use super::{Adaptation, Called, Communicator, Family, Means, State};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
@@ -16,13 +16,13 @@ use crate::bootstrap::{
     refused, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Store, StoreError,
 };
 use crate::calls::request::Request;
-use crate::choice::agreement::{agree, choose, send_buffer};
+use crate::choice::agreement::{agree, choose};
 use crate::choice::choices::Choices;
 use crate::choice::choices::Origin;
 use crate::choice::options::Options;
 use crate::choice::planner::Planner;
 use crate::choice::schedule_cache::Schedules;
-use crate::config::{Config, Debug, Network, Secret, TransportKind};
+use crate::config::{Config, Debug, Network, Secret, Within};
 use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -37,9 +37,7 @@ use crate::os::pauses;
 use crate::os::routes::interfaces;
 use crate::os::scheduler::HostLoad;
 use crate::transport::in_process::InProcess;
-use crate::transport::routed::Routed;
 use crate::transport::shared::SharedMemory;
-use crate::transport::ucx::{UcxSettings, UcxTransport};
 use crate::transport::{Tag, Transport};
 
 /// How often the first barrier checks whether the user has interrupted or a rank has given up.
@@ -98,26 +96,18 @@ impl Communicator {
         let mut network = None;
         if !around.is_complete {
             let interface = explored.interface.clone().or_else(|| interface(&endpoints, rendezvous.host()));
-            let open = |interface: Option<String>, devices: Option<String>| {
-                open_network(
-                    rank,
-                    &endpoints,
-                    &wheel,
-                    config,
-                    options,
-                    &explored,
-                    (interface, devices),
-                    &around,
-                )
+            let opening = Opening {
+                wheel: wheel.as_ref(),
+                interface,
+                ..Opening::new(rank, &endpoints, config, options, explored.slowest, &around)
             };
-            let transport = open(interface, None)?;
+            let transport = Carrier::open(opening)?;
             if !share_loopback(&endpoints) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
                 rendezvous.endpoint.handle = listen(Handle::for_all(secret, rendezvous.host().as_deref()));
             }
             let seen = (!share_loopback(&endpoints)).then(Surroundings::look).flatten();
-            rendezvous.endpoint.named = transport.has_named_devices();
-            endpoints = tell_addresses(rendezvous, "network", &transport, seen.as_ref())?;
+            endpoints = transport.tell_addresses(rendezvous, "network", seen.as_ref())?;
             network = Some((transport, seen));
         }
         let choices =
@@ -133,10 +123,13 @@ impl Communicator {
                     // One device is not enough here: all that lead to others, on all ranks.
                     drop(transport);
                     let devices = (!leading.is_empty()).then(|| leading.join(","));
-                    let (wanted, cards_now) = ((None, devices), &endpoints);
-                    transport =
-                        open_network(rank, cards_now, &wheel, config, options, &explored, wanted, &around)?;
-                    endpoints = tell_addresses(rendezvous, "network again", &transport, seen.as_ref())?;
+                    let opening = Opening {
+                        wheel: wheel.as_ref(),
+                        devices,
+                        ..Opening::new(rank, &endpoints, config, options, explored.slowest, &around)
+                    };
+                    transport = Carrier::open(opening)?;
+                    endpoints = transport.tell_addresses(rendezvous, "network again", seen.as_ref())?;
                     obstacle =
                         paths::obstacle(rendezvous, " again", &endpoints, rank, seen.as_ref(), topology)?;
                 }
@@ -148,26 +141,27 @@ impl Communicator {
         };
         let mut network = network;
         if let Some(network) = &mut network {
-            network.set_addresses(endpoints.iter().map(|c| c.addresses.clone()).collect(), &choices.topology);
+            let addresses = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
+            network.set_addresses(addresses, &choices.topology)?;
         }
         let transport: Box<dyn Transport> = match (around.home, network) {
-            (None, Some(network)) => Box::new(network),
+            (None, Some(network)) => network.boxed(),
             (Some((home, neighbours)), network) => {
                 let waiter = match &network {
                     Some(network) => network.waiter(),
                     None => home.waiter().map_err(unshared)?,
                 };
-                let wanted = match config.transport {
-                    TransportKind::Auto => load(&endpoints, rank).is_oversubscribed(),
-                    TransportKind::Cma => true,
-                    TransportKind::NoCma | TransportKind::Ucx => false,
+                let wanted = match config.transport.within {
+                    Some(Within::Auto) => load(&endpoints, rank).is_oversubscribed(),
+                    Some(Within::Cma) => true,
+                    Some(Within::NoCma) | None => false,
                 };
                 let private = wanted && around.unreadable.is_empty();
                 let cache = choices.lowering.cache;
                 let local = SharedMemory::new(home, neighbours, waiter, private, cache)?;
                 match network {
                     None => Box::new(local),
-                    Some(network) => Box::new(Routed::new(local, network)),
+                    Some(network) => network.beside(local),
                 }
             }
             // A single rank sends nothing.
@@ -209,9 +203,9 @@ impl Communicator {
             communicator.introduce(&around.obstacles)?;
         }
         // If the user has asked for CMA, say why it cannot be used.
-        let is_expected = match config.transport {
-            TransportKind::Auto => config.debug >= Debug::Info,
-            kind => kind == TransportKind::Cma,
+        let is_expected = match config.transport.within {
+            Some(Within::Auto) => config.debug >= Debug::Info,
+            within => within == Some(Within::Cma),
         };
         if is_expected {
             for reason in &around.unreadable {
@@ -453,64 +447,6 @@ fn interface(endpoints: &[EndpointInfo], rendezvous_place: Option<String>) -> Op
     // A host's own name may stand for loopback there, which leads to none of the others.
     let leads = |interface: &String| interfaces::loopback().as_ref() != Some(interface);
     interfaces::towards(&rendezvous_place?).filter(leads)
-}
-
-/// The error if the doorbell of local ranks cannot be used.
-fn unshared(reason: String) -> Error {
-    Error::Transport(format!("shared memory: {reason}"))
-}
-
-/// Tells the others how to reach this rank, and returns the endpoints of all ranks.
-fn tell_addresses(
-    rendezvous: &mut Rendezvous,
-    kind: &str,
-    transport: &UcxTransport,
-    seen: Option<&Surroundings>,
-) -> Result<Vec<EndpointInfo>> {
-    rendezvous.endpoint.devices = seen.map(|seen| seen.devices(transport)).unwrap_or_default();
-    Ok(rendezvous.exchange_addresses(kind, "ucx", transport.version(), transport.addresses())?)
-}
-
-/// Opens UCX, and this rank's devices: `devices`, if they are given, or those of the settings. Blocking on its waiter also
-/// ends when local ranks ring.
-#[allow(clippy::too_many_arguments)] // what a rank knows of itself and of the others
-fn open_network(
-    rank: Rank,
-    endpoints: &[EndpointInfo],
-    wheel: &Option<PathBuf>,
-    config: &Config,
-    options: &Options,
-    explored: &Explored,
-    (interface, devices): (Option<String>, Option<String>),
-    around: &Neighbourhood,
-) -> Result<UcxTransport> {
-    let doorbell = around.home.as_ref().map(|(home, _)| home.doorbell()).transpose().map_err(unshared)?;
-    let load = LoadOptions {
-        explicit: config.ucx_library.clone(),
-        wheel: wheel.clone(),
-        environment: true,
-        variables: variables(config),
-        ..LoadOptions::default()
-    };
-    let ucx = ucx_sys::load(&load).map_err(|error| around.without_network(error.to_string()))?;
-    let several_hosts = endpoints.iter().any(|endpoint| endpoint.host != endpoints[0].host);
-    let settings = UcxSettings {
-        tls: several_hosts.then(ucx_sys::network_tls).flatten(),
-        send_buffer: send_buffer(config, options, explored.slowest),
-        net_devices: devices.or_else(|| config.devices_of_all()),
-        interface,
-        ports: config.devices_of_ports().to_vec(),
-    };
-    let transport = UcxTransport::new(ucx, rank, endpoints.len(), settings, doorbell.into_iter().collect());
-    transport.map_err(|error| around.without_network(error.to_string()))
-}
-
-/// The settings that UCX reads only from the environment. Variables that the user has set come first.
-fn variables(config: &Config) -> Vec<(&'static str, String)> {
-    let ports = config.tcp_ports.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
-    // Failures are reported by this crate's errors; UCX's own messages appear with RINGROAD_DEBUG=INFO.
-    let quiet = (config.debug < Debug::Info).then(|| ("UCX_LOG_LEVEL", "fatal".to_owned()));
-    ports.into_iter().chain(quiet).collect()
 }
 
 /// The number of ranks on this rank's machine, their cores, and this rank's place among them.

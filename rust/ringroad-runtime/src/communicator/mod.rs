@@ -2,6 +2,7 @@
 
 mod adaptation;
 mod arrays;
+mod carrier;
 mod connection;
 mod discovery;
 mod membership;

@@ -12,6 +12,9 @@ use crate::os::files;
 /// The longest timeout in seconds: a year. Longer ones overflow clocks.
 const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
 
+/// The most connections of a pair of ranks.
+pub const MOST_STREAMS: usize = 16;
+
 /// Makes an enum whose values are written with these names.
 macro_rules! choice {
     ($(#[$about:meta])* $type:ident { $($(#[$meaning:meta])* $variant:ident = $name:literal,)* }) => {
@@ -34,17 +37,62 @@ macro_rules! choice {
 }
 
 choice! {
-    /// How messages travel between processes.
-    TransportKind {
-        /// Shared memory within a host, UCX between hosts. If ranks share cores, the kernel copies long messages between
-        /// ranks of a host (cross-memory attach).
+    /// How messages travel between ranks of a host.
+    Within {
+        /// By shared memory. If ranks share cores, the kernel copies long messages (cross-memory attach).
         Auto = "auto",
         /// The kernel copies them wherever it permits that.
         Cma = "cma",
         /// It never does.
         NoCma = "no-cma",
-        /// By UCX always.
+    }
+}
+
+choice! {
+    /// How messages travel between hosts.
+    Between {
+        /// By UCX.
         Ucx = "ucx",
+        /// By connections of our own.
+        Tcp = "tcp",
+    }
+}
+
+/// How messages travel between processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransportKind {
+    /// Within a host; `None`: as between hosts.
+    pub within: Option<Within>,
+    /// Between hosts; `None`: as suits them.
+    pub between: Option<Between>,
+    /// How many connections of our own each pair of ranks has.
+    pub streams: usize,
+}
+
+impl TransportKind {
+    pub(super) fn read(text: &str) -> Result<TransportKind, String> {
+        let mut kind = TransportKind { within: None, between: None, streams: 1 };
+        for word in text.split(',').map(str::trim) {
+            let (name, streams) =
+                word.split_once(':').map_or((word, None), |(name, streams)| (name, Some(streams)));
+            match (Within::read(name), Between::read(name)) {
+                (Ok(within), _) if kind.within.is_none() && streams.is_none() => kind.within = Some(within),
+                (_, Ok(between)) if kind.between.is_none() => kind.between = Some(between),
+                (Err(_), Err(_)) => {
+                    let (within, between) = (Within::VALUES, Between::VALUES);
+                    return Err(format!("there is no {name:?} among {within}, or {between}"));
+                }
+                _ => return Err(format!("{word:?} is one too many")),
+            }
+            if let Some(streams) = streams {
+                let streams = streams.parse().ok().filter(|streams| (1..=MOST_STREAMS).contains(streams));
+                let is_tcp = kind.between == Some(Between::Tcp);
+                kind.streams = streams.filter(|_| is_tcp).ok_or_else(|| {
+                    format!("{word:?} is not tcp with a number of connections from 1 to {MOST_STREAMS}")
+                })?;
+            }
+        }
+        Ok(kind)
     }
 }
 

@@ -31,6 +31,7 @@
 mod block;
 mod combine;
 mod copy;
+mod digest;
 pub mod dtype;
 mod element;
 mod instruction_set;
@@ -42,6 +43,7 @@ use crate::kernels::dtype::{DType, ReduceOp, Unsupported};
 use block::{run, run_abreast};
 pub use combine::combine;
 pub use copy::{copy, Stores};
+pub use digest::digest;
 use element::Bool;
 pub use instruction_set::InstructionSet;
 

@@ -69,7 +69,7 @@ impl Gathered {
     }
 
     /// Whether any trace has come to its end. If none has, what rates alone suggest is not to be relied on.
-    fn shows_ways(&self) -> bool {
+    fn shows_paths(&self) -> bool {
         self.evidence.traces.iter().any(|trace| trace.reached && !trace.hops.is_empty())
     }
 
@@ -77,7 +77,7 @@ impl Gathered {
     pub fn insight(&self) -> Insight {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
-        if hosts > 1 && !self.shows_ways() {
+        if hosts > 1 && !self.shows_paths() {
             let slowest = self.slowest().filter(|rate| *rate > 0.0);
             let failure = Some("no trace has reached another host; a firewall may drop datagrams".to_owned());
             return Insight { found: None, stated: slowest.or(stated), failure, hosts };

@@ -245,7 +245,7 @@ impl Asking<'_> {
                         if seconds < seen.seconds {
                             (seen.seconds, seen.ahead) = (seconds, ahead);
                         }
-                        // Packets may take several ways.
+                        // Packets may take several paths.
                         seen.hops = seen.hops.min(hops).or(hops);
                     }
                     None => self.seen[index].push(Seen { address: place, hops, seconds, ahead }),

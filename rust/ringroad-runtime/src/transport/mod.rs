@@ -8,12 +8,18 @@ pub mod buffer;
 mod description;
 #[allow(unsafe_code)]
 mod events;
+#[allow(unsafe_code)]
+mod forks;
 pub mod in_process;
 mod local;
+mod matching;
 pub(crate) mod notice;
 pub mod routed;
 #[allow(unsafe_code)]
 pub mod shared;
+mod tags;
+#[allow(unsafe_code)]
+pub mod tcp;
 #[allow(unsafe_code)]
 pub mod ucx;
 

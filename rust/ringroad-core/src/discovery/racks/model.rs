@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::draw::Draw;
 use super::super::matchings::{pairs, Flows};
 use super::{rack_of, Rates};
-use crate::random::Random;
 
 /// Sums of rates, by rack and direction.
 type Crossing = [Vec<f64>; 2];
@@ -58,7 +58,7 @@ pub(super) fn telling(
     doubts.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (here, others) = (model.crossing(&rack_of), doubts.iter().take(hosts));
     let others: Vec<_> = others.map(|(_, next)| (next, model.crossing(next))).collect();
-    let mut draw = Random::new(seed as u64);
+    let mut draw = Draw::new(seed as u64);
     let difference = |flows: &Flows| -> f64 {
         let rates: Rates = flows.iter().map(|pair| (*pair, (0.0, 0.0))).collect();
         let expected = model.rates(&rates, &rack_of, &here);

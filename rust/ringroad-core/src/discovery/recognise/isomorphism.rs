@@ -25,7 +25,7 @@ impl Budget {
 type Colours = [Vec<usize>; 2];
 
 /// For each node of `one` the node of `other` that it is, if they are the same graph; `keep` says that every rank must
-/// have its own number there. Where several ways lead to Rome, ranks keep their numbers if they can.
+/// have its own number there. Where several paths lead to Rome, ranks keep their numbers if they can.
 pub(super) fn find(one: &Shape, other: &Shape, keep: bool, budget: &mut Budget) -> Option<Vec<usize>> {
     if one.ranks != other.ranks || one.degrees() != other.degrees() {
         return None;

@@ -4,7 +4,7 @@
 //! 0 ── a[R]b ── 1      host 0 sees a on its way to 1, and host 1 sees b on its way back
 //! ```
 //!
-//! Two addresses are taken for one router's where a host has one way out and in, or where the ways there and back have
+//! Two addresses are taken for one router's where a host has one way out and in, or where the paths there and back have
 //! the same length and the same neighbours at this place. They are not where both answer right behind one node, which
 //! sees only one side of each router.
 
@@ -84,7 +84,7 @@ impl Aliases {
         }
     }
 
-    /// Joins the stops that mirror each other on the ways there and back, from the ends inwards.
+    /// Joins the stops that mirror each other on the paths there and back, from the ends inwards.
     fn join_mirrored(&mut self, walks: &[Walk]) {
         let whole: BTreeMap<(usize, usize), Vec<Stop>> = walks
             .iter()

@@ -14,8 +14,8 @@ const PASSES: usize = 3;
 /// The links that consecutive answers show, in both directions.
 type Links = BTreeMap<Stop, BTreeSet<Stop>>;
 
-/// How many ways lead through a gap.
-enum Ways {
+/// How many paths lead through a gap.
+enum Paths {
     None,
     One(Vec<Stop>),
     Several,
@@ -49,7 +49,7 @@ pub(super) fn fill(walks: &mut [Walk]) -> usize {
         let mut from = 0;
         while let Some((start, end)) = gap(&walk.stops, from) {
             from = end;
-            if matches!(through(&walk.stops, start, end, &links), Ways::Several) {
+            if matches!(through(&walk.stops, start, end, &links), Paths::Several) {
                 walk.stops.truncate(start + 1);
                 walk.reached = false;
                 unclear += 1;
@@ -96,7 +96,7 @@ fn fill_first(walk: &mut Walk, whole: &BTreeMap<(usize, usize), Vec<Option<Stop>
                 return true;
             }
         }
-        if let Ways::One(between) = through(&walk.stops, start, end, links) {
+        if let Paths::One(between) = through(&walk.stops, start, end, links) {
             walk.stops.splice(start + 1..end, between.into_iter().map(Some));
             return true;
         }
@@ -109,11 +109,11 @@ fn fits(whole: &[Option<Stop>], part: &[Option<Stop>]) -> bool {
     whole.len() == part.len() && whole.iter().zip(part).all(|(one, other)| other.is_none() || one == other)
 }
 
-/// The ways of the right length over known links from the stop at `start` to that at `end`.
-fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &Links) -> Ways {
-    let (Some(first), Some(last)) = (stops[start], stops[end]) else { return Ways::None };
+/// The paths of the right length over known links from the stop at `start` to that at `end`.
+fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &Links) -> Paths {
+    let (Some(first), Some(last)) = (stops[start], stops[end]) else { return Paths::None };
     if end - start - 1 > LONGEST_GAP {
-        return Ways::None;
+        return Paths::None;
     }
     let taken: Vec<Stop> = stops.iter().flatten().copied().collect();
     let mut found = Vec::new();
@@ -122,7 +122,7 @@ fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &Links) -> W
     while let Some(way) = open.pop() {
         steps += 1;
         if steps > MOST_STEPS || found.len() > 1 {
-            return Ways::Several;
+            return Paths::Several;
         }
         let next = way.last().and_then(|stop| links.get(stop)).into_iter().flatten();
         if way.len() == end - start {
@@ -135,8 +135,8 @@ fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &Links) -> W
         open.extend(fresh.map(|stop| [&way[..], &[*stop]].concat()));
     }
     match found.len() {
-        0 => Ways::None,
-        1 => found.pop().map_or(Ways::None, Ways::One),
-        _ => Ways::Several,
+        0 => Paths::None,
+        1 => found.pop().map_or(Paths::None, Paths::One),
+        _ => Paths::Several,
     }
 }

@@ -24,7 +24,7 @@ pub struct Wiring {
     pub routers: Vec<Vec<IpAddr>>,
     /// The directed edges, by their ends.
     pub edges: Vec<Edge>,
-    /// The ways between hosts that are known, by their ends.
+    /// The paths between hosts that are known, by their ends.
     pub paths: Vec<Path>,
     /// Whether every host lies one hop from every other one, or nothing is known at all.
     opaque: bool,
@@ -79,7 +79,7 @@ impl Wiring {
             contradicted,
             "traces show links that the hosts at their ends do not take; hosts may answer for others",
         );
-        note(unclear, "ways have gaps that several nodes could fill, and are not known");
+        note(unclear, "paths have gaps that several nodes could fill, and are not known");
         note(
             aliases.unsure.len(),
             "routers may be other routers by another address, and count as routers of their own",
@@ -96,16 +96,16 @@ impl Wiring {
 
     /// Draws edges and paths, and returns how many walks visit a node twice, and how many contradict others.
     fn draw(&mut self, walks: &[Walk], numbering: &Numbering) -> (usize, usize) {
-        let mut ways: BTreeMap<(usize, usize), Vec<usize>> =
+        let mut paths: BTreeMap<(usize, usize), Vec<usize>> =
             walks.iter().map(|walk| ((walk.from, walk.to), numbering.way(walk))).collect();
         let mut cut = |is_cut: &dyn Fn(&[usize], usize) -> bool| {
             let mut count = 0;
-            for way in ways.values_mut() {
+            for way in paths.values_mut() {
                 let end = (1..way.len()).find(|at| is_cut(way, *at));
                 count += usize::from(end.is_some());
                 way.truncate(end.unwrap_or(way.len()));
             }
-            let known = ways.iter().filter(|((_, to), way)| way.last() == Some(to));
+            let known = paths.iter().filter(|((_, to), way)| way.last() == Some(to));
             (count, known.map(|(pair, way)| (*pair, way.len() - 1)).collect::<BTreeMap<_, _>>())
         };
         let (crossed, hops) = cut(&|way, at| way[..at].contains(&way[at]));
@@ -113,7 +113,7 @@ impl Wiring {
         let (contradicted, known) =
             cut(&|way, at| hops.get(&(way[at - 1], way[at])).is_some_and(|hops| *hops > 1));
         let seen: BTreeSet<(usize, usize)> =
-            ways.values().flat_map(|way| way.windows(2).map(|pair| (pair[0], pair[1]))).collect();
+            paths.values().flat_map(|way| way.windows(2).map(|pair| (pair[0], pair[1]))).collect();
         let complete = known.len() == self.hosts * self.hosts.saturating_sub(1);
         // What nobody's trace contradicts is a link in both directions.
         let assumed = |&(from, to): &(usize, usize)| {
@@ -124,11 +124,11 @@ impl Wiring {
         let all = seen.iter().map(|pair| (*pair, true)).chain(back.map(|pair| (pair, false)));
         self.edges = all.map(|((from, to), seen)| Edge { from, to, seen }).collect();
         self.edges.sort_unstable();
-        for &(from, to) in ways.keys() {
+        for &(from, to) in paths.keys() {
             // A way that is not known is that back, if there is one, or a link that others have taken.
             let way = match (known.contains_key(&(from, to)), known.contains_key(&(to, from))) {
-                (true, _) => ways[&(from, to)].clone(),
-                (false, true) => ways[&(to, from)].iter().rev().copied().collect(),
+                (true, _) => paths[&(from, to)].clone(),
+                (false, true) => paths[&(to, from)].iter().rev().copied().collect(),
                 (false, false) if self.edge(from, to).is_some() => vec![from, to],
                 (false, false) => continue,
             };

@@ -36,7 +36,7 @@ pub struct Trip {
 struct Pair {
     source: Rank,
     target: Rank,
-    ways: Vec<(usize, Vec<u32>)>,
+    paths: Vec<(usize, Vec<u32>)>,
 }
 
 /// Cuts every pair's demand of one unit into `pieces` chunks and gives each chunk a path of the flow. Returns the
@@ -50,8 +50,8 @@ pub fn in_chunks(
     let mut pairs = dealt_out(network, flow, pieces);
     let capacity: Vec<f64> = network.capacities();
     let mut loads = vec![0u64; capacity.len()];
-    for (chunks, way) in pairs.iter().flat_map(|pair| &pair.ways) {
-        way.iter().for_each(|arc| loads[*arc as usize] += *chunks as u64);
+    for (chunks, path) in pairs.iter().flat_map(|pair| &pair.paths) {
+        path.iter().for_each(|arc| loads[*arc as usize] += *chunks as u64);
     }
     let fullest = |loads: &[u64]| {
         loads.iter().zip(&capacity).map(|(load, capacity)| *load as f64 / capacity).fold(0.0, f64::max)
@@ -75,7 +75,7 @@ pub fn in_chunks(
     let mut trips = Vec::new();
     for (pair, counts) in pairs.into_iter().zip(best.1) {
         let mut piece = 0;
-        for ((_, arcs), count) in pair.ways.into_iter().zip(counts) {
+        for ((_, arcs), count) in pair.paths.into_iter().zip(counts) {
             for _ in 0..count {
                 trips.push(Trip { source: pair.source, target: pair.target, piece, arcs: arcs.clone() });
                 piece += 1;
@@ -86,7 +86,7 @@ pub fn in_chunks(
 }
 
 fn counts(pairs: &[Pair]) -> Vec<Vec<usize>> {
-    pairs.iter().map(|pair| pair.ways.iter().map(|(chunks, _)| *chunks).collect()).collect()
+    pairs.iter().map(|pair| pair.paths.iter().map(|(chunks, _)| *chunks).collect()).collect()
 }
 
 /// Distributes chunks by largest remainders. Of equal remainders, paths whose busiest arc carries less come first.
@@ -94,14 +94,14 @@ fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut shares: Vec<Vec<f64>> = Vec::new();
     for source in 0..network.ranks() {
-        flow.ways(source, |target, share, arcs| {
+        flow.each_path(source, |target, share, arcs| {
             let known = pairs.last().is_some_and(|pair| (pair.source, pair.target) == (source, target));
             if !known {
-                pairs.push(Pair { source, target, ways: Vec::new() });
+                pairs.push(Pair { source, target, paths: Vec::new() });
                 shares.push(Vec::new());
             }
             if let (Some(pair), Some(shares)) = (pairs.last_mut(), shares.last_mut()) {
-                pair.ways.push((0, arcs.to_vec()));
+                pair.paths.push((0, arcs.to_vec()));
                 shares.push(share);
             }
         });
@@ -113,17 +113,18 @@ fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
         for (index, share) in shares.iter().enumerate() {
             let wanted = share / all * pieces as f64;
             // A number within rounding of a whole one counts as whole.
-            pair.ways[index].0 = (wanted + 1e-6).floor() as usize;
-            rest.push((wanted - pair.ways[index].0 as f64, index));
+            pair.paths[index].0 = (wanted + 1e-6).floor() as usize;
+            rest.push((wanted - pair.paths[index].0 as f64, index));
         }
-        let busiest = |index: usize| pair.ways[index].1.iter().map(|arc| loads[*arc as usize]).max();
+        let busiest = |index: usize| pair.paths[index].1.iter().map(|arc| loads[*arc as usize]).max();
         let rounded = |remainder: f64| (remainder * 1e4).round() as i64;
         rest.sort_by_key(|(remainder, index)| (-rounded(*remainder), busiest(*index)));
-        let given: usize = pair.ways.iter().map(|(chunks, _)| chunks).sum();
-        let missing: Vec<usize> = rest.iter().take(pieces - given.min(pieces)).map(|(_, way)| *way).collect();
-        missing.into_iter().for_each(|way| pair.ways[way].0 += 1);
-        for (chunks, way) in &pair.ways {
-            way.iter().for_each(|arc| loads[*arc as usize] += chunks);
+        let given: usize = pair.paths.iter().map(|(chunks, _)| chunks).sum();
+        let missing: Vec<usize> =
+            rest.iter().take(pieces - given.min(pieces)).map(|(_, path)| *path).collect();
+        missing.into_iter().for_each(|path| pair.paths[path].0 += 1);
+        for (chunks, path) in &pair.paths {
+            path.iter().for_each(|arc| loads[*arc as usize] += chunks);
         }
     }
     pairs
@@ -136,13 +137,13 @@ fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, 
     // The factor by which another chunk increases each arc's length.
     let growth: Vec<f64> = capacity.iter().map(|capacity| exp(steep / capacity)).collect();
     let mut count = vec![0i8; loads.len()];
-    for pair in pairs.iter_mut().filter(|pair| pair.ways.len() > 1) {
-        for from in 0..pair.ways.len() {
-            for to in 0..pair.ways.len() {
-                if from == to || pair.ways[from].0 == 0 {
+    for pair in pairs.iter_mut().filter(|pair| pair.paths.len() > 1) {
+        for from in 0..pair.paths.len() {
+            for to in 0..pair.paths.len() {
+                if from == to || pair.paths[from].0 == 0 {
                     continue;
                 }
-                let (dear, cheap) = (&pair.ways[from].1, &pair.ways[to].1);
+                let (dear, cheap) = (&pair.paths[from].1, &pair.paths[to].1);
                 dear.iter().for_each(|arc| count[*arc as usize] += 1);
                 cheap.iter().for_each(|arc| count[*arc as usize] -= 1);
                 let differs = |arc: &&u32| count[**arc as usize] != 0;
@@ -161,8 +162,8 @@ fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, 
                 }
                 dear.iter().chain(cheap).for_each(|arc| count[*arc as usize] = 0);
                 if entered < left {
-                    pair.ways[from].0 -= 1;
-                    pair.ways[to].0 += 1;
+                    pair.paths[from].0 -= 1;
+                    pair.paths[to].0 += 1;
                 }
             }
         }

@@ -13,7 +13,7 @@ use crate::synthesis::Network;
 use crate::units::Rank;
 
 use super::bounds::at_most;
-use super::ways::Row;
+use super::paths::Row;
 use super::{Demands, Ended, Progress};
 
 /// A constant part of every length, as a fraction of the mean length. It keeps paths short. It falls by the factor
@@ -119,7 +119,7 @@ impl<'a> Equilibrium<'a> {
     }
 
     fn begin(&mut self) {
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         for source in 0..self.network.ranks() {
             let busiest = self.fullest().max(1.0);
             for arc in 0..self.length.len() {
@@ -131,9 +131,9 @@ impl<'a> Equilibrium<'a> {
             for target in 0..self.network.ranks() {
                 let demand = self.demands.between(source, target);
                 if demand > 0.0 {
-                    self.way(source, target, &mut way);
-                    way.iter().for_each(|arc| self.load[*arc as usize] += demand);
-                    self.rows[source].push(target, 1.0, way.iter().copied());
+                    self.path(source, target, &mut path);
+                    path.iter().for_each(|arc| self.load[*arc as usize] += demand);
+                    self.rows[source].push(target, 1.0, path.iter().copied());
                 }
             }
         }
@@ -179,16 +179,16 @@ impl<'a> Equilibrium<'a> {
         }
     }
 
-    /// Writes the arcs from `source` to `target` in the tree into `way`.
-    pub fn way(&self, source: Rank, target: Rank, way: &mut Vec<u32>) {
-        way.clear();
+    /// Writes the arcs from `source` to `target` in the tree into `path`.
+    pub fn path(&self, source: Rank, target: Rank, path: &mut Vec<u32>) {
+        path.clear();
         let mut here = target;
         while here != source {
             let arc = self.tree.parent[here];
-            way.push(arc);
+            path.push(arc);
             here = self.network.arcs()[arc as usize].source;
         }
-        way.reverse();
+        path.reverse();
     }
 
     /// The distance of a node from the source of the last search.
@@ -328,11 +328,11 @@ impl<'a> Equilibrium<'a> {
     fn shift(&mut self, source: Rank) {
         let old = std::mem::take(&mut self.rows[source]);
         let mut new = Row::as_large_as(&old);
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         let mut shares = Vec::new();
         for paths in old.targets() {
             let target = old.paths[paths.start].target as usize;
-            self.way(source, target, &mut way);
+            self.path(source, target, &mut path);
             let cost = |arcs: &[u32]| arcs.iter().map(|arc| self.length[*arc as usize]).sum::<f64>();
             // Compares the paths in use with the path that was the shortest before this source's demands began to move.
             let mut cheapest = None;
@@ -343,8 +343,8 @@ impl<'a> Equilibrium<'a> {
                     (least, cheapest) = (cost, Some(path));
                 }
             }
-            if cost(&way) < least && paths.clone().all(|p| old.path(p).1 != way) {
-                if way.len() <= self.longest {
+            if cost(&path) < least && paths.clone().all(|p| old.path(p).1 != path) {
+                if path.len() <= self.longest {
                     cheapest = None;
                 } else {
                     self.refused = true;
@@ -355,7 +355,7 @@ impl<'a> Equilibrium<'a> {
                 new.push(target, path.share, arcs.iter().copied());
                 continue;
             }
-            let best: Vec<u32> = cheapest.map_or_else(|| way.clone(), |path| old.path(path).1.to_vec());
+            let best: Vec<u32> = cheapest.map_or_else(|| path.clone(), |path| old.path(path).1.to_vec());
             let demand = self.demands.between(source, target);
             shares.clear();
             shares.extend(paths.clone().map(|path| old.paths[path].share));

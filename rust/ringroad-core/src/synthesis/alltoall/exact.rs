@@ -10,7 +10,7 @@
 use crate::units::Rank;
 
 use super::equilibrium::Equilibrium;
-use super::ways::Row;
+use super::paths::Row;
 use super::{Ended, Progress};
 
 /// The most rows: the square of it is kept in memory.
@@ -163,7 +163,7 @@ impl Program<'_, '_> {
         }
         let ready = found.is_none();
         let (mut grown, mut taken) = (None, 0.0);
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         for (pair, (source, target)) in self.pairs.iter().copied().enumerate() {
             if grown != Some(source) {
                 self.search.grow(source, &lengths);
@@ -173,8 +173,8 @@ impl Program<'_, '_> {
             let gained = dual[arcs + pair] - least;
             taken += least;
             if ready && gained > gain {
-                self.search.way(source, target, &mut way);
-                (gain, found) = (gained, Some(Column::Path(pair, way.clone())));
+                self.search.path(source, target, &mut path);
+                (gain, found) = (gained, Some(Column::Path(pair, path.clone())));
             }
         }
         self.search.prove(taken, self.search.capacity.iter().zip(&lengths).map(|(a, b)| a * b).sum());

@@ -14,14 +14,14 @@ mod chunks;
 mod cut;
 mod equilibrium;
 mod exact;
+mod paths;
 mod report;
 mod steps;
 mod symmetric;
-mod ways;
 
 pub use bounds::{of_degree, Bounds};
 pub use chunks::{in_chunks, in_few_chunks, Trip};
-pub use report::{FlowReport, LinkLoad, Way};
+pub use report::{FlowReport, LinkLoad, Path};
 pub use steps::{held_by_relays, relayed, schedule, Limits, Relayed, MOST_CHUNKS};
 
 use serde::Serialize;
@@ -29,7 +29,7 @@ use serde::Serialize;
 use super::{Network, Unsuitable};
 use crate::units::Rank;
 use equilibrium::Equilibrium;
-use ways::{Row, Ways};
+use paths::{Paths, Row};
 
 /// How much each rank sends to each other one. What a rank has for itself is ignored.
 #[derive(Debug, Clone, PartialEq)]
@@ -145,7 +145,7 @@ pub struct Concurrent {
     pub bounds: Bounds,
     /// The amount that each arc carries.
     pub loads: Vec<f64>,
-    ways: Ways,
+    paths: Paths,
 }
 
 impl Concurrent {
@@ -167,8 +167,8 @@ impl Concurrent {
 
     /// Calls `each` for all paths of what `source` sends, target by target, with the target, the share of the demand,
     /// and the arcs.
-    pub fn ways(&self, source: Rank, each: impl FnMut(Rank, f64, &[u32])) {
-        self.ways.from(source, each);
+    pub fn each_path(&self, source: Rank, each: impl FnMut(Rank, f64, &[u32])) {
+        self.paths.from(source, each);
     }
 }
 
@@ -210,7 +210,7 @@ pub fn concurrent_flow(
     }
     let bound = found.bound;
     let (rows, loads, load) = found.into_ways();
-    Ok(Concurrent { load, bound, iterations, ended, bounds, loads, ways: Ways::All(rows) })
+    Ok(Concurrent { load, bound, iterations, ended, bounds, loads, paths: Paths::All(rows) })
 }
 
 fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Concurrent {
@@ -223,16 +223,16 @@ fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Conc
             own
         })
         .collect();
-    let mut ways: Vec<(Rank, f64, Vec<u32>)> = Vec::new();
-    for (target, found) in found.ways.iter().enumerate() {
-        for (share, way) in found {
-            way.iter().for_each(|arc| of_kind[kinds[*arc as usize]] += share);
-            ways.push((target, *share, way.iter().map(|arc| kinds[*arc as usize] as u32).collect()));
+    let mut paths: Vec<(Rank, f64, Vec<u32>)> = Vec::new();
+    for (target, found) in found.paths.iter().enumerate() {
+        for (share, path) in found {
+            path.iter().for_each(|arc| of_kind[kinds[*arc as usize]] += share);
+            paths.push((target, *share, path.iter().map(|arc| kinds[*arc as usize] as u32).collect()));
         }
     }
-    mix(&mut ways, &by_kind);
+    mix(&mut paths, &by_kind);
     let mut row = Row::default();
-    ways.into_iter().for_each(|(target, share, way)| row.push(target, share as f32, way.into_iter()));
+    paths.into_iter().for_each(|(target, share, path)| row.push(target, share as f32, path.into_iter()));
     Concurrent {
         load: found.load,
         bound: found.bound.max(least),
@@ -240,30 +240,30 @@ fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Conc
         ended: Ended::Exact,
         bounds,
         loads: kinds.iter().map(|kind| of_kind[*kind]).collect(),
-        ways: Ways::Alike(row, by_kind),
+        paths: Paths::Alike(row, by_kind),
     }
 }
 
 /// If the order of the arcs in a path does not matter, lets paths begin with different kinds, so that all kinds are
 /// busy from the first step on.
-fn mix(ways: &mut [(Rank, f64, Vec<u32>)], by_kind: &[Vec<(u32, Rank)>]) {
+fn mix(paths: &mut [(Rank, f64, Vec<u32>)], by_kind: &[Vec<(u32, Rank)>]) {
     let kinds = by_kind[0].len();
     let after = |a: usize, b: usize| by_kind[by_kind[0][a].1][b].1;
     if !(0..kinds).all(|a| (0..a).all(|b| after(a, b) == after(b, a))) {
         return;
     }
-    let longest = ways.iter().map(|(_, _, way)| way.len()).max().unwrap_or(0);
+    let longest = paths.iter().map(|(_, _, path)| path.len()).max().unwrap_or(0);
     // The amount that goes over each kind of arc as first, second, ... hop.
     let mut used = vec![vec![0.0; kinds]; longest];
-    let mut order: Vec<usize> = (0..ways.len()).collect();
-    order.sort_by_key(|way| std::cmp::Reverse(ways[*way].2.len()));
+    let mut order: Vec<usize> = (0..paths.len()).collect();
+    order.sort_by_key(|path| std::cmp::Reverse(paths[*path].2.len()));
     for index in order {
-        let (_, share, way) = &mut ways[index];
+        let (_, share, path) = &mut paths[index];
         let turned = |by: usize| -> f64 {
-            (0..way.len()).map(|hop| used[hop][way[(hop + by) % way.len()] as usize]).sum()
+            (0..path.len()).map(|hop| used[hop][path[(hop + by) % path.len()] as usize]).sum()
         };
-        let best = (0..way.len()).min_by(|a, b| turned(*a).total_cmp(&turned(*b))).unwrap_or(0);
-        way.rotate_left(best);
-        way.iter().enumerate().for_each(|(hop, kind)| used[hop][*kind as usize] += *share);
+        let best = (0..path.len()).min_by(|a, b| turned(*a).total_cmp(&turned(*b))).unwrap_or(0);
+        path.rotate_left(best);
+        path.iter().enumerate().for_each(|(hop, kind)| used[hop][*kind as usize] += *share);
     }
 }

@@ -42,7 +42,7 @@ pub struct LinkLoad {
 
 /// One of the paths that a pair's demand takes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Way {
+pub struct Path {
     /// The ranks from the source to the target.
     pub ranks: Vec<Rank>,
     /// The share of the pair's demand.
@@ -77,12 +77,12 @@ impl Concurrent {
     }
 
     /// The paths of what `source` sends, by target.
-    pub fn paths(&self, network: &Network, source: Rank) -> BTreeMap<Rank, Vec<Way>> {
-        let mut paths: BTreeMap<Rank, Vec<Way>> = BTreeMap::new();
-        self.ways(source, |target, share, arcs| {
+    pub fn paths(&self, network: &Network, source: Rank) -> BTreeMap<Rank, Vec<Path>> {
+        let mut paths: BTreeMap<Rank, Vec<Path>> = BTreeMap::new();
+        self.each_path(source, |target, share, arcs| {
             let next = arcs.iter().map(|arc| network.arcs()[*arc as usize].target);
             let ranks = std::iter::once(source).chain(next).collect();
-            paths.entry(target).or_default().push(Way { ranks, share });
+            paths.entry(target).or_default().push(Path { ranks, share });
         });
         paths
     }

@@ -22,7 +22,7 @@ const EXACT: f64 = 1e-7;
 /// All paths from rank 0, each with its share.
 pub(super) struct Symmetric {
     /// For each target, the paths to it as shares and arcs.
-    pub ways: Vec<Vec<(f64, Vec<u32>)>>,
+    pub paths: Vec<Vec<(f64, Vec<u32>)>>,
     /// How full the busiest kind of arc is.
     pub load: f64,
     /// A proven lower bound on how full the busiest kind of arc is.
@@ -62,29 +62,29 @@ pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
     let used: Vec<(f64, &Vec<u32>)> =
         mixture.into_iter().zip(&trees).filter(|(share, _)| *share > 1e-9).collect();
     let all: f64 = used.iter().map(|(share, _)| share).sum();
-    let ways = (0..network.ranks()).map(|target| {
-        let mut ways: Vec<(f64, Vec<u32>)> = Vec::new();
+    let paths = (0..network.ranks()).map(|target| {
+        let mut paths: Vec<(f64, Vec<u32>)> = Vec::new();
         for (share, tree) in if target == 0 { &[][..] } else { &used[..] } {
-            let way = way(network, tree, target);
-            match ways.iter_mut().find(|known| known.1 == way) {
+            let path = path(network, tree, target);
+            match paths.iter_mut().find(|known| known.1 == path) {
                 Some(known) => known.0 += share / all,
-                None => ways.push((share / all, way)),
+                None => paths.push((share / all, path)),
             }
         }
-        ways
+        paths
     });
-    Symmetric { ways: ways.collect(), load, bound }
+    Symmetric { paths: paths.collect(), load, bound }
 }
 
-fn way(network: &Network, tree: &[u32], target: Rank) -> Vec<u32> {
-    let mut way = Vec::new();
+fn path(network: &Network, tree: &[u32], target: Rank) -> Vec<u32> {
+    let mut path = Vec::new();
     let mut here = target;
     while here != 0 {
-        way.push(tree[here]);
+        path.push(tree[here]);
         here = network.arcs()[tree[here] as usize].source;
     }
-    way.reverse();
-    way
+    path.reverse();
+    path
 }
 
 /// The tree of shortest paths from rank 0: the arc by which it reaches each rank, the sum of the lengths of all paths,

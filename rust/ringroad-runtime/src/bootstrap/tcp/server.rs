@@ -8,10 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::rounds::Rounds;
-use super::wire::{random, Key, Kind, Message};
+use super::wire::{Key, Kind, Message};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
+use crate::os::random;
 
 /// How many connections may be without a handshake at a time. If there are more, the oldest is closed, so that idle
 /// ones keep nobody out.
@@ -82,7 +83,7 @@ impl Server {
     }
 
     pub(super) fn start(secret: Option<&str>) -> io::Result<Server> {
-        Ok(Server::with_token(random()?, secret))
+        Ok(Server::with_token(random::secret()?, secret))
     }
 
     pub(super) fn with_token(token: [u8; 16], secret: Option<&str>) -> Server {

@@ -7,8 +7,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use hmac::{Hmac, Mac};
-use rustix::rand::{getrandom, GetRandomFlags};
 use sha2::Sha256;
+
+use crate::os::random::secret;
 
 const MAGIC: &[u8; 8] = b"ringroad";
 const NONCE: usize = 16;
@@ -141,17 +142,6 @@ fn write(mut stream: &TcpStream, mut bytes: &[u8], end: Option<Instant>) -> io::
     Ok(())
 }
 
-/// Random bytes that nobody can guess.
-pub fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    let count = getrandom(&mut bytes, GetRandomFlags::empty())?;
-    if count == N {
-        Ok(bytes)
-    } else {
-        Err(io::Error::other("the kernel has too few random bytes"))
-    }
-}
-
 /// What both sides know: the token, and the job's secret if it has one.
 #[derive(Clone)]
 pub struct Key {
@@ -178,7 +168,7 @@ impl Key {
     /// The server's part of the handshake. Returns `false` if the client does not know the token or the secret.
     pub fn admit(&self, stream: &TcpStream) -> io::Result<bool> {
         let end = Some(Instant::now() + PATIENCE);
-        let own: [u8; NONCE] = random()?;
+        let own: [u8; NONCE] = secret()?;
         write(stream, &[&MAGIC[..], &own].concat(), end)?;
         let mut theirs = [0; NONCE + PROOF];
         read(stream, &mut theirs, None, end)?;
@@ -199,7 +189,7 @@ impl Key {
         if magic != MAGIC {
             return Ok(false);
         }
-        let own: [u8; NONCE] = random()?;
+        let own: [u8; NONCE] = secret()?;
         let proof = self.proof("client", theirs, &own).finalize().into_bytes();
         write(stream, &[&own[..], &proof].concat(), end)?;
         let mut answer = [0; PROOF];

@@ -173,7 +173,7 @@ impl Grid for Float {
     #[inline(always)]
     fn code(number: f32) -> u8 {
         let (sign, bits) = (number.to_bits() >> 24 & 0x80, number.to_bits() & 0x7fff_ffff);
-        let normal = (bits + 0x7_ffff + (bits >> 20 & 1) >> 20).wrapping_sub(BIAS << 3);
+        let normal = ((bits + 0x7_ffff + ((bits >> 20) & 1)) >> 20).wrapping_sub(BIAS << 3);
         let small = (f32::from_bits(bits) + ROUNDER).to_bits().wrapping_sub(ROUNDER.to_bits());
         let code = if bits < NORMAL.to_bits() { small } else { normal };
         (sign | code) as u8

@@ -67,6 +67,23 @@ pub unsafe fn decode(
     unsafe { InstructionSet::best().decode(wire, dtype, target, left, source, elements) }
 }
 
+/// Rounds elements to what they become in a message that begins with the first of them.
+///
+/// # Panics
+/// If the data type is not [supported](supports).
+pub fn round(wire: Wire, dtype: DType, elements: &mut [u8]) {
+    let mut record = vec![0; wire.encoded(PIECE)];
+    for piece in elements.chunks_mut(PIECE * dtype.size()) {
+        let (count, start) = (piece.len() / dtype.size(), piece.as_mut_ptr());
+        // SAFETY: the piece has so many elements, and the record room for the codes of at least as many; they are
+        // borrowed alone.
+        unsafe { encode(wire, dtype, record.as_mut_ptr(), start, Some(start), count) }
+    }
+}
+
+/// The elements that [`round`] encodes at once: whole blocks, whose codes stay in the first-level cache.
+const PIECE: usize = 16 * Wire::BLOCK;
+
 /// Calls `$go!(element type, code)` for a data type and a format.
 macro_rules! dispatch {
     ($wire:ident, $dtype:ident, $go:ident) => {{

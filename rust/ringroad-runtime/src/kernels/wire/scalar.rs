@@ -63,7 +63,7 @@ fn grid(wire: Wire) -> Vec<f32> {
     match wire {
         Wire::Int8 => (0..=127).map(|code| code as f32).collect(),
         Wire::Int4 => (0..=7).map(|code| code as f32).collect(),
-        Wire::Fp8 => (0..=126).map(|code| e4m3(code)).collect(),
+        Wire::Fp8 => (0..=126).map(e4m3).collect(),
         Wire::Bf16 | Wire::F16 => unreachable!("it has no scale"),
     }
 }
@@ -130,7 +130,7 @@ fn record(wire: Wire, block: &[f32]) -> Vec<u8> {
     let largest = *grid.last().expect("it has numbers");
     let top = block.iter().filter(|x| x.is_finite()).fold(0f32, |top, x| top.max(x.abs()));
     // Upwards to 17 significant bits, but not so far that the largest product would be infinite.
-    let up = |x: f32| (x.to_bits() + 127) / 128 * 128;
+    let up = |x: f32| x.to_bits().div_ceil(128) * 128;
     let down = |x: f32| x.to_bits() / 128 * 128;
     let least = 2f32.powi(if wire == Wire::Fp8 { -117 } else { -126 });
     let scale = f32::from_bits(up(top / largest).min(down(f32::MAX / largest))).max(least);

@@ -24,7 +24,6 @@ mod peers;
 mod pool;
 mod release_set;
 mod segment;
-mod tags;
 
 pub use cma::PRIVATE;
 pub use flow::LONG;

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use ucx_sys::*;
 
 use super::endpoint::Endpoint;
-use super::forks::Watched;
 use crate::error::refused;
+use crate::transport::forks::Watched;
 
 /// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
@@ -70,7 +70,7 @@ impl Device {
         let status =
             unsafe { (ucx.ucp.ucp_worker_create)(device.context.handle, &params, &mut device.worker) };
         check(ucx, "worker", status)?;
-        device.watched = Some(Watched::new(device.event_descriptor()?));
+        device.watched = Some(Watched::new(device.event_descriptor()?, true));
         Ok(device)
     }
 

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use super::forks::{inode_of, listened_to};
+use crate::transport::forks::{inode_of, listened_to};
 
 /// How long the other host may be silent.
 const SILENCE: Duration = Duration::from_secs(3);

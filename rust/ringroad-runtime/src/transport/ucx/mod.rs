@@ -11,7 +11,6 @@
 mod device;
 mod endpoint;
 mod flow;
-mod forks;
 mod keep_alive;
 mod notices;
 mod ports;
@@ -109,7 +108,7 @@ impl UcxTransport {
         others: Vec<OwnedFd>,
     ) -> Result<Self, TransportError> {
         let tls = settings.tls.as_deref();
-        if forks::lacks_thread() && size > 1 && !device::allows_shared_memory(tls) {
+        if super::forks::lacks_thread() && size > 1 && !device::allows_shared_memory(tls) {
             return Err(error(
                 "this process was forked from one that uses UCX, and lacks the thread by which UCX accepts connections; \
                  start it another way, by multiprocessing's \"spawn\" or \"forkserver\"",

@@ -1,8 +1,8 @@
-//! Makes forked children close their copies of UCX's sockets. Peers notice the end of a process only when no process
+//! Makes forked children close their copies of a transport's sockets. Peers notice the end of a process only when no process
 //! holds its end of a connection any more. A child also knows that it lacks UCX's thread.
 //!
-//! UCX opens and accepts connections at any time. The kernel lists the descriptors that UCX's workers poll; the
-//! sockets among them are UCX's connections. A child may do little before it begins: it takes no lock and allocates
+//! Connections are opened and accepted at any time. The kernel lists the descriptors that an event descriptor polls; the
+//! sockets among them are the connections. A child may do little before it begins: it takes no lock and allocates
 //! no memory.
 
 use std::io::Write;
@@ -16,9 +16,11 @@ const NONE: RawFd = -1;
 /// How deeply event descriptors are nested, at most: a worker's polls those of its network devices.
 const DEPTH: usize = 3;
 
-/// The event descriptor of a worker. Entries are reused and never freed.
+/// The event descriptor of a transport. Entries are reused and never freed.
 struct Entry {
     events: AtomicI32,
+    /// Whether it is UCX's.
+    has_thread: AtomicBool,
     next: *mut Entry,
 }
 
@@ -29,16 +31,17 @@ static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
 
 /// Whether UCX had a worker when this process was forked off. Then this process lacks the thread by which UCX accepts
 /// connections, and UCX does not start another.
-pub(super) fn lacks_thread() -> bool {
+pub(in crate::transport) fn lacks_thread() -> bool {
     LACKS_THREAD.load(Ordering::Relaxed)
 }
 
-/// Makes children close the sockets of one worker, for as long as this value lives.
-pub(super) struct Watched(&'static AtomicI32);
+/// Makes children close the sockets of one event descriptor, for as long as this value lives.
+pub(in crate::transport) struct Watched(&'static AtomicI32);
 
 impl Watched {
-    /// `events`: the worker's event descriptor, which stays open as long as this value lives.
-    pub fn new(events: RawFd) -> Watched {
+    /// `events`: the event descriptor, which stays open as long as this value lives. `has_thread`: whether it is UCX's,
+    /// which has a thread that children lack.
+    pub fn new(events: RawFd, has_thread: bool) -> Watched {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             // SAFETY: registers a function of this library, which is never unloaded. The function does only what a
@@ -48,7 +51,9 @@ impl Watched {
         let free = entries().find(|entry| {
             entry.events.compare_exchange(NONE, events, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         });
-        Watched(&free.unwrap_or_else(|| add(events)).events)
+        let entry = free.unwrap_or_else(|| add(events));
+        entry.has_thread.store(has_thread, Ordering::SeqCst);
+        Watched(&entry.events)
     }
 }
 
@@ -69,7 +74,11 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 }
 
 fn add(events: RawFd) -> &'static Entry {
-    let entry = Box::leak(Box::new(Entry { events: AtomicI32::new(events), next: null_mut() }));
+    let entry = Box::leak(Box::new(Entry {
+        events: AtomicI32::new(events),
+        has_thread: AtomicBool::new(false),
+        next: null_mut(),
+    }));
     let added: *mut Entry = entry;
     let link = |first: *mut Entry| {
         entry.next = first;
@@ -81,12 +90,12 @@ fn add(events: RawFd) -> &'static Entry {
 
 extern "C" fn in_child() {
     for entry in entries() {
-        // The worker is the parent's.
+        // The connections are the parent's.
         let events = entry.events.swap(NONE, Ordering::SeqCst);
         if events != NONE {
-            LACKS_THREAD.store(true, Ordering::Relaxed);
+            LACKS_THREAD.fetch_or(entry.has_thread.load(Ordering::SeqCst), Ordering::Relaxed);
             listened_to(events, &mut |socket, _| {
-                // SAFETY: the child's copy of UCX's socket. Nobody uses it in the child: the transport is the parent's.
+                // SAFETY: the child's copy of a socket. Nobody uses it in the child: the transport is the parent's.
                 unsafe { libc::close(socket) };
             });
         }
@@ -95,7 +104,7 @@ extern "C" fn in_child() {
 
 /// Calls `each` with the sockets, and their inodes, that the event descriptor `events` polls, directly or through other
 /// event descriptors. Takes no lock and allocates no memory.
-pub(super) fn listened_to(events: RawFd, each: &mut dyn FnMut(RawFd, u64)) {
+pub(in crate::transport) fn listened_to(events: RawFd, each: &mut dyn FnMut(RawFd, u64)) {
     listened_to_within(events, DEPTH, each);
 }
 
@@ -144,7 +153,7 @@ fn target(line: &str) -> Option<(RawFd, u64)> {
 }
 
 /// The inode of a socket; `None` of other descriptors.
-pub(super) fn inode_of(descriptor: RawFd) -> Option<u64> {
+pub(in crate::transport) fn inode_of(descriptor: RawFd) -> Option<u64> {
     // SAFETY: all zero is a valid status, which is overwritten if there is such a descriptor.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: a live local.
@@ -203,7 +212,7 @@ mod tests {
             assert_eq!(unsafe { libc::waitpid(child, &mut ended, 0) }, child);
             libc::WIFEXITED(ended).then(|| libc::WEXITSTATUS(ended))
         };
-        let watched = Watched::new(outer.as_raw_fd());
+        let watched = Watched::new(outer.as_raw_fd(), true);
         assert_eq!(open_in_child(), Some(2));
         drop(watched);
         assert_eq!(open_in_child(), Some(1));

@@ -71,7 +71,7 @@ impl Row {
 
 /// The paths of all demands.
 #[derive(Debug, Clone)]
-pub(super) enum Ways {
+pub(super) enum Paths {
     /// One row for each source.
     All(Vec<Row>),
     /// The row of rank 0, whose paths hold kinds of arcs; and for each rank, the arc of each kind with the rank to
@@ -79,15 +79,15 @@ pub(super) enum Ways {
     Alike(Row, Vec<Vec<(u32, Rank)>>),
 }
 
-impl Ways {
+impl Paths {
     /// Calls `each` for all paths from `source`, target by target, with the target, the share of the demand, and the
     /// arcs.
     pub fn from(&self, source: Rank, mut each: impl FnMut(Rank, f64, &[u32])) {
         match self {
-            Ways::All(rows) => {
+            Paths::All(rows) => {
                 rows[source].shares(|path, share, arcs| each(path.target as Rank, share, arcs));
             }
-            Ways::Alike(row, arcs_of) => {
+            Paths::Alike(row, arcs_of) => {
                 let mut arcs = Vec::new();
                 row.shares(|_, share, kinds| {
                     let mut here = source;

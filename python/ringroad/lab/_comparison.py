@@ -1,0 +1,164 @@
+"""Algorithms side by side: what the cost model says of each, by the length of the vector."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ringroad._costs import Cost
+from ringroad._native import CostModel, Schedule, Topology
+from ringroad._notebook import frame, table
+from ringroad._support.text import bytes_text, length, seconds_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIZES = ("1KiB", "16KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB")
+
+
+def compare(
+    algorithms: Sequence[str | Schedule],
+    topology: Topology | str | int,
+    sizes: Sequence[int | str] = SIZES,
+    *,
+    collective: str = "allreduce",
+    root: int | None = None,
+    model: CostModel | None = None,
+) -> "Comparison":
+    """Compares algorithms, or schedules of your own, on a network. In a notebook the result shows itself as a table.
+
+    All of them are compared that are named, also those that are no candidates on the network by default; for these see
+    `CostModel.explain`.
+
+    Args:
+        algorithms: Names of algorithms, such as "swing" or "generalized:2", and schedules.
+        topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
+        sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
+        collective: What the named algorithms perform.
+        root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
+        model: The cost model. None: `CostModel()`.
+
+    Returns:
+        A `Comparison`.
+
+    Raises:
+        ValueError: Nothing is to be compared, a size is no length, or two have the same name.
+        ScheduleError: An algorithm is unknown, or does not perform the collective on this network.
+        TopologyError: The topology is malformed.
+
+    Example:
+        >>> print(ringroad.lab.compare(["swing", "trivance", "bfb"], "torus:8x8", ["1KiB", "64MiB"]))
+        allreduce on torus:8x8
+          size    swing  trivance      bfb   fastest
+         1 KiB    16 us   12.1 us    16 us  trivance
+        64 MiB  2.91 ms   3.33 ms  2.66 ms       bfb
+    """
+    network, model = Topology(topology), model or CostModel()
+    if isinstance(algorithms, str) or not algorithms:
+        raise ValueError('nothing to compare; give a list of algorithms, such as ["swing", "ring"]')
+    lengths = [length("a size", size) for size in sizes]
+    if not lengths:
+        raise ValueError('nothing to compare; give at least one size, such as "1MiB"')
+    costs: dict[str, Cost] = {}
+    for given in algorithms:
+        schedule = Schedule.build(given, network, collective, root) if isinstance(given, str) else given
+        name = given if isinstance(given, str) else given.name
+        if name in costs:
+            raise ValueError(f"two of the algorithms are called {name}")
+        costs[name] = model.cost(schedule, network, lengths[0])
+    return Comparison(collective, network.spec, lengths, costs)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """The result of `ringroad.lab.compare`. In a notebook it shows itself; `print` shows the same.
+
+    Attributes:
+        collective: The collective.
+        topology: The spec of the network.
+        sizes: The lengths of the vector in bytes.
+        costs: The `Cost` of each algorithm, by its name, for the first of the sizes.
+    """
+
+    collective: str
+    topology: str
+    sizes: list[int]
+    costs: dict[str, Cost]
+
+    def seconds(self, algorithm: str, bytes: int | str) -> float:
+        """Returns the time that an algorithm takes.
+
+        Args:
+            algorithm: One of the compared.
+            bytes: The length of the vector, also one that was not asked for: a number of bytes, or a text.
+
+        Raises:
+            KeyError: The algorithm is not one of the compared.
+            ValueError: `bytes` is no length.
+        """
+        cost = self.costs[algorithm]
+        return cost.fixed + cost.per_byte * length("bytes", bytes)
+
+    def fastest(self, bytes: int | str) -> str:
+        """Returns the name of the algorithm that takes the least time.
+
+        Args:
+            bytes: The length of the vector: a number of bytes, or a text.
+
+        Raises:
+            ValueError: `bytes` is no length.
+        """
+        return min(self.costs, key=lambda name: self.seconds(name, bytes))
+
+    @property
+    def title(self) -> str:
+        """One line that says what was compared."""
+        return f"{self.collective} on {self.topology}"
+
+    def df(self) -> Any:
+        """Returns the times in seconds as a pandas.DataFrame with a row for each size and a column for each algorithm.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        rows = [(size, *(self.seconds(name, size) for name in self.costs)) for size in self.sizes]
+        return frame(rows, ["bytes", *self.costs])
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Figure":
+        """Draws time over size, a line for each algorithm. Needs matplotlib.
+
+        Args:
+            axes: Where to draw. None: a new figure.
+
+        Returns:
+            The matplotlib figure.
+        """
+        from ringroad.lab.viz.comparison import lines
+
+        times = {name: [self.seconds(name, size) for size in self.sizes] for name in self.costs}
+        return lines(self.sizes, times, title=f"{self.title}: predicted times", axes=axes)
+
+    def cells(self) -> list[list[str]]:
+        """Returns the table as texts: a row for each size, with the times, and the name of the fastest."""
+        return [
+            [bytes_text(size), *(seconds_text(self.seconds(name, size)) for name in self.costs), self.fastest(size)]
+            for size in self.sizes
+        ]
+
+    @property
+    def columns(self) -> list[str]:
+        """The titles of `cells`."""
+        return ["size", *self.costs, "fastest"]
+
+    def __str__(self) -> str:
+        rows = [self.columns, *self.cells()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+        return "\n".join([self.title, *lines])
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.costs)}: {self.title}>"
+
+    def _repr_html_(self) -> str:
+        below = [f"{name}: {cost.steps} steps, {cost.hops} hops" for name, cost in self.costs.items()]
+        return table(self.title, self.cells(), self.columns, right=self.columns[:-1], below="\n".join(below))

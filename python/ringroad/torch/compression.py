@@ -1,0 +1,143 @@
+"""Gradients in fewer bytes, with error feedback: what rounding takes from a step's gradients is added to the next."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ringroad._native import _round_raw
+from ringroad.torch.tensors import DTYPES, ENCODED, copying, is_block, reduction
+
+Wire = str
+
+
+class Compression:
+    """The state of the hook `ringroad.torch.compressed`: the format, and what rounding has left of earlier gradients.
+
+    With error feedback (Seide et al., 1-Bit SGD, 2014; Karimireddy et al., 2019) a rank rounds its gradients itself,
+    keeps what that takes away, and adds it to the next step's gradients: it comes later, but is not lost. What is kept
+    takes as much memory as the gradients, and stays on its rank. What is rounded on the way, where sums are sent on, is
+    not kept.
+
+    Args:
+        wire: The format: "bf16", "f16", "fp8", "int8" or "int4"; the same on all ranks.
+        group: The process group. None: the default group.
+        error_feedback: False: what rounding takes away is lost.
+
+    Raises:
+        ValueError: The format is unknown.
+    """
+
+    def __init__(
+        self, wire: Wire = "int8", group: dist.ProcessGroup | None = None, *, error_feedback: bool = True
+    ) -> None:
+        _round_raw(wire, 0, 0, "float32")  # knows the formats
+        self.wire, self.group, self.error_feedback = wire, group, error_feedback
+        self._left: dict[int, torch.Tensor] = {}
+
+    @copying()
+    def _feed(self, keys: Sequence[int], parts: Sequence[torch.Tensor], whole: torch.Tensor) -> None:
+        """Adds what was left of the parts of `whole` to them, rounds it, and keeps what is left now."""
+        for key, part in zip(keys, parts, strict=True):
+            if (left := self._left.get(key)) is not None and left.shape == part.shape:
+                part.add_(left)
+        exact = whole.clone()
+        _round_raw(self.wire, whole.data_ptr(), whole.numel(), DTYPES[whole.dtype])
+        # The difference to what is not finite is 0: one NaN must not stay for ever.
+        left = exact.sub_(whole).nan_to_num_(0.0, 0.0, 0.0)
+        offset = whole.storage_offset()
+        for key, part in zip(keys, parts, strict=True):
+            start = part.storage_offset() - offset
+            self._left[key] = left[start : start + part.numel()].view(part.shape)
+
+
+def compressed(state: Compression, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """A communication hook of DistributedDataParallel that averages gradients in a format of fewer bytes.
+
+    `model.register_comm_hook(ringroad.torch.Compression("int8"), ringroad.torch.compressed)`. All ranks get the same
+    bits, so replicas stay identical. Parameters and buffers are still sent exactly.
+
+    Args:
+        state: The format, and what is left of earlier gradients.
+        bucket: The gradients; DistributedDataParallel passes them.
+
+    Returns:
+        A future of the averages.
+
+    Example:
+        >>> import torch
+        >>> import torch.distributed as dist
+        >>> import ringroad.torch
+        >>> dist.init_process_group("ringroad", store=dist.HashStore(), rank=0, world_size=1)
+        >>> model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 2))
+        >>> model.register_comm_hook(ringroad.torch.Compression("int8"), ringroad.torch.compressed)
+        >>> model(torch.ones(1, 3)).sum().backward()
+        >>> dist.destroy_process_group()
+    """
+    from ringroad.torch.group import backend_of
+
+    gradients = bucket.buffer()
+    wire = state.wire if gradients.dtype in ENCODED else None
+    if wire and state.error_feedback and is_block(gradients):
+        state._feed([id(parameter) for parameter in bucket.parameters()], bucket.gradients(), gradients)
+    work = backend_of(state.group).reduce_in(wire, "allreduce", gradients, gradients, "avg")
+    return work.get_future().then(lambda done: done.value()[0])
+
+
+class CompressedReduceScatter:
+    """FSDP2's reduction of gradients in a format of fewer bytes: `module.set_custom_reduce_scatter` takes it.
+
+    Make one for each module that `fully_shard` wraps, since it keeps what rounding has left of that module's gradients,
+    as `Compression` says. Parameters are still gathered exactly.
+
+    Args:
+        wire: The format: "bf16", "f16", "fp8", "int8" or "int4"; the same on all ranks.
+        error_feedback: False: what rounding takes away is lost.
+
+    Raises:
+        ValueError: The format is unknown.
+
+    Example:
+        >>> import ringroad.torch
+        >>> reduce_scatter = ringroad.torch.CompressedReduceScatter("int8")
+    """
+
+    def __init__(self, wire: Wire = "int8", *, error_feedback: bool = True) -> None:
+        self._state = Compression(wire, error_feedback=error_feedback)
+
+    def allocate(self, size: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Makes a tensor for FSDP2.
+
+        Args:
+            size: Its shape.
+            dtype: Its type.
+            device: Where it is.
+
+        Returns:
+            The tensor.
+        """
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(
+        self,
+        output_tensor: torch.Tensor,
+        input_tensor: torch.Tensor,
+        group: dist.ProcessGroup,
+        op: Any,
+        async_op: bool = False,
+    ) -> dist.Work | None:
+        """Reduces this rank's gradients with those of others, and keeps its shard."""
+        from ringroad.torch.group import backend_of
+
+        name, factor = reduction(dist.ReduceOp(op))
+        state, wire = self._state, None
+        if name in ("sum", "avg") and input_tensor.dtype in ENCODED:
+            wire = state.wire
+            if state.error_feedback and is_block(input_tensor):
+                state._feed([0], [input_tensor], input_tensor)
+        work = backend_of(group).reduce_in(wire, "reduce_scatter", input_tensor, output_tensor, name, factor)
+        if async_op:
+            return work
+        work.wait()
+        return None

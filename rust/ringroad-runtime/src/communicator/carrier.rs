@@ -1,0 +1,189 @@
+//! What carries messages between ranks that share no memory: UCX, or connections of our own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ringroad_core::{Rank, Topology};
+use ucx_sys::LoadOptions;
+
+use super::paths::Surroundings;
+use crate::bootstrap::neighbourhood::Neighbourhood;
+use crate::bootstrap::{EndpointInfo, Rendezvous};
+use crate::choice::agreement::send_buffer;
+use crate::choice::options::Options;
+use crate::config::{Between, Config, Debug, Secret};
+use crate::error::{Error, Result};
+use crate::transport::routed::Routed;
+use crate::transport::shared::SharedMemory;
+use crate::transport::tcp::{self, TcpSettings, TcpTransport};
+use crate::transport::ucx::{UcxSettings, UcxTransport};
+use crate::transport::{Transport, Wait};
+
+/// A transport between hosts.
+pub(super) enum Carrier {
+    Ucx(Box<UcxTransport>),
+    Tcp(Box<TcpTransport>),
+}
+
+/// What a rank knows when it opens its network devices.
+pub(super) struct Opening<'a> {
+    pub rank: Rank,
+    pub endpoints: &'a [EndpointInfo],
+    pub config: &'a Config,
+    pub options: &'a Options,
+    /// The bytes per second of the slowest flow that was measured.
+    pub slowest: Option<f64>,
+    pub around: &'a Neighbourhood,
+    /// The `libucp.so.0` of an installed `libucx` package.
+    pub wheel: Option<&'a PathBuf>,
+    /// The interface to listen on, unless devices are named here or by the settings.
+    pub interface: Option<String>,
+    pub devices: Option<String>,
+}
+
+impl<'a> Opening<'a> {
+    pub fn new(
+        rank: Rank,
+        endpoints: &'a [EndpointInfo],
+        config: &'a Config,
+        options: &'a Options,
+        slowest: Option<f64>,
+        around: &'a Neighbourhood,
+    ) -> Opening<'a> {
+        let (wheel, interface, devices) = (None, None, None);
+        Opening { rank, endpoints, config, options, slowest, around, wheel, interface, devices }
+    }
+}
+
+impl Carrier {
+    /// Opens this rank's devices. Blocking on the waiter also ends when local ranks ring.
+    pub fn open(opening: Opening) -> Result<Carrier> {
+        match opening.config.transport.between {
+            Some(Between::Tcp) => Carrier::open_tcp(&opening),
+            Some(Between::Ucx) | None => Carrier::open_ucx(&opening),
+        }
+    }
+
+    fn open_ucx(opening: &Opening) -> Result<Carrier> {
+        let Opening { endpoints, config, around, .. } = *opening;
+        let load = LoadOptions {
+            explicit: config.ucx_library.clone(),
+            wheel: opening.wheel.cloned(),
+            environment: true,
+            variables: variables(config),
+            ..LoadOptions::default()
+        };
+        let ucx = ucx_sys::load(&load).map_err(|error| around.without_network(error.to_string()))?;
+        let several_hosts = endpoints.iter().any(|endpoint| endpoint.host != endpoints[0].host);
+        let settings = UcxSettings {
+            tls: several_hosts.then(ucx_sys::network_tls).flatten(),
+            send_buffer: send_buffer(config, opening.options, opening.slowest),
+            net_devices: opening.devices.clone().or_else(|| config.devices_of_all()),
+            interface: opening.interface.clone(),
+            ports: config.devices_of_ports().to_vec(),
+        };
+        let doorbell = around.home.as_ref().map(|(home, _)| home.doorbell()).transpose().map_err(unshared)?;
+        let others = doorbell.into_iter().collect();
+        let transport = UcxTransport::new(ucx, opening.rank, endpoints.len(), settings, others);
+        transport
+            .map(|transport| Carrier::Ucx(Box::new(transport)))
+            .map_err(|error| around.without_network(error.to_string()))
+    }
+
+    fn open_tcp(opening: &Opening) -> Result<Carrier> {
+        let Opening { endpoints, config, around, .. } = *opening;
+        let named = config.devices_of_all().or_else(|| opening.interface.clone());
+        let settings = TcpSettings {
+            devices: named.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect(),
+            ports: config.devices_of_ports().to_vec(),
+            range: config.tcp_ports,
+            send_buffer: send_buffer(config, opening.options, opening.slowest),
+            streams: config.transport.streams,
+            secret: config.secret.as_ref().map(Secret::reveal).map(str::to_owned),
+        };
+        let doorbell = around.home.as_ref().map(|(home, _)| home.doorbell()).transpose().map_err(unshared)?;
+        let others = doorbell.into_iter().collect();
+        let transport = TcpTransport::new(opening.rank, endpoints.len(), settings, others);
+        transport
+            .map(|transport| Carrier::Tcp(Box::new(transport)))
+            .map_err(|error| around.without_network(error.to_string()))
+    }
+
+    /// Its version: ranks with different ones cannot talk to each other.
+    pub fn version(&self) -> &str {
+        match self {
+            Carrier::Ucx(transport) => transport.version(),
+            Carrier::Tcp(_) => tcp::VERSION,
+        }
+    }
+
+    /// UCX, if it is that.
+    pub fn ucx(&self) -> Option<&UcxTransport> {
+        match self {
+            Carrier::Ucx(transport) => Some(transport),
+            Carrier::Tcp(_) => None,
+        }
+    }
+
+    /// Tells the others how to reach this rank, and returns the endpoints of all ranks.
+    pub fn tell_addresses(
+        &self,
+        rendezvous: &mut Rendezvous,
+        kind: &str,
+        seen: Option<&Surroundings>,
+    ) -> Result<Vec<EndpointInfo>> {
+        let devices = seen.zip(self.ucx()).map(|(seen, ucx)| seen.devices(ucx));
+        rendezvous.endpoint.devices = devices.unwrap_or_default();
+        rendezvous.endpoint.named = self.ucx().is_some_and(UcxTransport::has_named_devices);
+        let (name, addresses) = match self {
+            Carrier::Ucx(transport) => ("ucx", transport.addresses()),
+            Carrier::Tcp(transport) => ("tcp", transport.addresses()),
+        };
+        Ok(rendezvous.exchange_addresses(kind, name, self.version(), addresses)?)
+    }
+
+    /// Takes the addresses of all ranks, by rank and device, and the network.
+    pub fn set_addresses(&mut self, addresses: Vec<Vec<Vec<u8>>>, topology: &Topology) -> Result<()> {
+        match self {
+            Carrier::Ucx(transport) => transport.set_addresses(addresses, topology),
+            Carrier::Tcp(transport) => transport.set_addresses(&addresses, topology)?,
+        }
+        Ok(())
+    }
+
+    pub fn waiter(&self) -> Arc<dyn Wait> {
+        match self {
+            Carrier::Ucx(transport) => transport.waiter(),
+            Carrier::Tcp(transport) => transport.waiter(),
+        }
+    }
+
+    /// The transport, for ranks none of which is local.
+    pub fn boxed(self) -> Box<dyn Transport> {
+        match self {
+            Carrier::Ucx(transport) => transport,
+            Carrier::Tcp(transport) => transport,
+        }
+    }
+
+    /// The transport, for ranks of which some are local.
+    pub fn beside(self, local: SharedMemory) -> Box<dyn Transport> {
+        match self {
+            Carrier::Ucx(transport) => Box::new(Routed::new(local, *transport)),
+            Carrier::Tcp(transport) => Box::new(Routed::new(local, *transport)),
+        }
+    }
+}
+
+/// The settings that UCX reads only from the environment. Variables that the user has set come first.
+fn variables(config: &Config) -> Vec<(&'static str, String)> {
+    let ports = config.tcp_ports.map(|(first, last)| ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")));
+    // Failures are reported by this crate's errors; UCX's own messages appear with RINGROAD_DEBUG=INFO.
+    let quiet = (config.debug < Debug::Info).then(|| ("UCX_LOG_LEVEL", "fatal".to_owned()));
+    ports.into_iter().chain(quiet).collect()
+}
+
+/// The error if the doorbell of local ranks cannot be used.
+pub(super) fn unshared(reason: String) -> Error {
+    Error::Transport(format!("shared memory: {reason}"))
+}

@@ -1,0 +1,140 @@
+//! Matches messages with receives, both in the order in which they came.
+
+use std::collections::VecDeque;
+
+use ringroad_core::Rank;
+
+use super::tags::{pop, push, Queue, Tags};
+use crate::transport::{Kind, Tag};
+
+/// The list of candidates for the oldest message holds at least this many before it is cleaned up.
+const OLDEST: usize = 32;
+
+/// A message that has come, as [`Matching`] sees it.
+pub(super) trait Tagged {
+    /// Its tag, packed.
+    fn tag(&self) -> u64;
+
+    /// Counts the messages that no receive matched when they came.
+    fn order(&self) -> u64;
+
+    /// Sets what [`Tagged::order`] returns.
+    fn set_order(&mut self, order: u64);
+}
+
+/// Messages without receives, and receives without messages.
+pub(super) struct Matching<M, W> {
+    /// Messages that have come and that no receive has matched yet.
+    unclaimed: Tags<Queue<M>>,
+    unclaimed_number: u64,
+    /// The order numbers and keys of those among them that belong to collectives, the oldest first. Some may have
+    /// been matched since.
+    oldest: VecDeque<(u64, u64)>,
+    /// Once `oldest` is longer than this and [`OLDEST`], entries that have been matched since are removed.
+    oldest_room: usize,
+    /// Receives whose messages have not come.
+    wanted: Tags<Queue<W>>,
+}
+
+impl<M, W> Default for Matching<M, W> {
+    fn default() -> Self {
+        Matching {
+            unclaimed: Tags::default(),
+            unclaimed_number: 0,
+            oldest: VecDeque::new(),
+            oldest_room: 0,
+            wanted: Tags::default(),
+        }
+    }
+}
+
+impl<M: Tagged, W> Matching<M, W> {
+    /// Whether a message with this key has come that no receive has matched.
+    pub(super) fn has(&self, key: u64) -> bool {
+        self.unclaimed.contains_key(&key)
+    }
+
+    /// Whether a receive waits for a message with this key.
+    pub(super) fn is_wanted(&self, key: u64) -> bool {
+        self.wanted.contains_key(&key)
+    }
+
+    /// Takes the first message with this key.
+    pub(super) fn take_message(&mut self, key: u64) -> Option<M> {
+        pop(&mut self.unclaimed, key)
+    }
+
+    /// The first message with this key that is as wanted.
+    pub(super) fn find(&mut self, key: u64, is_it: impl Fn(&M) -> bool) -> Option<&mut M> {
+        let queue = self.unclaimed.get_mut(&key)?;
+        std::iter::once(&mut queue.first).chain(&mut queue.others).find(|message| is_it(message))
+    }
+
+    /// Takes the first receive with this key.
+    pub(super) fn take_wanted(&mut self, key: u64) -> Option<W> {
+        pop(&mut self.wanted, key)
+    }
+
+    /// Keeps a receive until its message comes.
+    pub(super) fn keep_wanted(&mut self, key: u64, wanted: W) {
+        push(&mut self.wanted, key, wanted);
+    }
+
+    /// Keeps a message until a receive matches it.
+    pub(super) fn keep_message(&mut self, key: u64, mut message: M) {
+        self.unclaimed_number += 1;
+        message.set_order(self.unclaimed_number);
+        if Tag::unpack(message.tag()).kind == Kind::Collective {
+            self.note_oldest(message.order(), key);
+        }
+        push(&mut self.unclaimed, key, message);
+    }
+
+    /// Notes an unmatched message, which may become the oldest.
+    fn note_oldest(&mut self, order: u64, key: u64) {
+        if self.oldest.len() >= self.oldest_room.max(OLDEST) {
+            let Matching { oldest, unclaimed, .. } = self;
+            oldest.retain(|(order, key)| {
+                unclaimed.get(key).is_some_and(|messages| messages.first.order() <= *order)
+            });
+            self.oldest_room = 2 * self.oldest.len() + OLDEST;
+        }
+        self.oldest.push_back((order, key));
+    }
+
+    /// The oldest message of a collective that no receive has matched.
+    pub(super) fn oldest(&mut self) -> Option<Tag> {
+        loop {
+            let (order, key) = self.oldest.front()?;
+            match self.unclaimed.get(key) {
+                Some(messages) if messages.first.order() <= *order => {
+                    return Some(Tag::unpack(messages.first.tag()))
+                }
+                _ => self.oldest.pop_front(),
+            };
+        }
+    }
+
+    /// How many messages may be the oldest.
+    #[cfg(test)]
+    pub(super) fn candidates_for_oldest(&self) -> usize {
+        self.oldest.len()
+    }
+
+    /// A message of this call that no receive has matched.
+    pub(super) fn of_call(&self, call: u64) -> Option<Tag> {
+        let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
+        Some(Tag::unpack(self.unclaimed[key].first.tag()))
+    }
+
+    /// The source of the first message that no receive has matched and whose key is `wanted` where `mask` is set.
+    pub(super) fn source_of(&self, wanted: u64, mask: u64) -> Option<Rank> {
+        let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
+        fitting.min_by_key(|(_, messages)| messages.first.order()).map(|(key, _)| Tag::unpack(*key).source)
+    }
+
+    /// From now on, no receive waits.
+    pub(super) fn forget_wanted(&mut self) {
+        self.wanted.clear();
+    }
+}

@@ -1,0 +1,504 @@
+//! What is known of messages: receives and messages that wait for each other, and what each peer may send.
+//!
+//! A peer may have sent eager messages of [`Limits::window`] bytes in all that no receive has taken up, with [`COST`] for each
+//! of them. The receiver grants more as it takes them up. Whoever has used this up only announces further messages, so
+//! that memory for what comes unexpected is bounded, whatever the ranks do.
+
+use std::collections::VecDeque;
+
+use ringroad_core::Rank;
+
+use super::frame::Frame;
+use super::slab::Slab;
+use crate::transport::buffer::Region;
+use crate::transport::matching::{Matching, Tagged};
+use crate::transport::notice;
+use crate::transport::{Event, Failure, Kind, RequestId, Tag};
+
+/// What every eager message costs besides its bytes: about the memory that it takes.
+pub(super) const COST: usize = 128;
+/// The most bytes of a [`Frame::Part`]: whatever else has to leave waits for no more than these.
+pub(super) const PART: usize = 128 << 10;
+
+/// How much may come before it is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// The most bytes of an eager message.
+    pub eager: usize,
+    /// The most bytes of eager messages from one peer that no receive has taken up.
+    pub window: usize,
+}
+
+impl Limits {
+    /// For groups of so many ranks, any of which may send.
+    pub fn new(ranks: usize) -> Limits {
+        let window = ((128 << 20) / ranks.max(1)).clamp(256 << 10, 4 << 20);
+        Limits { eager: (window / 4).min(512 << 10), window }
+    }
+}
+
+/// A connection, as the desk knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Who {
+    pub link: usize,
+    pub peer: Rank,
+    /// This rank's device.
+    pub device: usize,
+    pub stream: usize,
+    /// Whether this rank has called. It sends its messages by such connections; the answers come back by them.
+    pub is_outgoing: bool,
+}
+
+/// Where the bytes that follow a header go.
+pub(super) enum Place {
+    /// To the memory of a receive.
+    Target {
+        region: Region,
+        request: RequestId,
+    },
+    /// To memory of this rank, until a receive with this key comes.
+    Unexpected {
+        region: Region,
+        key: u64,
+    },
+    /// To a part of the memory of an accepted message.
+    Part {
+        region: Region,
+        receive: u32,
+    },
+    Notice {
+        region: Region,
+    },
+    Nowhere,
+}
+
+impl Place {
+    /// The memory; `None` if the bytes are dropped.
+    pub fn region(&self) -> Option<&Region> {
+        match self {
+            Place::Target { region, .. }
+            | Place::Unexpected { region, .. }
+            | Place::Part { region, .. }
+            | Place::Notice { region } => Some(region),
+            Place::Nowhere => None,
+        }
+    }
+}
+
+/// What a header leads to.
+pub(super) enum Consequence {
+    /// The bytes that follow go there.
+    Body(Place),
+    /// No bytes follow, and this is answered on the same connection.
+    Answer(Frame),
+    Nothing,
+    /// The peer leaves.
+    Leaves {
+        aborted: bool,
+    },
+}
+
+struct Wanted {
+    tag: u64,
+    target: Region,
+    request: RequestId,
+}
+
+/// A message that no receive has taken up.
+pub(super) struct Message {
+    tag: u64,
+    order: u64,
+    bytes: usize,
+    state: Came,
+}
+
+/// How much of a message has come.
+enum Came {
+    Whole(Region),
+    /// It is coming by this connection.
+    Partly(usize),
+    /// Its sender waits for an answer by this connection.
+    Announced {
+        link: usize,
+        send: u32,
+    },
+}
+
+impl Tagged for Message {
+    fn tag(&self) -> u64 {
+        self.tag
+    }
+
+    fn order(&self) -> u64 {
+        self.order
+    }
+
+    fn set_order(&mut self, order: u64) {
+        self.order = order;
+    }
+}
+
+/// What the poster of a receive has to do.
+pub(super) enum Taken {
+    /// Nothing: the receive is complete.
+    Whole,
+    /// Wait: the message will come.
+    Wait,
+    /// Tell this connection where the message that it is reading goes.
+    Redirect(usize, Place),
+    /// Send this by that connection.
+    Answer(usize, Frame),
+}
+
+/// A message that has been accepted, while its parts come.
+struct Accepted {
+    target: Region,
+    request: RequestId,
+    /// How many bytes have been announced by headers of parts, and how many of these have come.
+    promised: usize,
+    came: usize,
+}
+
+/// A message that the peer has accepted, while its parts leave.
+pub(super) struct Leaving {
+    source: Region,
+    receive: u32,
+    request: RequestId,
+    /// How many bytes have been given to connections, and how many of these have left.
+    given: usize,
+    left: usize,
+}
+
+/// A part that leaves.
+pub(super) struct PartOut {
+    pub frame: Frame,
+    pub source: Region,
+    /// Its message, for [`Desk::part_left`].
+    pub send: u32,
+}
+
+/// One peer.
+#[derive(Default)]
+pub(super) struct Peer {
+    /// Why it is lost, if it is.
+    pub failed: Option<String>,
+    /// The connections to it and from it, by device and stream.
+    pub outgoing: Vec<Option<usize>>,
+    pub incoming: Vec<Option<usize>>,
+    /// What it has granted this rank and is not used up.
+    credit: usize,
+    /// What its eager messages cost that are not granted again; and how much of that has been taken up.
+    used: usize,
+    taken: usize,
+    /// Messages that it has not answered yet, and those that it has accepted.
+    announced: Slab<(Region, RequestId)>,
+    leaving: Slab<Leaving>,
+    /// The latter, by device, of which something is to be given to a connection.
+    queues: Vec<VecDeque<u32>>,
+    accepted: Slab<Accepted>,
+}
+
+pub(super) struct Desk {
+    limits: Limits,
+    pub peers: Vec<Peer>,
+    /// By device.
+    matching: Vec<Matching<Message, Wanted>>,
+    pub events: Vec<Event>,
+    /// The connections that may have something to write.
+    pub touched: Vec<usize>,
+}
+
+impl Desk {
+    pub fn new(ranks: usize, devices: usize, streams: usize) -> Desk {
+        let limits = Limits::new(ranks);
+        let peer = || Peer {
+            credit: limits.window,
+            outgoing: vec![None; devices * streams],
+            incoming: vec![None; devices * streams],
+            queues: (0..devices).map(|_| VecDeque::new()).collect(),
+            ..Peer::default()
+        };
+        Desk {
+            limits,
+            peers: (0..ranks).map(|_| peer()).collect(),
+            matching: (0..devices).map(|_| Matching::default()).collect(),
+            events: Vec::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    // ---- What this rank wants ----
+
+    /// The header of a message to `peer`: it is eager if that is allowed now.
+    pub fn header(&mut self, peer: Rank, tag: u64, source: &Region, request: RequestId) -> Frame {
+        let (bytes, peer) = (source.len(), &mut self.peers[peer]);
+        if bytes <= self.limits.eager && bytes + COST <= peer.credit {
+            peer.credit -= bytes + COST;
+            return Frame::Eager { tag, bytes };
+        }
+        Frame::Announce { tag, bytes, send: peer.announced.insert((source.clone(), request)) }
+    }
+
+    /// Posts a receive of a message that arrives at `device`.
+    pub fn receive(&mut self, device: usize, tag: Tag, target: Region, request: RequestId) -> Taken {
+        let (packed, peer) = (tag.pack(), tag.source);
+        let wanted = Wanted { tag: packed, target, request };
+        let Some(message) = self.matching[device].take_message(packed & Tag::MATCH) else {
+            self.matching[device].keep_wanted(packed & Tag::MATCH, wanted);
+            return Taken::Wait;
+        };
+        let misfit = misfit(message.tag, message.bytes, &wanted);
+        let fits = misfit.is_none();
+        if let Some(failure) = misfit {
+            self.events.push(Event::Completed { request, result: Err(failure) });
+        }
+        if !matches!(message.state, Came::Announced { .. }) {
+            self.take_up(peer, device, message.bytes);
+        }
+        match message.state {
+            Came::Whole(region) if fits => {
+                // SAFETY: the message has come whole into memory of our own, and the poster leaves the target alone until
+                // the receive has ended.
+                unsafe { wanted.target.copy_from(&region) };
+                Taken::Whole
+            }
+            Came::Whole(_) => Taken::Wait,
+            Came::Partly(link) if fits => {
+                Taken::Redirect(link, Place::Target { region: wanted.target, request })
+            }
+            Came::Partly(link) => Taken::Redirect(link, Place::Nowhere),
+            Came::Announced { link, send } if fits => Taken::Answer(link, self.accept(peer, send, wanted)),
+            Came::Announced { link, send } => Taken::Answer(link, Frame::Decline { send }),
+        }
+    }
+
+    /// Whether a message for this receive has come.
+    pub fn has_come(&self, device: usize, tag: Tag) -> bool {
+        self.matching[device].has(tag.pack() & Tag::MATCH)
+    }
+
+    /// The tag of a message of this call that no receive has taken up.
+    pub fn of_call(&self, call: u64) -> Option<Tag> {
+        self.matching.iter().find_map(|matching| matching.of_call(call))
+    }
+
+    /// The source of a message that no receive has taken up and whose key is `wanted` where `mask` is set.
+    pub fn source_of(&self, wanted: u64, mask: u64) -> Option<Rank> {
+        self.matching.iter().find_map(|matching| matching.source_of(wanted, mask))
+    }
+
+    /// The oldest message of a collective at each device that no receive has taken up.
+    pub fn oldest(&mut self) -> impl Iterator<Item = Tag> + '_ {
+        self.matching.iter_mut().filter_map(Matching::oldest)
+    }
+
+    /// Whether messages to `peer` wait for its answer or leave in parts.
+    pub fn is_sending(&self, peer: Rank) -> bool {
+        !self.peers[peer].announced.is_empty() || !self.peers[peer].leaving.is_empty()
+    }
+
+    // ---- What others say ----
+
+    /// A header that has come. An error says what is wrong with it.
+    pub fn heard(&mut self, who: Who, frame: Frame) -> Result<Consequence, String> {
+        let is_answer = matches!(frame, Frame::Accept { .. } | Frame::Decline { .. } | Frame::Credit { .. });
+        let is_for_all = matches!(frame, Frame::Notice { .. } | Frame::Farewell { .. });
+        if !is_for_all && is_answer != who.is_outgoing {
+            return Err(format!("it has sent {frame:?} the wrong way"));
+        }
+        let unknown = || format!("it has sent {frame:?}, which concerns no message");
+        Ok(match frame {
+            Frame::Eager { tag, bytes } => Consequence::Body(self.eager(who, tag, bytes)?),
+            Frame::Announce { tag, bytes, send } => self.announced(who, tag, bytes, send)?,
+            Frame::Accept { send, receive } => {
+                let peer = &mut self.peers[who.peer];
+                let (source, request) = peer.announced.remove(send).ok_or_else(unknown)?;
+                let leaving = Leaving { source, receive, request, given: 0, left: 0 };
+                let send = peer.leaving.insert(leaving);
+                peer.queues[who.device].push_back(send);
+                let streams = peer.outgoing.len() / peer.queues.len();
+                let all = &peer.outgoing[who.device * streams..][..streams];
+                self.touched.extend(all.iter().flatten());
+                Consequence::Nothing
+            }
+            Frame::Decline { send } => {
+                let (_, request) = self.peers[who.peer].announced.remove(send).ok_or_else(unknown)?;
+                self.events.push(Event::Completed { request, result: Ok(()) });
+                Consequence::Nothing
+            }
+            Frame::Part { receive, offset, bytes } => {
+                let accepted = self.peers[who.peer].accepted.get_mut(receive).ok_or_else(unknown)?;
+                let total = accepted.target.len();
+                // More bytes than the message has would end it while some are still being written.
+                let start = usize::try_from(offset).ok().filter(|start| *start <= total);
+                let start = start.filter(|start| bytes <= PART && bytes <= total - start);
+                let start = start.filter(|_| bytes <= total - accepted.promised).ok_or_else(unknown)?;
+                accepted.promised += bytes;
+                Consequence::Body(Place::Part { region: accepted.target.part(start..start + bytes), receive })
+            }
+            Frame::Credit { cost } => {
+                let peer = &mut self.peers[who.peer];
+                let credit = usize::try_from(cost).ok().and_then(|cost| peer.credit.checked_add(cost));
+                peer.credit = credit.filter(|sum| *sum <= self.limits.window).ok_or_else(unknown)?;
+                Consequence::Nothing
+            }
+            Frame::Notice { bytes } if bytes <= notice::LONGEST => {
+                let region = Region::try_zeroed(bytes).map_err(|error| error.to_string())?;
+                Consequence::Body(Place::Notice { region })
+            }
+            Frame::Notice { bytes } => return Err(format!("it has sent an invalid notice of {bytes} bytes")),
+            Frame::Farewell { aborted } => Consequence::Leaves { aborted },
+        })
+    }
+
+    fn eager(&mut self, who: Who, tag: u64, bytes: usize) -> Result<Place, String> {
+        check_source(who, tag)?;
+        let peer = &mut self.peers[who.peer];
+        if bytes > self.limits.eager || peer.used + bytes + COST > self.limits.window {
+            return Err(format!("it has sent {bytes} bytes that were not granted"));
+        }
+        peer.used += bytes + COST;
+        let (key, matching) = (tag & Tag::MATCH, &mut self.matching[who.device]);
+        let Some(wanted) = matching.take_wanted(key) else {
+            let region = Region::scratch(bytes).map_err(|error| error.to_string())?;
+            matching.keep_message(key, Message { tag, order: 0, bytes, state: Came::Partly(who.link) });
+            return Ok(Place::Unexpected { region, key });
+        };
+        self.take_up(who.peer, who.device, bytes);
+        Ok(match misfit(tag, bytes, &wanted) {
+            None => Place::Target { region: wanted.target, request: wanted.request },
+            Some(failure) => {
+                self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
+                Place::Nowhere
+            }
+        })
+    }
+
+    fn announced(&mut self, who: Who, tag: u64, bytes: usize, send: u32) -> Result<Consequence, String> {
+        check_source(who, tag)?;
+        let (key, matching) = (tag & Tag::MATCH, &mut self.matching[who.device]);
+        let Some(wanted) = matching.take_wanted(key) else {
+            let state = Came::Announced { link: who.link, send };
+            matching.keep_message(key, Message { tag, order: 0, bytes, state });
+            return Ok(Consequence::Nothing);
+        };
+        Ok(Consequence::Answer(match misfit(tag, bytes, &wanted) {
+            None => self.accept(who.peer, send, wanted),
+            Some(failure) => {
+                self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
+                Frame::Decline { send }
+            }
+        }))
+    }
+
+    fn accept(&mut self, peer: Rank, send: u32, wanted: Wanted) -> Frame {
+        let Wanted { target, request, .. } = wanted;
+        let receive = self.peers[peer].accepted.insert(Accepted { target, request, promised: 0, came: 0 });
+        Frame::Accept { send, receive }
+    }
+
+    /// All bytes of a body have come.
+    pub fn came(&mut self, who: Who, place: Place) {
+        match place {
+            Place::Target { request, .. } => self.events.push(Event::Completed { request, result: Ok(()) }),
+            Place::Unexpected { region, key } => {
+                let is_it =
+                    |message: &Message| matches!(message.state, Came::Partly(link) if link == who.link);
+                if let Some(message) = self.matching[who.device].find(key, is_it) {
+                    message.state = Came::Whole(region);
+                }
+            }
+            Place::Part { region, receive } => {
+                let all = &mut self.peers[who.peer].accepted;
+                let Some(accepted) = all.get_mut(receive) else { return };
+                accepted.came += region.len();
+                if accepted.came == accepted.target.len() {
+                    let request = accepted.request;
+                    all.remove(receive);
+                    self.events.push(Event::Completed { request, result: Ok(()) });
+                }
+            }
+            Place::Notice { region } => {
+                // SAFETY: all of it has come, and nobody else knows this memory.
+                let payload = unsafe { region.to_vec::<u8>() };
+                self.events.push(Event::Notice { from: who.peer, payload });
+            }
+            Place::Nowhere => {}
+        }
+    }
+
+    // ---- What leaves ----
+
+    /// Notes that a receive has taken up an eager message.
+    fn take_up(&mut self, peer: Rank, device: usize, bytes: usize) {
+        let peer = &mut self.peers[peer];
+        peer.taken += bytes + COST;
+        if peer.taken >= self.limits.window / 4 {
+            let streams = peer.incoming.len() / peer.queues.len();
+            self.touched.extend(peer.incoming[device * streams]);
+        }
+    }
+
+    /// What the peer of this connection is to be told of what has been taken up.
+    pub fn grant(&mut self, who: Who) -> Option<Frame> {
+        let peer = &mut self.peers[who.peer];
+        if who.is_outgoing || who.stream > 0 || peer.taken < self.limits.window / 4 {
+            return None;
+        }
+        peer.used -= peer.taken;
+        Some(Frame::Credit { cost: std::mem::take(&mut peer.taken) as u64 })
+    }
+
+    /// The next part of an accepted message that can leave by this connection. Messages leave in the order in which they
+    /// were accepted.
+    pub fn next_part(&mut self, who: Who) -> Option<PartOut> {
+        if !who.is_outgoing {
+            return None;
+        }
+        let Peer { queues, leaving, .. } = &mut self.peers[who.peer];
+        let send = queues[who.device].pop_front()?;
+        let message = leaving.get_mut(send)?;
+        let (start, end) = (message.given, (message.given + PART).min(message.source.len()));
+        message.given = end;
+        if end < message.source.len() {
+            queues[who.device].push_front(send);
+        }
+        let frame = Frame::Part { receive: message.receive, offset: start as u64, bytes: end - start };
+        Some(PartOut { frame, source: message.source.part(start..end), send })
+    }
+
+    /// A part has left.
+    pub fn part_left(&mut self, peer: Rank, send: u32, bytes: usize) {
+        let Some(message) = self.peers[peer].leaving.get_mut(send) else { return };
+        message.left += bytes;
+        if message.left == message.source.len() {
+            let request = message.request;
+            self.peers[peer].leaving.remove(send);
+            self.events.push(Event::Completed { request, result: Ok(()) });
+        }
+    }
+
+    /// Drops what was to be sent to a peer that is lost.
+    pub fn forget(&mut self, peer: Rank) {
+        let peer = &mut self.peers[peer];
+        (peer.announced, peer.leaving) = Default::default();
+        peer.queues.iter_mut().for_each(VecDeque::clear);
+    }
+}
+
+/// Why the message is not the one that is wanted, if so.
+fn misfit(tag: u64, bytes: usize, wanted: &Wanted) -> Option<Failure> {
+    let expected = wanted.target.len();
+    if tag != wanted.tag {
+        return Some(Failure::Check { found: Tag::unpack(tag), bytes: Some(bytes) });
+    }
+    (bytes != expected).then_some(Failure::Length { found: Some(bytes), expected })
+}
+
+fn check_source(who: Who, tag: u64) -> Result<(), String> {
+    let Tag { source, kind, .. } = Tag::unpack(tag);
+    if source == who.peer && kind != Kind::Control && Tag::unpack(tag).pack() == tag {
+        return Ok(());
+    }
+    Err(format!("it has sent a message with the tag {tag:x}, which is none of its own"))
+}

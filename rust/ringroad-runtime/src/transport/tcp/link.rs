@@ -1,0 +1,165 @@
+//! A connection to a peer: how it begins, and what is read and written once it is open.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use rustix::event::epoll::EventFlags;
+
+use super::desk::{Desk, Who};
+use super::door::{write_whole, Admitted, Incoming};
+use super::handshake::{Caller, GroupKey, Hello, SECOND};
+use super::reader::{Outcome, Reader};
+use super::socket::{self, Info};
+use super::writer::Writer;
+use crate::transport::buffer::Region;
+
+/// Why a peer may not answer as it should.
+const STRANGER: &str =
+    "it is no rank of this group, or one with another secret (RINGROAD_SECRET); set the same for all ranks";
+
+/// How a connection stands.
+enum Stage {
+    /// The other host has not answered.
+    Calling(Instant),
+    /// The peer has not answered.
+    Greeting(Option<Caller>, Incoming<SECOND>),
+    Open(Box<Reader>),
+}
+
+pub(super) struct Link {
+    pub who: Who,
+    pub socket: OwnedFd,
+    stage: Stage,
+    pub writer: Writer,
+    /// What the kernel is asked to tell.
+    pub told: EventFlags,
+    /// The other end.
+    remote: Option<SocketAddr>,
+    /// How many addresses of the peer have been tried.
+    pub tries: usize,
+    /// Whether the other host was silent when it was last looked at.
+    pub was_silent: bool,
+}
+
+/// Where and as what to call.
+pub(super) struct Target<'a> {
+    pub address: SocketAddr,
+    pub from: Option<IpAddr>,
+    pub device: Option<&'a str>,
+}
+
+impl Link {
+    /// Starts to call a peer.
+    pub fn call(who: Who, target: &Target, unsent: Option<usize>) -> Result<Link, String> {
+        let socket = socket::connect(target.address, target.from, target.device);
+        let socket = socket.map_err(|error| format!("{}: {error}", target.address))?;
+        socket::prepare(&socket, unsent).map_err(|error| error.to_string())?;
+        Ok(Link {
+            who,
+            socket,
+            stage: Stage::Calling(Instant::now()),
+            writer: Writer::default(),
+            told: EventFlags::empty(),
+            remote: Some(target.address),
+            tries: 1,
+            was_silent: false,
+        })
+    }
+
+    /// Takes a caller who belongs to the group.
+    pub fn admit(who: Who, admitted: Admitted, unsent: Option<usize>) -> Result<Link, String> {
+        let Admitted { socket, session, from, .. } = admitted;
+        socket::prepare(&socket, unsent).map_err(|error| error.to_string())?;
+        let mut writer = Writer::default();
+        writer.begin(&session);
+        let stage = Stage::Open(Box::new(Reader::new(&session)));
+        let told = EventFlags::empty();
+        Ok(Link { who, socket, stage, writer, told, remote: from, tries: 0, was_silent: false })
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open(_))
+    }
+
+    /// Since when the other host has not answered, if it has not.
+    pub fn calls_since(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Calling(since) => Some(since),
+            _ => None,
+        }
+    }
+
+    /// Names the peer, and where it is.
+    pub fn name(&self) -> String {
+        let at = self.remote.map_or_else(String::new, |remote| format!(" at {remote}"));
+        format!("the connection to rank {}{at}", self.who.peer)
+    }
+
+    /// Goes on after the kernel has said that something can be done.
+    pub fn attend(
+        &mut self,
+        key: &GroupKey,
+        hello: Hello,
+        desk: &mut Desk,
+        scratch: &mut [u8],
+    ) -> Result<Outcome, String> {
+        match &mut self.stage {
+            Stage::Calling(_) => {
+                socket::error(&self.socket).map_err(|error| error.to_string())?;
+                let (caller, message) = Caller::new(key, hello).map_err(|error| error.to_string())?;
+                write_whole(&self.socket, &message)?;
+                self.stage = Stage::Greeting(Some(caller), Incoming::new());
+                Ok(Outcome::Open(true))
+            }
+            Stage::Greeting(caller, message) => {
+                let message = message.read(&self.socket).map_err(|reason| format!("{reason}; {STRANGER}"))?;
+                let Some(message) = message else { return Ok(Outcome::Open(false)) };
+                let finished = caller.take().and_then(|caller| caller.finish(message));
+                let (session, message) = finished.ok_or(STRANGER)?;
+                write_whole(&self.socket, &message)?;
+                self.writer.begin(&session);
+                self.stage = Stage::Open(Box::new(Reader::new(&session)));
+                self.write(desk)?;
+                Ok(Outcome::Open(true))
+            }
+            Stage::Open(reader) => {
+                let outcome = reader.read(&self.socket, self.who, desk, scratch)?;
+                for frame in reader.answers.drain(..) {
+                    self.writer.answer(frame, Region::nothing());
+                }
+                Ok(outcome)
+            }
+        }
+    }
+
+    /// Writes what can be written. Returns whether that was anything.
+    pub fn write(&mut self, desk: &mut Desk) -> Result<bool, String> {
+        if !self.is_open() {
+            return Ok(false);
+        }
+        self.writer.write(&self.socket, self.who, desk).map_err(|error| error.to_string())
+    }
+
+    /// What the kernel has to tell of this connection.
+    pub fn wanted(&self) -> EventFlags {
+        match self.stage {
+            Stage::Calling(_) => EventFlags::OUT,
+            Stage::Open(_) if self.writer.is_blocked => EventFlags::IN | EventFlags::OUT,
+            _ => EventFlags::IN,
+        }
+    }
+
+    /// What is being read, once it is open.
+    pub fn reader(&mut self) -> Option<&mut Reader> {
+        match &mut self.stage {
+            Stage::Open(reader) => Some(reader),
+            _ => None,
+        }
+    }
+
+    /// Whether the other host owes an answer and gives none.
+    pub fn is_silent(&self) -> bool {
+        Info::of(&self.socket).is_some_and(|info| info.is_silent())
+    }
+}

@@ -1,0 +1,677 @@
+//! Messages over TCP connections of our own, for hosts that are joined by Ethernet.
+//!
+//! **Connections.** A rank calls the peers to which it has something to send. It sends its messages by the connection that it
+//! has made, and gets the answers to them by the same one; the peer's messages come by one that the peer makes. So
+//! answers never wait behind messages that go the same way, and nobody has to agree who calls. Each device that serves
+//! ports has its own connections (see [`Wiring`]).
+//!
+//! **Messages.** A short message leaves with its header (eager). A longer one is announced; its bytes leave in parts once the receiver
+//! has accepted it, and are read straight into the receiver's memory. So are those of an eager message whose receive has
+//! been posted. What comes before it is wanted is bounded ([`desk`]). All bytes leave from the memory of the sender.
+//!
+//! **Progress** is made by the thread that calls: one look at the kernel's list of what is ready (epoll), then reading and
+//! writing, with a limit for each connection, so that none keeps others waiting.
+//!
+//! **Strangers.** Everybody may connect. Who belongs to the group proves it first ([`handshake`]); until then it costs a bounded
+//! number of descriptors and nothing else ([`door`]). With a secret, everything is encrypted ([`seal`]).
+//!
+//! **Ends.** A process that ends closes its connections, which its peers notice at once. A host that does not answer is
+//! noticed by what the kernel says of the connections. A rank that is stopped is not lost: its host answers. A forked
+//! child closes its copies of the sockets; it can have a transport of its own.
+
+mod desk;
+mod door;
+mod frame;
+mod handshake;
+mod link;
+mod places;
+mod reader;
+mod seal;
+mod shutdown;
+mod slab;
+mod socket;
+mod writer;
+
+#[cfg(fuzzing)]
+pub(crate) use self::{handshake::fuzz as greet, reader::hear_anything};
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringroad_core::{Port, Rank, Topology};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::Timespec;
+
+use self::desk::{Desk, Taken, Who};
+use self::door::Guests;
+use self::frame::Frame;
+use self::handshake::{GroupKey, Hello};
+use self::link::{Link, Target};
+use self::places::Device;
+use self::reader::{Outcome, SCRATCH};
+use super::events::EventWait;
+use super::forks::Watched;
+use super::ucx::Wiring;
+use super::{
+    Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait, ABORTED, CLOSED,
+};
+use crate::config::MOST_STREAMS;
+use crate::transport::buffer::Region;
+
+const NAME: &str = "tcp";
+/// The version of what travels on the connections: ranks with different ones cannot talk to each other.
+pub const VERSION: &str = "1";
+/// How many connections are looked at at a time.
+const READY: usize = 64;
+/// How many callers are let in at a time.
+const CALLERS: usize = 16;
+/// How long another host may take to answer a call.
+const CALL: Duration = Duration::from_secs(3);
+/// How often each address of a peer is tried that hangs up without having answered.
+const ROUNDS: usize = 3;
+/// How often connections are looked at, to notice hosts that are silent.
+const LOOK: Duration = Duration::from_millis(250);
+/// A rank that has not looked for longer was not awake: it must see the silence once more.
+const ASLEEP: Duration = Duration::from_secs(2);
+
+/// What the kernel's events name: a socket of a kind, by its number.
+const LINK: u64 = 0;
+const GUEST: u64 = 1 << 62;
+const DOOR: u64 = 2 << 62;
+
+/// How to use the network.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TcpSettings {
+    /// The network devices to listen on; all if none is named.
+    pub devices: Vec<String>,
+    /// The network devices that serve the ports, one each, in rotation. They replace `devices`. If the list is empty, all
+    /// ports are served alike.
+    pub ports: Vec<String>,
+    /// The first and the last port to listen at.
+    pub range: Option<(u16, u16)>,
+    /// How many bytes a connection takes before it can send them.
+    pub send_buffer: Option<usize>,
+    /// How many connections carry the messages from one rank to another by one device; at least 1.
+    pub streams: usize,
+    /// The job's secret, if there is one: then everything is encrypted.
+    pub secret: Option<String>,
+}
+
+/// The transport over TCP.
+///
+/// Make one, publish [`TcpTransport::addresses`], and pass all ranks' addresses to [`TcpTransport::set_addresses`].
+pub struct TcpTransport {
+    rank: Rank,
+    settings: TcpSettings,
+    poll: OwnedFd,
+    devices: Vec<Device>,
+    cards: Vec<Vec<u8>>,
+    /// The addresses of all ranks, by rank and device.
+    addresses: Vec<Vec<Vec<SocketAddr>>>,
+    wiring: Wiring,
+    key: GroupKey,
+    /// By number; numbers are not used again.
+    links: Vec<Option<Link>>,
+    guests: Guests,
+    desk: Desk,
+    waiter: Arc<EventWait>,
+    scratch: Box<[u8]>,
+    looked: Option<Instant>,
+    /// Whether anything has happened since the waiter was last told so.
+    moved: bool,
+    is_closed: bool,
+    /// Dropped last: until then, children close these sockets.
+    _watched: Watched,
+}
+
+impl TcpTransport {
+    /// Listens as rank `rank` of `size`, and connects to no rank yet. Blocking also ends when one of `others` becomes
+    /// readable.
+    pub fn new(
+        rank: Rank,
+        size: usize,
+        settings: TcpSettings,
+        others: Vec<OwnedFd>,
+    ) -> Result<TcpTransport, TransportError> {
+        let devices: Result<Vec<Device>, String> = match &settings.ports[..] {
+            [] => Device::open(&settings.devices, settings.range).map(|device| vec![device]),
+            names => {
+                names.iter().map(|name| Device::open(std::slice::from_ref(name), settings.range)).collect()
+            }
+        };
+        let devices = devices.map_err(error)?;
+        let cards = devices.iter().map(Device::card).collect::<Result<_, _>>().map_err(error)?;
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| error(format!("epoll: {e}")))?;
+        for (number, (socket, _)) in devices.iter().flat_map(|device| &device.doors).enumerate() {
+            add(&poll, socket, DOOR | number as u64, EventFlags::IN).map_err(error)?;
+        }
+        let events = poll.try_clone().map_err(|e| error(format!("event descriptor: {e}")))?;
+        let events = std::iter::once(events).chain(others).collect();
+        let waiter = Arc::new(EventWait::new(events).map_err(error)?);
+        let settings = TcpSettings { streams: settings.streams.clamp(1, MOST_STREAMS), ..settings };
+        Ok(TcpTransport {
+            rank,
+            desk: Desk::new(size, devices.len(), settings.streams),
+            key: GroupKey::new(settings.secret.as_deref(), []),
+            settings,
+            _watched: Watched::new(poll.as_raw_fd(), false),
+            poll,
+            devices,
+            cards,
+            addresses: Vec::new(),
+            wiring: Wiring::default(),
+            links: Vec::new(),
+            guests: Guests::default(),
+            waiter,
+            scratch: vec![0; SCRATCH].into(),
+            looked: None,
+            moved: false,
+            is_closed: false,
+        })
+    }
+
+    /// What the other ranks need to connect to this one, for each device.
+    pub fn addresses(&self) -> Vec<Vec<u8>> {
+        self.cards.clone()
+    }
+
+    /// Takes the [`TcpTransport::addresses`] of all ranks, and the network, which says how the devices are joined.
+    pub fn set_addresses(
+        &mut self,
+        cards: &[Vec<Vec<u8>>],
+        topology: &Topology,
+    ) -> Result<(), TransportError> {
+        let (ranks, devices) = (self.desk.peers.len(), self.devices.len());
+        assert_eq!(cards.len(), ranks, "the addresses of each rank");
+        let read = |(rank, all): (Rank, &Vec<Vec<u8>>)| {
+            let all: Result<Vec<_>, _> = all.iter().map(|card| places::read(card)).collect();
+            let all = all.and_then(|all| match all.len() == devices {
+                true => Ok(all),
+                false => Err(format!("it has {} devices, and rank {} has {devices}", all.len(), self.rank)),
+            });
+            all.map_err(|reason| error(format!("rank {rank} cannot be reached: {reason}")))
+        };
+        self.addresses = cards.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        let parts = cards.iter().flatten().map(Vec::as_slice);
+        self.key = GroupKey::new(self.settings.secret.as_deref(), parts);
+        self.wiring = Wiring::new(topology, self.rank, devices);
+        Ok(())
+    }
+
+    /// The index of the device that serves `port`, on any rank.
+    fn device(&self, port: Port) -> usize {
+        port % self.devices.len()
+    }
+
+    fn check(&self, peer: Rank) -> Result<(), TransportError> {
+        if self.is_closed {
+            return Err(error("the transport has been closed"));
+        }
+        if peer == self.rank {
+            return Err(error(format!("rank {peer} cannot connect to itself")));
+        }
+        if peer >= self.addresses.len() {
+            let ranks = self.addresses.len();
+            return Err(error(format!("rank {peer} has no address, of {ranks} ranks")));
+        }
+        match &self.desk.peers[peer].failed {
+            None => Ok(()),
+            Some(reason) => Err(error(format!("rank {peer} has failed: {reason}"))),
+        }
+    }
+
+    /// The connection by which messages to `peer` leave, opened if necessary.
+    #[inline]
+    fn outgoing(&mut self, peer: Rank, device: usize, stream: usize) -> Result<usize, TransportError> {
+        match self.desk.peers[peer].outgoing[device * self.settings.streams + stream] {
+            Some(link) => Ok(link),
+            None => self.call(peer, device, stream),
+        }
+    }
+
+    #[cold]
+    fn call(&mut self, peer: Rank, device: usize, stream: usize) -> Result<usize, TransportError> {
+        let who = Who { link: self.links.len(), peer, device, stream, is_outgoing: true };
+        let link = self.dial(who, 0).map_err(|reason| self.cannot_connect(peer, &reason))?;
+        self.links.push(Some(link));
+        self.desk.peers[peer].outgoing[device * self.settings.streams + stream] = Some(who.link);
+        Ok(who.link)
+    }
+
+    /// Calls the next address of a peer after `tries` of them.
+    fn dial(&self, who: Who, tries: usize) -> Result<Link, String> {
+        let addresses = &self.addresses[who.peer][self.wiring.remote_end(who.device)];
+        let own = &self.devices[who.device];
+        // A port of its own leads out by its own device.
+        let is_port = !self.settings.ports.is_empty();
+        let device = own.name.as_deref().filter(|_| is_port);
+        let mut reason = String::new();
+        for tries in tries..addresses.len() * ROUNDS {
+            let address = addresses[tries % addresses.len()];
+            let from = own.doors.iter().map(|(_, door)| door.ip());
+            let from = from.filter(|_| is_port).find(|from| from.is_ipv4() == address.is_ipv4());
+            match Link::call(who, &Target { address, from, device }, self.settings.send_buffer) {
+                Ok(mut link) => {
+                    link.tries = tries + 1;
+                    link.told = link.wanted();
+                    add(&self.poll, &link.socket, LINK | who.link as u64, link.told)?;
+                    return Ok(link);
+                }
+                Err(found) => reason = found,
+            }
+        }
+        Err(reason)
+    }
+
+    fn cannot_connect(&self, peer: Rank, reason: &str) -> TransportError {
+        error(format!("cannot connect to rank {peer}: {reason}"))
+    }
+
+    /// Does what the kernel says can be done now. Returns whether anything has happened.
+    fn look(&mut self) -> bool {
+        let mut ready = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; READY];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((ready, _)) = epoll::wait(&self.poll, &mut ready, Some(&now)) else { return false };
+        let mut happened = false;
+        for event in ready {
+            let name = event.data.u64();
+            happened |= match name & (3 << 62) {
+                DOOR => self.let_in((name & !DOOR) as usize),
+                GUEST => self.hear_guest(name & !GUEST),
+                _ => self.attend(name as usize, event.flags),
+            };
+        }
+        self.write_touched() | happened
+    }
+
+    fn let_in(&mut self, door: usize) -> bool {
+        let mut doors = self.devices.iter().flat_map(|device| &device.doors);
+        let Some((door, _)) = doors.nth(door) else { return false };
+        for _ in 0..CALLERS {
+            // If there are no descriptors for more, they wait.
+            let Ok(Some(socket)) = socket::accept(door) else { break };
+            let (number, socket) = self.guests.add(socket);
+            // Without a place in the list it is never heard, and has to go at last.
+            let _ = add(&self.poll, socket, GUEST | number, EventFlags::IN);
+        }
+        // Strangers are no progress.
+        false
+    }
+
+    fn hear_guest(&mut self, number: u64) -> bool {
+        let (rank, ranks) = (self.rank, self.addresses.len());
+        let (devices, streams) = (self.devices.len(), self.settings.streams);
+        let is_meant = |hello: Hello| {
+            let Hello { from, to, device, stream } = hello;
+            to == rank && from != rank && from < ranks && device < devices && stream < streams
+        };
+        let Some(admitted) = self.guests.hear(number, &self.key, is_meant) else { return false };
+        let Hello { from: peer, device, stream, .. } = admitted.hello;
+        let link = self.links.len();
+        let place = &mut self.desk.peers[peer].incoming[device * streams + stream];
+        if place.is_some() {
+            // It has called before, and has its connection.
+            return false;
+        }
+        let who = Who { link, peer, device, stream, is_outgoing: false };
+        let Ok(mut made) = Link::admit(who, admitted, self.settings.send_buffer) else { return false };
+        *place = Some(link);
+        made.told = made.wanted();
+        if modify(&self.poll, &made, made.told).is_err() {
+            return false;
+        }
+        self.links.push(Some(made));
+        true
+    }
+
+    /// Reads from a connection, and writes to it if there is room again.
+    fn attend(&mut self, number: usize, flags: EventFlags) -> bool {
+        let Some(mut link) = self.links.get_mut(number).and_then(Option::take) else { return false };
+        let who = link.who;
+        let hello = Hello {
+            from: self.rank,
+            to: who.peer,
+            device: self.wiring.remote_end(who.device),
+            stream: who.stream,
+        };
+        let can_write = link.is_open() && flags.contains(EventFlags::OUT);
+        let is_other = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
+        let mut outcome = Ok(Outcome::Open(false));
+        if !link.is_open() || is_other {
+            outcome = link.attend(&self.key, hello, &mut self.desk, &mut self.scratch);
+        }
+        let farewell = link.reader().and_then(|reader| reader.farewell.take());
+        let has_answers = link.is_open() && !link.writer.is_blocked && !link.writer.is_empty();
+        let written = match outcome {
+            Ok(Outcome::Open(_)) if can_write || has_answers => link.write(&mut self.desk),
+            _ => Ok(false),
+        };
+        let result = outcome.and_then(|outcome| written.map(|written| (outcome, written)));
+        let result = result.map_err(|reason| format!("{} broke: {reason}", link.name()));
+        if let Some(aborted) = farewell {
+            self.note_farewell(who.peer, aborted);
+        }
+        match result {
+            Ok((Outcome::Open(moved), written)) => {
+                self.keep(number, link);
+                moved || written
+            }
+            Ok((Outcome::Ended, _)) => {
+                let reason = format!("{} was closed by the other side", link.name());
+                self.lose(link, &reason);
+                true
+            }
+            Err(reason) => {
+                self.lose(link, &reason);
+                true
+            }
+        }
+    }
+
+    /// Puts a connection back, and asks the kernel for what it now waits for.
+    fn keep(&mut self, number: usize, mut link: Link) {
+        let wanted = link.wanted();
+        if wanted != link.told {
+            link.told = wanted;
+            // The socket is in the list as long as it is open.
+            let _ = modify(&self.poll, &link, wanted);
+        }
+        self.links[number] = Some(link);
+    }
+
+    /// Writes to connections for which there is something new.
+    fn write_touched(&mut self) -> bool {
+        let mut happened = false;
+        while let Some(number) = self.desk.touched.pop() {
+            happened |= self.write(number);
+        }
+        happened
+    }
+
+    fn write(&mut self, number: usize) -> bool {
+        let Some(mut link) = self.links.get_mut(number).and_then(Option::take) else { return false };
+        if link.writer.is_blocked {
+            self.links[number] = Some(link);
+            return false;
+        }
+        match link.write(&mut self.desk) {
+            Ok(written) => {
+                self.keep(number, link);
+                written
+            }
+            Err(reason) => {
+                let reason = format!("{} broke: {reason}", link.name());
+                self.lose(link, &reason);
+                true
+            }
+        }
+    }
+
+    /// Gives up a connection. If it was being made, another address is tried first.
+    fn lose(&mut self, mut link: Link, reason: &str) {
+        let who = link.who;
+        if self.desk.peers[who.peer].failed.is_none() && who.is_outgoing && !link.is_open() {
+            if let Ok(mut again) = self.dial(who, link.tries) {
+                again.writer = std::mem::take(&mut link.writer);
+                self.links[who.link] = Some(again);
+                return;
+            }
+        }
+        let place = who.device * self.settings.streams + who.stream;
+        let peer = &mut self.desk.peers[who.peer];
+        let all = if who.is_outgoing { &mut peer.outgoing } else { &mut peer.incoming };
+        all[place] = None;
+        drop(link);
+        // What the peer has sent before, and its farewell, may not have been read yet.
+        let others: Vec<usize> = self.desk.peers[who.peer].incoming.iter().flatten().copied().collect();
+        for other in others {
+            self.attend(other, EventFlags::IN);
+        }
+        self.fail(who.peer, reason);
+    }
+
+    fn note_farewell(&mut self, peer: Rank, aborted: bool) {
+        let reason = if aborted { ABORTED } else { CLOSED };
+        let is_known = self.desk.peers[peer].failed.is_some();
+        self.fail(peer, reason);
+        // A farewell says more than a connection that broke.
+        if is_known && !aborted {
+            self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
+        }
+    }
+
+    /// Notes that a peer is lost. What it has sent before is still read.
+    fn fail(&mut self, peer: Rank, reason: &str) {
+        if self.desk.peers[peer].failed.is_some() {
+            return;
+        }
+        self.desk.peers[peer].failed = Some(reason.to_owned());
+        self.desk.forget(peer);
+        for place in 0..self.desk.peers[peer].outgoing.len() {
+            if let Some(number) = self.desk.peers[peer].outgoing[place].take() {
+                self.links[number] = None;
+            }
+        }
+        self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
+    }
+
+    /// Notices calls that nobody answers, and hosts that are silent.
+    fn look_for_silence(&mut self) {
+        let now = Instant::now();
+        let since = self.looked.map(|looked| now - looked);
+        if since.is_some_and(|since| since < LOOK) {
+            return;
+        }
+        self.looked = Some(now);
+        let awake = since.is_some_and(|since| since < ASLEEP);
+        for number in 0..self.links.len() {
+            let Some(link) = &mut self.links[number] else { continue };
+            let is_silent = link.is_open() && link.is_silent();
+            let was_silent = std::mem::replace(&mut link.was_silent, is_silent);
+            let is_late = link.calls_since().is_some_and(|since| now - since > CALL);
+            if (awake && is_silent && was_silent) || is_late {
+                let reason =
+                    format!("{} gets no answer: its host or a network on the way is down", link.name());
+                if let Some(link) = self.links[number].take() {
+                    self.lose(link, &reason);
+                }
+            }
+        }
+    }
+
+    /// Takes the event that says that this request is complete, if it has been the last to be noted.
+    fn completed(&mut self, request: RequestId) -> Posted {
+        let done = Event::Completed { request, result: Ok(()) };
+        match self.desk.events.last() {
+            Some(last) if *last == done => {
+                self.desk.events.pop();
+                Posted::Complete
+            }
+            _ => Posted::Pending,
+        }
+    }
+}
+
+impl Transport for TcpTransport {
+    fn describe(&self) -> Description {
+        let devices: Vec<String> = match &self.settings.ports[..] {
+            [] => {
+                let own = self.devices.iter().flat_map(|device| &device.doors).map(|(_, door)| door.ip());
+                let mut names: Vec<String> = own.filter_map(places::device_of).collect();
+                names.dedup();
+                names
+            }
+            names => names.to_vec(),
+        };
+        let what = match &self.settings.ports[..] {
+            [] => "devices",
+            _ if self.wiring.is_cabled() => "cabled ports",
+            _ => "ports",
+        };
+        let sealed = if self.key.is_sealed { "encrypted" } else { "authenticated" };
+        let text = format!("{NAME} ({sealed}; {what} {})", devices.join(", "));
+        Description { text, means: vec![NAME.to_owned()], devices, ..Description::default() }
+    }
+
+    fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
+        self.check(peer)?;
+        // A device whose cable leads elsewhere connects only if a message needs it.
+        for device in 0..self.devices.len() {
+            if self.wiring.joins(device, peer) {
+                for stream in 0..self.settings.streams {
+                    self.outgoing(peer, device, stream)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        peer: Rank,
+        port: Port,
+        tag: Tag,
+        source: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        self.check(peer)?;
+        let number = self.outgoing(peer, self.device(port), 0)?;
+        let frame = self.desk.header(peer, tag.pack(), &source, request);
+        let body = if matches!(frame, Frame::Eager { .. }) { source } else { Region::nothing() };
+        let Some(link) = &mut self.links[number] else {
+            return Err(self.cannot_connect(peer, "the connection broke"));
+        };
+        link.writer.message(frame, body, request);
+        self.write(number);
+        Ok(self.completed(request))
+    }
+
+    fn receive(
+        &mut self,
+        port: Port,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
+        let device = if self.is_closed { 0 } else { self.wiring.remote_end(self.device(port)) };
+        if let Err(failed) = self.check(tag.source) {
+            // Messages that the peer sent before it failed may have come.
+            if self.is_closed || tag.source >= self.addresses.len() || !self.desk.has_come(device, tag) {
+                return Err(failed);
+            }
+        }
+        let link = match self.desk.receive(device, tag, target, request) {
+            Taken::Whole => return Ok(Posted::Complete),
+            Taken::Wait => return Ok(Posted::Pending),
+            Taken::Redirect(number, place) => {
+                self.links[number].as_mut().and_then(Link::reader).map(|reader| {
+                    reader.redirect(place);
+                    None
+                })
+            }
+            Taken::Answer(number, frame) => self.links[number].as_mut().map(|link| {
+                link.writer.answer(frame, Region::nothing());
+                Some(number)
+            }),
+        };
+        match link {
+            Some(Some(number)) => {
+                self.write(number);
+                Ok(Posted::Pending)
+            }
+            Some(None) => Ok(Posted::Pending),
+            None => Err(self.check(tag.source).err().unwrap_or_else(|| error("the connection broke"))),
+        }
+    }
+
+    fn notify(&mut self, peer: Rank, payload: &[u8]) {
+        if self.check(peer).is_err() {
+            return;
+        }
+        // Answers leave by connections of the peer, which this rank's messages do not fill.
+        let incoming = self.desk.peers[peer].incoming.iter().flatten().next().copied();
+        let Some(number) = incoming.or_else(|| self.outgoing(peer, 0, 0).ok()) else { return };
+        if let Some(link) = &mut self.links[number] {
+            link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::of(payload));
+            self.write(number);
+        }
+    }
+
+    fn local_memory(&mut self) -> Option<&mut dyn LocalMemory> {
+        None
+    }
+
+    fn flush(&mut self) {
+        self.write_touched();
+    }
+
+    fn progress(&mut self, events: &mut Vec<Event>) -> bool {
+        let happened = self.look() | !self.desk.events.is_empty();
+        self.moved |= happened;
+        events.append(&mut self.desk.events);
+        happened
+    }
+
+    fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
+        // Not when a call begins, which happens often: a rank that waits, or is idle, looks without a next call.
+        if next.is_none() && !self.is_closed {
+            self.look_for_silence();
+        }
+        self.progress(events);
+    }
+
+    fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
+        self.desk.of_call(Tag::of_collective(source, sequence))
+    }
+
+    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
+        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
+        self.desk.source_of(wanted, mask)
+    }
+
+    fn oldest_unexpected(&mut self) -> Option<Tag> {
+        // Devices do not tell when a message came: take the message of the earliest call.
+        self.desk.oldest().reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
+    }
+
+    fn arm(&mut self) -> bool {
+        if std::mem::take(&mut self.moved) {
+            self.waiter.note_progress();
+        }
+        self.desk.events.is_empty()
+    }
+
+    fn waiter(&self) -> Arc<dyn Wait> {
+        self.waiter.clone()
+    }
+
+    fn abort(&mut self, deadline: Instant) {
+        self.end_by_force(deadline);
+    }
+
+    fn close(&mut self, deadline: Instant) {
+        self.end_gently(deadline);
+    }
+}
+
+impl Drop for TcpTransport {
+    fn drop(&mut self) {
+        self.end_by_force(Instant::now());
+    }
+}
+
+fn add(poll: &OwnedFd, socket: &OwnedFd, name: u64, wanted: EventFlags) -> Result<(), String> {
+    epoll::add(poll, socket, EventData::new_u64(name), wanted).map_err(|e| format!("epoll: {e}"))
+}
+
+fn modify(poll: &OwnedFd, link: &Link, wanted: EventFlags) -> Result<(), String> {
+    let name = EventData::new_u64(LINK | link.who.link as u64);
+    epoll::modify(poll, &link.socket, name, wanted).map_err(|e| format!("epoll: {e}"))
+}
+
+fn error(reason: impl Into<String>) -> TransportError {
+    TransportError { transport: NAME, reason: reason.into(), lacks_memory: false }
+}

@@ -1,0 +1,151 @@
+//! Where a rank listens, and what it tells the others of that.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use super::socket;
+use crate::error::refused;
+use crate::os::random::secret;
+
+/// How many bytes of a card strangers cannot guess.
+const NONCE: usize = 16;
+/// The most addresses of a device that are told.
+const MOST: usize = 32;
+
+/// The connections of some ports: those by one network device, or by any.
+pub(super) struct Device {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// What listens, and where.
+    pub doors: Vec<(OwnedFd, SocketAddr)>,
+}
+
+/// An address of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Address {
+    device: String,
+    address: IpAddr,
+    is_loopback: bool,
+}
+
+/// All addresses that mean the same to other hosts.
+fn addresses() -> Vec<Address> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    let of = |one: if_addrs::Interface| Address {
+        // A second address of an interface may have a label of its own.
+        device: one.name.split(':').next().unwrap_or_default().to_owned(),
+        address: one.ip(),
+        is_loopback: one.is_loopback(),
+    };
+    let is_usable =
+        |one: &Address| !matches!(one.address, IpAddr::V6(address) if address.is_unicast_link_local());
+    let mut all: Vec<Address> = all.into_iter().map(of).filter(is_usable).collect();
+    all.sort_by_key(|one| one.address.is_ipv6());
+    all
+}
+
+/// The names of devices that have an address.
+pub(super) fn names() -> BTreeSet<String> {
+    addresses().into_iter().map(|one| one.device).collect()
+}
+
+/// The device that has this address.
+pub(super) fn device_of(address: IpAddr) -> Option<String> {
+    addresses().into_iter().find(|one| one.address == address).map(|one| one.device)
+}
+
+impl Device {
+    /// Listens at all addresses of these devices, or, if none is named, at all addresses of the machine.
+    pub fn open(names: &[String], ports: Option<(u16, u16)>) -> Result<Device, String> {
+        let all = addresses();
+        // UCX counts the ports of a device, which others do not have.
+        let names: Vec<&str> = names.iter().map(|name| name.split(':').next().unwrap_or(name)).collect();
+        if let Some(name) = names.iter().find(|name| all.iter().all(|one| one.device != **name)) {
+            let known = self::names().into_iter().collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "RINGROAD_NET_DEVICES names {name:?}, which is none of the network devices that have an address: {known}"
+            ));
+        }
+        let leads_out = |one: &&Address| match names.is_empty() {
+            true => !one.is_loopback,
+            false => names.contains(&one.device.as_str()),
+        };
+        let mut chosen: Vec<&Address> = all.iter().filter(leads_out).take(MOST).collect();
+        if chosen.is_empty() {
+            chosen = all.iter().take(1).collect();
+        }
+        let name = if let [name] = names[..] { Some(name.to_owned()) } else { None };
+        let listen = |one: &&Address| {
+            let listening = socket::listen(one.address, ports);
+            listening.map_err(|error| refused(&format!("cannot listen at {}", one.address), &error))
+        };
+        let (doors, failed): (Vec<_>, Vec<_>) = chosen.iter().map(listen).partition(Result::is_ok);
+        // An address may be given up at any time; one that works is enough.
+        match (doors.is_empty(), failed.into_iter().find_map(Result::err)) {
+            (true, error) => Err(error.unwrap_or_else(|| "this machine has no network address".to_owned())),
+            (false, _) => Ok(Device { name, doors: doors.into_iter().flatten().collect() }),
+        }
+    }
+
+    /// What the others are told.
+    pub fn card(&self) -> Result<Vec<u8>, String> {
+        let mut card = secret::<NONCE>().map_err(|error| format!("random numbers: {error}"))?.to_vec();
+        let doors: Vec<String> = self.doors.iter().map(|(_, address)| address.to_string()).collect();
+        card.extend_from_slice(doors.join(" ").as_bytes());
+        Ok(card)
+    }
+}
+
+/// The addresses in a card.
+pub(crate) fn read(card: &[u8]) -> Result<Vec<SocketAddr>, String> {
+    let text = card.get(NONCE..).and_then(|text| std::str::from_utf8(text).ok());
+    let addresses: Option<Vec<SocketAddr>> =
+        text.and_then(|text| text.split(' ').take(MOST + 1).map(|one| one.parse().ok()).collect());
+    addresses
+        .filter(|all| all.len() <= MOST && all.iter().all(|one| one.port() > 0))
+        .ok_or_else(|| "it has no addresses in its card".to_owned())
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_understood() {
+        let device = Device::open(&["lo".to_owned()], None).unwrap();
+        assert_eq!(device.name.as_deref(), Some("lo"));
+        let told = read(&device.card().unwrap()).unwrap();
+        assert!(told.contains(&device.doors[0].1) && told[0].ip().is_loopback(), "{told:?}");
+        assert_ne!(device.card().unwrap()[..NONCE], device.card().unwrap()[..NONCE]);
+    }
+
+    #[test]
+    fn unknown_devices_are_named() {
+        for name in ["nonesuch0", "all", ""] {
+            let error = Device::open(&["lo".to_owned(), name.to_owned()], None).err().unwrap();
+            assert!(error.contains(&format!("names {name:?}")) && error.contains("lo"), "{error}");
+        }
+    }
+
+    #[test]
+    fn ports_are_those_that_are_permitted() {
+        let first = Device::open(&["lo".to_owned()], None).unwrap().doors[0].1.port();
+        let lo = ["lo".to_owned()];
+        let range = Some((first, first));
+        let device = Device::open(&lo, range).unwrap();
+        assert!(device.doors.iter().all(|(_, address)| address.port() == first));
+        let error = Device::open(&lo, range).err().unwrap();
+        assert!(error.contains("cannot listen at 127.0.0.1"), "{error}");
+    }
+
+    #[test]
+    fn cards_are_checked() {
+        let many = vec!["10.0.0.1:5"; MOST + 1].join(" ");
+        for text in ["", "x", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:5  10.0.0.1:6", &many] {
+            let card = [&[0; NONCE], text.as_bytes()].concat();
+            assert!(read(&card).is_err(), "{text:?}");
+        }
+        assert!(read(&[0; 3]).is_err());
+    }
+}

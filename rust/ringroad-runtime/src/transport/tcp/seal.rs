@@ -1,0 +1,139 @@
+//! Encrypted records: a length of two bytes, and that many bytes of ciphertext.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use libc::iovec;
+use snow::StatelessTransportState;
+
+use super::socket;
+
+/// The most bytes of a record before it is encrypted.
+const PLAIN: usize = 32 << 10;
+const TAG: usize = 16;
+const LENGTH: usize = 2;
+const RECORD: usize = LENGTH + PLAIN + TAG;
+/// How many records are written or read at once.
+const RECORDS: usize = 4;
+
+/// Encrypts what leaves.
+pub(super) struct Sealer {
+    cipher: Arc<StatelessTransportState>,
+    /// The number of the next record.
+    number: u64,
+    plain: Vec<u8>,
+    /// Records, and how much of them has left.
+    records: Vec<u8>,
+    left: usize,
+}
+
+impl Sealer {
+    pub fn new(cipher: Arc<StatelessTransportState>, number: u64) -> Sealer {
+        let (plain, records) = (Vec::with_capacity(PLAIN), Vec::with_capacity(RECORDS * RECORD));
+        Sealer { cipher, number, plain, records, left: 0 }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Whether another record fits.
+    pub fn has_room(&self) -> bool {
+        self.left == 0 && self.records.len() + RECORD <= RECORDS * RECORD
+    }
+
+    /// Adds to the next record what fits of these bytes. Returns how many that are.
+    pub fn take(&mut self, bytes: &[u8]) -> usize {
+        let count = bytes.len().min(PLAIN - self.plain.len());
+        self.plain.extend_from_slice(&bytes[..count]);
+        count
+    }
+
+    /// Encrypts the next record.
+    pub fn seal(&mut self) -> io::Result<()> {
+        let length = self.plain.len() + TAG;
+        self.records.extend_from_slice(&(length as u16).to_le_bytes());
+        let start = self.records.len();
+        self.records.resize(start + length, 0);
+        let sealed = self.cipher.write_message(self.number, &self.plain, &mut self.records[start..]);
+        sealed.map_err(io::Error::other)?;
+        self.number += 1;
+        self.plain.clear();
+        Ok(())
+    }
+
+    /// Returns how many bytes it has tried to write, and how many the kernel has taken.
+    pub fn write(&mut self, socket: &OwnedFd) -> io::Result<(usize, usize)> {
+        let rest = &mut self.records[self.left..];
+        if rest.is_empty() {
+            return Ok((0, 0));
+        }
+        let tried = rest.len();
+        let mut part = [iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: tried }];
+        // SAFETY: memory of this value, which is borrowed here.
+        let taken = unsafe { socket::write(socket, &mut part) }?.unwrap_or(0);
+        self.left += taken;
+        if taken == tried {
+            self.records.clear();
+            self.left = 0;
+        }
+        Ok((tried, taken))
+    }
+}
+
+/// Decrypts what comes.
+pub(super) struct Opener {
+    cipher: Arc<StatelessTransportState>,
+    number: u64,
+    records: Box<[u8]>,
+    /// How many bytes of records have come and are not decrypted.
+    have: usize,
+    plain: Box<[u8]>,
+}
+
+impl Opener {
+    pub fn new(cipher: Arc<StatelessTransportState>, number: u64) -> Opener {
+        let (records, plain) = (vec![0; RECORDS * RECORD].into(), vec![0; PLAIN].into());
+        Opener { cipher, number, records, have: 0, plain }
+    }
+
+    /// Reads what has come; `None` if that is nothing, 0 at the end. Whether there may be more: see [`Opener::is_full`].
+    pub fn read(&mut self, socket: &OwnedFd) -> io::Result<Option<usize>> {
+        let room = &mut self.records[self.have..];
+        let part = [iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() }];
+        // SAFETY: memory of this value, which is borrowed here.
+        let count = unsafe { socket::read(socket, &part) }?;
+        self.have += count.unwrap_or(0);
+        Ok(count)
+    }
+
+    /// Whether all room has been used, so that more may be there to be read.
+    pub fn is_full(&self) -> bool {
+        self.have == self.records.len()
+    }
+
+    /// Passes on what the records contain that have come whole.
+    pub fn open(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), String> {
+        let mut start = 0;
+        while let Some(length) = self.records[start..self.have].first_chunk::<LENGTH>() {
+            let length = u16::from_le_bytes(*length) as usize;
+            if !(TAG..=PLAIN + TAG).contains(&length) {
+                return Err("it has sent a record of an impossible length".to_owned());
+            }
+            let end = start + LENGTH + length;
+            if end > self.have {
+                break;
+            }
+            let record = &self.records[start + LENGTH..end];
+            let count = self.cipher.read_message(self.number, record, &mut self.plain);
+            let count = count.map_err(|_| "it has sent a record that its key did not seal".to_owned())?;
+            self.number += 1;
+            each(&self.plain[..count])?;
+            start = end;
+        }
+        self.records.copy_within(start..self.have, 0);
+        self.have -= start;
+        Ok(())
+    }
+}
