@@ -50,7 +50,12 @@ fn run(
         let output = output_len(collective, ranks, rank, elements);
         let shared = options.in_place && has_both(collective, rank);
         let sizes = if shared { [0, input.len().max(output)] } else { [input.len(), output] };
-        check_plan(&plan, sizes.map(|size| 4 * size), longest + schedule.chunks * 8, false);
+        check_plan(
+            &plan,
+            sizes.map(|size| 4 * size),
+            longest + Wire::Int8.record() + schedule.chunks * 8,
+            false,
+        );
         let scratch = vec![POISON; plan.scratch()];
         let mut memory = vec![POISON; 4 * sizes[1]];
         if shared {
@@ -161,18 +166,23 @@ fn every_algorithm_ends_with_the_same_bits_within_its_bound() {
     assert!(calls > 1000, "{calls} calls");
 }
 
-/// Every algorithm whose replicas are bit-identical without a format has such replicas with one, too.
+/// Algorithms in which ranks add up the same values in different ways, some of which they have sent, cannot have a format:
+/// calls by them are refused. All others that are bit-identical without a format are so with one, too.
+const REFUSED: [&str; 2] = ["generalized", "generalized-xor"];
+
 #[test]
 fn replicas_stay_bit_identical() {
+    let mut refused = std::collections::BTreeSet::new();
     for topology in networks() {
         for member in available(&topology, Collective::Allreduce) {
             let Ok(schedule) = member.build(&topology, Collective::Allreduce) else { continue };
             let rounding = Rounding::of(&schedule).unwrap();
-            if member.bit_identical(&topology, Collective::Allreduce) {
-                assert!(rounding.agrees, "{member} on {topology}");
+            if member.bit_identical(&topology, Collective::Allreduce) && !rounding.agrees {
+                refused.insert(member.algorithm().name);
             }
         }
     }
+    assert!(refused.iter().all(|name| REFUSED.contains(name)), "{refused:?}");
 }
 
 /// A ring rounds every sum once per rank and an exchange with all ranks at once rounds twice. The bound is no more than
@@ -183,25 +193,24 @@ fn bounds_are_reached() {
     let topology = Topology::ring(ranks).unwrap();
     let build = |name: &str| find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
     let options = LowerOptions { wire: Some(Wire::Int8), ..LowerOptions::default() };
-    // One rank's outlier sets the scale, and all others lie just below half of it.
+    // One rank's outlier sets the scale of a chunk, and all others lie just below half of it. The worst is the rank from
+    // which the chunk's sum starts; in a direct exchange all have outliers.
     let elements = 256 * ranks;
-    let outliers = |rank: Rank| -> Vec<f32> {
-        (0..elements)
-            .map(|i| if i % 256 == 0 && i / 256 == (rank + 15) % 16 { 127.0 } else { 0.49 })
-            .collect()
+    let input = |name: &str, rank: Rank, first: usize| -> Vec<f32> {
+        let has = |chunk: usize| name == "direct" || rank == (chunk + first) % ranks;
+        (0..elements).map(|i| if i % 256 == 0 && has(i / 256) { 127.0 } else { 0.49 }).collect()
     };
     for (name, roundings) in [("ring", 16), ("direct", 2)] {
         let schedule = build(name);
         let rounding = Rounding::of(&schedule).unwrap();
         assert_eq!(rounding, Rounding { agrees: true, roundings }, "{name}");
-        let inputs: Vec<Vec<f32>> = match name {
-            "ring" => (0..ranks).map(outliers).collect(),
-            _ => vec![(0..elements).map(|i| if i % 256 == 0 { 127.0 } else { 0.49 }).collect(); ranks],
-        };
-        let results = run(&schedule, &inputs, elements, &options, &mut Random(3));
-        let found = error(Collective::Allreduce, &inputs, &results, elements, false);
+        let errors = (0..ranks).map(|first| {
+            let inputs: Vec<Vec<f32>> = (0..ranks).map(|rank| input(name, rank, first)).collect();
+            let results = run(&schedule, &inputs, elements, &options, &mut Random(3));
+            error(Collective::Allreduce, &inputs, &results, elements, false)
+        });
+        let found = errors.fold(0.0, f64::max);
         let bound = Wire::Int8.bound(roundings);
-        eprintln!("{name}: {found} of {bound}");
         assert!(found <= bound && bound <= 4.0 * found, "{name}: {found} instead of {bound}");
     }
 }

@@ -91,7 +91,8 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
                 "{operation:?} within {sizes:?} and {}",
                 plan.scratch()
             );
-            assert_eq!(span.bytes, spans[0].bytes, "{operation:?}");
+            let is_codec = matches!(operation.command, Command::Encode { .. } | Command::Decode { .. });
+            assert!(is_codec || span.bytes == spans[0].bytes, "{operation:?}");
         }
         for target in &writes {
             assert_ne!(target.buffer, Buffer::Input, "{operation:?} writes the input");

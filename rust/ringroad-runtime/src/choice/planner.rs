@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ringroad_core::algorithms::{given, Member};
+use ringroad_core::algorithms::Member;
 use ringroad_core::plan::{LocalRanks, LowerOptions};
 use ringroad_core::schedule::Rounding;
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
@@ -246,13 +246,12 @@ impl Planner {
     }
 }
 
-/// An error if the replicas that a schedule of the user's own makes would differ only because elements are rounded.
+/// An error if replicas would differ only because elements are rounded.
 fn check_rounding(member: Member, bit_identical: bool, schedule: &Schedule) -> Result<()> {
-    let is_own = given::schedule(member).is_some() && bit_identical;
-    if is_own && Rounding::of(schedule).is_some_and(|rounding| !rounding.agrees) {
+    if bit_identical && Rounding::of(schedule).is_some_and(|rounding| !rounding.agrees) {
         return Err(Error::Schedule(format!(
             "with a wire format, ranks would end with different bits by {member}, in which they add up the same values in \
-             different ways; use it without, or another schedule"
+             different ways; name another one with algorithm="
         )));
     }
     Ok(())
