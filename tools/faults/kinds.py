@@ -31,8 +31,8 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "own": {"RINGROAD_TRANSPORT": "tcp"},
     "own-hosts": {"RINGROAD_TRANSPORT": "auto,tcp", "RINGROAD_NET_DEVICES": CABLE},
 }
-"""Shared memory, UCX over shared memory, UCX over tcp, and two namespaces of two ranks each; ringroad's own tcp, and the
-same namespaces with it."""
+"""Shared memory, UCX over shared memory, UCX over tcp, and two namespaces of two ranks each; ringroad's own tcp, and
+the same namespaces with it."""
 HOSTS = ("hosts", "own-hosts")
 
 LARGEST = 4 << 20  # bytes
