@@ -1,4 +1,4 @@
-"""An allreduce over plain sockets: a ring in both directions at once, in which pieces are forwarded as soon as they come.
+"""An allreduce over plain sockets: a ring in both directions at once, in which pieces are forwarded as they come.
 
 It knows nothing of other algorithms, failures or security, and shows what the network allows:
 

@@ -145,8 +145,10 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
         "the fastest algorithm; below it the next family, and how much longer that takes\n(the paler, the closer)",
         fontsize=10,
     )
+    # matplotlib's types know no tuples of patches, which its guide to legends shows.
+    shades: Any = [tuple(Patch(color=_paled(colour, margin)) for margin in _SHADES) for colour in colours.values()]
     axes.legend(
-        [tuple(Patch(color=_paled(colour, margin)) for margin in _SHADES) for colour in colours.values()],
+        shades,
         list(colours),
         handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
         title="family",
@@ -157,7 +159,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
     return _figure(axes)
 
 
-def _paled(colour: Sequence[float], margin: float) -> tuple[float, ...]:
+def _paled(colour: Sequence[float], margin: float) -> Any:
     """The colour of a cell: the smaller the margin, the paler."""
     strength = 0.25 + 0.75 * min(margin, _SHADES[-1]) / _SHADES[-1]
     return tuple(1 - strength * (1 - part) for part in colour)
