@@ -209,6 +209,11 @@ impl Driver<'_> {
     fn perform<T: Element>(&mut self, rank: Rank, command: Command, ranks: usize) {
         let factor = self.machines[rank].factor;
         let (target, values): (Span, Vec<T>) = match command {
+            // Encoded bytes are not whole elements.
+            Command::Copy { target, source } if !matches!(source.buffer, Buffer::Arrived(_)) => {
+                let bytes = self.machines[rank].bytes(source).to_vec();
+                return self.machines[rank].bytes(target).copy_from_slice(&bytes);
+            }
             Command::Copy { target, source } => (target, self.read(rank, source)),
             Command::Premultiply { target, source } => {
                 (target, self.read(rank, source).into_iter().map(|x: T| x.scale(factor)).collect())
