@@ -46,7 +46,7 @@ pub(crate) struct Planner {
     schedules: Kept<(Member, Collective), Arc<Schedule>>,
     calls: Kept<CallKey, Arc<Prepared>>,
     /// How often schedules round, where that was asked.
-    roundings: HashMap<(Member, Collective), u32>,
+    roundings: HashMap<(Member, Collective), Option<Rounding>>,
 }
 
 impl Planner {
@@ -137,9 +137,11 @@ impl Planner {
         let bytes = key.vector(collective, self.choices.topology.ranks())?;
         let (member, wire) = self.choose(key, collective, bytes)?;
         let schedule = self.schedule(member, collective)?;
-        if wire.is_some() {
-            let bit_identical = member.bit_identical(&self.choices.topology, collective);
-            check_rounding(member, bit_identical, &schedule)?;
+        if wire.is_some() && !self.keeps_replicas(member, collective)? {
+            return Err(Error::Schedule(format!(
+                "with a wire format, ranks would end with different bits by {member}, in which they add up the same values \
+                 in different ways; name another one with algorithm="
+            )));
         }
         let options = LowerOptions {
             in_place: key.in_place,
@@ -186,8 +188,23 @@ impl Planner {
             Precision::Within(most) => return self.choose_within(key, collective, bytes, most),
         };
         let sent = wire.map_or(bytes as Bytes, |wire| encoded(wire, bytes, element));
-        let pick = || self.choices.pick(collective, sent, key.any_order());
-        Ok((key.algorithm.unwrap_or_else(pick), wire))
+        if let Some(named) = key.algorithm {
+            return Ok((named, wire));
+        }
+        let fastest = self.choices.pick(collective, sent, key.any_order());
+        if wire.is_none() || self.keeps_replicas(fastest, collective)? {
+            return Ok((fastest, wire));
+        }
+        let choices = self.choices.clone();
+        let seconds = |member: &Member| choices.seconds(collective, *member, sent).unwrap_or(f64::INFINITY);
+        let mut others = choices.known(collective);
+        others.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
+        for member in others {
+            if self.keeps_replicas(member, collective)? {
+                return Ok((member, wire));
+            }
+        }
+        Ok((fastest, wire))
     }
 
     /// The fastest algorithm and format whose error has the bound `most`. Elements are sent as they are where that is
@@ -213,7 +230,10 @@ impl Planner {
             for &member in &members {
                 let Some(seconds) = seconds(member, encoded(wire, bytes, element)) else { continue };
                 let is_faster = seconds + codec < best.0;
-                if is_faster && wire.bound(self.roundings(member, collective)?) <= most.get() {
+                if is_faster
+                    && wire.bound(self.roundings(member, collective)?) <= most.get()
+                    && self.keeps_replicas(member, collective)?
+                {
                     best = (seconds + codec, member, Some(wire));
                 }
             }
@@ -223,14 +243,23 @@ impl Planner {
 
     /// The most roundings on the way of a value into the result of `member`.
     fn roundings(&mut self, member: Member, collective: Collective) -> Result<u32> {
-        if let Some(roundings) = self.roundings.get(&(member, collective)) {
-            return Ok(*roundings);
+        let most = Rounding::most(self.schedule(member, collective)?.steps.len());
+        Ok(self.rounding(member, collective)?.map_or(most, |rounding| rounding.roundings))
+    }
+
+    /// Whether replicas that are bit-identical by `member` are so with a wire format, too.
+    fn keeps_replicas(&mut self, member: Member, collective: Collective) -> Result<bool> {
+        let agrees = self.rounding(member, collective)?.is_none_or(|rounding| rounding.agrees);
+        Ok(agrees || !member.bit_identical(&self.choices.topology, collective))
+    }
+
+    fn rounding(&mut self, member: Member, collective: Collective) -> Result<Option<Rounding>> {
+        if let Some(rounding) = self.roundings.get(&(member, collective)) {
+            return Ok(*rounding);
         }
-        let schedule = self.schedule(member, collective)?;
-        let most = Rounding::most(schedule.steps.len());
-        let roundings = Rounding::of(&schedule).map_or(most, |rounding| rounding.roundings);
-        self.roundings.insert((member, collective), roundings);
-        Ok(roundings)
+        let rounding = Rounding::of(&*self.schedule(member, collective)?);
+        self.roundings.insert((member, collective), rounding);
+        Ok(rounding)
     }
 
     /// The verified schedule of `member`.
@@ -244,17 +273,6 @@ impl Planner {
         self.schedules.insert((member, collective), schedule.clone(), schedule.footprint());
         Ok(schedule)
     }
-}
-
-/// An error if replicas would differ only because elements are rounded.
-fn check_rounding(member: Member, bit_identical: bool, schedule: &Schedule) -> Result<()> {
-    if bit_identical && Rounding::of(schedule).is_some_and(|rounding| !rounding.agrees) {
-        return Err(Error::Schedule(format!(
-            "with a wire format, ranks would end with different bits by {member}, in which they add up the same values in \
-             different ways; name another one with algorithm="
-        )));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ macro_rules! parts {
 }
 
 parts! {
-    /// The numbers of the cost model that are stated, as [`CostModel`] has them.
+    /// The numbers of the cost model that are stated, as `CostModel` has them.
     Cost {
         /// Bytes per second of every link.
         bandwidth: Option<f64> = rate,

@@ -3,17 +3,17 @@
 //! **Connections.** A rank calls the peers to which it has something to send. It sends its messages by the connection that it
 //! has made, and gets the answers to them by the same one; the peer's messages come by one that the peer makes. So
 //! answers never wait behind messages that go the same way, and nobody has to agree who calls. Each device that serves
-//! ports has its own connections (see [`Wiring`]).
+//! ports has its own connections (see `ucx::ports`).
 //!
 //! **Messages.** A short message leaves with its header (eager). A longer one is announced; its bytes leave in parts once the receiver
 //! has accepted it, and are read straight into the receiver's memory. So are those of an eager message whose receive has
-//! been posted. What comes before it is wanted is bounded ([`desk`]). All bytes leave from the memory of the sender.
+//! been posted. What comes before it is wanted is bounded (`desk`). All bytes leave from the memory of the sender.
 //!
 //! **Progress** is made by the thread that calls: one look at the kernel's list of what is ready (epoll), then reading and
 //! writing, with a limit for each connection, so that none keeps others waiting.
 //!
-//! **Strangers.** Everybody may connect. Who belongs to the group proves it first ([`handshake`]); until then it costs a bounded
-//! number of descriptors and nothing else ([`door`]). With a secret, everything is encrypted ([`seal`]).
+//! **Strangers.** Everybody may connect. Who belongs to the group proves it first (`handshake`); until then it costs a bounded
+//! number of descriptors and nothing else (`door`). With a secret, everything is encrypted (`seal`).
 //!
 //! **Ends.** A process that ends closes its connections, which its peers notice at once. A host that does not answer is
 //! noticed by what the kernel says of the connections. A rank that is stopped is not lost: its host answers. A forked
