@@ -11,7 +11,17 @@ use crate::array::check_address;
 use crate::calls::wire_named;
 use crate::errors::raise;
 
-/// Rounds `elements` elements at an address, as a message in this format that begins there does.
+/// Rounds elements in memory, as a message in this format that begins there does.
+///
+/// Args:
+///     wire: The format.
+///     address: Where they are.
+///     elements: How many there are.
+///     dtype: Their type.
+///
+/// Raises:
+///     TypeError: Elements of this type are always sent exactly.
+///     ValueError: There is no such format or type, or no memory can be there.
 #[pyfunction]
 #[pyo3(name = "_round_raw")]
 pub fn round_raw(
