@@ -600,7 +600,7 @@ fn what_makes_no_sense_is_not_accepted() {
         ("choices/0", r#"{"Ok""#, r#"{"Maybe""#, "cannot be read"),
         ("near/1", r#"{"0":"#, r#"{"99":"#, "names rank 99, but there are 2 ranks"),
         ("near/1", r#"{"0":"#, r#"{"1":"#, "names rank 1, which is not on its host"),
-        ("near/1", r#"{"near""#, r#"{"far""#, "cannot be read"),
+        ("near/1", r#"{"local""#, r#"{"far""#, "cannot be read"),
         ("endpoint/1", r#""rank":1"#, r#""rank":0"#, "it belongs to rank 0"),
         ("endpoint/1", r#""pid":"#, r#""pid":"many","left":"#, "cannot be read"),
         ("digest/1", "", "longer than a digest", "are allowed; start all ranks anew"),
