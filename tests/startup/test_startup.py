@@ -92,12 +92,12 @@ KILLED = PROGRAMS / "killed_while_meeting.py"
 
 @pytest.mark.parametrize(
     ("kind", "transport"),
-    [(kind, transport) for kind in ("card", "digest", "barrier") for transport in ("auto", "ucx")]
+    [(kind, transport) for kind in ("endpoint", "digest", "barrier") for transport in ("auto", "ucx")]
     + [("near", "auto"), ("network", "ucx")],
 )
 def test_death_while_ranks_meet(tmp_path, kind, transport):
     """A rank that dies is named at once, even while another one is late."""
-    for absent in (1, 9) if kind == "card" else (9,):
+    for absent in (1, 9) if kind == "endpoint" else (9,):
         (tmp_path / str(absent)).mkdir()
         env = {"KIND": kind, "PLACE": str(tmp_path / str(absent)), "ABSENT": str(absent)}
         ended = launch(KILLED, 3, env=env | {"RINGROAD_TRANSPORT": transport})
@@ -158,7 +158,7 @@ def test_a_job_whose_predecessor_was_killed(tmp_path, dead):
     """What dead ranks have announced and published does no harm, whichever rank comes first."""
     env = os.environ | {"RINGROAD_STORE": f"file://{tmp_path}", "WORLD_SIZE": "3"}
     start = [subprocess.Popen([sys.executable, "-c", JOIN], env=env | {"RANK": str(r)}) for r in (0, 1)]
-    while len(list(tmp_path.glob("key.*card*"))) < 2:
+    while len(list(tmp_path.glob("key.*endpoint*"))) < 2:
         time.sleep(0.01)
     for process in start if dead else reversed(start):
         process.kill()
