@@ -45,6 +45,7 @@ FREE = {
 """Arguments that take any object, or whose readers have errors of their own; these must be plain, too."""
 GIVEN = {
     "algorithm": "ring",
+    "wire": "int8",
     "async_op": False,
     "blocks": None,
     "budget": 0.1,

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
-from helpers import launch
+from helpers import launch, long
 
 
 def check_empty(comm, dtype, count):
@@ -177,6 +177,7 @@ def test_memory_that_is_let_go_of_is_given_back(clusters):
     assert clusters(2).run(work) == [True] * 2
 
 
+@long  # Of a communicator that has made few calls before, it is given back later.
 def test_memory_of_late_messages_is_given_back(clusters):
     def work(comm):
         before, count, array = memory_of_segments(), 150, np.ones(1 << 20, np.uint8)

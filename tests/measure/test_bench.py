@@ -11,7 +11,7 @@ from helpers import FULL, long, needs_testbed
 from ringroad import _oracle as oracle
 from ringroad import cli
 from ringroad.measure import race
-from ringroad.measure.bench import choice, conductor, launch
+from ringroad.measure.bench import choice, conductor, launch, teams
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.options import Options
@@ -149,12 +149,12 @@ def test_one_place_only(tmp_path):
 
 
 def test_open_mpi_may_take_part_in_one_way():
-    def teams(*peers):
+    def chosen(*peers):
         return [(team.pml, team.peers) for team in teams.teams_of(options(peers=list(peers)))]
 
-    assert teams("gloo") == [(None, ["gloo"])]
-    assert teams("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]
-    assert teams("mpi4py", "gloo") == [("ob1", ["gloo", "mpi4py-ob1"]), ("ucx", ["mpi4py-ucx"])]
+    assert chosen("gloo") == [(None, ["gloo"])]
+    assert chosen("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]
+    assert chosen("mpi4py", "gloo") == [("ob1", ["gloo", "mpi4py-ob1"]), ("ucx", ["mpi4py-ucx"])]
 
 
 def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
