@@ -21,7 +21,11 @@ def print_list(network: Topology, collective: str | None, as_json: bool) -> None
     print_wrapped(f"on {network.spec}; sent: what the busiest rank sends by all its ports, in vectors")
     print_wrapped("bit-identical: whether all ranks end with the same bits for floats\n")
     columns = ["algorithm", "collective", "steps", "sent", "ports", "bit-identical", "needs"]
-    print_table(columns, [[_cell(entry[c.replace("-", "_")]) for c in columns] for entry in entries], right=["steps", "sent", "ports"])
+    print_table(
+        columns,
+        [[_cell(entry[c.replace("-", "_")]) for c in columns] for entry in entries],
+        right=["steps", "sent", "ports"],
+    )
     names = {entry["family"] for entry in entries}
     families = [algorithm for algorithm in catalogue() if algorithm.name in names]
     print()
