@@ -37,12 +37,13 @@ fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
         before.rounds.truncate(count - tests);
         Racks::of(&before).racks == racks.racks
     };
-    if count >= first + 4 && !racks.has_open() && racks.telling.is_none() && is_steady(2) && is_steady(4) {
+    let telling = (count > first).then(|| racks.telling(count)).flatten();
+    if count >= first + 4 && !racks.has_open() && telling.is_none() && is_steady(2) && is_steady(4) {
         return Vec::new();
     }
-    match racks.telling.clone() {
-        Some(flows) if count > first => vec![flows],
-        _ => racks.tests(count),
+    match telling {
+        Some(flows) => vec![flows],
+        None => racks.tests(count),
     }
 }
 

@@ -37,8 +37,9 @@ pub(super) struct Racks {
     pub uplinks: Vec<[(Loads, bool); 2]>,
     /// Whether flows were slow, and not by accident.
     pub is_shared: bool,
-    /// A matching that tells where the hosts stand whose places are doubtful, if there is one.
-    pub telling: Option<Flows>,
+    /// The rounds in which no host has two flows in one direction, and what each host can send and receive.
+    matched: Vec<Rates>,
+    limits: Vec<[f64; 2]>,
 }
 
 type Rates = BTreeMap<(usize, usize), (f64, f64)>;
@@ -88,12 +89,10 @@ impl Racks {
         let all = || is_slow.iter().flat_map(BTreeMap::values);
         let is_shared = all().filter(|slow| **slow).count() as f64 > RARE * all().count() as f64;
         let mut racks = merged(hosts, &pairs);
-        let mut telling = None;
+        // Where hosts have several flows, how these share their cables says more than where hosts stand.
+        let matched: Vec<Rates> = rounds.iter().filter(|rates| is_matching(rates)).cloned().collect();
         if is_shared {
-            // Where hosts have several flows, how these share their cables says more than where hosts stand.
-            let matched: Vec<Rates> = rounds.iter().filter(|rates| is_matching(rates)).cloned().collect();
             model::improve(&mut racks, &matched, &limits);
-            telling = model::telling(&racks, &matched, &limits, rounds.len());
         }
         racks.sort();
         let rack_of = rack_of(&racks, hosts);
@@ -108,7 +107,12 @@ impl Racks {
         let uplinks = sums.into_iter().enumerate();
         let uplinks =
             uplinks.map(|(rack, [out, into])| [(out, slow(rack, 0)), (into, slow(rack, 1))]).collect();
-        Racks { racks, cables, uplinks, is_shared, telling }
+        Racks { racks, cables, uplinks, is_shared, matched, limits }
+    }
+
+    /// A matching that tells where the hosts stand whose places are doubtful, if there is one.
+    pub fn telling(&self, seed: usize) -> Option<Flows> {
+        model::telling(&self.racks, &self.matched, &self.limits, seed)
     }
 
     /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and

@@ -44,14 +44,12 @@ pub(super) fn telling(
     }
     let rack_of = rack_of(racks, hosts);
     let model = Model { rounds, limits };
-    let error = |rack_of: &[usize]| model.errors(rack_of).iter().sum::<f64>();
-    let now = error(&rack_of);
+    let now = model.error(&rack_of);
     let mut doubts: Vec<(f64, Vec<usize>)> = Vec::new();
     for host in 0..hosts {
         for rack in numbers(&rack_of).into_iter().filter(|rack| *rack != rack_of[host]) {
-            let mut next = rack_of.clone();
-            next[host] = rack;
-            doubts.push((error(&next) - now, next));
+            let next = moved(&rack_of, host, rack);
+            doubts.push((model.error(&next) - now, next));
         }
     }
     doubts.retain(|(more, _)| *more < DOUBTFUL);
@@ -103,8 +101,7 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
             // A number that nobody has is a rack of one's own.
             let free = (0..hosts).find(|rack| !rack_of.contains(rack));
             for rack in numbers(&rack_of).into_iter().chain(free) {
-                let mut next = rack_of.clone();
-                next[host] = rack;
+                let next = moved(&rack_of, host, rack);
                 try_racks(&mut rack_of, next, &mut errors, GAIN);
             }
         }
@@ -116,13 +113,10 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
                     rack_of.iter().map(|rack| if *rack == other { one } else { *rack }).collect();
                 // A host that is alone fits into one rack only.
                 let fits = |host: usize| {
-                    let error = |next: &[usize]| model.errors(next).iter().sum::<f64>();
-                    let most = error(&next) + DOUBTFUL;
-                    numbers(&rack_of).into_iter().filter(|rack| ![one, other].contains(rack)).all(|rack| {
-                        let mut elsewhere = rack_of.clone();
-                        elsewhere[host] = rack;
-                        error(&elsewhere) > most
-                    })
+                    let most = model.error(&next) + DOUBTFUL;
+                    let mut elsewhere =
+                        numbers(&rack_of).into_iter().filter(|rack| ![one, other].contains(rack));
+                    elsewhere.all(|rack| model.error(&moved(&rack_of, host, rack)) > most)
                 };
                 let alone = [one, other].into_iter().filter(|rack| size(*rack) == 1);
                 let mut alone = alone.map(|rack| (0..hosts).find(|host| rack_of[*host] == rack));
@@ -142,6 +136,13 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     rack_of.iter().enumerate().for_each(|(host, rack)| found.entry(*rack).or_default().push(host));
     *racks = found.into_values().collect();
+}
+
+/// The racks with this host in another one.
+fn moved(rack_of: &[usize], host: usize, rack: usize) -> Vec<usize> {
+    let mut next = rack_of.to_vec();
+    next[host] = rack;
+    next
 }
 
 /// The numbers of racks, each once.
@@ -171,6 +172,10 @@ impl Model<'_> {
             }
         }
         most
+    }
+
+    fn error(&self, rack_of: &[usize]) -> f64 {
+        self.errors(rack_of).iter().sum()
     }
 
     /// By how much rates are off that racks lead to expect, relative to what their hosts can do: half for each host.
