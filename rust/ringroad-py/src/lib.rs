@@ -33,6 +33,7 @@ mod routes;
 mod schedule;
 mod shutdown;
 mod simulate;
+mod status;
 mod store;
 mod synthesis;
 #[allow(unsafe_code)]
@@ -87,5 +88,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
     module.add_function(wrap_pyfunction!(rounding::round_raw, module)?)?;
+    module.add_function(wrap_pyfunction!(status::processes_here, module)?)?;
+    module.add_function(wrap_pyfunction!(status::ask_status, module)?)?;
+    module.add_function(wrap_pyfunction!(status::ask_status_at, module)?)?;
+    module.add_function(wrap_pyfunction!(status::own_status, module)?)?;
+    status::register();
     shutdown::register(module)
 }

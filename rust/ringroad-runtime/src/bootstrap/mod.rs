@@ -35,8 +35,9 @@ pub use memory::MemoryStore;
 pub use rendezvous::Rendezvous;
 pub(crate) use rendezvous::{check_rank, refused, unreadable};
 pub use roll_call::RollCall;
+pub use tcp::{ask_all, ask_at, seen, stacks_by, Beacon, Inquiry, JobPlace, JobStore, Report};
+pub(crate) use tcp::{report_by, Reporter};
 pub(crate) use tcp::{Heard, Line, Listener, Question, Server, TcpStore, Unreachable};
-pub use tcp::{JobPlace, JobStore};
 
 use crate::error::Error;
 

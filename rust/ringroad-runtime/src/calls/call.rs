@@ -395,7 +395,7 @@ impl CallKey {
     }
 
     /// The number of elements, summed over the blocks if these differ.
-    fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.counts.as_ref().map_or(self.elements, |counts| counts.iter().sum())
     }
 }

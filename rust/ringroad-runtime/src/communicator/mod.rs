@@ -11,6 +11,7 @@ mod patience;
 mod regrouping;
 mod revision;
 mod split;
+mod status;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -27,6 +28,7 @@ pub use self::arrays::Given;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
 pub use self::regrouping::Means;
+use self::status::Reporting;
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{Operation, Prepared};
 use crate::calls::request::Request;
@@ -70,6 +72,8 @@ pub struct Communicator {
     /// What rank 0 has decided when the communicator was made.
     choices: Arc<Choices>,
     driver: Own<Arc<Driver>>,
+    /// Answers who asks how the job stands.
+    reporting: Arc<Reporting>,
     /// What it was made with; `None` if the ranks are threads of one process.
     means: Option<Arc<Means>>,
     /// What its ranks share if they are threads of one process.

@@ -18,6 +18,27 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, bytes: Option<usize>) -> Strin
     format!("{call} is for {room} bytes, but the message from rank {peer} has {found}; both must be the same")
 }
 
+/// The first step of a call that has not ended, from whom it waits for messages there, and to whom it sends.
+pub(super) fn pending(task: &Task) -> (Option<u32>, Vec<Rank>, Vec<Rank>) {
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    let mut first: Option<Step> = None;
+    for (_, step) in task.executor.unfinished() {
+        if step.step != first.get_or_insert(step).step {
+            break;
+        }
+        match step.command {
+            Command::Receive { peer, .. } | Command::Expect { peer, .. } => from.push(peer),
+            Command::Send { peer, .. } => to.push(peer),
+            _ => {}
+        }
+    }
+    for ranks in [&mut from, &mut to] {
+        ranks.sort_unstable();
+        ranks.dedup();
+    }
+    (first.map(|step| step.step), from, to)
+}
+
 impl Engine {
     pub(super) fn describe_loss(&self, suspect: &Suspect) -> String {
         let tasks = || self.calls.in_flight();
@@ -58,22 +79,8 @@ impl Engine {
 
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
     pub(super) fn describe_call(&self, task: &Task) -> String {
-        let mut from: Vec<Rank> = Vec::new();
-        let mut to: Vec<Rank> = Vec::new();
-        let mut first: Option<Step> = None;
-        for (_, step) in task.executor.unfinished() {
-            if step.step != first.get_or_insert(step).step {
-                break;
-            }
-            match step.command {
-                Command::Receive { peer, .. } | Command::Expect { peer, .. } => from.push(peer),
-                Command::Send { peer, .. } => to.push(peer),
-                _ => {}
-            }
-        }
-        let list = |what: &str, mut ranks: Vec<Rank>| {
-            ranks.sort_unstable();
-            ranks.dedup();
+        let (first, from, to) = pending(task);
+        let list = |what: &str, ranks: Vec<Rank>| {
             let names: Vec<String> =
                 ranks.into_iter().map(|r| format!("rank {}", self.peers.describe(r))).collect();
             (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
@@ -90,7 +97,7 @@ impl Engine {
             "in {number}communicator {:?} ({}), at step {}, {}",
             self.name,
             task.call(),
-            first.map_or(0, |s| s.step),
+            first.unwrap_or(0),
             waiting.join(" and ")
         )
     }

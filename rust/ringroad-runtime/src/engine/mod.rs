@@ -14,10 +14,12 @@ mod peers;
 pub(crate) mod progress;
 mod recorder;
 mod scratch;
+mod status;
 mod task;
 
 pub(crate) use calls::Ended;
 pub use recorder::Recorded;
+pub(crate) use status::Standing;
 pub(crate) use task::Task;
 
 use std::collections::VecDeque;
