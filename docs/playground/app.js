@@ -140,7 +140,6 @@ async function compare() {
 function described({ ranks, at, links }) {
   const one = (from, to, capacity) => [from, to, capacity];
   return {
-    spec: "graph:drawn",
     ranks,
     nodes: at.length,
     dimensions: [],
@@ -769,7 +768,7 @@ function listen() {
   }
   $("remove-node").addEventListener("click", () => removeNode(selected));
   $("tidy").addEventListener("click", () => {
-    const { places } = layOut({ ...network, spec: "drawn" });
+    const { places } = layOut({ ...network, is_round: false });
     edit({ ...state.drawing, at: places.map((place) => place.map(drawings.round)) });
   });
   // Nodes without links stay while the text is edited; the others are those that it names.

@@ -78,7 +78,7 @@ def df(shown: object) -> Any:
 @html.register
 def _(topology: Topology) -> str:
     quick = topology.ranks * len(topology.links) <= _QUICK
-    return table(topology.spec, _graphs.describe(topology, quick))
+    return table(topology.spec, _graphs.describe(topology._facts(diameter=quick)))
 
 
 @df.register

@@ -7,7 +7,7 @@
 use ringroad_core::algorithms;
 use ringroad_core::cost::{link_loads, Candidate, CostModel, ScheduleCost};
 use ringroad_core::selection::{self, candidates, Choice};
-use ringroad_core::topology::{kinds, named_graphs, operators};
+use ringroad_core::topology::{kinds, named_graphs, operators, Link};
 use ringroad_core::{units, Action, Bytes, Collective, Schedule, Topology};
 use serde_json::{json, Value};
 use wasm_bindgen::prelude::*;
@@ -87,22 +87,15 @@ impl Network {
         self.0.without_links(&pairs).map(Network).map_err(raise)
     }
 
-    /// What the network is: spec, sizes, coordinates of ranks and links, as JSON.
+    /// What `ringroad topology --json` prints, as JSON, with the coordinates of ranks, and the links instead of their number.
     pub fn describe(&self) -> String {
         let Network(topology) = self;
-        let links = topology.links().iter();
-        json!({
-            "spec": topology.spec(),
-            "ranks": topology.ranks(),
-            "nodes": topology.nodes(),
-            "dimensions": topology.dimensions(),
-            "per_host": topology.per_host(),
-            "hosts": topology.hosts_of_ranks(),
-            "is_torus": topology.is_torus(),
-            "coordinates": (0..topology.ranks()).map(|rank| topology.coordinates(rank)).collect::<Vec<_>>(),
-            "links": links.map(|l| json!([l.source, l.target, l.capacity, l.bandwidth, l.seconds()])).collect::<Vec<Value>>(),
-        })
-        .to_string()
+        let coordinates: Vec<_> = (0..topology.ranks()).map(|rank| topology.coordinates(rank)).collect();
+        let link = |l: &Link| json!([l.source, l.target, l.capacity, l.bandwidth, l.seconds()]);
+        let mut found = json!(topology.facts(false));
+        found["coordinates"] = json!(coordinates);
+        found["links"] = topology.links().iter().map(link).collect();
+        found.to_string()
     }
 }
 
