@@ -65,8 +65,8 @@ def nobody(comm):
 def lengths(comm):
     """Receives that are longer than the message, by name, from any rank and with any tag; also into strided arrays."""
     me, size = comm.rank, comm.size
-    for count in (0, 1, 5, 1000, LONG):
-        for peer, tag in ((0, 7), (None, 7), (0, ANY), (ANY, ANY)):
+    for count in (0, 1, 1000, LONG):
+        for peer, tag in ((0, 7), (None, 7), (0, ANY), (ANY, ANY))[2 * (count == LONG) :]:
             everybody = [*range(size)] * 2 if me == 0 else []
             sends = [comm.send(np.arange(count), to, 7, async_op=True) for to in everybody]
             whole, strided = np.full(count + 3, -1), np.full((count + 3, 2), -1)[:, 0]
@@ -153,8 +153,9 @@ def several(comm):
     comm.barrier()
     comm.send(np.array([2.0, me]), right, 2)
     assert ringroad.waitany(receives) == 2 and receives[2].result().tolist() == [2.0, left]
+    comm.barrier()
     for tag in (0, 1, 3):
-        comm.send(np.array([tag, me]), right, tag)
+        comm.send(np.array([float(tag), me]), right, tag)
     assert [got.tolist() for got in ringroad.waitall(iter(receives))] == [[tag, left] for tag in range(4)]
     assert ringroad.testsome(receives) == [0, 1, 2, 3] and ringroad.waitany(receives) == 0
     assert ringroad.testsome([]) == ringroad.waitall([]) == []

@@ -55,7 +55,8 @@ impl PyMessage {
 
     fn __repr__(&self) -> String {
         let (count, dtype, tag) = (self.count(), self.0.dtype, self.0.tag);
-        let source = if self.0.source == NOBODY { "nobody".to_owned() } else { format!("rank {}", self.0.source) };
+        let source =
+            if self.0.source == NOBODY { "nobody".to_owned() } else { format!("rank {}", self.0.source) };
         format!("<Message of {count} {dtype} from {source} (tag {tag})>")
     }
 }
@@ -88,7 +89,9 @@ impl Landing {
     pub fn result(&self, py: Python<'_>, message: Option<Message>) -> PyResult<Py<PyAny>> {
         let fill = || {
             let whole = || self.out.clone_ref(py);
-            let Some(message) = message.filter(|message| message.source != NOBODY) else { return Ok(whole()) };
+            let Some(message) = message.filter(|message| message.source != NOBODY) else {
+                return Ok(whole());
+            };
             let count = message.bytes / self.bytes;
             let range = PySlice::new(py, 0, count as isize, 1);
             let part = |array: &Py<PyAny>| array.bind(py).call_method1("reshape", (-1,))?.get_item(&range);

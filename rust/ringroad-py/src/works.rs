@@ -118,7 +118,10 @@ pub fn waitany(
 ///     >>> ringroad.testsome(works)
 ///     [1]
 #[pyfunction]
-pub fn testsome(py: Python<'_>, #[pyo3(from_py_with = works)] works: Vec<Bound<'_, PyWork>>) -> PyResult<Vec<usize>> {
+pub fn testsome(
+    py: Python<'_>,
+    #[pyo3(from_py_with = works)] works: Vec<Bound<'_, PyWork>>,
+) -> PyResult<Vec<usize>> {
     let mut ended = Vec::new();
     for (index, work) in works.iter().enumerate() {
         if work.get().is_completed(py)? {

@@ -17,7 +17,9 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
     };
     let found = bytes.map_or_else(|| "more".to_owned(), |bytes| format!("{bytes} bytes"));
     let message = match failure {
-        Failure::Check { found: tag, bytes } => Message::of(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) }),
+        Failure::Check { found: tag, bytes } => {
+            Message::of(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) })
+        }
         _ => None,
     };
     let of = message.map_or_else(String::new, |message| format!(" of {}", message.dtype));
@@ -87,7 +89,9 @@ impl Engine {
         while let Some(rank) = next.filter(|rank| !chain.contains(rank)) {
             let messages = answers[rank].as_ref().map(|notice| &notice.messages);
             let doing = match messages.map(|messages| messages.first()) {
-                None => "did not answer: it has not made the matching call, is late, or has stopped".to_owned(),
+                None => {
+                    "did not answer: it has not made the matching call, is late, or has stopped".to_owned()
+                }
                 Some(None) => "is in no send and no receive".to_owned(),
                 Some(Some(message)) => message.call.clone(),
             };
@@ -97,7 +101,9 @@ impl Engine {
         }
         let stuck = next.map(|again| chain.iter().skip_while(move |rank| **rank != again));
         let all_are = |sends: bool| {
-            let does = |rank: &Rank| answers[*rank].iter().flat_map(|notice| &notice.messages).all(|m| m.sends == sends);
+            let does = |rank: &Rank| {
+                answers[*rank].iter().flat_map(|notice| &notice.messages).all(|m| m.sends == sends)
+            };
             stuck.clone().is_some_and(|mut ranks| ranks.all(does))
         };
         let advice = if all_are(true) {

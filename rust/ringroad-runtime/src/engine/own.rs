@@ -23,7 +23,12 @@ impl Own {
         self.group.send(0, 0, Tag { source: 0, ..tag }, source, request)
     }
 
-    pub fn receive(&mut self, tag: Tag, target: Region, request: RequestId) -> Result<Posted, TransportError> {
+    pub fn receive(
+        &mut self,
+        tag: Tag,
+        target: Region,
+        request: RequestId,
+    ) -> Result<Posted, TransportError> {
         self.group.receive(0, Tag { source: 0, ..tag }, target, request)
     }
 

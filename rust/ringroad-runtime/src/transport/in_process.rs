@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use super::{
-    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
-    Unclaimed, Wait,
+    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::transport::buffer::Region;
@@ -222,7 +222,11 @@ fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<()
     unsafe {
         target.part(0..body.len()).copy_from(body);
     }
-    if body.len() == target.len() { Ok(()) } else { Err(length) }
+    if body.len() == target.len() {
+        Ok(())
+    } else {
+        Err(length)
+    }
 }
 
 /// The copy of an eager message that stays with the receiver.

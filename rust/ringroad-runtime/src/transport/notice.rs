@@ -80,7 +80,8 @@ impl Notice {
     pub fn parse(payload: &[u8], ranks: usize) -> Option<Notice> {
         let notice: Notice = serde_json::from_slice(payload).ok()?;
         let exists = !matches!(notice.reason, Reason::Peer { rank } if rank >= ranks);
-        let exists = exists && notice.messages.iter().all(|message| message.peer.is_none_or(|rank| rank < ranks));
+        let exists =
+            exists && notice.messages.iter().all(|message| message.peer.is_none_or(|rank| rank < ranks));
         let few = notice.calls.len() <= CALLS_TOLD && notice.messages.len() <= CALLS_TOLD;
         (exists && few).then_some(notice)
     }
@@ -131,7 +132,9 @@ mod tests {
         let talker = serde_json::to_vec(&notice(Reason::Abort, "", CALLS_TOLD + 1)).unwrap();
         let to_a_ghost = Unfinished { sends: true, peer: Some(2), call: String::new() };
         let waiting = Notice { messages: vec![to_a_ghost], ..notice(Reason::LateMessage, "", 0) };
-        for payload in [ghost.to_bytes(), waiting.to_bytes(), talker, b"{}".to_vec(), b"\xff".to_vec(), Vec::new()] {
+        for payload in
+            [ghost.to_bytes(), waiting.to_bytes(), talker, b"{}".to_vec(), b"\xff".to_vec(), Vec::new()]
+        {
             assert_eq!(Notice::parse(&payload, 2), None, "{payload:?}");
         }
     }

@@ -222,7 +222,9 @@ impl SharedMemory {
             (Came::FirstPart, _) => {
                 return self.take_inflow(message.arrived, message.bytes, wanted).map(|()| Posted::Pending);
             }
-            (Came::Address(address), _) => return self.read_by_cma(message.arrived, address, message.bytes, wanted),
+            (Came::Address(address), _) => {
+                return self.read_by_cma(message.arrived, address, message.bytes, wanted)
+            }
             (Came::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
             (Came::Whole, Some(target)) => {
                 self.ring_before(target.len());

@@ -94,7 +94,8 @@ impl Target {
     /// The message has come.
     fn ended(&self) -> Event {
         let (found, expected) = (self.region.len(), self.expected);
-        let result = (found == expected).then_some(()).ok_or(Failure::Length { found: Some(found), expected });
+        let result =
+            (found == expected).then_some(()).ok_or(Failure::Length { found: Some(found), expected });
         Event::Completed { request: self.request, result }
     }
 }
@@ -363,7 +364,10 @@ impl Desk {
                 let start = start.filter(|start| bytes <= PART && bytes <= total - start);
                 let start = start.filter(|_| bytes <= total - accepted.promised).ok_or_else(unknown)?;
                 accepted.promised += bytes;
-                Consequence::Body(Place::Part { region: accepted.target.region.part(start..start + bytes), receive })
+                Consequence::Body(Place::Part {
+                    region: accepted.target.region.part(start..start + bytes),
+                    receive,
+                })
             }
             Frame::Credit { cost } => {
                 let peer = &mut self.peers[who.peer];

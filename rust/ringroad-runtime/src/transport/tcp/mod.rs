@@ -55,8 +55,8 @@ use super::events::EventWait;
 use super::forks::Watched;
 use super::ucx::Wiring;
 use super::{
-    Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError, Unclaimed, Wait,
-    ABORTED, CLOSED,
+    Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError, Unclaimed,
+    Wait, ABORTED, CLOSED,
 };
 use crate::config::MOST_STREAMS;
 use crate::transport::buffer::Region;

@@ -35,8 +35,8 @@ pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
 use super::{
-    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
-    Unclaimed, Wait,
+    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::transport::buffer::Region;
 
@@ -454,7 +454,9 @@ impl Transport for UcxTransport {
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
-        let oldest = (0..self.devices.len()).filter_map(|device| self.look(device, tag, Tag::KIND)).map(|found| found.tag);
+        let oldest = (0..self.devices.len())
+            .filter_map(|device| self.look(device, tag, Tag::KIND))
+            .map(|found| found.tag);
         // Devices do not tell when a message came: take the message of the earliest call.
         oldest.reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
     }
