@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from ringroad import testbed as testbed
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
+        ANY,
+        NOBODY,
         AbortedError,
         Communicator,
         ConfigError,
         FileStore,
         MemoryStore,
+        Message,
         MismatchError,
         PeerError,
         PreparedCall,
@@ -52,12 +55,17 @@ if TYPE_CHECKING:
         Work,
         __version__,
         handle,
+        testsome,
+        waitall,
+        waitany,
     )
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
 __all__ = [
+    "ANY",
+    "NOBODY",
     "AbortedError",
     "Communicator",
     "ConfigError",
@@ -66,6 +74,7 @@ __all__ = [
     "FileStore",
     "LocalCluster",
     "MemoryStore",
+    "Message",
     "MismatchError",
     "PeerError",
     "PreparedCall",
@@ -89,6 +98,9 @@ __all__ = [
     "init",
     "local",
     "regroup",
+    "testsome",
+    "waitall",
+    "waitany",
 ]
 
 

@@ -1,7 +1,7 @@
 """The Rust core. Import from `ringroad`; this module is an implementation detail."""
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import GenericAlias, TracebackType
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, final, overload
@@ -476,9 +476,29 @@ class Work(Generic[_Result_co]):
     @property
     def source(self) -> int | None: ...
     @property
+    def message(self) -> Message | None: ...
+    @property
     def algorithm(self) -> str: ...
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
+@final
+class Message:
+    @property
+    def source(self) -> int: ...
+    @property
+    def tag(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __eq__(self, value: object, /) -> bool: ...
+
+NOBODY: int
+ANY: int
+
+def waitall(works: Iterable[Work[_Result_co]], timeout: float | None = None) -> list[_Result_co]: ...
+def waitany(works: Iterable[Work[Any]], timeout: float | None = None) -> int: ...
+def testsome(works: Iterable[Work[Any]]) -> list[int]: ...
 @final
 class PreparedCall:
     def start(self) -> Work[NDArray[Any] | None]: ...
@@ -982,6 +1002,19 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: NDArray[Any] | None = None,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+    ) -> Any: ...
+    def probe(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Message: ...
+    def iprobe(self, peer: int | None = None, tag: int = 0) -> Message | None: ...
     @overload
     def barrier(
         self,
@@ -1122,6 +1155,16 @@ class Communicator:
     def alltoall_object(self, objects: Sequence[Any], *, timeout: float | None = None) -> list[Any]: ...
     def send_object(self, obj: Any, peer: int, tag: int = 0, *, timeout: float | None = None) -> None: ...
     def recv_object(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Any: ...
+    def sendrecv_object(
+        self,
+        obj: Any,
+        destination: int,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+    ) -> Any: ...
     def allreduce_coalesced(
         self,
         arrays: Sequence[NDArray[Any] | _Plain],

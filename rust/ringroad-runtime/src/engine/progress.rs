@@ -175,13 +175,14 @@ impl Driver {
         }
     }
 
-    /// Waits until the call has ended or `until` has passed; returns whether it has ended.
-    pub fn wait(self: &Arc<Self>, completion: &Completion, until: Instant) -> bool {
-        if completion.is_done() {
+    /// Waits until `enough()` is true, which calls of this communicator make so, or `until` has passed; returns whether it
+    /// is.
+    pub fn wait(self: &Arc<Self>, until: Instant, enough: impl Fn() -> bool) -> bool {
+        if enough() {
             return true;
         }
         let counted = Counted::new(&self.waiting);
-        let done = self.drive(until, || completion.is_done());
+        let done = self.drive(until, enough);
         drop(counted);
         let started = self.background.started.load(Ordering::SeqCst);
         let (busy, needs_driving) =
