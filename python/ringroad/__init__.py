@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         __version__,
         handle,
     )
+    from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
@@ -67,6 +68,7 @@ __all__ = [
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
+    "Op",
     "PeerError",
     "PreparedCall",
     "ReplicaCheck",
@@ -96,6 +98,7 @@ _ELSEWHERE = {
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "LocalCluster": "start.local",
+    "Op": "_operations",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",
     "ReplicaError": "_replicas",

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
 from ringroad._network import NetworkView, Transport
+from ringroad._operations import Op as OwnOp
 from ringroad._replicas import ReplicaCheck
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -36,6 +37,8 @@ Given: TypeAlias = Schedule | str | PathLike[str]
 By: TypeAlias = Schedule | str | PathLike[str] | None
 """The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
+AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | np.ufunc | OwnOp | Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
+"""A reduction: its name, or one of the user's own."""
 Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
 """The format in which a call sends elements; None: as they are."""
 
@@ -543,7 +546,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -557,7 +560,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -571,7 +574,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -586,7 +589,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -601,7 +604,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -616,7 +619,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -745,7 +748,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -758,7 +761,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -771,7 +774,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -855,7 +858,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -867,7 +870,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -879,7 +882,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -891,7 +894,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -903,7 +906,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -915,7 +918,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -1105,7 +1108,7 @@ class Communicator:
         *,
         counts: ArrayLike | None = None,
         root: int = 0,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -1126,7 +1129,7 @@ class Communicator:
         arrays: Sequence[NDArray[Any] | _Plain],
         out: Sequence[NDArray[Any]] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,

@@ -22,6 +22,7 @@ mod finder;
 mod info;
 mod notebook;
 mod objects;
+mod operation;
 mod prepared;
 mod profile;
 mod regroup;

@@ -307,6 +307,7 @@ impl Communicator {
             task.buffers.input = input;
             task.buffers.output = output.clone();
             (task.factor, task.timeout, task.deadline) = (request.factor, timeout, deadline);
+            task.function = request.function;
             (task.tag, task.number) = (tag, number);
             task
         });
