@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         waitall,
         waitany,
     )
+    from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
@@ -76,6 +77,7 @@ __all__ = [
     "MemoryStore",
     "Message",
     "MismatchError",
+    "Op",
     "PeerError",
     "PreparedCall",
     "ReplicaCheck",
@@ -108,6 +110,7 @@ _ELSEWHERE = {
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "LocalCluster": "start.local",
+    "Op": "_operations",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",
     "ReplicaError": "_replicas",

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
 from ringroad._network import NetworkView, Transport
+from ringroad._operations import Op as OwnOp
 from ringroad._replicas import ReplicaCheck
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -36,6 +37,8 @@ Given: TypeAlias = Schedule | str | PathLike[str]
 By: TypeAlias = Schedule | str | PathLike[str] | None
 """The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
+AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | np.ufunc | OwnOp | Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
+"""A reduction: its name, or one of the user's own."""
 Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
 """The format in which a call sends elements; None: as they are."""
 
@@ -564,7 +567,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -578,7 +581,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -592,7 +595,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -607,7 +610,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -622,7 +625,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -637,7 +640,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -766,7 +769,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -779,7 +782,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -792,7 +795,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -876,7 +879,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -888,7 +891,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -900,7 +903,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -912,7 +915,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -924,7 +927,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -936,7 +939,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -1139,7 +1142,7 @@ class Communicator:
         *,
         counts: ArrayLike | None = None,
         root: int = 0,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -1170,7 +1173,7 @@ class Communicator:
         arrays: Sequence[NDArray[Any] | _Plain],
         out: Sequence[NDArray[Any]] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,6 +11,8 @@ use pyo3::types::{PyDict, PyTuple};
 use pyo3::PyTypeInfo;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::{DType, Memory};
+
+use crate::operation::interned;
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -152,6 +154,11 @@ impl<'py> Array<'py> {
         self.object.clone().into_any().unbind()
     }
 
+    /// NumPy's type of the elements.
+    pub fn descr(&self) -> Bound<'py, PyArrayDescr> {
+        self.object.dtype()
+    }
+
     /// The address of the first byte.
     pub fn address(&self) -> usize {
         self.start
@@ -254,17 +261,26 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
     } else {
         (descr.typeobj().name()? == "bfloat16").then_some(DType::BF16)
     };
-    dtype.ok_or_else(|| {
-        let known: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
-        PyTypeError::new_err(format!("{name} has dtype {descr}; supported are {}", known.join(", ")))
-    })
+    match (dtype, descr.itemsize()) {
+        (Some(dtype), _) => Ok(dtype),
+        // Not objects, nor texts of variable length, whose elements refer to other memory.
+        (None, bytes) if bytes > 0 && OPAQUE.contains(&descr.kind()) && !descr.has_object() => {
+            Ok(DType::Opaque { bytes, name: interned(&descr.to_string()) })
+        }
+        (None, _) => Err(PyTypeError::new_err(format!(
+            "{name} has dtype {descr}, whose elements cannot be sent as bytes"
+        ))),
+    }
 }
 
-/// Memory that the other ranks of the host can read, with NumPy's array interface.
+/// The kinds of dtypes whose elements are moved as bytes if kernels do not know them.
+const OPAQUE: &[u8] = b"VSUMmbiufc";
+
+/// Memory that the other ranks of the host can read, or that belongs to a call, with NumPy's array interface.
 #[pyclass(frozen, module = "ringroad._native")]
 struct SharedMemory {
     memory: Memory,
-    bytes: usize,
+    writable: bool,
 }
 
 #[pymethods]
@@ -272,12 +288,17 @@ impl SharedMemory {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);
-        interface.set_item("shape", (self.bytes,))?;
+        interface.set_item("shape", (self.memory.bytes(),))?;
         interface.set_item("typestr", "|u1")?;
-        interface.set_item("data", (self.memory.address(), false))?;
+        interface.set_item("data", (self.memory.address(), !self.writable))?;
         interface.set_item("version", 3)?;
         Ok(interface)
     }
+}
+
+/// What `numpy.asarray` makes a read-only vector of, of the bytes of this memory.
+pub fn operand(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
+    Ok(Bound::new(py, SharedMemory { memory, writable: false })?.into_any())
 }
 
 /// Makes an array of `shape` and `dtype` in the memory that `allocate` returns for its number of bytes.
@@ -293,7 +314,7 @@ pub fn empty<'py>(
     let model =
         numpy.getattr("broadcast_to")?.call1((numpy.getattr("empty")?.call1(((), &dtype))?, shape))?;
     let bytes: usize = model.getattr("nbytes")?.extract()?;
-    let memory = SharedMemory { memory: allocate(bytes)?, bytes };
+    let memory = SharedMemory { memory: allocate(bytes)?, writable: true };
     let array = numpy.getattr("asarray")?.call1((Bound::new(py, memory)?,))?;
     array.call_method1("view", (dtype,))?.call_method1("reshape", (shape,))
 }

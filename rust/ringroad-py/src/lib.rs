@@ -23,6 +23,7 @@ mod info;
 mod messages;
 mod notebook;
 mod objects;
+mod operation;
 mod prepared;
 mod profile;
 mod received;

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use crate::arguments::{argument, number_of, AnyTag, Peer, Source};
 
 use crate::communicator::PyCommunicator;
+use crate::operation::Op;
 
 /// Seconds, or the communicator's own timeout.
 type Timeout = Option<f64>;
@@ -276,16 +277,17 @@ impl PyCommunicator {
     ///     >>> with ringroad.local(2) as cluster:
     ///     ...     cluster.run(lambda comm: comm.allreduce_coalesced([np.ones(2), [1, 2, 3]]))[0]
     ///     [array([2., 2.]), array([2, 4, 6])]
-    #[pyo3(signature = (arrays, out=None, *, op="sum", factor=None, algorithm=None, timeout=None))]
+    #[pyo3(signature = (arrays, out=None, *, op=Op::sum(), factor=None, algorithm=None, timeout=None), text_signature = "($self, arrays, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None)")]
     fn allreduce_coalesced<'py>(
         slf: &Bound<'py, Self>,
         arrays: Bound<'py, PyAny>,
         out: Option<Bound<'py, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] op: Op<'py>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         algorithm: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let op = op.into_object(slf.py());
         let function = slf.py().import("ringroad._coalesced")?.getattr("allreduce_coalesced")?;
         function.call1((slf, arrays, out, op, factor, algorithm, timeout))
     }

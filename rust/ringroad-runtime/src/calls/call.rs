@@ -9,7 +9,7 @@ use ringroad_core::plan::Counts;
 use ringroad_core::{Collective, Plan, Rank, Wire};
 
 use crate::error::{Error, Result};
-use crate::kernels::dtype::{DType, ReduceOp};
+use crate::kernels::dtype::{DType, Own, ReduceOp};
 use crate::kernels::wire;
 use crate::network::watch::Prediction;
 use crate::transport::{Subject, Tag};
@@ -246,6 +246,15 @@ impl CallKey {
         !self.reduces() || self.op.order_independent(self.dtype)
     }
 
+    /// Whether values must be combined in the order of the ranks.
+    pub(crate) fn in_rank_order(&self) -> bool {
+        self.reduces() && !self.op.is_commutative()
+    }
+
+    pub(crate) fn reduces_by_own(&self) -> bool {
+        self.reduces() && matches!(self.op, ReduceOp::Own(_))
+    }
+
     pub(crate) fn premultiplies(&self) -> bool {
         self.reduces() && self.op == ReduceOp::PremulSum
     }
@@ -411,6 +420,14 @@ impl CallKey {
         mix(kind.as_bytes());
         mix(algorithm.as_bytes());
         mix(&[self.op.code(), self.dtype.code(), wire.map_or(0, Wire::code)]);
+        if let ReduceOp::Own(Own { name, commutative }) = self.op {
+            mix(name.as_bytes());
+            mix(&[u8::from(commutative)]);
+        }
+        if let DType::Opaque { name, bytes } = self.dtype {
+            mix(name.as_bytes());
+            mix(&bytes.to_le_bytes());
+        }
         mix(&(self.total() as u64).to_le_bytes());
         for count in self.counts.iter().flat_map(|counts| counts.iter()) {
             mix(&(*count as u64).to_le_bytes());
@@ -449,6 +466,8 @@ pub struct Prepared {
     pub algorithm: Arc<str>,
     /// The format in which elements are sent; `None`: as they are.
     pub wire: Option<Wire>,
+    /// Whether what arrives is the left operand of a reduction, not the right one.
+    pub(crate) flipped: bool,
     /// The plan. A receive from any source gets another one once its source is known.
     pub(crate) plan: Arc<Plan>,
     /// The bytes of input and output.
@@ -470,7 +489,9 @@ impl Prepared {
     ) -> Prepared {
         let algorithm: Arc<str> = member.name().into();
         let digest = key.digest(&algorithm, wire);
-        Prepared { key, algorithm, wire, plan: Arc::new(plan), lengths, prediction: None, epoch: 0, digest }
+        let plan = Arc::new(plan);
+        let (flipped, prediction) = (false, None);
+        Prepared { key, algorithm, wire, flipped, plan, lengths, prediction, epoch: 0, digest }
     }
 
     /// The value of [`Tag::check`] for call number `number`: its generation and the digest.

@@ -307,6 +307,7 @@ impl Communicator {
             task.buffers.output = output.clone();
             (task.factor, task.shorter) = (request.factor, request.shorter);
             (task.timeout, task.deadline) = (timeout, deadline);
+            task.function = request.function;
             (task.tag, task.number) = (tag, number);
             task
         });

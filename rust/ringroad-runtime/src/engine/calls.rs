@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::Task;
 use crate::calls::call::Prepared;
+use crate::calls::function::Reduction;
 use crate::calls::work::Completion;
 use crate::error::Error;
 use crate::transport::notice::CALLS_TOLD;
@@ -42,12 +43,14 @@ pub(crate) struct Calls {
     ended: Ended,
 }
 
-/// Calls that have ended.
+/// Calls that have ended, and what else is to be done once the lock is released.
 #[must_use]
 #[derive(Default)]
 pub(crate) struct Ended {
     any: bool,
     awaited: Vec<Arc<Completion>>,
+    /// Reductions of the callers' own that calls in flight wait for.
+    pub reductions: Vec<Reduction>,
 }
 
 impl Ended {
@@ -203,14 +206,23 @@ impl Calls {
     /// Notes that a call has ended.
     pub(super) fn end(&mut self, completion: &Arc<Completion>, error: Option<Error>) {
         self.ended.any = true;
+        if error.is_some() {
+            // All calls fail together: nobody waits for their reductions.
+            self.ended.reductions.clear();
+        }
         if completion.finish(error) {
             self.ended.awaited.push(completion.clone());
         }
     }
 
-    /// Whether any call has ended since [`Calls::take_ended`] was last called.
+    /// Whether any call has ended since [`Calls::take_ended`] was last called, or has something to reduce.
     pub fn has_ended(&self) -> bool {
-        self.ended.any()
+        self.ended.any() || !self.ended.reductions.is_empty()
+    }
+
+    /// Lets these reductions be performed after the lock is released.
+    pub(super) fn reduce(&mut self, reductions: Vec<Reduction>) {
+        self.ended.reductions.extend(reductions);
     }
 
     /// Takes the calls that have ended since the last time, so that their callbacks can run after the lock is

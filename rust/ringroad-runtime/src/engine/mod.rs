@@ -30,6 +30,7 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{CallKey, Prepared};
+use crate::calls::function::Reduction;
 use crate::calls::work::Message;
 use crate::choice::choices::Lowering;
 use crate::error::Error;
@@ -426,6 +427,7 @@ impl Engine {
     fn advance(&mut self, slot: usize) {
         let Some(task) = self.calls.get_mut(slot) else { return };
         let mut trouble: Option<(Rank, TransportError)> = None;
+        let mut reductions = Vec::new();
         while let Some(number) = task.executor.start() {
             let request = (slot as u64) << 32 | u64::from(number);
             if let Some(recorder) = &mut self.recorder {
@@ -484,6 +486,13 @@ impl Engine {
                     if local.bytes() >= AWHILE {
                         self.transport.flush();
                     }
+                    if let Some(function) = &task.function {
+                        if let Some(sources) = task.buffers.operands(task.executor.plan(), local) {
+                            let (function, flipped) = (function.clone(), task.call().flipped);
+                            reductions.push(Reduction { request, function, sources, flipped });
+                            continue;
+                        }
+                    }
                     let (plan, ranks) = (task.executor.plan(), self.peers.ranks() as u32);
                     let Prepared { key: CallKey { op, dtype, .. }, wire, .. } = *task.call();
                     let distance = |peer| self.transport.local_memory()?.distance(peer);
@@ -508,7 +517,9 @@ impl Engine {
             }
         }
         self.transport.flush();
-        if task.executor.is_done() {
+        let is_done = task.executor.is_done();
+        self.calls.reduce(reductions);
+        if is_done {
             // As in `start`: the messages that have arrived are valid only if their senders have not given up
             // meanwhile and have made the same calls.
             self.handle_notices();
@@ -564,6 +575,26 @@ impl Engine {
         }
     }
 
+    /// Goes on with a call after a reduction of the caller's own, or fails if that has failed.
+    pub fn reduced(&mut self, request: RequestId, result: Result<Region, String>) {
+        // The call may have failed meanwhile: then its memory is not written any more.
+        let Some(task) = self.calls.get((request >> 32) as usize) else { return };
+        match result {
+            Ok(result) => {
+                task.buffers.reduced(task.executor.operation(request as u32).command, &result);
+                self.completed(request, None);
+            }
+            Err(text) => {
+                let message = format!(
+                    "rank {} could not combine values in {}: {text}",
+                    self.peers.describe(self.peers.rank),
+                    task.call()
+                );
+                self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
+            }
+        }
+    }
+
     fn finish(&mut self, slot: usize, error: Option<Error>) {
         let Some(mut task) = self.calls.remove(slot) else { return };
         if let Some(recorder) = self.recorder.as_mut().filter(|_| error.is_none()) {
@@ -579,6 +610,7 @@ impl Engine {
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
         let Buffers { input, output, scratch, .. } = &mut task.buffers;
         (*input, *output) = (Region::nothing(), Region::nothing());
+        task.function = None;
         let scratch = std::mem::replace(scratch, Region::nothing());
         self.scratch.keep(scratch);
         self.calls.end(&task.completion, None);

@@ -7,6 +7,7 @@
 //! its core (see [`crate::os::turns`]), and then blocks until the transport has something to do.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -128,9 +129,17 @@ impl Driver {
         (result, ended)
     }
 
-    /// Arranges for the callbacks of calls that have ended. The caller holds no lock.
-    pub fn call_back(&self, ended: Ended) {
+    /// Arranges for the callbacks of calls that have ended, and performs reductions of the callers' own. The caller holds
+    /// no lock.
+    pub fn call_back(&self, mut ended: Ended) {
+        let mut reductions = VecDeque::from(std::mem::take(&mut ended.reductions));
         self.callbacks.run(ended.awaited());
+        while let Some(reduction) = reductions.pop_front() {
+            let (request, result) = reduction.run();
+            let (_, mut ended) = self.with_locked(|engine| engine.reduced(request, result));
+            reductions.extend(std::mem::take(&mut ended.reductions));
+            self.callbacks.run(ended.awaited());
+        }
     }
 
     /// Starts the call that `make` makes, and drives the engine for a moment if the call is `awaited`. The caller may

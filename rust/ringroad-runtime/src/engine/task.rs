@@ -9,6 +9,7 @@ use ringroad_core::{Port, Rank};
 
 use super::buffers::Buffers;
 use crate::calls::call::Prepared;
+use crate::calls::function::Function;
 use crate::calls::work::Completion;
 use crate::network::watch::Prediction;
 use crate::transport::buffer::Region;
@@ -27,6 +28,8 @@ pub(crate) struct Task {
     pub factor: f64,
     /// Whether a receive also takes a shorter message.
     pub shorter: bool,
+    /// What performs a reduction of the caller's own.
+    pub function: Option<Arc<dyn Function>>,
     pub timeout: Duration,
     /// `None` in the first moment of a short call, in which the clock is not read: most such calls end within it.
     pub deadline: Option<Instant>,
@@ -49,6 +52,7 @@ impl Task {
             buffers,
             factor: 1.0,
             shorter: false,
+            function: None,
             timeout: Duration::ZERO,
             deadline: None,
             began: None,
