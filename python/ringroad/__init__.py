@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from ringroad import testbed as testbed
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
+        ANY,
+        NOBODY,
         AbortedError,
         Communicator,
         ConfigError,
         FileStore,
         MemoryStore,
+        Message,
         MismatchError,
         PeerError,
         PreparedCall,
@@ -52,12 +55,18 @@ if TYPE_CHECKING:
         Work,
         __version__,
         handle,
+        testsome,
+        waitall,
+        waitany,
     )
+    from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
 __all__ = [
+    "ANY",
+    "NOBODY",
     "AbortedError",
     "Communicator",
     "ConfigError",
@@ -66,7 +75,9 @@ __all__ = [
     "FileStore",
     "LocalCluster",
     "MemoryStore",
+    "Message",
     "MismatchError",
+    "Op",
     "PeerError",
     "PreparedCall",
     "ReplicaCheck",
@@ -89,6 +100,9 @@ __all__ = [
     "init",
     "local",
     "regroup",
+    "testsome",
+    "waitall",
+    "waitany",
 ]
 
 
@@ -96,6 +110,7 @@ _ELSEWHERE = {
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "LocalCluster": "start.local",
+    "Op": "_operations",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",
     "ReplicaError": "_replicas",
