@@ -168,13 +168,15 @@ def here(key: str | None = None) -> Job:
     begun = time.monotonic()
     seen = _native.processes_here()
     handles = [handle for _, _, handle in seen if handle]
-    reports = [json.loads(text) for text, _ in _native.ask_status(handles, False, WITHIN) if text]
+    heard = _native.ask_status(handles, False, WITHIN)
+    reports = [json.loads(text) for text, _ in heard if text]
+    refused = [why for _, why in heard if why]
     host = reports[0]["host"] if reports else "this host"
     mute = [Process(host, pid, state=state, why="it does not answer") for pid, state, handle in seen if not handle]
     jobs = _jobs(reports)
     found = {name: pids for name, pids in jobs.items() if key is None or name.startswith(key) or key in map(str, pids)}
     if not found:
-        raise ValueError(_nothing(key, jobs, reports, mute))
+        raise ValueError(_nothing(key, jobs, reports, mute, refused))
     if len(found) > 1:
         listed = "; ".join(f"{name} (pids {runs_text(pids)})" for name, pids in found.items())
         raise ValueError(f"{len(found)} jobs run here, choose one with --job KEY: {listed}")
@@ -214,12 +216,17 @@ def _jobs(reports: Iterable[dict[str, Any]]) -> dict[str, list[int]]:
     return {max(sorted(sizes), key=lambda key: sizes[key]): sorted(pids) for sizes, pids in jobs}
 
 
-def _nothing(key: str | None, jobs: dict[str, list[int]], reports: list[Any], mute: list[Process]) -> str:
+def _nothing(
+    key: str | None, jobs: dict[str, list[int]], reports: list[Any], mute: list[Process], refused: list[str]
+) -> str:
+    """Why no job has been found."""
     if jobs:
         return f"no job here begins with {key!r}: there are {', '.join(jobs)}"
     stopped = [process.pid for process in mute if process.trouble == "stopped"]
     if stopped:
         return f"all ranks here are stopped (pids {runs_text(stopped)}): ask on another host, or kill -CONT them"
+    if refused:
+        return refused[0]
     if reports:
         return (
             f"processes {runs_text([r['pid'] for r in reports])} have no communicator yet: they still wait for others"

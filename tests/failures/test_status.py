@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 
 import pytest
-from helpers import PROGRAMS, long
+from helpers import PROGRAMS, free_port, long
 from ringroad import _flight, _hangs, _status, _status_text
 from ringroad._support.processes import Processes
+from ringroad.start import signals
 
 HUNG = PROGRAMS / "hung.py"
 
@@ -143,7 +145,7 @@ STAGED = {
         "other size", [2], "rank 2: allreduce of 11",
     ),
     "another size of two": (
-        Stage(2, does=all_in(0, 1), recent={1: then(call(8, elements=11))}), "other size", [0, 1], "make different calls",
+        Stage(2, does=all_in(0, 1), recent={1: then(call(8, elements=11))}), "other size", [0, 1], "different calls",
     ),
     "all send": (
         Stage(does={"world": {rank: [send((rank + 1) % 4)] for rank in range(4)}}),
@@ -303,7 +305,8 @@ HANGS = {
 @pytest.mark.parametrize("how", [*HANGS][:2] + [pytest.param(how, marks=long) for how in [*HANGS][2:]])
 def test_a_running_job(how, tmp_path):
     kind, ranks, words = HANGS[how]
-    environ = os.environ | {"WORLD_SIZE": "4", "RINGROAD_STORE": f"file://{tmp_path}/store", "RINGROAD_SECRET": "word"}
+    store = f"tcp://127.0.0.1:{free_port()}"
+    environ = os.environ | {"WORLD_SIZE": "4", "RINGROAD_STORE": store, "RINGROAD_SECRET": "word"}
     with Processes() as processes, open(tmp_path / "log", "w+") as log:
         for rank in range(4):
             command = [sys.executable, str(HUNG), how]
@@ -316,7 +319,8 @@ def test_a_running_job(how, tmp_path):
         assert within(60, lambda: said().count("ready") == 4), said()
         os.environ["RINGROAD_SECRET"] = "word"
         try:
-            told = within(30, lambda: [t for t in [json.loads(ask("--json", "--job", str(pids[0])))] if t["causes"]])
+            job = store if how == "stopped" else str(pids[0])
+            told = within(30, lambda: [t for t in [json.loads(ask("--json", "--job", job))] if t["causes"]])
             found = told[0]["causes"][0]
             assert (found["kind"], found["ranks"]) == (kind, ranks) and words in found["text"], told
             assert [one["pid"] for one in told[0]["communicators"][0]["ranks"]] == pids
@@ -329,10 +333,26 @@ def test_a_running_job(how, tmp_path):
         os.kill(pids[1], signal.SIGUSR1)
         assert within(30, lambda: "ringroad:   rank 2 (" in said()), said()
         assert processes.ended() is None
-        stranger = subprocess.run(
-            [sys.executable, "-m", "ringroad", "status", "--job", str(pids[0])],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert stranger.returncode == 2 and "RINGROAD_SECRET" in stranger.stderr
+        for job in (str(pids[0]), store):
+            command = [sys.executable, "-m", "ringroad", "status", "--job", job]
+            stranger = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            assert stranger.returncode == 2 and "RINGROAD_SECRET" in stranger.stderr, stranger.stderr
+
+
+def test_the_programs_own_handler_stays():
+    """SIGUSR1 is answered only where the program leaves it alone, and never by another thread."""
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        for handler in (signal.SIG_IGN, lambda *_: None):
+            signal.signal(signal.SIGUSR1, handler)
+            signals.answer_usr1()
+            assert signal.getsignal(signal.SIGUSR1) is handler
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        thread = threading.Thread(target=signals.answer_usr1)
+        thread.start()
+        thread.join()
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+        signals.answer_usr1()
+        assert signal.getsignal(signal.SIGUSR1) is signals._tell
+    finally:
+        signal.signal(signal.SIGUSR1, before)
