@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         handle,
     )
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
+    from ringroad.start.elastic import ElasticGroup, elastic
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
@@ -63,6 +64,7 @@ __all__ = [
     "ConfigError",
     "DiscoveredLink",
     "Discovery",
+    "ElasticGroup",
     "FileStore",
     "LocalCluster",
     "MemoryStore",
@@ -85,6 +87,7 @@ __all__ = [
     "WorkerError",
     "__version__",
     "discover",
+    "elastic",
     "handle",
     "init",
     "local",
@@ -95,12 +98,14 @@ __all__ = [
 _ELSEWHERE = {
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
+    "ElasticGroup": "start.elastic",
     "LocalCluster": "start.local",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",
     "ReplicaError": "_replicas",
     "WorkerError": "start.local",
     "discover": "_discovery",
+    "elastic": "start.elastic",
     "init": "start.rendezvous",
     "local": "start.local",
     "regroup": "start.rendezvous",

@@ -21,6 +21,7 @@ mod errors;
 mod finder;
 mod info;
 mod notebook;
+mod notes;
 mod objects;
 mod prepared;
 mod profile;
@@ -60,6 +61,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
     module.add_class::<roll_call::PyRollCall>()?;
+    module.add_class::<notes::PyNotes>()?;
     module.add_class::<work::PyWork>()?;
     module.add_class::<communicator::PyCommunicator>()?;
     module.add_class::<prepared::PyPreparedCall>()?;
