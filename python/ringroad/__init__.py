@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from ringroad import testbed as testbed
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._native import (
+        ANY,
+        NOBODY,
         AbortedError,
         Communicator,
         ConfigError,
         FileStore,
         MemoryStore,
+        Message,
         MismatchError,
         PeerError,
         PreparedCall,
@@ -52,13 +55,19 @@ if TYPE_CHECKING:
         Work,
         __version__,
         handle,
+        testsome,
+        waitall,
+        waitany,
     )
+    from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.elastic import ElasticGroup, elastic
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
 __all__ = [
+    "ANY",
+    "NOBODY",
     "AbortedError",
     "Communicator",
     "ConfigError",
@@ -68,7 +77,9 @@ __all__ = [
     "FileStore",
     "LocalCluster",
     "MemoryStore",
+    "Message",
     "MismatchError",
+    "Op",
     "PeerError",
     "PreparedCall",
     "ReplicaCheck",
@@ -92,6 +103,9 @@ __all__ = [
     "init",
     "local",
     "regroup",
+    "testsome",
+    "waitall",
+    "waitany",
 ]
 
 
@@ -100,6 +114,7 @@ _ELSEWHERE = {
     "Discovery": "_discovery",
     "ElasticGroup": "start.elastic",
     "LocalCluster": "start.local",
+    "Op": "_operations",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",
     "ReplicaError": "_replicas",
