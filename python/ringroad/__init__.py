@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
+    from ringroad.start.elastic import ElasticGroup, elastic
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
@@ -72,6 +73,7 @@ __all__ = [
     "ConfigError",
     "DiscoveredLink",
     "Discovery",
+    "ElasticGroup",
     "FileStore",
     "LocalCluster",
     "MemoryStore",
@@ -96,6 +98,7 @@ __all__ = [
     "WorkerError",
     "__version__",
     "discover",
+    "elastic",
     "handle",
     "init",
     "local",
@@ -109,6 +112,7 @@ __all__ = [
 _ELSEWHERE = {
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
+    "ElasticGroup": "start.elastic",
     "LocalCluster": "start.local",
     "Op": "_operations",
     "ReplicaCheck": "_replicas",
@@ -116,6 +120,7 @@ _ELSEWHERE = {
     "ReplicaError": "_replicas",
     "WorkerError": "start.local",
     "discover": "_discovery",
+    "elastic": "start.elastic",
     "init": "start.rendezvous",
     "local": "start.local",
     "regroup": "start.rendezvous",
