@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
     from ringroad import testbed as testbed
+    from ringroad._cart import Cart
     from ringroad._discovery import DiscoveredLink, Discovery, discover
+    from ringroad._halo import Halo
     from ringroad._native import (
         AbortedError,
         Communicator,
@@ -53,17 +55,21 @@ if TYPE_CHECKING:
         __version__,
         handle,
     )
+    from ringroad._neighbours import Graph
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
 __all__ = [
     "AbortedError",
+    "Cart",
     "Communicator",
     "ConfigError",
     "DiscoveredLink",
     "Discovery",
     "FileStore",
+    "Graph",
+    "Halo",
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
@@ -93,8 +99,11 @@ __all__ = [
 
 
 _ELSEWHERE = {
+    "Cart": "_cart",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
+    "Graph": "_neighbours",
+    "Halo": "_halo",
     "LocalCluster": "start.local",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",

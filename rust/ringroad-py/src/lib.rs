@@ -20,6 +20,7 @@ mod digest;
 mod errors;
 mod finder;
 mod info;
+mod neighbours;
 mod notebook;
 mod objects;
 mod prepared;

@@ -386,6 +386,12 @@ impl PySchedule {
         self.0.on_slice(index).map(PySchedule).map_err(schedule_error)
     }
 
+    /// The all-to-all on a grid of ranks of these lengths that goes along one dimension after the other.
+    #[staticmethod]
+    fn _along_dimensions(#[pyo3(from_py_with = argument)] sizes: Vec<usize>) -> Self {
+        PySchedule(algorithms::along_dimensions(&sizes))
+    }
+
     /// The schedule's name, mostly that of its algorithm.
     #[getter]
     fn name(&self) -> &str {
