@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._halo import Halo
     from ringroad._native import (
+        ANY,
+        NOBODY,
         AbortedError,
         Communicator,
         ConfigError,
         FileStore,
         MemoryStore,
+        Message,
         MismatchError,
         PeerError,
         PreparedCall,
@@ -54,13 +57,19 @@ if TYPE_CHECKING:
         Work,
         __version__,
         handle,
+        testsome,
+        waitall,
+        waitany,
     )
     from ringroad._neighbours import Graph
+    from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
 __all__ = [
+    "ANY",
+    "NOBODY",
     "AbortedError",
     "Cart",
     "Communicator",
@@ -72,7 +81,9 @@ __all__ = [
     "Halo",
     "LocalCluster",
     "MemoryStore",
+    "Message",
     "MismatchError",
+    "Op",
     "PeerError",
     "PreparedCall",
     "ReplicaCheck",
@@ -95,6 +106,9 @@ __all__ = [
     "init",
     "local",
     "regroup",
+    "testsome",
+    "waitall",
+    "waitany",
 ]
 
 
@@ -105,6 +119,7 @@ _ELSEWHERE = {
     "Graph": "_neighbours",
     "Halo": "_halo",
     "LocalCluster": "start.local",
+    "Op": "_operations",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",
     "ReplicaError": "_replicas",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ringroad._halo import Halo, Plan
-from ringroad._native import Communicator
+from ringroad._native import NOBODY, Communicator
 from ringroad._neighbours import Array, Graph
 from ringroad._placement import order
 
@@ -35,7 +35,7 @@ class Cart(Graph):
         self.coordinates = self.coordinates_of(_comm.rank)
         slots = range(2 * len(_shape))
         near = [self._near(rank) for rank in range(_comm.size)]
-        edges = [(rank, peer) for rank, peers in enumerate(near) for peer in peers if peer is not None]
+        edges = [(rank, peer) for rank, peers in enumerate(near) for peer in peers if peer != NOBODY]
         # What comes from below was sent up.
         numbers = (list(slots), [slot ^ 1 for slot in slots])
         super().__init__(_comm, near[_comm.rank], near[_comm.rank], numbers, edges)
@@ -62,14 +62,14 @@ class Cart(Graph):
             raise ValueError(f"rank {rank} is not one of the ranks 0..{math.prod(self.shape)}")
         return tuple(int(c) for c in np.unravel_index(rank, self.shape))
 
-    def rank_at(self, coordinates: Sequence[int]) -> int | None:
+    def rank_at(self, coordinates: Sequence[int]) -> int:
         """Returns the rank at a place. Coordinates count around in periodic dimensions.
 
         Args:
             coordinates: The place.
 
         Returns:
-            The rank; None beyond an end that is not periodic.
+            The rank; `ringroad.NOBODY` beyond an end that is not periodic.
 
         Raises:
             ValueError: There is another number of coordinates than of dimensions.
@@ -84,11 +84,11 @@ class Cart(Graph):
         rank = 0
         for at, length, is_periodic in zip(coordinates, self.shape, self.periodic, strict=True):
             if not is_periodic and not 0 <= at < length:
-                return None
+                return NOBODY
             rank = rank * length + at % length
         return rank
 
-    def shift(self, dimension: int, steps: int = 1) -> tuple[int | None, int | None]:
+    def shift(self, dimension: int, steps: int = 1) -> tuple[int, int]:
         """Returns with whom this rank exchanges if all ranks send the same way along a dimension.
 
         Args:
@@ -96,15 +96,18 @@ class Cart(Graph):
             steps: How far they send; down if negative.
 
         Returns:
-            The rank from which this one receives, and the one to which it sends. None: there is none.
+            The rank from which this one receives, and the one to which it sends, as `Communicator.sendrecv` takes them;
+            `ringroad.NOBODY` where there is none.
 
         Raises:
             ValueError: There is no such dimension.
 
         Example:
             >>> a, b = ringroad.Communicator.in_process(2)
-            >>> a.cart(2).shift(0, 1), b.cart(2).shift(0, 1)
-            ((None, 1), (0, None))
+            >>> a.cart(2).shift(0) == (ringroad.NOBODY, 1), b.cart(2).shift(0) == (0, ringroad.NOBODY)
+            (True, True)
+            >>> a.cart(2, periodic=True).shift(0)
+            (1, 1)
         """
         if not 0 <= dimension < len(self.shape):
             raise ValueError(f"dimension {dimension} is not one of 0..{len(self.shape)}")
@@ -239,12 +242,12 @@ class Cart(Graph):
         shape = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(self.shape, self.periodic, strict=True))
         return f"<Cart {shape}: rank {self.rank} at {self.coordinates}>"
 
-    def _near(self, rank: int) -> list[int | None]:
+    def _near(self, rank: int) -> list[int]:
         """The neighbours of a rank: the lower and the upper one in each dimension."""
         place = self.coordinates_of(rank)
         return [self._step(place, dimension, step) for dimension in range(len(place)) for step in (-1, 1)]
 
-    def _step(self, place: tuple[int, ...], dimension: int, steps: int) -> int | None:
+    def _step(self, place: tuple[int, ...], dimension: int, steps: int) -> int:
         return self.rank_at([at + steps * (index == dimension) for index, at in enumerate(place)])
 
 

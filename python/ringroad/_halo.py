@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._native import Communicator, Schedule
+from ringroad._native import NOBODY, Communicator, Schedule
 from ringroad._neighbours import Array, Exchange, Pending, at_once, keep, places
 
 Direction = tuple[int, ...]
@@ -34,7 +34,7 @@ class Grid(Protocol):
     shape: tuple[int, ...]
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]: ...
-    def rank_at(self, coordinates: Sequence[int]) -> int | None: ...
+    def rank_at(self, coordinates: Sequence[int]) -> int: ...
 
 
 class Said(NamedTuple):
@@ -94,7 +94,7 @@ class Plan:
         self.counts = np.zeros((cart.size, cart.size), np.int64)
         for rank, (shape, *_) in enumerate(everybody):
             for direction, peer in zip(directions, self._peers(rank, directions), strict=True):
-                if peer is not None:
+                if peer != NOBODY:
                     self.counts[rank, peer] += math.prod(_lengths(_outermost(shape, self.widths, direction), shape))
         peers = self._peers(cart.comm.rank, directions)
         numbers = range(len(directions))
@@ -126,7 +126,7 @@ class Plan:
         most = len(steps) if self.corners else 1
         return [d for d in itertools.product(*steps) if 1 <= sum(map(abs, d)) <= most]
 
-    def _peers(self, rank: int, directions: list[Direction]) -> list[int | None]:
+    def _peers(self, rank: int, directions: list[Direction]) -> list[int]:
         place = self.cart.coordinates_of(rank)
         return [self.cart.rank_at([at + step for at, step in zip(place, d, strict=True)]) for d in directions]
 

@@ -1,7 +1,7 @@
 """The Rust core. Import from `ringroad`; this module is an implementation detail."""
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import GenericAlias, TracebackType
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, final, overload
@@ -14,6 +14,7 @@ from ringroad._cart import Cart
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
 from ringroad._neighbours import Graph
 from ringroad._network import NetworkView, Transport
+from ringroad._operations import Op as OwnOp
 from ringroad._replicas import ReplicaCheck
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -38,6 +39,8 @@ Given: TypeAlias = Schedule | str | PathLike[str]
 By: TypeAlias = Schedule | str | PathLike[str] | None
 """The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
+AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | np.ufunc | OwnOp | Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
+"""A reduction: its name, or one of the user's own."""
 Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
 """The format in which a call sends elements; None: as they are."""
 
@@ -112,6 +115,7 @@ class Topology:
     def behind_cards(self, capacity: float) -> Topology: ...
     @staticmethod
     def _kinds() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str]]]: ...
+    def _facts(self, *, diameter: bool = True) -> dict[str, Any]: ...
     def _operands(self) -> tuple[str, list[str], list[str]] | None: ...
     @property
     def digest(self) -> str: ...
@@ -479,9 +483,29 @@ class Work(Generic[_Result_co]):
     @property
     def source(self) -> int | None: ...
     @property
+    def message(self) -> Message | None: ...
+    @property
     def algorithm(self) -> str: ...
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
+@final
+class Message:
+    @property
+    def source(self) -> int: ...
+    @property
+    def tag(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def __eq__(self, value: object, /) -> bool: ...
+
+NOBODY: int
+ANY: int
+
+def waitall(works: Iterable[Work[_Result_co]], timeout: float | None = None) -> list[_Result_co]: ...
+def waitany(works: Iterable[Work[Any]], timeout: float | None = None) -> int: ...
+def testsome(works: Iterable[Work[Any]]) -> list[int]: ...
 @final
 class PreparedCall:
     def start(self) -> Work[NDArray[Any] | None]: ...
@@ -547,7 +571,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -561,7 +585,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -575,7 +599,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -590,7 +614,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -605,7 +629,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -620,7 +644,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         *,
         counts: Sequence[int] | None = None,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -749,7 +773,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -762,7 +786,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -775,7 +799,7 @@ class Communicator:
         out: NDArray[_Scalar] | None = None,
         root: int = 0,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -859,7 +883,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -871,7 +895,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -883,7 +907,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -895,7 +919,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -907,7 +931,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -919,7 +943,7 @@ class Communicator:
         send: NDArray[_Scalar] | _Plain,
         out: NDArray[_Scalar] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -985,6 +1009,19 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: NDArray[Any] | None = None,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+    ) -> Any: ...
+    def probe(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Message: ...
+    def iprobe(self, peer: int | None = None, tag: int = 0) -> Message | None: ...
     @overload
     def barrier(
         self,
@@ -1137,7 +1174,7 @@ class Communicator:
         *,
         counts: ArrayLike | None = None,
         root: int = 0,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         wire: Wire = None,
@@ -1153,12 +1190,22 @@ class Communicator:
     def alltoall_object(self, objects: Sequence[Any], *, timeout: float | None = None) -> list[Any]: ...
     def send_object(self, obj: Any, peer: int, tag: int = 0, *, timeout: float | None = None) -> None: ...
     def recv_object(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Any: ...
+    def sendrecv_object(
+        self,
+        obj: Any,
+        destination: int,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+    ) -> Any: ...
     def allreduce_coalesced(
         self,
         arrays: Sequence[NDArray[Any] | _Plain],
         out: Sequence[NDArray[Any]] | None = None,
         *,
-        op: Op = "sum",
+        op: AnyOp = "sum",
         factor: float | None = None,
         algorithm: By = None,
         timeout: float | None = None,
@@ -1216,6 +1263,8 @@ class Setting:
     def choices(self) -> list[str]: ...
     @property
     def help(self) -> str: ...
+    @property
+    def _scope(self) -> Literal["job", "rank", "any"]: ...
 
 @final
 class Config:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ringroad._costs import Cost
-from ringroad._native import Communicator, PreparedCall, Schedule, Work
+from ringroad._native import NOBODY, Communicator, PreparedCall, Schedule, Work
 
 Array = NDArray[Any]
 Slot = tuple[int, int]
@@ -87,15 +87,16 @@ class Graph:
         comm: The communicator.
         rank: This rank's number there.
         size: The number of ranks.
-        destinations: The ranks to which this one sends, in the order of its blocks. None: there is no neighbour.
-        sources: The ranks from which it receives, in the order of the blocks that it gets. None: there is no neighbour.
+        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.NOBODY` beyond an end of a
+            grid.
+        sources: The ranks from which it receives, in the order of the blocks that it gets; or `ringroad.NOBODY`.
     """
 
     def __init__(
         self,
         _comm: Communicator,
-        _destinations: Sequence[int | None],
-        _sources: Sequence[int | None],
+        _destinations: Sequence[int],
+        _sources: Sequence[int],
         _numbers: tuple[Sequence[int], Sequence[int]],
         _edges: Iterable[Slot],
     ) -> None:
@@ -236,7 +237,7 @@ class Graph:
         return exchange.run(finish, async_op)
 
     def __repr__(self) -> str:
-        to, of = (["-" if peer is None else peer for peer in peers] for peers in (self.destinations, self.sources))
+        to, of = (["-" if peer == NOBODY else peer for peer in peers] for peers in (self.destinations, self.sources))
         return f"<Graph: rank {self.rank} of {self.size} sends to {to}, receives from {of}>"
 
 
@@ -267,10 +268,10 @@ def at_once(size: int) -> str:
     return "direct" if size <= _AT_ONCE else "pairwise"
 
 
-def places(slots: Iterable[tuple[int | None, int]]) -> list[int]:
+def places(slots: Iterable[Slot]) -> list[int]:
     """The numbers of the blocks that have a peer, in their order in memory: by peer, then by number."""
     return [
-        index for _, _, index in sorted((peer, number, i) for i, (peer, number) in enumerate(slots) if peer is not None)
+        index for _, _, index in sorted((peer, number, i) for i, (peer, number) in enumerate(slots) if peer != NOBODY)
     ]
 
 

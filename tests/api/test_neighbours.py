@@ -32,7 +32,7 @@ def place_of(shape, rank):
 
 def rank_at(shape, periodic, place):
     inside = all(around or 0 <= c < n for c, n, around in zip(place, shape, periodic, strict=True))
-    return int(np.ravel_multi_index(place, shape, mode="wrap")) if inside else None
+    return int(np.ravel_multi_index(place, shape, mode="wrap")) if inside else ringroad.NOBODY
 
 
 def moved(place, dimension, steps):
@@ -57,10 +57,10 @@ def check_cart(comm, shape, periodic):
     for out in (None, np.full_like(send, EMPTY), np.full((slots, 2, 6), EMPTY, np.float32)[:, :, ::2]):
         missing = np.full((2, 3), 0 if out is None else EMPTY)
         # What comes from below was sent up.
-        expected = [missing if peer is None else block(peer, slot ^ 1) for slot, peer in enumerate(near)]
+        expected = [missing if peer == ringroad.NOBODY else block(peer, slot ^ 1) for slot, peer in enumerate(near)]
         got = cart.neighbour_alltoall(send, out)
         assert np.array_equal(got, expected) and (out is None or got is out)
-        expected = [missing if peer is None else block(peer, 0) for peer in near]
+        expected = [missing if peer == ringroad.NOBODY else block(peer, 0) for peer in near]
         work = cart.neighbour_allgather(block(comm.rank, 0), out, async_op=True)
         assert np.array_equal(work.result(), expected)
 
@@ -247,7 +247,7 @@ def test_others_get_no_messages():
         with ringroad.measure.trace(comm) as trace:
             cart.halo(block, corners=False)
         sent = {event.peer for event in trace.events if event.kind == "send" and event.rank == comm.rank}
-        return sent, set(cart.sources) - {None}
+        return sent, set(cart.sources) - {ringroad.NOBODY}
 
     for found, near in in_threads(8, peers, timeout=60):
         assert found == near

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ringroad_core::algorithms::available;
-use ringroad_core::schedule::{Action, ChunkSet, Expressions, Schedule, Send};
+use ringroad_core::algorithms::{available, find};
+use ringroad_core::schedule::{Action, ChunkSet, Expressions, Schedule, Send, Side};
 use ringroad_core::{Collective, Topology};
 
 /// The algorithms whose results are one expression, grouped by expression, in catalogue order.
@@ -45,6 +45,27 @@ fn scans_add_up_in_one_order() {
     }
 }
 
+/// Operands that may not change places: what a chain brings is from earlier ranks. Doubling and rings add up in other
+/// orders, although a ring of two ranks adds up the same values.
+#[test]
+fn sides_of_operands() {
+    let side = |topology: &str, name: &str, collective| {
+        let topology = Topology::parse(topology).unwrap();
+        let schedule = find(name).unwrap().build(&topology, collective).unwrap();
+        schedule.verify().unwrap();
+        Expressions::side_in_rank_order(&schedule)
+    };
+    for collective in [Collective::Scan, Collective::Exscan] {
+        assert_eq!(side("ring:5", "prefix-chain:4", collective), Some(Side::Left), "{collective}");
+        assert_eq!(side("ring:5", "prefix-doubling", collective), None, "{collective}");
+    }
+    assert_eq!(side("ring:5", "gather-sum", Collective::Allreduce), Some(Side::Right));
+    assert_eq!(side("ring:5", "binomial", Collective::Reduce { root: 0 }), None);
+    assert_eq!(side("ring:2", "binomial", Collective::Reduce { root: 0 }), Some(Side::Right));
+    assert_eq!(side("ring:2", "binomial", Collective::Reduce { root: 1 }), Some(Side::Left));
+    assert_eq!(side("ring:2", "ring", Collective::Allreduce), None, "a block at each rank");
+}
+
 /// Algorithms that are declared to add up in the order of the ranks do so. On all these networks, up to 255 ranks,
 /// there is such an algorithm for every collective that reduces.
 #[test]
@@ -64,6 +85,10 @@ fn an_algorithm_in_rank_order_always_exists() {
                     let expected = expressions.in_rank_order();
                     let what = format!("{collective} on {spec} by {member}");
                     assert_eq!(expressions.of(&schedule), Some(expected), "{what}");
+                    if ranks < 40 {
+                        let side = Expressions::side_in_rank_order(&schedule);
+                        assert_eq!(side, Some(Side::Right), "{what}");
+                    }
                     found += 1;
                 }
             }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,6 +11,8 @@ use pyo3::types::{PyDict, PyTuple};
 use pyo3::PyTypeInfo;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::{DType, Memory};
+
+use crate::operation::interned;
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -47,7 +49,7 @@ pub struct Array<'py> {
     start: usize,
     pub dtype: DType,
     pub elements: usize,
-    writable: bool,
+    flags: i32,
 }
 
 impl<'py> Array<'py> {
@@ -85,16 +87,8 @@ impl<'py> Array<'py> {
             )));
         }
         let dtype = dtype_of(array, name)?;
-        let raw = array.as_array_ptr();
-        // SAFETY: the pointer is that of a live array object, and the GIL is held: its fields can be read.
-        let (start, flags) = unsafe { ((*raw).fields.data as usize, (*raw).fields.flags) };
-        Ok(Array {
-            start,
-            dtype,
-            elements: array.len(),
-            writable: flags & WRITEABLE != 0,
-            object: array.clone(),
-        })
+        let (start, flags) = fields(array);
+        Ok(Array { start, dtype, elements: array.len(), flags, object: array.clone() })
     }
 
     /// As [`Array::new`], and checks that the array can be written.
@@ -104,17 +98,45 @@ impl<'py> Array<'py> {
         Ok(array)
     }
 
+    /// Where a message for `object` arrives: in the array itself, or in a new one if it is not C-contiguous. Errors call
+    /// it `name`.
+    pub fn landing(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        let numpy = Numpy::get(object.py())?;
+        match object.cast::<PyUntypedArray>() {
+            Ok(array) if !array.is_c_contiguous() => {
+                refuse_masked(array, name)?;
+                dtype_of(array, name)?;
+                check_flags(fields(array).1, name)?;
+                let shape = PyTuple::new(object.py(), array.shape())?;
+                Array::new(&numpy.empty.bind(object.py()).call1((shape, array.dtype()))?, name)
+            }
+            _ => Array::writable(object, name),
+        }
+    }
+
     /// Returns an error if the array is read-only.
     pub fn check_writable(&self, name: &str) -> PyResult<()> {
-        if self.writable {
-            return Ok(());
-        }
-        Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")))
+        check_flags(self.flags, name)
+    }
+
+    /// Whether the two have memory in common.
+    pub fn overlaps(&self, other: &Array<'_>) -> bool {
+        let end = |array: &Array<'_>| array.start + array.elements * array.dtype.size();
+        self.start < end(other) && other.start < end(self)
+    }
+
+    /// A copy of its own.
+    pub fn copy(&self) -> PyResult<Array<'py>> {
+        Array::new(&self.object.call_method0("copy")?, "array")
     }
 
     /// Whether `object` is the same Python object as this array.
     pub fn is(&self, object: &Bound<'py, PyAny>) -> bool {
         self.object.is(object)
+    }
+
+    pub fn py(&self) -> Python<'py> {
+        self.object.py()
     }
 
     pub fn shape(&self) -> &[usize] {
@@ -130,6 +152,11 @@ impl<'py> Array<'py> {
 
     pub fn object(&self) -> Py<PyAny> {
         self.object.clone().into_any().unbind()
+    }
+
+    /// NumPy's type of the elements.
+    pub fn descr(&self) -> Bound<'py, PyArrayDescr> {
+        self.object.dtype()
     }
 
     /// The address of the first byte.
@@ -163,6 +190,20 @@ pub fn memory(side: Side, owner: Owner) -> Memory {
     // SAFETY: the address is that of a NumPy array or a torch tensor, which `owner` keeps alive. The docstrings of
     // calls forbid the caller to touch the memory during a call, as every communication library for Python does.
     unsafe { Memory::foreign(address as *mut u8, bytes, owner) }
+}
+
+/// The address of an array's first element, and its flags.
+fn fields(array: &Bound<'_, PyUntypedArray>) -> (usize, i32) {
+    let raw = array.as_array_ptr();
+    // SAFETY: the pointer is that of a live array object, and the GIL is held: its fields can be read.
+    unsafe { ((*raw).fields.data as usize, (*raw).fields.flags) }
+}
+
+fn check_flags(flags: i32, name: &str) -> PyResult<()> {
+    if flags & WRITEABLE != 0 {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")))
 }
 
 fn not_an_array(object: &Bound<'_, PyAny>, name: &str) -> PyErr {
@@ -220,17 +261,26 @@ fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
     } else {
         (descr.typeobj().name()? == "bfloat16").then_some(DType::BF16)
     };
-    dtype.ok_or_else(|| {
-        let known: Vec<&str> = DType::ALL.iter().map(|d| d.name()).collect();
-        PyTypeError::new_err(format!("{name} has dtype {descr}; supported are {}", known.join(", ")))
-    })
+    match (dtype, descr.itemsize()) {
+        (Some(dtype), _) => Ok(dtype),
+        // Not objects, nor texts of variable length, whose elements refer to other memory.
+        (None, bytes) if bytes > 0 && OPAQUE.contains(&descr.kind()) && !descr.has_object() => {
+            Ok(DType::Opaque { bytes, name: interned(&descr.to_string()) })
+        }
+        (None, _) => Err(PyTypeError::new_err(format!(
+            "{name} has dtype {descr}, whose elements cannot be sent as bytes"
+        ))),
+    }
 }
 
-/// Memory that the other ranks of the host can read, with NumPy's array interface.
+/// The kinds of dtypes whose elements are moved as bytes if kernels do not know them.
+const OPAQUE: &[u8] = b"VSUMmbiufc";
+
+/// Memory that the other ranks of the host can read, or that belongs to a call, with NumPy's array interface.
 #[pyclass(frozen, module = "ringroad._native")]
 struct SharedMemory {
     memory: Memory,
-    bytes: usize,
+    writable: bool,
 }
 
 #[pymethods]
@@ -238,12 +288,17 @@ impl SharedMemory {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);
-        interface.set_item("shape", (self.bytes,))?;
+        interface.set_item("shape", (self.memory.bytes(),))?;
         interface.set_item("typestr", "|u1")?;
-        interface.set_item("data", (self.memory.address(), false))?;
+        interface.set_item("data", (self.memory.address(), !self.writable))?;
         interface.set_item("version", 3)?;
         Ok(interface)
     }
+}
+
+/// What `numpy.asarray` makes a read-only vector of, of the bytes of this memory.
+pub fn operand(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
+    Ok(Bound::new(py, SharedMemory { memory, writable: false })?.into_any())
 }
 
 /// Makes an array of `shape` and `dtype` in the memory that `allocate` returns for its number of bytes.
@@ -259,7 +314,7 @@ pub fn empty<'py>(
     let model =
         numpy.getattr("broadcast_to")?.call1((numpy.getattr("empty")?.call1(((), &dtype))?, shape))?;
     let bytes: usize = model.getattr("nbytes")?.extract()?;
-    let memory = SharedMemory { memory: allocate(bytes)?, bytes };
+    let memory = SharedMemory { memory: allocate(bytes)?, writable: true };
     let array = numpy.getattr("asarray")?.call1((Bound::new(py, memory)?,))?;
     array.call_method1("view", (dtype,))?.call_method1("reshape", (shape,))
 }

@@ -7,24 +7,23 @@ use pyo3::prelude::*;
 use ringroad_core::Collective;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::communicator::Given;
-use ringroad_runtime::{CallKey, Memory, Operation, Precision, ReduceOp, Request};
+use ringroad_runtime::{CallKey, Function, Operation, Precision, Request};
 
 use crate::arguments::{argument, shown};
 use crate::array::{memory, Array, Owner};
-use crate::calls::{precision, reduction, By, How};
+use crate::calls::{precision, By, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
+use crate::operation::{Op, Reduction, PLAIN};
 
 /// From this many bytes on, input and output are kept alive separately.
 const APART: usize = 64 << 10;
-
-/// The reduction of collectives that reduce nothing.
-pub const PLAIN: (ReduceOp, f64) = (ReduceOp::Sum, 1.0);
 
 /// A collective on arrays, before it is made.
 pub struct OnArrays {
     pub key: CallKey,
     factor: f64,
+    function: Option<Arc<dyn Function>>,
     sides: [(Side, Owner); 2],
     pub result: Option<Py<PyAny>>,
 }
@@ -33,7 +32,7 @@ impl OnArrays {
     pub fn request(&self) -> Request {
         let [input, output] = self.sides.each_ref().map(|(side, owner)| memory(*side, owner.clone()));
         let mut request = Request::of(self.key.clone(), input, output);
-        request.factor = self.factor;
+        (request.factor, request.function) = (self.factor, self.function.clone());
         request
     }
 }
@@ -47,7 +46,7 @@ impl PyCommunicator {
         send: Option<&Bound<'_, PyAny>>,
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
-        reduction: (ReduceOp, f64),
+        reduction: Reduction,
         how: How<'_>,
     ) -> PyResult<Py<PyAny>> {
         // Usually the call ends before this function drops its share of the arrays. That share is then the last one, and
@@ -66,7 +65,7 @@ impl PyCommunicator {
         send: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         counts: Option<&Bound<'py, PyAny>>,
-        (op, factor): (ReduceOp, f64),
+        reduction: Reduction,
     ) -> PyResult<OnArrays> {
         let (rank, size) = (self.0.rank(), self.0.size());
         let rows = counts.map(|counts| self.rows(collective, counts)).transpose()?;
@@ -115,7 +114,12 @@ impl PyCommunicator {
             _ => unreachable!("every rank has an input or an output"),
         };
         let mut key = CallKey::new(Operation::Collective(collective), dtype, elements);
-        (key.op, key.counts) = (op, counts);
+        let function;
+        (key.op, function) = match send.as_ref().or(out.as_ref()) {
+            Some(array) => reduction.of(&array.descr())?,
+            None => unreachable!("every rank has an input or an output"),
+        };
+        key.counts = counts;
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
         let [input, output] = key.locate(rank, size, [address(&send), address(&out)]).map_err(raise)?;
         let result = out.as_ref().map(Array::object);
@@ -127,23 +131,7 @@ impl PyCommunicator {
             _ => (side, owner),
         };
         let sides = [lend(input, send, owner.clone()), lend(output, out, owner)];
-        Ok(OnArrays { key, factor, sides, result })
-    }
-
-    fn message(
-        &self,
-        py: Python<'_>,
-        operation: Operation,
-        array: Array<'_>,
-        timeout: Option<f64>,
-        async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let sends = matches!(operation, Operation::Send { .. });
-        let data = array.memory(Arc::new(array.object()));
-        let (input, output) = if sends { (data, Memory::nothing()) } else { (Memory::nothing(), data) };
-        let request = Request::new(operation, array.dtype, array.elements, input, output);
-        let result = (!sends).then(|| array.object());
-        self.run(py, request, How { algorithm: None, precision: Precision::Exact, timeout, async_op }, result)
+        Ok(OnArrays { key, factor: reduction.factor, function, sides, result })
     }
 
     /// Reads the numbers of rows of all blocks: of each rank, or of each source and target.
@@ -192,13 +180,13 @@ impl PyCommunicator {
     ///     array([11., 22.])
     ///     >>> work.result()
     ///     array([11., 22.])
-    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, op=Op::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=False)")]
     fn allreduce(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] op: Op<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] wire: Option<&str>,
@@ -207,7 +195,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
-        self.collective(py, Collective::Allreduce, Some(send), out, None, reduction(op, factor)?, how)
+        self.collective(py, Collective::Allreduce, Some(send), out, None, op.reduction(factor)?, how)
     }
 
     /// Reduces an array over all ranks. Each rank gets one block of the result.
@@ -237,14 +225,14 @@ impl PyCommunicator {
     ///     >>> work = a.reduce_scatter(np.array([1, 2, 3]), counts=[1, 2], async_op=True)
     ///     >>> b.reduce_scatter(np.array([10, 20, 30]), counts=[1, 2])
     ///     array([22, 33])
-    #[pyo3(signature = (send, out=None, *, counts=None, op="sum", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, counts=None, op=Op::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, counts=None, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None, async_op=False)")]
     fn reduce_scatter(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         counts: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] op: Op<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] wire: Option<&str>,
@@ -253,7 +241,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, precision: precision(wire, max_error)?, timeout, async_op };
-        self.collective(py, Collective::ReduceScatter, Some(send), out, counts, reduction(op, factor)?, how)
+        self.collective(py, Collective::ReduceScatter, Some(send), out, counts, op.reduction(factor)?, how)
     }
 
     /// Concatenates the arrays of all ranks. Every rank gets the whole result.
@@ -359,21 +347,21 @@ impl PyCommunicator {
     ///     array([11, 22])
     ///     >>> work.result() is None
     ///     True
-    #[pyo3(signature = (send, out=None, root=0, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, root=0, *, op=Op::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, root=0, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
     fn reduce(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] op: Op<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
-        self.collective(py, Collective::Reduce { root }, Some(send), out, None, reduction(op, factor)?, how)
+        self.collective(py, Collective::Reduce { root }, Some(send), out, None, op.reduction(factor)?, how)
     }
 
     /// Concatenates the arrays of all ranks. One rank gets the result.
@@ -533,20 +521,20 @@ impl PyCommunicator {
     ///     array([11, 22])
     ///     >>> work.result()
     ///     array([1, 2])
-    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, op=Op::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
     fn scan(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] op: Op<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
-        self.collective(py, Collective::Scan, Some(send), out, None, reduction(op, factor)?, how)
+        self.collective(py, Collective::Scan, Some(send), out, None, op.reduction(factor)?, how)
     }
 
     /// Reduces an array over the ranks before this one, element by element (an exclusive prefix sum).
@@ -576,94 +564,19 @@ impl PyCommunicator {
     ///     array(300)
     ///     >>> work.result() is None
     ///     True
-    #[pyo3(signature = (send, out=None, *, op="sum", factor=None, algorithm=None, timeout=None, async_op=false))]
+    #[pyo3(signature = (send, out=None, *, op=Op::sum(), factor=None, algorithm=None, timeout=None, async_op=false), text_signature = "($self, send, out=None, *, op=\"sum\", factor=None, algorithm=None, timeout=None, async_op=False)")]
     fn exscan(
         &self,
         py: Python<'_>,
         send: &Bound<'_, PyAny>,
         out: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] op: Op<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
-        self.collective(py, Collective::Exscan, Some(send), out, None, reduction(op, factor)?, how)
-    }
-
-    /// Sends an array to one rank, which receives it with `recv`.
-    ///
-    /// The receiver's array has the same dtype and as many elements; its shape does not count.
-    ///
-    /// The call completes when the array may be used again. A message of 2 MiB or more is not sent before
-    /// its receiver has called `recv`.
-    ///
-    /// Args:
-    ///     array: What is sent.
-    ///     peer: The rank that receives; not this one.
-    ///     tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
-    #[doc = call_arguments!()]
-    ///
-    /// Returns:
-    ///     None. With `async_op=True` a `Work`.
-    ///
-    /// Raises:
-    #[doc = array_errors!()]
-    #[doc = call_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> a.send(np.array([1, 2]), peer=1)
-    ///     >>> b.recv(np.zeros(2, int), peer=0)
-    ///     array([1, 2])
-    #[pyo3(signature = (array, peer, tag=0, *, timeout=None, async_op=false))]
-    fn send(
-        &self,
-        py: Python<'_>,
-        array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: usize,
-        #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        self.message(py, Operation::Send { peer, tag }, Array::input(array, "array")?, timeout, async_op)
-    }
-
-    /// Receives an array that another rank has sent with `send`.
-    ///
-    /// Args:
-    ///     out: Where the message is written. It has the dtype of the array that is sent and as many elements; its
-    ///         shape does not count.
-    ///     peer: The rank that sends. None: any rank; the first message with this tag is received.
-    ///     tag: From 0 to 2**28 - 1, as the sender passed it.
-    #[doc = call_arguments!()]
-    ///
-    /// Returns:
-    ///     `out`. With `async_op=True` a `Work` whose `result()` returns it; its `source` is the rank that
-    ///     sent.
-    ///
-    /// Raises:
-    #[doc = array_errors!()]
-    #[doc = call_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> work = b.recv(np.zeros(2, int), async_op=True)
-    ///     >>> a.send(np.array([1, 2]), peer=1)
-    ///     >>> work.result(), work.source
-    ///     (array([1, 2]), 0)
-    #[pyo3(signature = (out, peer=None, tag=0, *, timeout=None, async_op=false))]
-    fn recv(
-        &self,
-        py: Python<'_>,
-        out: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: Option<usize>,
-        #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let operation = Operation::message("recv", peer, tag).map_err(raise)?;
-        self.message(py, operation, Array::writable(out, "out")?, timeout, async_op)
+        self.collective(py, Collective::Exscan, Some(send), out, None, op.reduction(factor)?, how)
     }
 }

@@ -20,11 +20,14 @@ mod digest;
 mod errors;
 mod finder;
 mod info;
+mod messages;
 mod neighbours;
 mod notebook;
 mod objects;
+mod operation;
 mod prepared;
 mod profile;
+mod received;
 mod regroup;
 mod results;
 mod roll_call;
@@ -41,6 +44,7 @@ mod tensor;
 mod topology;
 mod watch;
 mod work;
+mod works;
 
 use pyo3::prelude::*;
 
@@ -62,6 +66,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyTcpStore>()?;
     module.add_class::<roll_call::PyRollCall>()?;
     module.add_class::<work::PyWork>()?;
+    module.add_class::<received::PyMessage>()?;
+    module.add("NOBODY", arguments::NOBODY)?;
+    module.add("ANY", arguments::ANY)?;
+    module.add_function(wrap_pyfunction!(works::waitall, module)?)?;
+    module.add_function(wrap_pyfunction!(works::waitany, module)?)?;
+    module.add_function(wrap_pyfunction!(works::testsome, module)?)?;
     module.add_class::<communicator::PyCommunicator>()?;
     module.add_class::<prepared::PyPreparedCall>()?;
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;

@@ -38,9 +38,9 @@ impl PyCommunicator {
     ///     >>> with ringroad.local(4) as cluster:
     ///     ...     def neighbours(comm):
     ///     ...         cart = comm.cart((2, 2), periodic=(True, False))
-    ///     ...         return cart.coordinates, cart.shift(0, 1), cart.shift(1, 1)
+    ///     ...         return cart.coordinates, cart.shift(0), cart.shift(1) == (0, ringroad.NOBODY)
     ///     ...     cluster.run(neighbours)[1]
-    ///     ((0, 1), (3, 3), (0, None))
+    ///     ((0, 1), (3, 3), True)
     #[pyo3(signature = (shape, *, periodic=None, reorder=false, timeout=None))]
     fn cart<'py>(
         slf: &Bound<'py, Self>,

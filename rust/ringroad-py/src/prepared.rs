@@ -10,10 +10,11 @@ use ringroad_runtime::Request;
 
 use crate::arguments::argument;
 use crate::array::Array;
-use crate::calls::{precision, reduction, By, How};
-use crate::collectives::{OnArrays, PLAIN};
+use crate::calls::{precision, By, How};
+use crate::collectives::OnArrays;
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
+use crate::operation::{Op, PLAIN};
 use crate::work::{duration, PyWork};
 
 /// A collective on certain arrays that is prepared once and started often: what `Communicator.prepare`
@@ -173,7 +174,7 @@ impl PyCommunicator {
     ///     >>> x += 10
     ///     >>> call.start().result()
     ///     array([10, 11, 12])
-    #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op="sum", factor=None, algorithm=None, wire=None, max_error=None, timeout=None))]
+    #[pyo3(signature = (collective, send=None, out=None, *, counts=None, root=0, op=Op::sum(), factor=None, algorithm=None, wire=None, max_error=None, timeout=None), text_signature = "($self, collective, send=None, out=None, *, counts=None, root=0, op=\"sum\", factor=None, algorithm=None, wire=None, max_error=None, timeout=None)")]
     fn prepare<'py>(
         slf: &Bound<'py, Self>,
         #[pyo3(from_py_with = argument)] collective: &str,
@@ -181,7 +182,7 @@ impl PyCommunicator {
         out: Option<&Bound<'py, PyAny>>,
         counts: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] root: usize,
-        #[pyo3(from_py_with = argument)] op: &str,
+        #[pyo3(from_py_with = argument)] op: Op<'_>,
         #[pyo3(from_py_with = argument)] factor: Option<f64>,
         #[pyo3(from_py_with = argument)] algorithm: Option<By<'_>>,
         #[pyo3(from_py_with = argument)] wire: Option<&str>,
@@ -190,9 +191,9 @@ impl PyCommunicator {
     ) -> PyResult<PyPreparedCall> {
         let communicator = &slf.get().0;
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
-        let reduction = match (collective.reduces(), op, factor) {
-            (true, ..) => reduction(op, factor)?,
-            (false, "sum", None) => PLAIN,
+        let reduction = match (collective.reduces(), factor) {
+            (true, _) => op.reduction(factor)?,
+            (false, None) if op.is_sum() => PLAIN,
             _ => {
                 return Err(PyValueError::new_err(format!(
                     "{collective} reduces nothing; it takes no op or factor"

@@ -34,7 +34,9 @@ fn exchange(communicator: &Communicator, messages: u8, seed: u64) {
     while left > 0 || !sends.is_empty() {
         if left > 0 && (sends.is_empty() || random.bits().is_multiple_of(2)) {
             left -= 1;
-            received.push(communicator.start(receive(Operation::ReceiveAny { tag: TAG })).unwrap());
+            received.push(
+                communicator.start(receive(Operation::ReceiveAny { peer: None, tag: Some(TAG) })).unwrap(),
+            );
         } else if let Some((peer, number)) = sends.pop() {
             sent.push(communicator.start(send(peer, TAG, [me as u8, number])).unwrap());
         }
@@ -73,7 +75,8 @@ fn receives_take_turns() {
     for means in MEANS {
         each(&group(2, means), |communicator| {
             if communicator.rank() == 0 {
-                let any = communicator.start(receive(Operation::ReceiveAny { tag: 1 })).unwrap();
+                let any =
+                    communicator.start(receive(Operation::ReceiveAny { peer: None, tag: Some(1) })).unwrap();
                 let named = communicator.start(receive(Operation::Receive { peer: 1, tag: 1 })).unwrap();
                 let aside = communicator.start(receive(Operation::Receive { peer: 1, tag: 2 })).unwrap();
                 let bytes = |work: Work| work.finish().unwrap().to_vec::<u8>();
@@ -100,7 +103,7 @@ fn whoever_could_send_is_watched() {
     let _watchdog = watch();
     for means in MEANS {
         let mut group = group(3, means);
-        let work = group[0].start(receive(Operation::ReceiveAny { tag: 7 })).unwrap();
+        let work = group[0].start(receive(Operation::ReceiveAny { peer: None, tag: Some(7) })).unwrap();
         group.truncate(1);
         let error = work.wait().unwrap_err();
         assert!(matches!(error, Error::Peer { .. }), "{means:?}: {error:?}");
@@ -110,7 +113,7 @@ fn whoever_could_send_is_watched() {
 #[test]
 fn what_goes_wrong() {
     let _watchdog = watch();
-    let any = || receive(Operation::ReceiveAny { tag: 7 });
+    let any = || receive(Operation::ReceiveAny { peer: None, tag: Some(7) });
     let alone = &group(1, 0)[0];
     let error = alone.start(any()).err().expect("nobody else is there");
     assert!(matches!(&error, Error::Argument(text) if text.contains("no other rank")), "{error:?}");

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use chunks::ChunkSet;
 pub use format::{FormatError, FORMAT_VERSION};
 pub use group::Group;
-pub use order::{Expression, Expressions};
+pub use order::{Expression, Expressions, Side};
 pub use rounding::Rounding;
 pub use rows::{Orbit, Row, Transfer, View};
 pub use symmetry::{Axis, Cycle, Motion, Slice, Symmetry};

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::{Action, Schedule};
+use crate::collective::Collective;
 use crate::units::{ChunkId, Rank, Slot};
 
 /// The most places (chunks in slots of ranks) of a schedule whose expression is determined, and the most chunks that
@@ -20,6 +21,17 @@ const MOST_MOVED: usize = 1 << 25;
 pub struct Expressions {
     ranks: usize,
     sums: HashMap<(u32, u32), u32>,
+    /// If `a + b` differs from `b + a`: on which side of what a rank holds a value is added.
+    side: Option<Side>,
+}
+
+/// On which side of what a rank holds every value that comes is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// On the left: what comes is from ranks before those whose values are held.
+    Left,
+    /// On the right: what comes is from the next rank.
+    Right,
 }
 
 /// The number of an expression in its [`Expressions`].
@@ -36,7 +48,31 @@ struct Outcome {
 impl Expressions {
     /// No expressions yet.
     pub fn new(ranks: usize) -> Expressions {
-        Expressions { ranks, sums: HashMap::new() }
+        Expressions { ranks, sums: HashMap::new(), side: None }
+    }
+
+    /// The side on which values must be added so that every result is `((0 + 1) + 2) + ...`, with the operands in this
+    /// order, even if addition is not commutative. `None` where `schedule` adds up in another order, and where the answer
+    /// would take too long.
+    ///
+    /// The schedule must be verified.
+    pub fn side_in_rank_order(schedule: &Schedule) -> Option<Side> {
+        [Side::Right, Side::Left].into_iter().find(|side| {
+            let mut expressions = Expressions { side: Some(*side), ..Expressions::new(schedule.ranks) };
+            let Some(results) = expressions.results(schedule) else { return false };
+            // The sums of the values of ranks 0 to r, by r.
+            let mut sums = vec![0];
+            (1..schedule.ranks as u32)
+                .for_each(|rank| sums.push(expressions.pair(sums[sums.len() - 1], rank)));
+            results.iter().all(|one| {
+                let contributors = match schedule.collective {
+                    Collective::Scan => one.rank as usize + 1,
+                    Collective::Exscan => one.rank as usize,
+                    _ => schedule.ranks,
+                };
+                one.expression == sums[contributors - 1]
+            })
+        })
     }
 
     /// The expression of every result of `schedule`; of a scan, one that stands for those of all ranks. `None` where
@@ -92,9 +128,18 @@ impl Expressions {
         Expression(all.unwrap_or_default())
     }
 
-    fn sum(&mut self, a: u32, b: u32) -> u32 {
+    /// The sum of what is held and what comes.
+    fn sum(&mut self, held: u32, value: u32) -> u32 {
+        match self.side {
+            None => self.pair(held.min(value), held.max(value)),
+            Some(Side::Right) => self.pair(held, value),
+            Some(Side::Left) => self.pair(value, held),
+        }
+    }
+
+    fn pair(&mut self, left: u32, right: u32) -> u32 {
         let next = (self.ranks + self.sums.len()) as u32;
-        *self.sums.entry((a.min(b), a.max(b))).or_insert(next)
+        *self.sums.entry((left, right)).or_insert(next)
     }
 
     fn replay(&mut self, schedule: &Schedule) -> Vec<Outcome> {

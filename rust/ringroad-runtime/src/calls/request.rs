@@ -7,6 +7,7 @@ use ringroad_core::algorithms::Member;
 use ringroad_core::Rank;
 
 use crate::calls::call::{CallKey, Operation, Prepared};
+use crate::calls::function::Function;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, ReduceOp};
 use crate::transport::buffer::Memory;
@@ -18,11 +19,15 @@ pub struct Request {
     pub key: CallKey,
     /// The factor of this rank's data in a premultiplied sum. Ranks may pass different factors.
     pub factor: f64,
+    /// What performs a reduction of the caller's own, [`ReduceOp::Own`].
+    pub function: Option<Arc<dyn Function>>,
     /// This rank's data; not used in place.
     pub input: Memory,
     /// The memory of the result. In place, this is the larger of input and output, and the smaller one lies at its
     /// natural place within.
     pub output: Memory,
+    /// Whether a receive also takes a shorter message, which fills the start of the output.
+    pub shorter: bool,
     /// The timeout, if it differs from the communicator's.
     pub timeout: Option<Duration>,
     /// The call as [`Communicator::prepare`](crate::Communicator::prepare) has prepared it for this key and memory;
@@ -34,7 +39,16 @@ impl Request {
     /// A call on this memory, with the communicator's timeout.
     #[inline]
     pub fn of(key: CallKey, input: Memory, output: Memory) -> Request {
-        Request { key, factor: 1.0, input, output, timeout: None, prepared: None }
+        Request {
+            key,
+            factor: 1.0,
+            function: None,
+            input,
+            output,
+            shorter: false,
+            timeout: None,
+            prepared: None,
+        }
     }
 
     /// A call out of place with the cheapest algorithm and the communicator's timeout. Reductions are sums.
@@ -85,6 +99,10 @@ impl Request {
     /// The lengths of input and output in bytes. An error if the call is not valid on rank `rank` of `ranks`, or if
     /// the memory has other lengths.
     pub(crate) fn check(&self, rank: Rank, ranks: usize) -> Result<[usize; 2]> {
+        if self.key.reduces_by_own() != self.function.is_some() {
+            let text = "a function goes with a reduction of one's own, and the other way round";
+            return Err(Error::Argument(text.to_owned()));
+        }
         let expected = self.key.lengths(rank, ranks)?;
         for ((what, expected), found) in ["input", "output"].into_iter().zip(expected).zip(self.lengths()) {
             if found != expected {

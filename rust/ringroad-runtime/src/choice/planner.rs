@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ringroad_core::algorithms::Member;
+use ringroad_core::algorithms::{self, Member};
 use ringroad_core::plan::{LocalRanks, LowerOptions};
-use ringroad_core::schedule::Rounding;
+use ringroad_core::schedule::{Expressions, Rounding, Side};
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
 
-use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared};
+use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared, NOBODY};
 use crate::calls::request::Request;
 use crate::choice::choices::Choices;
 use crate::choice::plan_cache::Kept;
@@ -110,7 +110,10 @@ impl Planner {
     }
 
     fn prepare_anew(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Prepared> {
-        let port = |from, to| self.first.topology.port_to(from, to).unwrap_or(0);
+        let port = |from, to| match from == to {
+            true => 0,
+            false => self.first.topology.port_to(from, to).unwrap_or(0),
+        };
         let [input, output] = lengths;
         let epoch = self.epoch;
         let message = |plan| {
@@ -119,6 +122,10 @@ impl Planner {
             Ok(prepared)
         };
         match key.operation {
+            Operation::Send { peer: NOBODY, .. } | Operation::Receive { peer: NOBODY, .. } => {
+                message(Plan::nothing())
+            }
+            Operation::Probe { .. } => message(Plan::nothing()),
             Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
             Operation::Receive { peer, .. } => message(Plan::receive(peer, port(peer, self.rank), output)),
             // The source and its port are known only once a message has come.
@@ -137,6 +144,14 @@ impl Planner {
         let bytes = key.vector(collective, self.choices.topology.ranks())?;
         let (member, wire) = self.choose(key, collective, bytes)?;
         let schedule = self.schedule(member, collective)?;
+        let side = if key.in_rank_order() { self.side(member, collective)? } else { Some(Side::Right) };
+        let Some(side) = side else {
+            return Err(Error::Schedule(format!(
+                "{member} does not combine values in the order of the ranks, which {} needs; name no algorithm, or say that \
+                 the operation is commutative if it is",
+                key.op
+            )));
+        };
         if wire.is_some() && !self.keeps_replicas(member, collective)? {
             return Err(Error::Schedule(format!(
                 "with a wire format, ranks would end with different bits by {member}, in which they add up the same values \
@@ -171,6 +186,7 @@ impl Planner {
         let prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
         let mut prepared = Prepared::new(key.clone(), member, wire, plan, lengths);
         (prepared.prediction, prepared.epoch) = (prediction, self.epoch);
+        prepared.flipped = side == Side::Left;
         Ok(prepared)
     }
 
@@ -190,6 +206,9 @@ impl Planner {
         let sent = wire.map_or(bytes as Bytes, |wire| encoded(wire, bytes, element));
         if let Some(named) = key.algorithm {
             return Ok((named, wire));
+        }
+        if key.in_rank_order() {
+            return Ok((self.in_rank_order(collective, sent)?, wire));
         }
         let fastest = self.choices.pick(collective, sent, key.any_order());
         if wire.is_none() || self.keeps_replicas(fastest, collective)? {
@@ -241,6 +260,34 @@ impl Planner {
         Ok((best.1, best.2))
     }
 
+    /// The fastest algorithm that combines values in the order of the ranks, whatever the user prefers.
+    fn in_rank_order(&mut self, collective: Collective, bytes: Bytes) -> Result<Member> {
+        let choices = self.choices.clone();
+        let mut found = algorithms::available(&choices.topology, collective);
+        found.retain(|member| member.in_rank_order(collective) || collective.is_prefix());
+        let seconds = |member: &Member| choices.seconds(collective, *member, bytes).unwrap_or(f64::INFINITY);
+        found.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
+        for member in found {
+            if self.side(member, collective)?.is_some() {
+                return Ok(member);
+            }
+        }
+        Err(Error::Schedule(format!(
+            "no algorithm for {collective} combines the values of {} ranks in their order; say that the operation is \
+             commutative if it is",
+            choices.topology.ranks()
+        )))
+    }
+
+    /// On which side arriving values are combined, so that all are combined in the order of the ranks; `None` if `member`
+    /// combines them in another order.
+    fn side(&mut self, member: Member, collective: Collective) -> Result<Option<Side>> {
+        if member.in_rank_order(collective) {
+            return Ok(Some(Side::Right));
+        }
+        Ok(Expressions::side_in_rank_order(&*self.schedule(member, collective)?))
+    }
+
     /// The most roundings on the way of a value into the result of `member`.
     fn roundings(&mut self, member: Member, collective: Collective) -> Result<u32> {
         let most = Rounding::most(self.schedule(member, collective)?.steps.len());
@@ -277,8 +324,6 @@ impl Planner {
 
 #[cfg(test)]
 mod tests {
-    use ringroad_core::algorithms;
-
     use super::*;
     use crate::bootstrap::EndpointInfo;
     use crate::choice::agreement::choose;

@@ -86,6 +86,23 @@ impl Buffers {
         }
     }
 
+    /// The operands of a reduction that the caller performs, if they are not empty; `None` for other commands.
+    pub(crate) fn operands(&self, plan: &Plan, command: Command) -> Option<Vec<Region>> {
+        let Command::Reduce { sources, .. } = command else { return None };
+        let some = plan.sources(sources).iter().filter(|span| span.bytes > 0);
+        Some(some.map(|span| self.region(*span)).collect())
+    }
+
+    /// Writes what the caller has made of the operands of a reduction. Sound for the same reasons as
+    /// [`Buffers::perform`].
+    pub(crate) fn reduced(&self, command: Command, result: &Region) {
+        let Command::Reduce { target, also, .. } = command else { unreachable!("only vectors are reduced") };
+        for span in std::iter::once(target).chain(also) {
+            // SAFETY: nobody else touches the target; the result may be one of the operands, but is not written.
+            unsafe { self.region(span).copy_from(result) }
+        }
+    }
+
     fn pointer(&self, span: Span) -> *mut u8 {
         let (region, start) = self.place(span);
         assert!(start + span.bytes <= region.len(), "{span:?} is not within {region:?}");

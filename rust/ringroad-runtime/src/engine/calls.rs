@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::Task;
 use crate::calls::call::Prepared;
+use crate::calls::function::Reduction;
 use crate::calls::work::Completion;
 use crate::error::Error;
 use crate::transport::notice::CALLS_TOLD;
@@ -13,6 +14,10 @@ use crate::transport::notice::CALLS_TOLD;
 const HISTORY: usize = 64;
 /// How many tasks are kept for later calls.
 const SPARE_TASKS: usize = 8;
+/// How many receives, and of how many bytes, may rest until somebody waits for them. Their messages leave room for others,
+/// and do not keep their senders.
+const RESTING: usize = 8;
+const RESTING_BYTES: usize = 8 << 10;
 
 /// The calls of one rank.
 #[derive(Default)]
@@ -38,12 +43,14 @@ pub(crate) struct Calls {
     ended: Ended,
 }
 
-/// Calls that have ended.
+/// Calls that have ended, and what else is to be done once the lock is released.
 #[must_use]
 #[derive(Default)]
 pub(crate) struct Ended {
     any: bool,
     awaited: Vec<Arc<Completion>>,
+    /// Reductions of the callers' own that calls in flight wait for.
+    pub reductions: Vec<Reduction>,
 }
 
 impl Ended {
@@ -82,6 +89,16 @@ impl Calls {
     /// Whether a call is in flight or waits.
     pub fn is_busy(&self) -> bool {
         self.active > 0
+    }
+
+    /// Whether a call has to proceed although no thread waits for it. Short receives need not, as long as they are few:
+    /// waking a thread takes longer than what it would do for them.
+    pub fn need_driving(&self) -> bool {
+        let rests = |task: &Task| {
+            let lengths = task.call().lengths;
+            task.number == 0 && lengths[0] == 0 && lengths[1] <= RESTING_BYTES
+        };
+        self.active > RESTING || !self.in_flight().chain(self.waiting.iter().map(|task| &**task)).all(rests)
     }
 
     /// Whether a collective call is in flight.
@@ -189,14 +206,23 @@ impl Calls {
     /// Notes that a call has ended.
     pub(super) fn end(&mut self, completion: &Arc<Completion>, error: Option<Error>) {
         self.ended.any = true;
+        if error.is_some() {
+            // All calls fail together: nobody waits for their reductions.
+            self.ended.reductions.clear();
+        }
         if completion.finish(error) {
             self.ended.awaited.push(completion.clone());
         }
     }
 
-    /// Whether any call has ended since [`Calls::take_ended`] was last called.
+    /// Whether any call has ended since [`Calls::take_ended`] was last called, or has something to reduce.
     pub fn has_ended(&self) -> bool {
-        self.ended.any()
+        self.ended.any() || !self.ended.reductions.is_empty()
+    }
+
+    /// Lets these reductions be performed after the lock is released.
+    pub(super) fn reduce(&mut self, reductions: Vec<Reduction>) {
+        self.ended.reductions.extend(reductions);
     }
 
     /// Takes the calls that have ended since the last time, so that their callbacks can run after the lock is

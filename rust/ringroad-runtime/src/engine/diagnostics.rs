@@ -6,16 +6,28 @@ use ringroad_core::Rank;
 use super::peers::Suspect;
 use super::{Engine, Task};
 use crate::calls::call::{Operation, Prepared};
+use crate::calls::work::Message;
+use crate::transport::notice::{Notice, Unfinished, CALLS_TOLD};
+use crate::transport::{Failure, Unclaimed};
 
-/// Why a message of so many bytes does not fit its receive.
-pub(super) fn misfit(call: &Prepared, peer: Rank, bytes: Option<usize>) -> String {
-    let room = call.lengths[1];
-    let found = match bytes {
-        Some(bytes) if bytes == room => format!("{bytes} bytes of another type"),
-        Some(bytes) => format!("{bytes} bytes"),
-        None => "more".to_owned(),
+/// Why a message from `peer` does not fit its receive.
+pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
+    let (Failure::Check { bytes, .. } | Failure::Length { found: bytes, .. }) = failure else {
+        return failure.to_string();
     };
-    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}; both must be the same")
+    let found = bytes.map_or_else(|| "more".to_owned(), |bytes| format!("{bytes} bytes"));
+    let message = match failure {
+        Failure::Check { found: tag, bytes } => {
+            Message::of(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) })
+        }
+        _ => None,
+    };
+    let of = message.map_or_else(String::new, |message| format!(" of {}", message.dtype));
+    let room = call.lengths[1];
+    format!(
+        "{call} is for {room} bytes, but the message from rank {peer} has {found}{of}; the types must be the same, and no \
+         message may be longer than its receive"
+    )
 }
 
 impl Engine {
@@ -56,6 +68,54 @@ impl Engine {
         format!("in communicator {:?} ({}), waiting for a message", self.name, task.call())
     }
 
+    /// The messages between two ranks for which calls of this rank wait.
+    pub(super) fn unfinished_messages(&self) -> Vec<Unfinished> {
+        let waiting = self.calls.waiting().iter().map(|task| &**task);
+        let unfinished = self.calls.in_flight().filter(|task| !task.executor.is_done()).chain(waiting);
+        let message = |task: &Task| {
+            let operation = task.call().key.operation;
+            let sends = matches!(operation, Operation::Send { .. });
+            Some(Unfinished { sends, peer: operation.ends()?.0, call: task.call().to_string() })
+        };
+        unfinished.filter_map(message).take(CALLS_TOLD).collect()
+    }
+
+    /// What ranks have said for which messages they wait, from this rank to the one it waits for, and so on; and what
+    /// to do if they wait for each other.
+    pub(super) fn describe_messages(&self, answers: &[Option<Notice>]) -> String {
+        let mut chain: Vec<Rank> = Vec::new();
+        let mut lines: Vec<String> = Vec::new();
+        let mut next = Some(self.peers.rank);
+        while let Some(rank) = next.filter(|rank| !chain.contains(rank)) {
+            let messages = answers[rank].as_ref().map(|notice| &notice.messages);
+            let doing = match messages.map(|messages| messages.first()) {
+                None => {
+                    "did not answer: it has not made the matching call, is late, or has stopped".to_owned()
+                }
+                Some(None) => "is in no send and no receive".to_owned(),
+                Some(Some(message)) => message.call.clone(),
+            };
+            lines.push(format!("  rank {}: {doing}", self.peers.describe(rank)));
+            chain.push(rank);
+            next = messages.and_then(|messages| messages.first()?.peer);
+        }
+        let stuck = next.map(|again| chain.iter().skip_while(move |rank| **rank != again));
+        let all_are = |sends: bool| {
+            let does = |rank: &Rank| {
+                answers[*rank].iter().flat_map(|notice| &notice.messages).all(|m| m.sends == sends)
+            };
+            stuck.clone().is_some_and(|mut ranks| ranks.all(does))
+        };
+        let advice = if all_are(true) {
+            "\nAll of these are sending, and none receives: use async_op=True or sendrecv."
+        } else if all_are(false) {
+            "\nAll of these are receiving, and none sends: send first, or use async_op=True or sendrecv."
+        } else {
+            ""
+        };
+        format!("Who waits for whom:\n{}{advice}", lines.join("\n"))
+    }
+
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
     pub(super) fn describe_call(&self, task: &Task) -> String {
         let mut from: Vec<Rank> = Vec::new();
@@ -80,11 +140,9 @@ impl Engine {
         };
         let waiting: Vec<String> =
             [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
-        let number = match task.call().key.operation {
-            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
-                String::new()
-            }
-            _ => format!("call number {} of ", task.number),
+        let number = match task.number {
+            0 => String::new(),
+            number => format!("call number {number} of "),
         };
         format!(
             "in {number}communicator {:?} ({}), at step {}, {}",

@@ -10,6 +10,7 @@ mod buffers;
 mod calls;
 mod diagnostics;
 mod failures;
+mod own;
 mod peers;
 pub(crate) mod progress;
 mod recorder;
@@ -29,6 +30,8 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{CallKey, Prepared};
+use crate::calls::function::Reduction;
+use crate::calls::work::Message;
 use crate::choice::choices::Lowering;
 use crate::error::Error;
 use crate::network::pace::Pace;
@@ -43,6 +46,7 @@ use crate::transport::{
 
 use self::buffers::Buffers;
 use self::calls::Calls;
+use self::own::Own;
 use self::peers::{Peers, Suspect, ENDED};
 use self::recorder::Recorder;
 use self::scratch::Scratch;
@@ -66,6 +70,8 @@ const ABORT: Duration = Duration::from_secs(1);
 pub(crate) struct Engine {
     name: String,
     transport: Box<dyn Transport>,
+    /// For messages to this rank, once there has been one.
+    own: Option<Own>,
     pub calls: Calls,
     peers: Peers,
     failure: Option<Error>,
@@ -112,6 +118,7 @@ impl Engine {
         Engine {
             name,
             transport,
+            own: None,
             calls: Calls::default(),
             peers,
             failure: None,
@@ -213,13 +220,20 @@ impl Engine {
             self.await_message(task);
             return Ok(());
         }
-        self.begin(task)
+        let begun = self.begin(task);
+        if self.own.is_some() {
+            // The message that a receive waits for may have been this rank's own. Nothing else would tell.
+            self.look(|_, _| ());
+            self.match_waiting();
+        }
+        begun
     }
 
     /// Starts a call whose peers are known.
     fn begin(&mut self, mut task: Box<Task>) -> Result<(), Error> {
         let plan = task.executor.plan();
-        for peer in plan.peers().iter().copied() {
+        let rank = self.peers.rank;
+        for peer in plan.peers().iter().copied().filter(|peer| *peer != rank) {
             if let Err(reason) = self.peers.connect(peer, &mut *self.transport) {
                 self.peers.suspect(peer, reason);
             }
@@ -267,6 +281,7 @@ impl Engine {
     fn look<T>(&mut self, at: impl FnOnce(&mut dyn Transport, &mut Vec<Event>) -> T) -> T {
         let mut events = std::mem::take(&mut self.events);
         let seen = at(&mut *self.transport, &mut events);
+        self.own.iter_mut().for_each(|own| _ = own.progress(&mut events));
         self.handle(&mut events);
         self.events = events;
         seen
@@ -346,7 +361,7 @@ impl Engine {
 
     pub fn arm(&mut self) -> bool {
         // A message for a receive from any source may have come along with notices.
-        !self.match_waiting() && self.transport.arm()
+        !self.match_waiting() && self.own.as_mut().is_none_or(Own::arm) && self.transport.arm()
     }
 
     /// Closes the connections after the last call. Calls that are still in flight fail.
@@ -412,6 +427,7 @@ impl Engine {
     fn advance(&mut self, slot: usize) {
         let Some(task) = self.calls.get_mut(slot) else { return };
         let mut trouble: Option<(Rank, TransportError)> = None;
+        let mut reductions = Vec::new();
         while let Some(number) = task.executor.start() {
             let request = (slot as u64) << 32 | u64::from(number);
             if let Some(recorder) = &mut self.recorder {
@@ -422,7 +438,9 @@ impl Engine {
                     let tag =
                         Tag { source: self.peers.rank, message: task.tag.message | message, ..task.tag };
                     let source = task.buffers.region(source);
-                    let posted = if stays && self.peers.is_local(peer) {
+                    let posted = if peer == self.peers.rank {
+                        self.own.get_or_insert_with(|| Own::new(peer)).send(tag, source, request)
+                    } else if stays && self.peers.is_local(peer) {
                         memory(&mut self.transport).send_zero_copy(peer, port, tag, source, request)
                     } else {
                         self.transport.send(peer, port, tag, source, request)
@@ -432,7 +450,11 @@ impl Engine {
                 Command::Receive { peer, port, message, target } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
                     let target = task.buffers.target(task.executor.plan(), number, target);
-                    (peer, self.transport.receive(port, tag, target, request))
+                    let posted = match peer == self.peers.rank {
+                        true => self.own.get_or_insert_with(|| Own::new(peer)).receive(tag, target, request),
+                        false => self.transport.receive(port, tag, target, request),
+                    };
+                    (peer, posted)
                 }
                 Command::Expect { peer, message, arrival, bytes, .. } => {
                     let tag = Tag { source: peer, message: task.tag.message | message, ..task.tag };
@@ -464,6 +486,13 @@ impl Engine {
                     if local.bytes() >= AWHILE {
                         self.transport.flush();
                     }
+                    if let Some(function) = &task.function {
+                        if let Some(sources) = task.buffers.operands(task.executor.plan(), local) {
+                            let (function, flipped) = (function.clone(), task.call().flipped);
+                            reductions.push(Reduction { request, function, sources, flipped });
+                            continue;
+                        }
+                    }
                     let (plan, ranks) = (task.executor.plan(), self.peers.ranks() as u32);
                     let Prepared { key: CallKey { op, dtype, .. }, wire, .. } = *task.call();
                     let distance = |peer| self.transport.local_memory()?.distance(peer);
@@ -488,7 +517,9 @@ impl Engine {
             }
         }
         self.transport.flush();
-        if task.executor.is_done() {
+        let is_done = task.executor.is_done();
+        self.calls.reduce(reductions);
+        if is_done {
             // As in `start`: the messages that have arrived are valid only if their senders have not given up
             // meanwhile and have made the same calls.
             self.handle_notices();
@@ -544,6 +575,26 @@ impl Engine {
         }
     }
 
+    /// Goes on with a call after a reduction of the caller's own, or fails if that has failed.
+    pub fn reduced(&mut self, request: RequestId, result: Result<Region, String>) {
+        // The call may have failed meanwhile: then its memory is not written any more.
+        let Some(task) = self.calls.get((request >> 32) as usize) else { return };
+        match result {
+            Ok(result) => {
+                task.buffers.reduced(task.executor.operation(request as u32).command, &result);
+                self.completed(request, None);
+            }
+            Err(text) => {
+                let message = format!(
+                    "rank {} could not combine values in {}: {text}",
+                    self.peers.describe(self.peers.rank),
+                    task.call()
+                );
+                self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
+            }
+        }
+    }
+
     fn finish(&mut self, slot: usize, error: Option<Error>) {
         let Some(mut task) = self.calls.remove(slot) else { return };
         if let Some(recorder) = self.recorder.as_mut().filter(|_| error.is_none()) {
@@ -559,6 +610,7 @@ impl Engine {
         debug_assert!(task.buffers.arrived.iter().all(Option::is_none), "what has arrived is released");
         let Buffers { input, output, scratch, .. } = &mut task.buffers;
         (*input, *output) = (Region::nothing(), Region::nothing());
+        task.function = None;
         let scratch = std::mem::replace(scratch, Region::nothing());
         self.scratch.keep(scratch);
         self.calls.end(&task.completion, None);
@@ -582,8 +634,13 @@ impl Engine {
         match failure {
             Failure::Broken(reason) => self.peers.suspect(peer, reason),
             Failure::Memory(reason) => self.lack_memory_for_message(slot, peer, &reason),
-            Failure::Check { bytes, .. } | Failure::Length { found: bytes, .. } => {
-                let (number, found) = (task.number, diagnostics::misfit(task.call(), peer, bytes));
+            Failure::Length { found: Some(bytes), expected } if bytes < expected && task.shorter => {
+                let (tag, dtype) = (task.tag.user(), task.call().key.dtype);
+                task.completion.found(Message { source: peer, tag, bytes, dtype });
+                self.completed(request, None);
+            }
+            Failure::Check { .. } | Failure::Length { .. } => {
+                let (number, found) = (task.number, diagnostics::misfit(task.call(), peer, &failure));
                 self.mismatch(number, found);
             }
         }

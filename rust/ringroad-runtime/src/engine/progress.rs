@@ -7,6 +7,7 @@
 //! its core (see [`crate::os::turns`]), and then blocks until the transport has something to do.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -128,9 +129,17 @@ impl Driver {
         (result, ended)
     }
 
-    /// Arranges for the callbacks of calls that have ended. The caller holds no lock.
-    pub fn call_back(&self, ended: Ended) {
+    /// Arranges for the callbacks of calls that have ended, and performs reductions of the callers' own. The caller holds
+    /// no lock.
+    pub fn call_back(&self, mut ended: Ended) {
+        let mut reductions = VecDeque::from(std::mem::take(&mut ended.reductions));
         self.callbacks.run(ended.awaited());
+        while let Some(reduction) = reductions.pop_front() {
+            let (request, result) = reduction.run();
+            let (_, mut ended) = self.with_locked(|engine| engine.reduced(request, result));
+            reductions.extend(std::mem::take(&mut ended.reductions));
+            self.callbacks.run(ended.awaited());
+        }
     }
 
     /// Starts the call that `make` makes, and drives the engine for a moment if the call is `awaited`. The caller may
@@ -175,17 +184,18 @@ impl Driver {
         }
     }
 
-    /// Waits until the call has ended or `until` has passed; returns whether it has ended.
-    pub fn wait(self: &Arc<Self>, completion: &Completion, until: Instant) -> bool {
-        if completion.is_done() {
+    /// Waits until `enough()` is true, which calls of this communicator make so, or `until` has passed; returns whether it
+    /// is.
+    pub fn wait(self: &Arc<Self>, until: Instant, enough: impl Fn() -> bool) -> bool {
+        if enough() {
             return true;
         }
         let counted = Counted::new(&self.waiting);
-        let done = self.drive(until, || completion.is_done());
+        let done = self.drive(until, enough);
         drop(counted);
         let started = self.background.started.load(Ordering::SeqCst);
         let (busy, needs_driving) =
-            self.with(|engine| (started && engine.calls.is_busy(), engine.needs_driving()));
+            self.with(|engine| (started && engine.calls.need_driving(), engine.needs_driving()));
         if busy {
             self.progress_in_background();
         }
@@ -257,6 +267,13 @@ impl Driver {
                 }
                 drop(counted);
             }
+        }
+    }
+
+    /// Makes sure that calls in flight proceed although no thread waits for them, if any has to.
+    pub fn progress_if_needed(self: &Arc<Self>) {
+        if self.with(|engine| engine.calls.need_driving()) {
+            self.progress_in_background();
         }
     }
 

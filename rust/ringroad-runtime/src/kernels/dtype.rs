@@ -54,10 +54,17 @@ pub enum DType {
     U32,
     /// Unsigned 64-bit integer.
     U64,
+    /// Any other type: its bytes are moved as they are, and only reductions of the caller's own combine them.
+    Opaque {
+        /// Bytes of one element; not 0.
+        bytes: usize,
+        /// The name of the type, by which ranks compare their calls.
+        name: &'static str,
+    },
 }
 
 impl DType {
-    /// Every data type, in the order of [`code`](Self::code).
+    /// Every data type that kernels know, in the order of [`code`](Self::code).
     pub const ALL: [DType; 15] = [
         DType::F16,
         DType::BF16,
@@ -84,6 +91,7 @@ impl DType {
             DType::F32 | DType::I32 | DType::U32 => 4,
             DType::F64 | DType::I64 | DType::U64 | DType::Complex64 => 8,
             DType::Complex128 => 16,
+            DType::Opaque { bytes, .. } => bytes,
         }
     }
 
@@ -105,6 +113,7 @@ impl DType {
             DType::U16 => "uint16",
             DType::U32 => "uint32",
             DType::U64 => "uint64",
+            DType::Opaque { name, .. } => name,
         }
     }
 
@@ -136,6 +145,7 @@ impl DType {
             DType::U16 => 12,
             DType::U32 => 13,
             DType::U64 => 14,
+            DType::Opaque { .. } => 15,
         }
     }
 
@@ -159,7 +169,17 @@ impl FromStr for DType {
     }
 }
 
-/// How two elements are combined. All operations are commutative bit for bit (see [`crate::kernels`]).
+/// A reduction of the caller's own, which a [`Function`](crate::calls::function::Function) performs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Own {
+    /// The name by which ranks compare their calls.
+    pub name: &'static str,
+    /// Whether the operands may change places without changing a bit of the result. Then any algorithm that leaves all
+    /// ranks with the same bits may perform it; otherwise values are combined in the order of the ranks.
+    pub commutative: bool,
+}
+
+/// How two elements are combined. All operations but one's own are commutative bit for bit (see [`crate::kernels`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// Addition. Integers wrap as in NumPy; on bool it is logical or.
@@ -180,10 +200,12 @@ pub enum ReduceOp {
     Bxor,
     /// The sum of each rank's data times that rank's factor.
     PremulSum,
+    /// A reduction of the caller's own, on any type.
+    Own(Own),
 }
 
 impl ReduceOp {
-    /// Every operation, in the order of [`code`](Self::code).
+    /// Every operation that kernels know, in the order of [`code`](Self::code).
     pub const ALL: [ReduceOp; 9] = [
         ReduceOp::Sum,
         ReduceOp::Avg,
@@ -208,6 +230,7 @@ impl ReduceOp {
             ReduceOp::Bor => "bor",
             ReduceOp::Bxor => "bxor",
             ReduceOp::PremulSum => "premul_sum",
+            ReduceOp::Own(own) => own.name,
         }
     }
 
@@ -223,12 +246,15 @@ impl ReduceOp {
             ReduceOp::Bor => 6,
             ReduceOp::Bxor => 7,
             ReduceOp::PremulSum => 8,
+            ReduceOp::Own(_) => 9,
         }
     }
 
     /// Whether the operation is defined for this data type.
     pub const fn supports(self, dtype: DType) -> bool {
         match self {
+            ReduceOp::Own(_) => true,
+            _ if matches!(dtype, DType::Opaque { .. }) => false,
             ReduceOp::Sum | ReduceOp::Product => true,
             ReduceOp::Min | ReduceOp::Max => !dtype.is_complex(),
             ReduceOp::Avg | ReduceOp::PremulSum => dtype.is_floating(),
@@ -255,13 +281,19 @@ impl ReduceOp {
         }
     }
 
+    /// Whether the operands may change places.
+    pub const fn is_commutative(self) -> bool {
+        !matches!(self, ReduceOp::Own(Own { commutative: false, .. }))
+    }
+
     /// Whether every order of combining three or more contributions gives the same bits.
     ///
     /// Wrapping integers and logic are associative. So are minimum and maximum of floats, because NaN and the two
     /// zeros have fixed places. Rounded sums and products are not: ranks get the same result only if all combine in
     /// the same order.
     pub const fn order_independent(self, dtype: DType) -> bool {
-        !dtype.is_floating() || matches!(self, ReduceOp::Min | ReduceOp::Max)
+        !matches!(self, ReduceOp::Own(_))
+            && (!dtype.is_floating() || matches!(self, ReduceOp::Min | ReduceOp::Max))
     }
 }
 

@@ -150,7 +150,7 @@ impl InstructionSet {
                     ReduceOp::Band => go!($bits, And, $lanes, elements),
                     ReduceOp::Bor => go!($bits, Or, $lanes, elements),
                     ReduceOp::Bxor => go!($bits, Xor, $lanes, elements),
-                    ReduceOp::Avg | ReduceOp::PremulSum => unsupported(op, dtype),
+                    ReduceOp::Avg | ReduceOp::PremulSum | ReduceOp::Own(_) => unsupported(op, dtype),
                 }
             };
         }
@@ -163,7 +163,9 @@ impl InstructionSet {
                     ReduceOp::Product => go!($element, Mul, $lanes, elements),
                     ReduceOp::Min => go!($element, Min, $lanes, elements),
                     ReduceOp::Max => go!($element, Max, $lanes, elements),
-                    ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor => unsupported(op, dtype),
+                    ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor | ReduceOp::Own(_) => {
+                        unsupported(op, dtype)
+                    }
                 }
             };
         }
@@ -197,8 +199,9 @@ impl InstructionSet {
                 ReduceOp::Sum | ReduceOp::Max | ReduceOp::Bor => go!(Bool, Or, 128, elements),
                 ReduceOp::Product | ReduceOp::Min | ReduceOp::Band => go!(Bool, And, 128, elements),
                 ReduceOp::Bxor => go!(Bool, Xor, 128, elements),
-                ReduceOp::Avg | ReduceOp::PremulSum => unsupported(op, dtype),
+                ReduceOp::Avg | ReduceOp::PremulSum | ReduceOp::Own(_) => unsupported(op, dtype),
             },
+            DType::Opaque { .. } => unsupported(op, dtype),
         }
     }
 
@@ -233,7 +236,9 @@ impl InstructionSet {
             DType::I64 | DType::U64 => go!(i64, 32, elements),
             DType::Complex64 => go!(f32, 64, 2 * elements),
             DType::Complex128 => go!(f64, 32, 2 * elements),
-            DType::F16 | DType::BF16 | DType::Bool => unreachable!("these are combined two by two"),
+            DType::F16 | DType::BF16 | DType::Bool | DType::Opaque { .. } => {
+                unreachable!("these are combined two by two, or not at all")
+            }
         }
     }
 

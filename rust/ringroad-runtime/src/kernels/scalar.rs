@@ -25,7 +25,7 @@ pub fn reduce(op: ReduceOp, dtype: DType, dst: &mut [u8], a: &[u8], b: &[u8]) ->
                 ReduceOp::Band => x & y,
                 ReduceOp::Bor => x | y,
                 ReduceOp::Bxor => x ^ y,
-                ReduceOp::Avg | ReduceOp::PremulSum => unreachable!("checked"),
+                ReduceOp::Avg | ReduceOp::PremulSum | ReduceOp::Own(_) => unreachable!("checked"),
             })
         };
     }
@@ -51,6 +51,7 @@ pub fn reduce(op: ReduceOp, dtype: DType, dst: &mut [u8], a: &[u8], b: &[u8]) ->
             let z = if op == ReduceOp::Product { x * y } else { x + y };
             Complex::new(canonical64(z.re), canonical64(z.im))
         }),
+        DType::Opaque { .. } => unreachable!("kernels combine no such type"),
     }
     Ok(())
 }
@@ -108,7 +109,7 @@ fn logic(op: ReduceOp, x: bool, y: bool) -> bool {
         ReduceOp::Sum | ReduceOp::Max | ReduceOp::Bor => x || y,
         ReduceOp::Product | ReduceOp::Min | ReduceOp::Band => x && y,
         ReduceOp::Bxor => x != y,
-        ReduceOp::Avg | ReduceOp::PremulSum => unreachable!("checked"),
+        ReduceOp::Avg | ReduceOp::PremulSum | ReduceOp::Own(_) => unreachable!("checked"),
     }
 }
 
@@ -134,7 +135,7 @@ macro_rules! float {
                         y
                     }
                 }
-                ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor => unreachable!("checked"),
+                ReduceOp::Band | ReduceOp::Bor | ReduceOp::Bxor | ReduceOp::Own(_) => unreachable!("checked"),
             })
         }
 

@@ -250,6 +250,11 @@ impl Memory {
         self.0.start as usize
     }
 
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
     /// The bytes as values. Panics if the length is no multiple of the value's size.
     pub fn to_vec<T: Pod>(&self) -> Vec<T> {
         // SAFETY: this is the only owner (calls return it when nobody uses it any more).

@@ -7,6 +7,7 @@ mod common;
 mod members;
 mod messages;
 mod options;
+mod own;
 mod wire;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

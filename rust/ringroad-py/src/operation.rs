@@ -1,0 +1,134 @@
+//! The argument `op=` of calls on arrays: the name of a reduction, or one of the user's own (`ringroad._operations`).
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use numpy::PyArrayDescr;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use ringroad_runtime::kernels::dtype::Own;
+use ringroad_runtime::{Function, Memory, ReduceOp};
+
+use crate::arguments::Argument;
+use crate::array::{operand, Array};
+use crate::calls;
+
+/// The operations that look like names of kernels and are the user's own.
+const LOCATING: [&str; 2] = ["minloc", "maxloc"];
+
+/// What a caller passes as `op=`; `None`: the sum.
+pub struct Op<'py>(Option<Bound<'py, PyAny>>);
+
+impl<'py> Argument<'_, 'py> for Op<'py> {
+    fn words() -> String {
+        "the name of a reduction, a NumPy ufunc or a function of two arrays".to_owned()
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if object.is_instance_of::<PyString>() || object.is_callable() {
+            return Ok(Op(Some(object.clone())));
+        }
+        Err(PyTypeError::new_err(""))
+    }
+}
+
+/// How a call reduces, before the type of its elements is known.
+pub struct Reduction {
+    op: ReduceOp,
+    pub factor: f64,
+    own: Option<Py<PyAny>>,
+}
+
+/// The reduction of collectives that reduce nothing.
+pub const PLAIN: Reduction = Reduction { op: ReduceOp::Sum, factor: 1.0, own: None };
+
+impl<'py> Op<'py> {
+    /// The default.
+    pub fn sum() -> Op<'py> {
+        Op(None)
+    }
+
+    pub fn is_sum(&self) -> bool {
+        self.0.as_ref().is_none_or(|object| object.extract().is_ok_and(|name: &str| name == "sum"))
+    }
+
+    /// The argument, for calls that are made in Python.
+    pub fn into_object(self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.0.unwrap_or_else(|| PyString::new(py, ReduceOp::Sum.name()).into_any())
+    }
+
+    /// The reduction; `factor`: that of this rank's data.
+    pub fn reduction(self, factor: Option<f64>) -> PyResult<Reduction> {
+        let name = self.0.as_ref().map_or(Ok(ReduceOp::Sum.name()), |object| object.extract::<&str>());
+        match (self.0.as_ref(), name) {
+            (_, Ok(name)) if !LOCATING.contains(&name) => {
+                let (op, factor) = calls::reduction(name, factor)?;
+                Ok(Reduction { op, factor, own: None })
+            }
+            (Some(own), _) if factor.is_none() => Ok(Reduction { own: Some(own.clone().unbind()), ..PLAIN }),
+            _ => Err(PyValueError::new_err("factor= goes with op='premul_sum' only")),
+        }
+    }
+}
+
+impl Reduction {
+    /// The reduction of elements of this type, and what performs it if it is the user's own.
+    pub fn of(&self, dtype: &Bound<'_, PyArrayDescr>) -> PyResult<(ReduceOp, Option<Arc<dyn Function>>)> {
+        let Some(own) = &self.own else { return Ok((self.op, None)) };
+        let op = dtype.py().import("ringroad._operations")?.call_method1("chosen", (own, dtype))?;
+        let name = interned(op.getattr("name")?.extract()?);
+        let own = Own { name, commutative: op.getattr("commutative")?.is_truthy()? };
+        let function = Combined { op: op.unbind(), dtype: dtype.clone().into_any().unbind() };
+        Ok((ReduceOp::Own(own), Some(Arc::new(function))))
+    }
+}
+
+/// A reduction of the user's own on elements of one type.
+#[derive(Debug)]
+struct Combined {
+    op: Py<PyAny>,
+    dtype: Py<PyAny>,
+}
+
+impl Combined {
+    fn call(&self, py: Python<'_>, left: Memory, right: Memory) -> PyResult<Memory> {
+        let arguments = (&self.op, operand(py, left)?, operand(py, right)?, &self.dtype);
+        let found = py.import("ringroad._operations")?.call_method1("combine", arguments)?;
+        let array = Array::new(&found, "the result")?;
+        Ok(array.memory(Arc::new(array.object())))
+    }
+}
+
+impl Function for Combined {
+    fn combine(&self, left: Memory, right: Memory) -> Result<Memory, String> {
+        let result = Python::try_attach(|py| self.call(py, left, right).map_err(|error| told(py, &error)));
+        result.unwrap_or_else(|| Err("the interpreter is ending".to_owned()))
+    }
+}
+
+/// The traceback of an error. Ctrl-C is passed on to the main thread, too.
+fn told(py: Python<'_>, error: &PyErr) -> String {
+    let told = || -> PyResult<String> {
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            py.import("_thread")?.call_method0("interrupt_main")?;
+        }
+        let lines = py.import("traceback")?.call_method1("format_exception", (error.value(py),))?;
+        let text: String = PyString::new(py, "").call_method1("join", (lines,))?.extract()?;
+        Ok(format!("\n{}", text.trim_end()))
+    };
+    told().unwrap_or_else(|_| error.to_string())
+}
+
+/// A name that stays until the process ends. Programs use few of them.
+pub fn interned(name: &str) -> &'static str {
+    static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let names = names.get_or_insert_default();
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let new: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(new);
+    new
+}
