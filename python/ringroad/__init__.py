@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
     from ringroad import testbed as testbed
+    from ringroad._cart import Cart
     from ringroad._discovery import DiscoveredLink, Discovery, discover
+    from ringroad._halo import Halo
     from ringroad._native import (
         ANY,
         NOBODY,
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
         waitall,
         waitany,
     )
+    from ringroad._neighbours import Graph
     from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.elastic import ElasticGroup, elastic
@@ -69,12 +72,15 @@ __all__ = [
     "ANY",
     "NOBODY",
     "AbortedError",
+    "Cart",
     "Communicator",
     "ConfigError",
     "DiscoveredLink",
     "Discovery",
     "ElasticGroup",
     "FileStore",
+    "Graph",
+    "Halo",
     "LocalCluster",
     "MemoryStore",
     "Message",
@@ -110,9 +116,12 @@ __all__ = [
 
 
 _ELSEWHERE = {
+    "Cart": "_cart",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "ElasticGroup": "start.elastic",
+    "Graph": "_neighbours",
+    "Halo": "_halo",
     "LocalCluster": "start.local",
     "Op": "_operations",
     "ReplicaCheck": "_replicas",

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
+from ringroad._cart import Cart
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
+from ringroad._neighbours import Graph
 from ringroad._network import NetworkView, Transport
 from ringroad._operations import Op as OwnOp
 from ringroad._replicas import ReplicaCheck
@@ -257,6 +259,8 @@ class Schedule:
     def reverse(self) -> Schedule: ...
     def compose(self, after: Schedule) -> Schedule: ...
     def on_slice(self, index: int) -> Schedule: ...
+    @staticmethod
+    def _along_dimensions(sizes: Sequence[int]) -> Schedule: ...
     @property
     def name(self) -> str: ...
     @property
@@ -1048,6 +1052,34 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[None] | None: ...
+    def cart(
+        self,
+        shape: int | Sequence[int],
+        *,
+        periodic: bool | Sequence[bool] | None = None,
+        reorder: bool = False,
+        timeout: float | None = None,
+    ) -> Cart: ...
+    def graph(
+        self, neighbours: Sequence[int], sources: Sequence[int] | None = None, *, timeout: float | None = None
+    ) -> Graph: ...
+    @overload
+    def shared(
+        self, shape: int | tuple[int, ...], dtype: None = None, *, timeout: float | None = None
+    ) -> NDArray[np.float64]: ...
+    @overload
+    def shared(
+        self,
+        shape: int | tuple[int, ...],
+        dtype: type[_Scalar] | np.dtype[_Scalar],
+        *,
+        timeout: float | None = None,
+    ) -> NDArray[_Scalar]: ...
+    @overload
+    def shared(
+        self, shape: int | tuple[int, ...], dtype: DTypeLike, *, timeout: float | None = None
+    ) -> NDArray[Any]: ...
+    def _cost(self, schedule: Schedule, bytes: int, blocks: Sequence[int]) -> Cost: ...
     def _discover(self, budget: float, timeout: float | None) -> str: ...
     def _part(self, ranks: Sequence[int]) -> Topology | None: ...
     def _run_raw(

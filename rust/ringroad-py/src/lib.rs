@@ -21,6 +21,7 @@ mod errors;
 mod finder;
 mod info;
 mod messages;
+mod neighbours;
 mod notebook;
 mod notes;
 mod objects;
