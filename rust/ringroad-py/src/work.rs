@@ -114,6 +114,7 @@ impl PyWork {
 
     /// Returns whether the call has ended with success. Does not block.
     fn is_success(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.work.is_completed());
         let success = matches!(self.work.result(), Some(Ok(())));
         if success {
             self.outcome(py)?;
@@ -123,6 +124,7 @@ impl PyWork {
 
     /// Returns the error with which the call failed; None if it succeeded or has not ended. Does not block.
     fn exception(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        py.detach(|| self.work.is_completed());
         match self.work.result() {
             Some(Err(error)) => Some(raise(error).into_value(py).into_any()),
             _ => None,
