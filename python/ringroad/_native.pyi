@@ -1018,17 +1018,30 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def sendrecv(
         self,
         array: NDArray[Any] | _Plain,
         destination: int,
-        out: NDArray[Any] | None = None,
+        out: NDArray[_Scalar],
         source: int | None = None,
         tag: int = 0,
         *,
         recv_tag: int | None = None,
         timeout: float | None = None,
-    ) -> Any: ...
+    ) -> NDArray[_Scalar]: ...
+    @overload
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: None = None,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+    ) -> NDArray[Any] | None: ...
     def probe(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Message: ...
     def iprobe(self, peer: int | None = None, tag: int = 0) -> Message | None: ...
     @overload

@@ -129,6 +129,7 @@ GIVEN = {
     "wheel": None,
     "kind": "kind",
     "word": "here",
+    "works": [],
     "progress": None,
     "schedule": ringroad.Schedule.build("ring", 4),
     "after": None,
