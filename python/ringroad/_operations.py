@@ -82,11 +82,10 @@ def chosen(op: Any, dtype: np.dtype[Any]) -> Op:
             example = "[('value', 'f8'), ('index', 'i8')]"
             raise TypeError(f"{op} is for structured arrays of a value and an index, such as {example}, not {dtype}")
         return LOCATING[op]
-    if not isinstance(op, Op):
-        op = Op(op, commutative=isinstance(op, np.ufunc) and op in _COMMUTATIVE)
-    if isinstance(op.function, np.ufunc):
-        _check(op, op.function.resolve_dtypes((dtype, dtype, None))[2], dtype)
-    return op
+    own = op if isinstance(op, Op) else Op(op, commutative=isinstance(op, np.ufunc) and op in _COMMUTATIVE)
+    if isinstance(own.function, np.ufunc):
+        _check(own, own.function.resolve_dtypes((dtype, dtype, None))[2], dtype)
+    return own
 
 
 def combine(op: Op, left: Any, right: Any, dtype: np.dtype[Any]) -> Array:
