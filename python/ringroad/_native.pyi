@@ -14,7 +14,6 @@ from ringroad._cart import Cart
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
 from ringroad._neighbours import Graph
 from ringroad._network import NetworkView, Transport
-from ringroad._operations import Op as OwnOp
 from ringroad._replicas import ReplicaCheck
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -39,8 +38,8 @@ Given: TypeAlias = Schedule | str | PathLike[str]
 By: TypeAlias = Schedule | str | PathLike[str] | None
 """The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
-AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | np.ufunc | OwnOp | Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
-"""A reduction: its name, or one of the user's own."""
+AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | Callable[[Any, Any], Any]
+"""A reduction: its name, or one of the user's own, such as a ufunc or a `ringroad.Op`."""
 Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
 """The format in which a call sends elements; None: as they are."""
 
