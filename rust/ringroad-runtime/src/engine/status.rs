@@ -71,11 +71,7 @@ struct Facts {
 impl Facts {
     fn of(number: u64, call: &Prepared) -> Facts {
         let collective = call.key.operation.collective();
-        let (peer, tag) = match call.key.operation {
-            Operation::Send { peer, tag } | Operation::Receive { peer, tag } => (Some(peer), Some(tag)),
-            Operation::ReceiveAny { tag } => (None, Some(tag)),
-            Operation::Collective(_) | Operation::Barrier => (None, None),
-        };
+        let (peer, tag) = call.key.operation.ends().unwrap_or_default();
         Facts {
             number,
             digest: call.check(0),
@@ -102,8 +98,8 @@ impl Engine {
             in_flight(task, now, step, waits_for, sends_to)
         });
         let before = self.calls.waiting().iter().map(|task| {
-            let peer = match task.call().key.operation {
-                Operation::Receive { peer, .. } => vec![peer],
+            let peer = match task.call().key.operation.ends() {
+                Some((Some(peer), _)) => vec![peer],
                 _ => self.peers.others().collect(),
             };
             in_flight(task, now, None, peer, Vec::new())
