@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
     from ringroad import testbed as testbed
+    from ringroad._cart import Cart
     from ringroad._discovery import DiscoveredLink, Discovery, discover
+    from ringroad._halo import Halo
     from ringroad._native import (
         ANY,
         NOBODY,
@@ -59,8 +61,10 @@ if TYPE_CHECKING:
         waitall,
         waitany,
     )
+    from ringroad._neighbours import Graph
     from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
+    from ringroad.start.elastic import ElasticGroup, elastic
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
@@ -68,11 +72,15 @@ __all__ = [
     "ANY",
     "NOBODY",
     "AbortedError",
+    "Cart",
     "Communicator",
     "ConfigError",
     "DiscoveredLink",
     "Discovery",
+    "ElasticGroup",
     "FileStore",
+    "Graph",
+    "Halo",
     "LocalCluster",
     "MemoryStore",
     "Message",
@@ -96,6 +104,7 @@ __all__ = [
     "WorkerError",
     "__version__",
     "discover",
+    "elastic",
     "handle",
     "init",
     "local",
@@ -107,8 +116,12 @@ __all__ = [
 
 
 _ELSEWHERE = {
+    "Cart": "_cart",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
+    "ElasticGroup": "start.elastic",
+    "Graph": "_neighbours",
+    "Halo": "_halo",
     "LocalCluster": "start.local",
     "Op": "_operations",
     "ReplicaCheck": "_replicas",
@@ -116,6 +129,7 @@ _ELSEWHERE = {
     "ReplicaError": "_replicas",
     "WorkerError": "start.local",
     "discover": "_discovery",
+    "elastic": "start.elastic",
     "init": "start.rendezvous",
     "local": "start.local",
     "regroup": "start.rendezvous",

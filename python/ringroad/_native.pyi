@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
+from ringroad._cart import Cart
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
+from ringroad._neighbours import Graph
 from ringroad._network import NetworkView, Transport
-from ringroad._operations import Op as OwnOp
 from ringroad._replicas import ReplicaCheck
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
@@ -37,8 +38,8 @@ Given: TypeAlias = Schedule | str | PathLike[str]
 By: TypeAlias = Schedule | str | PathLike[str] | None
 """The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
-AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | np.ufunc | OwnOp | Callable[[NDArray[Any], NDArray[Any]], ArrayLike]
-"""A reduction: its name, or one of the user's own."""
+AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | Callable[[Any, Any], Any]
+"""A reduction: its name, or one of the user's own, such as a ufunc or a `ringroad.Op`."""
 Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
 """The format in which a call sends elements; None: as they are."""
 
@@ -257,6 +258,8 @@ class Schedule:
     def reverse(self) -> Schedule: ...
     def compose(self, after: Schedule) -> Schedule: ...
     def on_slice(self, index: int) -> Schedule: ...
+    @staticmethod
+    def _along_dimensions(sizes: Sequence[int]) -> Schedule: ...
     @property
     def name(self) -> str: ...
     @property
@@ -452,6 +455,15 @@ class RollCall:
     def words(self) -> list[str | None]: ...
     def tell(self, kind: str, text: str) -> None: ...
     def look(self, kind: str, rank: int) -> str | None: ...
+
+@final
+class Notes:
+    def __new__(cls) -> Notes: ...
+    def keep(self, key: str, note: bytes) -> None: ...
+    def kept(self, prefix: str) -> list[bytes]: ...
+    def forget(self, prefix: str) -> None: ...
+    def leave(self, handle: str, key: str, note: bytes, timeout: float | None = None) -> None: ...
+    def read(self, handle: str, key: str, timeout: float | None = None) -> bytes | None: ...
 
 @final
 class TcpStore:
@@ -1005,17 +1017,30 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    @overload
     def sendrecv(
         self,
         array: NDArray[Any] | _Plain,
         destination: int,
-        out: NDArray[Any] | None = None,
+        out: NDArray[_Scalar],
         source: int | None = None,
         tag: int = 0,
         *,
         recv_tag: int | None = None,
         timeout: float | None = None,
-    ) -> Any: ...
+    ) -> NDArray[_Scalar]: ...
+    @overload
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: None = None,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+    ) -> NDArray[Any] | None: ...
     def probe(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Message: ...
     def iprobe(self, peer: int | None = None, tag: int = 0) -> Message | None: ...
     @overload
@@ -1039,6 +1064,34 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool,
     ) -> Work[None] | None: ...
+    def cart(
+        self,
+        shape: int | Sequence[int],
+        *,
+        periodic: bool | Sequence[bool] | None = None,
+        reorder: bool = False,
+        timeout: float | None = None,
+    ) -> Cart: ...
+    def graph(
+        self, neighbours: Sequence[int], sources: Sequence[int] | None = None, *, timeout: float | None = None
+    ) -> Graph: ...
+    @overload
+    def shared(
+        self, shape: int | tuple[int, ...], dtype: None = None, *, timeout: float | None = None
+    ) -> NDArray[np.float64]: ...
+    @overload
+    def shared(
+        self,
+        shape: int | tuple[int, ...],
+        dtype: type[_Scalar] | np.dtype[_Scalar],
+        *,
+        timeout: float | None = None,
+    ) -> NDArray[_Scalar]: ...
+    @overload
+    def shared(
+        self, shape: int | tuple[int, ...], dtype: DTypeLike, *, timeout: float | None = None
+    ) -> NDArray[Any]: ...
+    def _cost(self, schedule: Schedule, bytes: int, blocks: Sequence[int]) -> Cost: ...
     def _discover(self, budget: float, timeout: float | None) -> str: ...
     def _part(self, ranks: Sequence[int]) -> Topology | None: ...
     def _run_raw(
@@ -1101,6 +1154,8 @@ class Communicator:
     def handles(self) -> list[str | None]: ...
     def agree(self, flag: bool, *, timeout: float | None = None) -> bool: ...
     def survivors(self, *, timeout: float | None = None) -> list[int]: ...
+    def _agree(self, flag: bool, timeout: float | None) -> tuple[bool, list[int]]: ...
+    def _resign(self) -> None: ...
     def shrink(
         self, *, timeout: float | None = None, quorum: int | Literal["majority"] | None = None
     ) -> Communicator: ...

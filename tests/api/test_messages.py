@@ -172,7 +172,7 @@ def several(comm):
 EVERYTHING = [sendrecv, nobody, lengths, oneself, probes, several]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, 3] if FULL else [1, 3])
 @pytest.mark.parametrize("check", EVERYTHING, ids=lambda check: check.__name__)
 def test_in_threads(ranks, check):
     assert all(in_threads(ranks, check, timeout=60))
@@ -221,7 +221,7 @@ def test_ranks_that_all_send_are_told():
         return failure_of(lambda: comm.recv(np.zeros(1), comm.rank + 1, timeout=0.3 if comm.rank == 0 else 60))
 
     (_, text), *others = in_threads(3, wait, timeout=60)
-    assert "rank 2 (" in text and "is in no send and no receive" in text and "All of these" not in text, text
+    assert "rank 2 (" in text and "is in call number 1: barrier" in text and "All of these" not in text, text
     assert [kind for kind, _ in others] == ["TimeoutError"] * 2
 
 

@@ -41,6 +41,9 @@ FREE = {
     "store",
     "reason",
     "others",
+    "neighbours",
+    "sources",
+    "periodic",
 }
 """Arguments that take any object, or whose readers have errors of their own; these must be plain, too."""
 GIVEN = {
@@ -126,6 +129,7 @@ GIVEN = {
     "wheel": None,
     "kind": "kind",
     "word": "here",
+    "works": [],
     "progress": None,
     "schedule": ringroad.Schedule.build("ring", 4),
     "after": None,
@@ -138,6 +142,7 @@ GIVEN = {
     "skew": None,
     "eager": None,
     "segment": None,
+    "neighbours": [0],
 }
 """A value for each argument that must be given."""
 ELSEWHERE = {

@@ -16,7 +16,7 @@ import numpy as np
 
 from ringroad import _oracle as oracle
 from ringroad._native import Communicator, Profile
-from ringroad._support.text import bytes_text, print_wrapped, progress, seconds_text
+from ringroad._support.text import bytes_text, length, print_wrapped, progress, seconds_text
 from ringroad.measure import race as race
 from ringroad.measure.facts import BUSY, busy_cores
 
@@ -55,7 +55,7 @@ class Options:
 
     Attributes:
         collectives: Some of `COLLECTIVES`.
-        sizes: The lengths of the whole vector, in bytes.
+        sizes: The lengths of the whole vector: numbers of bytes, or texts such as "1MiB".
         budget: The most seconds that it may take, from the moment when the communicator is there. Only a call that
             takes much longer than shorter vectors promise can exceed it.
 
@@ -64,17 +64,22 @@ class Options:
     """
 
     collectives: Sequence[str] = DEFAULT_COLLECTIVES
-    sizes: Sequence[int] = SIZES
+    sizes: Sequence[int | str] = SIZES
     budget: float = 60.0
 
     def __post_init__(self) -> None:
         for name in self.collectives:
             if name not in COLLECTIVES:
                 raise ValueError(f"tune: {name!r} cannot be measured; there are {', '.join(COLLECTIVES)}")
-        if not self.collectives or not self.sizes or min(self.sizes) < 1:
+        if not self.collectives or not self.sizes or self.lengths[0] < 1:
             raise ValueError("tune: name one collective and one size of a byte or more")
         if not self.budget > 0:
             raise ValueError("tune: the budget must be above 0 seconds")
+
+    @property
+    def lengths(self) -> list[int]:
+        """The sizes in bytes, the shortest first."""
+        return sorted(length("sizes", size) for size in self.sizes)
 
 
 @dataclass
@@ -166,7 +171,7 @@ def measure(
         all_weights = len(options.collectives) + ("allreduce" in options.collectives)
         seconds = _MEASURING * options.budget * weight / all_weights
         deadline += seconds
-        weights = {size: _weight(size) for size in options.sizes}
+        weights = {size: _weight(size) for size in options.lengths}
         # Found by one rank only, because it takes long where ranks share cores.
         own = communicator._contestants(collective) if communicator.rank == 0 else None
         algorithms: list[str] = communicator.broadcast_object(own)
@@ -174,7 +179,7 @@ def measure(
         hopeless: set[str] = set()
         noisy: list[str] = []
         contestants: list[_Contestant] = []
-        for size in sorted(options.sizes):
+        for size in options.lengths:
             case = _Case(communicator, collective, size)
             names = [name for name in algorithms if size < _LARGE or name not in hopeless]
             tick = partial(_tick, countdown, f"{collective} of {bytes_text(case.bytes)}", options.budget, clock)

@@ -8,7 +8,10 @@ macro_rules! reduction_arguments {
     () => {
         r#"    op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
         have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
-        bitwise operations for integers and bool only.
+        bitwise operations for integers and bool only. "minloc" and "maxloc" are for structured arrays of a
+        value and an index: the least or greatest value and its index, the lowest of several; NaN counts as
+        both least and greatest. Or a NumPy ufunc of two inputs, a function of two arrays, or a `ringroad.Op`,
+        on any dtype but objects.
     factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
         operation takes it. Ranks may pass different factors."#
     };
@@ -19,7 +22,8 @@ macro_rules! prefix_arguments {
     () => {
         r#"    op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
         "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
-        integers and bool only.
+        integers and bool only. Or "minloc", "maxloc", a ufunc, a function or a `ringroad.Op`, as in
+        `allreduce`.
     factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
         operation takes it. Ranks may pass different factors."#
     };
@@ -78,7 +82,8 @@ macro_rules! collective_errors {
         concat!(
             array_errors!(),
             "
-    ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+    ScheduleError: `algorithm` is unknown, does not run on this network, or combines values in another order
+        than `op` needs. Nothing was sent.
 ",
             call_errors!()
         )

@@ -21,7 +21,9 @@ mod errors;
 mod finder;
 mod info;
 mod messages;
+mod neighbours;
 mod notebook;
+mod notes;
 mod objects;
 mod operation;
 mod prepared;
@@ -65,6 +67,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
     module.add_class::<roll_call::PyRollCall>()?;
+    module.add_class::<notes::PyNotes>()?;
     module.add_class::<work::PyWork>()?;
     module.add_class::<received::PyMessage>()?;
     module.add("NOBODY", arguments::NOBODY)?;

@@ -113,8 +113,7 @@ mod tests {
     /// What is asked while a rank waits names the call and who is missing; only who knows the secret learns of it.
     #[test]
     fn a_rank_that_waits_says_for_whom() {
-        let config =
-            Config::from_arguments([("RINGROAD_SECRET".to_owned(), "word".to_owned())].into()).unwrap();
+        let config = Config::from_arguments([("RINGROAD_SECRET".to_owned(), "word".to_owned())]).unwrap();
         let options = Options { name: "asked".to_owned(), ..Options::default() };
         let group = Communicator::in_process(2, &config, &options).unwrap();
         let call = || {

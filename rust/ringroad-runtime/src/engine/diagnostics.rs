@@ -51,6 +51,20 @@ pub(super) fn pending(task: &Task) -> (Option<u32>, Vec<Rank>, Vec<Rank>) {
     (first.map(|step| step.step), from, to)
 }
 
+/// What a rank is doing that has answered this, when a message has not come.
+fn doing(told: Option<&Notice>) -> String {
+    let Some(Notice { messages, calls, ended, .. }) = told else {
+        return "did not answer: it has not made the matching call, is late, or has stopped".to_owned();
+    };
+    if !messages.is_empty() {
+        return messages.iter().map(|message| &*message.call).collect::<Vec<_>>().join("; ");
+    }
+    match calls.last().filter(|(number, _)| number > ended) {
+        Some((number, call)) => format!("is in call number {number}: {call}"),
+        None => "is in no call".to_owned(),
+    }
+}
+
 impl Engine {
     pub(super) fn describe_loss(&self, suspect: &Suspect) -> String {
         let tasks = || self.calls.in_flight();
@@ -108,17 +122,10 @@ impl Engine {
         let mut lines: Vec<String> = Vec::new();
         let mut next = Some(self.peers.rank);
         while let Some(rank) = next.filter(|rank| !chain.contains(rank)) {
-            let messages = answers[rank].as_ref().map(|notice| &notice.messages);
-            let doing = match messages.map(|messages| messages.first()) {
-                None => {
-                    "did not answer: it has not made the matching call, is late, or has stopped".to_owned()
-                }
-                Some(None) => "is in no send and no receive".to_owned(),
-                Some(Some(message)) => message.call.clone(),
-            };
-            lines.push(format!("  rank {}: {doing}", self.peers.describe(rank)));
+            let told = answers[rank].as_ref();
+            lines.push(format!("  rank {}: {}", self.peers.describe(rank), doing(told)));
             chain.push(rank);
-            next = messages.and_then(|messages| messages.first()?.peer);
+            next = told.and_then(|notice| notice.messages.first()?.peer);
         }
         let stuck = next.map(|again| chain.iter().skip_while(move |rank| **rank != again));
         let all_are = |sends: bool| {

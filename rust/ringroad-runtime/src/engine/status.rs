@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::diagnostics::pending;
 use super::{Engine, Task};
-use crate::calls::call::{Operation, Prepared};
+use crate::calls::call::Prepared;
 
 /// How one rank of a communicator stands.
 #[derive(Debug, Serialize)]
@@ -71,7 +71,7 @@ struct Facts {
 impl Facts {
     fn of(number: u64, call: &Prepared) -> Facts {
         let collective = call.key.operation.collective();
-        let (peer, tag) = message(call);
+        let (peer, tag) = call.key.operation.ends().unwrap_or_default();
         Facts {
             number,
             digest: call.check(0),
@@ -89,15 +89,6 @@ impl Facts {
     }
 }
 
-/// The other side of a message and its tag, as far as the call names them.
-fn message(call: &Prepared) -> (Option<Rank>, Option<u32>) {
-    match call.key.operation {
-        Operation::Send { peer, tag } | Operation::Receive { peer, tag } => (Some(peer), Some(tag)),
-        Operation::ReceiveAny { peer, tag } | Operation::Probe { peer, tag } => (peer, tag),
-        Operation::Collective(_) | Operation::Barrier => (None, None),
-    }
-}
-
 impl Engine {
     /// How this rank stands now. Changes nothing.
     pub fn standing(&self) -> Standing {
@@ -107,11 +98,11 @@ impl Engine {
             in_flight(task, now, step, waits_for, sends_to)
         });
         let before = self.calls.waiting().iter().map(|task| {
-            let peers = match message(task.call()).0 {
-                Some(peer) => vec![peer],
-                None => self.peers.others().collect(),
+            let peer = match task.call().key.operation.ends() {
+                Some((Some(peer), _)) => vec![peer],
+                _ => self.peers.others().collect(),
             };
-            in_flight(task, now, None, peers, Vec::new())
+            in_flight(task, now, None, peer, Vec::new())
         });
         let calls = begun.chain(before).collect();
         let recent = self.calls.history().into_iter().map(|(number, call)| Facts::of(number, call));
@@ -146,6 +137,6 @@ fn in_flight(
         step,
         waits_for,
         sends_to,
-        any: task.number == 0 && message(task.call()).0.is_none(),
+        any: matches!(task.call().key.operation.ends(), Some((None, _))),
     }
 }

@@ -148,7 +148,7 @@ mod tests {
         let ballot = Ballot { number: 1, leader: 0 };
         let ask = |number, request: &Request| store.agree("group", number, 0, request, at_once()).unwrap();
         assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Absent, "it has not come");
-        let vote = Vote { flag: true, quorum: 0, paused: false };
+        let vote = Vote { flag: true, ..Vote::default() };
         server.rounds().with("group", 2, |acceptor| acceptor.join(vote));
         assert_eq!(ask(2, &Request::Learn), Reply::Undecided(Vec::new()));
         assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Promise { vote, accepted: None });
