@@ -1,13 +1,19 @@
 """Several hosts with several ranks each, on an emulated network of two."""
 
 import contextlib
+import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from helpers import PROGRAMS, free_port, launch, long, needs_testbed
 from ringroad import Topology
+from ringroad._support.processes import Processes
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.testbed import namespaces
 from ringroad.testbed.fabric import DEVICE
@@ -88,6 +94,33 @@ def test_a_cut_cable_is_a_loss_and_a_stopped_rank_is_none(two_hosts, tmp_path, w
     for rank, (found, seconds) in enumerate(one.json() for one in ended):
         assert (f"rank {1 - rank} " in found) if what == "cut" else found == "none", found
         assert seconds < 30, "it was heard at the limit only"
+
+
+@long
+def test_a_host_that_is_cut_off_is_named(two_hosts, tmp_path):
+    """`ringroad status` asks the ranks of the other host, too, and names it before the job itself has noticed."""
+    env = os.environ | {"RINGROAD_STORE": f"file://{tmp_path}/store", "WORLD_SIZE": "4", "RINGROAD_TRANSPORT": "tcp"}
+
+    def ask() -> dict[str, Any]:
+        command = two_hosts.command(0, [sys.executable, "-m", "ringroad", "status", "--json"])
+        return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+
+    with Processes() as processes, open(tmp_path / "log", "w") as log:
+        for rank in range(4):
+            command = two_hosts.command(rank // 2, [sys.executable, str(PROGRAMS / "hung.py"), "loop"])
+            processes.start(command, env | {"RANK": str(rank)}, stdout=log, stderr=log)
+        while (tmp_path / "log").read_text().count("ready") < 4:
+            assert processes.ended() is None, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        told = ask()
+        assert told["causes"] == [] and all(one["standing"] for one in told["communicators"][0]["ranks"])
+        two_hosts.cut(0, 1)
+        try:
+            time.sleep(0.5)
+            cause = ask()["causes"][0]
+        finally:
+            two_hosts.restore()
+        assert (cause["kind"], cause["ranks"]) == ("silent", [2, 3]) and "does not answer" in cause["text"]
 
 
 # ------------------------------------------------------------------------------------------------ direct connections
