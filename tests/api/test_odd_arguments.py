@@ -41,6 +41,7 @@ FREE = {
     "store",
     "reason",
     "others",
+    "op",
 }
 """Arguments that take any object, or whose readers have errors of their own; these must be plain, too."""
 GIVEN = {

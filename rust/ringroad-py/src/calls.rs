@@ -138,6 +138,8 @@ impl PyCommunicator {
             let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
             return Ok(Py::new(py, PyWork { work: Detached::new(work), result })?.into_any());
         }
+        // A function that reduces may have been interrupted by Ctrl-C, which says more than that the call has failed.
+        let raise = |error| py.check_signals().err().unwrap_or_else(|| raise(error));
         if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
             if let Err(interrupt) = wait_until(py, &work, None) {
                 // The caller may now reuse the arrays, so the call must stop on all ranks.
