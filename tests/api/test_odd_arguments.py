@@ -44,6 +44,7 @@ FREE = {
     "neighbours",
     "sources",
     "periodic",
+    "op",
 }
 """Arguments that take any object, or whose readers have errors of their own; these must be plain, too."""
 GIVEN = {

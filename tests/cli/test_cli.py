@@ -312,7 +312,10 @@ def test_info_with_a_setting_that_makes_no_sense():
         (["explain", "allreduce", "--topology", "ring:8", "--bytes", "many"], '"many" is not a number of bytes'),
         (["explain", "allreduce", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "is too large"),
         (["explain", "foo"], 'unknown collective "foo"; choose one of allreduce'),
-        (["simulate", "ring", "--topology", "ring:8", "--bytes", "8", "--fail-link", "0:9" + 400 * "9"], "--fail-link"),
+        (
+            ["lab", "simulate", "ring", "--topology", "ring:8", "--bytes", "8", "--fail-link", "0:9" + 400 * "9"],
+            "--fail-link",
+        ),
         (["explain", "allredduce", "--topology", "ring:8"], "allredduce"),
     ],
 )
@@ -327,7 +330,7 @@ def test_one_line_of_error(refuse, arguments, words):
         "schedule missing.xml -o list.json",
         "topology missing.json",
         "explain allreduce --bytes 8 --topology missing.json",
-        "simulate missing.json --bytes 8 --topology ring:4",
+        "lab simulate missing.json --bytes 8 --topology ring:4",
         "explain allreduce --topology ring:4 --bytes 8 --schedule missing.json",
         "explain allreduce --topology ring:4 --bytes 8 --profile missing.json",
         "lab alltoall missing.json",
@@ -356,7 +359,7 @@ def test_collectives_in_any_spelling(ask, spelled):
         ["explain", spelled, *network, "--bytes", "8"],
         ["schedule", "ring", *network, "--collective", spelled],
         ["explain", spelled, "--algorithm", "ring", *network, "--bytes", "8"],
-        ["simulate", "ring", *network, "--collective", spelled, "--bytes", "8"],
+        ["lab", "simulate", "ring", *network, "--collective", spelled, "--bytes", "8"],
         ["explain", spelled, "--list", *network],
         ["lab", "find", "--ranks", "4", "--degree", "2", "--collective", spelled],
     ):
@@ -384,7 +387,7 @@ def test_wrong_usage(refuse):
     cost = ["explain", "allreduce", "--algorithm", "ring", "--topology", "ring:8", "--bytes", "8"]
     assert "--bandwidth" in (err := refuse(*cost, "--bandwidth", "-1")) and '"-1" is not a bandwidth' in err
     assert "--root" in refuse(*cost, "--root", "-1")
-    assert "--topology" in refuse("simulate", "ring", "--bytes", "8")
+    assert "--topology" in refuse("lab", "simulate", "ring", "--bytes", "8")
     assert "no-such-command" in refuse("no-such-command")
 
 
@@ -420,7 +423,9 @@ def test_names_are_completed():
 def test_terminals_for_ascii(environ):
     if "PYTHONIOENCODING" not in environ:
         environ = environ | {"PYTHONUTF8": "", "PYTHONIOENCODING": ""}
-    simulated = shell(CALL.format(["simulate", "ring", "--topology", "ring:4", "--bytes", "8"]) + "pass", **environ)
+    simulated = shell(
+        CALL.format(["lab", "simulate", "ring", "--topology", "ring:4", "--bytes", "8"]) + "pass", **environ
+    )
     helped = shell(CALL.format(["explain", "--help"]) + "pass", **environ)
     assert simulated.isascii() and helped.isascii()
     assert b"0->1" in simulated and b"--topology" in helped

@@ -313,8 +313,8 @@ def test_the_command_line_reads_what_is_exported(visit, tmp_path, ask):
     assert download.value.suggested_filename == "swing-allreduce-torus-4x4.json"
     file = tmp_path / "swing.json"
     download.value.save_as(file)
-    report = json.loads(ask("simulate", str(file), "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
-    direct = json.loads(ask("simulate", "swing", "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
+    report = json.loads(ask("lab", "simulate", str(file), "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
+    direct = json.loads(ask("lab", "simulate", "swing", "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
     assert report == direct
 
 

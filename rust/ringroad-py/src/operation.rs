@@ -109,13 +109,14 @@ impl Function for Combined {
 
 /// The traceback of an error. Ctrl-C is passed on to the main thread, too.
 fn told(py: Python<'_>, error: PyErr) -> String {
-    let brief = error.to_string();
+    let (brief, interrupted) = (error.to_string(), error.is_instance_of::<PyKeyboardInterrupt>(py));
     let told = || -> PyResult<String> {
-        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
-            py.import("_thread")?.call_method0("interrupt_main")?;
-        }
         let lines = py.import("traceback")?.call_method1("format_exception", (error.into_value(py),))?;
         let text: String = PyString::new(py, "").call_method1("join", (lines,))?.extract()?;
+        if interrupted {
+            // At last, since the first Python code that runs in the main thread raises it.
+            py.import("_thread")?.call_method0("interrupt_main")?;
+        }
         Ok(format!("\n{}", text.trim_end()))
     };
     told().unwrap_or(brief)

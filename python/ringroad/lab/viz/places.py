@@ -30,7 +30,11 @@ def without_grid(topology: Topology, places: Places) -> Points:
         return _columns(topology, int(sizes.partition("x")[0]))
     if family == "hamming":
         return _tiles(topology.ranks, [circle(int(sizes.partition(":")[2]))] * int(sizes.partition(":")[0]))
-    if topology.nodes <= _SEARCHED and importlib.util.find_spec("networkx") and not topology._facts(diameter=False)["is_round"]:
+    if (
+        topology.nodes <= _SEARCHED
+        and importlib.util.find_spec("networkx")
+        and not topology._facts(diameter=False)["is_round"]
+    ):
         return _by_distance(topology)
     return circle(topology.ranks)
 
