@@ -1,6 +1,6 @@
 //! Descriptions for error messages: where each rank was, and for which ranks it waited.
 
-use ringroad_core::plan::{Command, Operation as Step};
+use ringroad_core::plan::{Command, PlannedCommand};
 use ringroad_core::Rank;
 
 use super::peers::Suspect;
@@ -60,7 +60,7 @@ impl Engine {
     pub(super) fn describe_call(&self, task: &Task) -> String {
         let mut from: Vec<Rank> = Vec::new();
         let mut to: Vec<Rank> = Vec::new();
-        let mut first: Option<Step> = None;
+        let mut first: Option<PlannedCommand> = None;
         for (_, step) in task.executor.unfinished() {
             if step.step != first.get_or_insert(step).step {
                 break;
