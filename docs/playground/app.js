@@ -277,7 +277,7 @@ function renderLoads() {
   renderDetail();
 }
 
-/** What the link carries that takes the longest, in vectors. */
+/** What the link carries that takes the longest, as a fraction of the message. */
 function busiest() {
   const left = network.links ? linksLeft() : [];
   if (left.length !== step.loads.length) return step.loads.reduce((most, load) => Math.max(most, load), 0);

@@ -139,6 +139,26 @@ def test_memory_that_is_let_go_of_is_given_back(clusters):
     assert clusters(2).run(work) == [True] * 2
 
 
+def test_memory_of_late_messages_is_given_back(clusters):
+    def work(comm):
+        before, count, array = memory_of_segments(), 150, np.ones(1 << 20, np.uint8)
+        works = [comm.send(array, 1, async_op=True) for _ in range(count) if comm.rank == 0]
+        comm.barrier()
+        if comm.rank == 0:
+            assert memory_of_segments() >= count * array.nbytes
+        else:
+            for _ in range(count):
+                comm.recv(array, 0)
+        for one in works:
+            one.wait()
+        # A sender takes memory back when it next calls after the receiver has said what it has read.
+        for _ in range(5):
+            comm.barrier()
+        return memory_of_segments() - before <= 80 << 20 or memory_of_segments() - before
+
+    assert clusters(2).run(work) == [True] * 2
+
+
 def test_a_forked_child_takes_nothing_from_its_parent(clusters):
     def work(comm):
         array = comm.empty(200 << 20, np.uint8)

@@ -135,7 +135,7 @@ impl PyCommunicator {
             interruptible(py, |go_on| self.0.heed(timeout, go_on))?;
         }
         if how.async_op {
-            let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
+            let work = py.detach(|| self.0.start(request).inspect(Work::let_proceed)).map_err(raise)?;
             return Ok(Py::new(py, PyWork { work: Detached::new(work), result })?.into_any());
         }
         if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {

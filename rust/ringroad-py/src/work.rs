@@ -100,12 +100,14 @@ impl PyWork {
     }
 
     /// Returns whether the call has ended with success. Does not block.
-    fn is_success(&self) -> bool {
+    fn is_success(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.work.is_completed());
         matches!(self.work.result(), Some(Ok(())))
     }
 
     /// Returns the error with which the call failed; None if it succeeded or has not ended. Does not block.
     fn exception(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        py.detach(|| self.work.is_completed());
         match self.work.result() {
             Some(Err(error)) => Some(raise(error).into_value(py).into_any()),
             _ => None,

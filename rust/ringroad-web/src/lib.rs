@@ -185,7 +185,7 @@ impl Steps {
         self.schedule.chunks_per_vector()
     }
 
-    /// The most that a link carries in one step, in vectors, divided by the link's capacity.
+    /// The most that a link carries in one step, as a fraction of the message, divided by the link's capacity.
     #[wasm_bindgen(getter, js_name = mostLoad)]
     pub fn most_load(&self) -> f64 {
         self.cost.steps.iter().map(|step| step.link_load).fold(0.0, f64::max)
@@ -198,12 +198,12 @@ impl Steps {
         steps.map(|step| model.0.seconds(&alone(*step), bytes as Bytes)).collect()
     }
 
-    /// What each link carries in a step, in vectors; empty if there is no such step.
+    /// What each link carries in a step, as a fraction of the message; empty if there is no such step.
     pub fn loads(&self, step: usize) -> Vec<f64> {
         self.loads.get(step).cloned().unwrap_or_default()
     }
 
-    /// What each link carries in all steps together, in vectors.
+    /// What each link carries in all steps together, as a fraction of the message.
     #[wasm_bindgen(js_name = totalLoads)]
     pub fn total_loads(&self) -> Vec<f64> {
         let links = self.loads.first().map_or(0, Vec::len);

@@ -34,9 +34,9 @@ impl ScheduleCost {
     }
 
     /// As [`ScheduleCost::with_routes`], for blocks with these lengths, in any unit. For reduce-scatter, allgather,
-    /// gather and scatter there is a length for each rank, and the figures are in vectors of all blocks together. For
-    /// an all-to-all there is a length for each pair, by source, then by target, and the figures are in the mean of
-    /// what ranks send.
+    /// gather and scatter there is a length for each rank, and the figures are fractions of all blocks together.
+    /// For an all-to-all there is a length for each pair, by source, then by target, and the figures are fractions of
+    /// what a rank sends on average.
     pub fn of_blocks(
         schedule: &Schedule,
         lengths: &[usize],
@@ -100,8 +100,8 @@ impl ScheduleCost {
     }
 }
 
-/// What each link carries in each step of `schedule`, in vectors. Unlike the loads in a [`StepCost`], it is not divided by
-/// the link's capacity.
+/// What each link carries in each step of `schedule`, as a fraction of the message. Unlike the loads in a
+/// [`StepCost`], it is not divided by the link's capacity.
 pub fn link_loads(schedule: &Schedule, topology: &Topology) -> Result<Vec<Vec<f64>>, CostError> {
     check(schedule, topology)?;
     let (vector, view) = (schedule.chunks_per_vector() as f64, schedule.view());

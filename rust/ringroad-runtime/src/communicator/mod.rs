@@ -446,7 +446,16 @@ impl Work {
         self.completion.call()
     }
 
-    /// Lets the call proceed although no thread waits for it.
+    /// Lets the call proceed although no thread waits for it, if others may need that it does.
+    pub fn let_proceed(&self) {
+        if let Ok(driver) = self.driver.get() {
+            if !self.completion.is_done() {
+                driver.progress_if_needed();
+            }
+        }
+    }
+
+    /// Lets the call proceed although no thread waits for it, and end soon.
     pub fn in_background(&self) {
         if let Ok(driver) = self.driver.get() {
             if !self.completion.is_done() {

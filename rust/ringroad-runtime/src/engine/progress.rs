@@ -185,7 +185,7 @@ impl Driver {
         drop(counted);
         let started = self.background.started.load(Ordering::SeqCst);
         let (busy, needs_driving) =
-            self.with(|engine| (started && engine.calls.is_busy(), engine.needs_driving()));
+            self.with(|engine| (started && engine.calls.need_driving(), engine.needs_driving()));
         if busy {
             self.progress_in_background();
         }
@@ -257,6 +257,13 @@ impl Driver {
                 }
                 drop(counted);
             }
+        }
+    }
+
+    /// Makes sure that calls in flight proceed although no thread waits for them, if any has to.
+    pub fn progress_if_needed(self: &Arc<Self>) {
+        if self.with(|engine| engine.calls.need_driving()) {
+            self.progress_in_background();
         }
     }
 
