@@ -71,7 +71,7 @@ fn every_family_is_looked_at() {
 
 #[test]
 fn families_without_a_grid() {
-    for (spec, ranks, degrees, diameter) in FAMILIES {
+    for &(spec, ranks, degrees, diameter) in FAMILIES {
         let topology = topology(spec);
         let degree = |rank| topology.degree(rank);
         let fewest = (0..ranks).map(degree).min().unwrap();
