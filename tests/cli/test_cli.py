@@ -11,7 +11,7 @@ import pages
 import pytest
 import ringroad
 from ringroad import cli
-from ringroad._support.text import bytes_text, parse_bytes, seconds_text
+from ringroad._support.text import bytes_text, seconds_text
 from ringroad.cli import tune
 from ringroad.measure.bench.collectives import collective
 
@@ -33,25 +33,6 @@ def refuse(capsys):
 
 
 # ------------------------------------------------------------------------------------------------ schedule
-
-
-def test_schedule(ask):
-    out = ask("schedule", "ring", "--topology", "ring:8")
-    assert (
-        out.partition("  effort")[0]
-        == """\
-ring: allreduce on ring:8
-  ranks             8
-  steps             14
-  ports             1
-  chunks            8
-  slots             1
-  sent per rank     1.75 of the message
-  most loaded link  1.75 of the message
-  verified          yes
-  rank 0's plan     35 operations for one element per rank
-"""
-    )
 
 
 def test_schedule_with_steps(ask):
@@ -152,22 +133,10 @@ def test_cost_as_json(ask):
 
 
 def test_explain(ask):
-    arguments = ["explain", "scatter", "--topology", "ring:8", "--bytes", "1K", "--bytes", "64MiB", *MODEL]
+    arguments = ["explain", "scatter", "--topology", "ring:8", "--bytes", "64MiB", *MODEL]
     assert (
         ask(*arguments)
         == """\
-scatter of 1 KiB on ring:8: direct
-algorithm     time  vs best  steps  hops  link load  bit-identical
-direct     1.45 us    1.00x      1     4     0.4375  yes
-binomial   3.64 us    2.51x      3     7      0.625  yes
-  the fastest by the cost model, for all sizes
-  binomial takes 151 % longer by the cost model:
-                     direct  binomial
-    starting steps     1 us      3 us
-    bytes on links   448 ns    640 ns
-    together        1.45 us   3.64 us
-  no size, latency or bandwidth makes binomial the faster one
-
 scatter of 64 MiB on ring:8: direct
 algorithm     time  vs best  steps  hops  link load  bit-identical
 direct     29.4 ms    1.00x      1     4     0.4375  yes
@@ -440,41 +409,6 @@ def test_as_a_module():
 
 
 # ------------------------------------------------------------------------------------------------ numbers
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("8", 8),
-        ("1K", 1024),
-        ("1k", 1024),
-        ("64KiB", 65536),
-        ("1.5M", 3 << 19),
-        ("2G", 2 << 30),
-        ("3 B", 3),
-        ("1TiB", 1 << 40),
-        ("1TB", 10**12),
-        ("64MB", 64 * 10**6),
-        ("2.5kB", 2500),
-        ("9223372036854775807", (1 << 63) - 1),
-    ],
-)
-def test_parse_bytes(text, number):
-    assert parse_bytes(text) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        *((text, "not a number of bytes") for text in ("", "-1", "8X", "1e3", "K", "1Kb/s")),
-        *((text, "not a whole number of bytes") for text in ("0.3K", "1.0001KB", "0.5")),
-        *((text, "is too large") for text in ("9223372036854775808", "9000000TiB")),
-        ("9" * 5000, "is too large"),
-    ],
-)
-def test_parse_no_bytes(text, message):
-    with pytest.raises(ValueError, match=message):
-        parse_bytes(text)
 
 
 def test_numbers_with_units():

@@ -20,8 +20,8 @@ use ringroad_core::units;
 pub use self::setting::{ConfigError, Entry, Origin, Scope, Setting, Values};
 use self::values::{duration, path, path_or_none, store, tcp_ports};
 pub use self::values::{
-    Between, Budget, Cost, Debug, Devices, Network, Order, ProfileSource, Secret, StoreSource, TransportKind,
-    Within, MOST_STREAMS,
+    Between, Budget, Cost, Debug, Devices, Order, ProfileSource, Secret, StoreSource, TopologySource,
+    TransportKind, Within, MOST_STREAMS,
 };
 use crate::error::Error;
 
@@ -134,11 +134,11 @@ settings! {
         help: "where to keep what takes long to make or to measure, for later jobs: profiles of `ringroad tune`, schedules that were made for a graph, and what ranks have measured of their network; none: nowhere; unset: ringroad in the user's cache directory; only rank 0's value is used for networks and profiles",
         read: path_or_none,
     }
-    "RINGROAD_TOPOLOGY" => topology: Network {
+    "RINGROAD_TOPOLOGY" => topology: TopologySource {
         default: "auto",
         values: Values::Words("auto, off, a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16, hosts:2x4 or ring:9,bandwidth=200Mbit/s, or the path of a .json file that Topology.save has written"),
         help: "how the ranks are connected; auto: what ranks on several hosts find out when they start; off: nothing is sent to find out, and only algorithms that suit any network are used between hosts",
-        read: Network::read,
+        read: TopologySource::read,
         scope: Scope::Job,
     }
     "RINGROAD_BUDGET" => budget: Budget {

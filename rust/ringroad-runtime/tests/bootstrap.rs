@@ -14,7 +14,7 @@ use ringroad_runtime::bootstrap::{
     BootstrapError, EndpointInfo, FileStore, MemoryStore, PrefixStore, Rendezvous, Store, StoreError,
 };
 use ringroad_runtime::config::{
-    Algorithms, Between, Budget, Config, Debug, Devices, Network, Origin, ProfileSource, StoreSource,
+    Algorithms, Between, Budget, Config, Debug, Devices, Origin, ProfileSource, StoreSource, TopologySource,
     TransportKind, Within, SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
@@ -766,8 +766,8 @@ fn values_are_read() {
     let none = read(&[("RINGROAD_CACHE", "none")]).unwrap();
     assert_eq!((none.made_schedules(), none.networks(), none.profiles()), (None, None, None));
     assert_eq!(config.schedules.as_deref(), Some(Path::new("/etc/schedules")));
-    assert_eq!(read(&[("RINGROAD_TOPOLOGY", "off")]).unwrap().topology, Network::Off);
-    assert_eq!(read(&[("RINGROAD_TOPOLOGY", "auto")]).unwrap().topology, Network::Auto);
+    assert_eq!(read(&[("RINGROAD_TOPOLOGY", "off")]).unwrap().topology, TopologySource::Off);
+    assert_eq!(read(&[("RINGROAD_TOPOLOGY", "auto")]).unwrap().topology, TopologySource::Auto);
     assert!(config.warnings.is_empty());
     assert!(config.entries().iter().all(|entry| entry.origin == Origin::Environment));
     let ports = read(&[("RINGROAD_NET_DEVICES", "per-port: mlx5_0:1, eth0 ,eth0")]).unwrap();

@@ -296,7 +296,7 @@ fn device_names(text: &str) -> Result<Vec<String>, String> {
 
 /// What the settings say about the network.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Network {
+pub enum TopologySource {
     /// Ranks on several hosts find out.
     #[default]
     Auto,
@@ -306,28 +306,28 @@ pub enum Network {
     Given(Box<Topology>),
 }
 
-impl Network {
+impl TopologySource {
     /// The topology, if one is given.
     pub fn given(&self) -> Option<&Topology> {
         match self {
-            Network::Given(topology) => Some(topology),
-            Network::Auto | Network::Off => None,
+            TopologySource::Given(topology) => Some(topology),
+            TopologySource::Auto | TopologySource::Off => None,
         }
     }
 
-    pub(super) fn read(text: &str) -> Result<Network, String> {
+    pub(super) fn read(text: &str) -> Result<TopologySource, String> {
         match text {
-            "auto" => Ok(Network::Auto),
-            "off" => Ok(Network::Off),
-            _ => read_topology(text).map(Box::new).map(Network::Given),
+            "auto" => Ok(TopologySource::Auto),
+            "off" => Ok(TopologySource::Off),
+            _ => read_topology(text).map(Box::new).map(TopologySource::Given),
         }
     }
 }
 
 /// Without a topology, ranks find out.
-impl From<Option<Topology>> for Network {
-    fn from(given: Option<Topology>) -> Network {
-        given.map_or(Network::Auto, |topology| Network::Given(Box::new(topology)))
+impl From<Option<Topology>> for TopologySource {
+    fn from(given: Option<Topology>) -> TopologySource {
+        given.map_or(TopologySource::Auto, |topology| TopologySource::Given(Box::new(topology)))
     }
 }
 

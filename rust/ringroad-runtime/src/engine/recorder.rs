@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringroad_core::plan::{Command, Operation};
+use ringroad_core::plan::{Command, PlannedCommand};
 use ringroad_core::trace::{Trace, TraceEvent, TraceKind};
 use ringroad_core::{Bytes, Rank};
 use rustix::time::{clock_gettime, ClockId};
@@ -128,7 +128,7 @@ impl Recorder {
     }
 
     /// Records the beginning of an operation. Only messages and reductions are recorded.
-    pub fn begin_operation(&mut self, request: RequestId, operation: Operation, task: &Task) {
+    pub fn begin_operation(&mut self, request: RequestId, operation: PlannedCommand, task: &Task) {
         let (kind, peer, message) = match operation.command {
             Command::Send { peer, message, .. } => (TraceKind::Send, peer, message),
             Command::Receive { peer, message, .. } | Command::Expect { peer, message, .. } => {
