@@ -28,7 +28,7 @@ use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
 use crate::bootstrap::EndpointInfo;
-use crate::calls::call::{CallKey, Prepared};
+use crate::calls::call::CallKey;
 use crate::choice::choices::Lowering;
 use crate::error::Error;
 use crate::network::pace::Pace;
