@@ -36,7 +36,7 @@ Given: TypeAlias = Schedule | str | PathLike[str]
 By: TypeAlias = Schedule | str | PathLike[str] | None
 """The algorithm of a call: a name, a schedule of the user's own, or the path of its file (as text: "file:PATH")."""
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
-Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
+Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4", "int8:stochastic", "int4:stochastic"] | None
 """The format in which a call sends elements; None: as they are."""
 
 __version__: str

@@ -24,7 +24,7 @@ _BARS = ("X", "B")
 
 
 class TraceEvent(NamedTuple):
-    """A call, a message as its sender or its receiver sees it, or a computation, measured or simulated. Times in seconds.
+    """A call, a message as one of its ranks sees it, or a computation, measured or simulated. Times in seconds.
 
     Attributes:
         kind: "call", "send", "receive", "reduce", or, of messages in a wire format, "encode" or "decode".

@@ -176,7 +176,10 @@ fn codecs(criterion: &mut Criterion) {
 /// The digest by which replicas are compared, beside a copy that reads and writes as many bytes together.
 fn digests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("digest");
-    group.sample_size(10).warm_up_time(Duration::from_millis(50)).measurement_time(Duration::from_millis(200));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(50))
+        .measurement_time(Duration::from_millis(200));
     for (size, bytes) in SIZES {
         let [all, from, mut to] = [bytes, bytes / 2, bytes / 2].map(Operand::new);
         measure(&mut group, "copy", (size, bytes), 1, || {
