@@ -40,7 +40,7 @@ By: TypeAlias = Schedule | str | PathLike[str] | None
 Op: TypeAlias = Literal["sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum"]
 AnyOp: TypeAlias = Op | Literal["minloc", "maxloc"] | Callable[[Any, Any], Any]
 """A reduction: its name, or one of the user's own, such as a ufunc or a `ringroad.Op`."""
-Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4"] | None
+Wire: TypeAlias = Literal["bf16", "f16", "fp8", "int8", "int4", "int8:stochastic", "int4:stochastic"] | None
 """The format in which a call sends elements; None: as they are."""
 
 __version__: str

@@ -127,16 +127,16 @@ impl Recorder {
         }
     }
 
-    /// Records the beginning of an operation. Only messages and reductions are recorded.
+    /// Records the beginning of an operation. Only messages and what computes are recorded.
     pub fn begin_operation(&mut self, request: RequestId, operation: PlannedCommand, task: &Task) {
         let (kind, peer, message) = match operation.command {
             Command::Send { peer, message, .. } => (TraceKind::Send, peer, message),
             Command::Receive { peer, message, .. } | Command::Expect { peer, message, .. } => {
                 (TraceKind::Receive, peer, message)
             }
-            Command::Reduce { .. } | Command::Decode { left: Some(_), .. } => {
-                (TraceKind::Reduce, self.rank, 0)
-            }
+            Command::Reduce { .. } => (TraceKind::Reduce, self.rank, 0),
+            Command::Encode { .. } => (TraceKind::Encode, self.rank, 0),
+            Command::Decode { .. } => (TraceKind::Decode, self.rank, 0),
             _ => return,
         };
         if let Some(event) = self.begin(kind, peer, operation.command.bytes(), task) {
