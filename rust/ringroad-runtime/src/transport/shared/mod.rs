@@ -432,7 +432,7 @@ impl LocalMemory for SharedMemory {
     }
 
     fn spin(&mut self, tag: Tag) {
-        if self.matching.has(tag.pack() & Tag::MATCH) {
+        if self.matching.first(tag.pack() & Tag::MATCH).is_some() {
             return;
         }
         for round in 0..SPIN {
