@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn settings(secret: Option<&str>) -> TcpSettings {
     let devices = vec!["lo".to_owned()];
-    TcpSettings { devices, streams: 1, secret: secret.map(str::to_owned), ..TcpSettings::default() }
+    TcpSettings { devices, streams: Some(1), secret: secret.map(str::to_owned), ..TcpSettings::default() }
 }
 
 fn group_with(ranks: usize, settings: &TcpSettings, topology: &Topology) -> Vec<TcpTransport> {
@@ -146,7 +146,7 @@ fn messages_of_all_sizes_come_in_any_order() {
 /// Many requests in flight at once, in both directions, with several connections for a pair.
 #[test]
 fn many_messages_are_in_flight() {
-    for (secret, streams) in [(None, 1), (None, 3), (Some("x"), 2)] {
+    for (secret, streams) in [(None, Some(1)), (None, Some(3)), (Some("x"), Some(2)), (None, None)] {
         let settings = TcpSettings { streams, ..settings(secret) };
         let mut group = Group::new(group_with(3, &settings, &Topology::switch(3).unwrap()));
         let size = |message: u32| [8, 3000, 40_000, 700_000][message as usize % 4];
@@ -285,7 +285,7 @@ fn collectives_are_right() {
     let cases = [
         (settings(None), Topology::switch(4)),
         (settings(Some("x")), Topology::switch(2)),
-        (TcpSettings { streams: 2, ..settings(None) }, Topology::ring(3)),
+        (TcpSettings { streams: Some(2), ..settings(None) }, Topology::ring(3)),
         (two_ports, Topology::ring(4)),
     ];
     for (settings, topology) in cases {

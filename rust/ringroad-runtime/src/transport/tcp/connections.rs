@@ -19,6 +19,7 @@ use super::writer::Writer;
 use super::{
     add, error, socket, TcpTransport, ASLEEP, CALL, CALLERS, DOOR, GUEST, LINK, LOOK, READY, ROUNDS,
 };
+use crate::config::MOST_STREAMS;
 use crate::transport::{Event, TransportError, ABORTED, CLOSED};
 
 impl TcpTransport {
@@ -42,7 +43,7 @@ impl TcpTransport {
 
     /// The place of a connection among those to its peer.
     fn place(&self, device: usize, stream: usize) -> usize {
-        device * self.settings.streams + stream
+        device * MOST_STREAMS + stream
     }
 
     /// The number of a connection to `peer`, which is made if necessary.
@@ -125,10 +126,10 @@ impl TcpTransport {
 
     fn hear_guest(&mut self, number: u64) -> bool {
         let (rank, ranks) = (self.rank, self.addresses.len());
-        let (devices, streams) = (self.devices.len(), self.settings.streams);
+        let devices = self.devices.len();
         let is_meant = |hello: Hello| {
             let Hello { from, to, device, stream } = hello;
-            to == rank && from != rank && from < ranks && device < devices && stream < streams
+            to == rank && from != rank && from < ranks && device < devices && stream < MOST_STREAMS
         };
         self.guests.hear(number, &self.key, is_meant).is_some_and(|admitted| self.take_call(admitted))
     }
@@ -302,8 +303,8 @@ impl TcpTransport {
         self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
     }
 
-    /// Notices calls that nobody answers, and hosts that are silent.
-    pub(super) fn look_for_silence(&mut self) {
+    /// Notices calls that nobody answers, hosts that are silent, and pairs of ranks that need more connections.
+    pub(super) fn look_at_all(&mut self) {
         let now = Instant::now();
         let since = self.looked.map(|looked| now - looked);
         if since.is_some_and(|since| since < LOOK) {
@@ -320,5 +321,6 @@ impl TcpTransport {
                 self.lose(number, "gets no answer: its host or a network on the way is down");
             }
         }
+        self.add_streams();
     }
 }

@@ -10,8 +10,9 @@ use super::desk::{Desk, Who};
 use super::door::{write_whole, Admitted, Incoming};
 use super::frame::Frame;
 use super::handshake::{Caller, GroupKey, Hello, SECOND};
+use super::info::Info;
 use super::reader::{Outcome, Reader};
-use super::socket::{self, Info};
+use super::socket;
 use super::writer::Writer;
 use crate::transport::buffer::Region;
 
@@ -36,7 +37,7 @@ pub(super) struct Link {
     /// What the kernel is asked to tell.
     pub told: EventFlags,
     /// The other end.
-    remote: Option<SocketAddr>,
+    pub remote: Option<SocketAddr>,
     /// How many addresses of the peer have been tried.
     pub tries: usize,
     /// Whether the other host was silent when it was last looked at.

@@ -17,11 +17,13 @@
 //! noticed by what the kernel says of the connections. A rank that is stopped is not lost: its host answers. A forked
 //! child closes its copies of the sockets; it can have a transport of its own.
 
+mod accounts;
 mod connections;
 mod desk;
 mod door;
 mod frame;
 mod handshake;
+mod info;
 mod link;
 mod places;
 mod reader;
@@ -52,7 +54,9 @@ use self::reader::SCRATCH;
 use super::events::EventWait;
 use super::forks::Watched;
 use super::ucx::Wiring;
-use super::{Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait};
+use super::{
+    Connection, Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+};
 use crate::config::MOST_STREAMS;
 use crate::transport::buffer::Region;
 
@@ -89,8 +93,8 @@ pub struct TcpSettings {
     pub range: Option<(u16, u16)>,
     /// How many bytes a connection takes before it can send them.
     pub send_buffer: Option<usize>,
-    /// How many connections carry the messages from one rank to another by one device; at least 1.
-    pub streams: usize,
+    /// How many connections carry the messages between two ranks by one device; `None`: as many as suit (`accounts`).
+    pub streams: Option<usize>,
     /// The job's secret, if there is one: then everything is encrypted.
     pub secret: Option<String>,
 }
@@ -146,10 +150,9 @@ impl TcpTransport {
         let events = poll.try_clone().map_err(|e| error(format!("event descriptor: {e}")))?;
         let events = std::iter::once(events).chain(others).collect();
         let waiter = Arc::new(EventWait::new(events).map_err(error)?);
-        let settings = TcpSettings { streams: settings.streams.clamp(1, MOST_STREAMS), ..settings };
         Ok(TcpTransport {
             rank,
-            desk: Desk::new(size, devices.len(), settings.streams),
+            desk: Desk::new(size, devices.len(), MOST_STREAMS),
             key: GroupKey::new(settings.secret.as_deref(), []),
             settings,
             _watched: Watched::new(poll.as_raw_fd(), false),
@@ -240,7 +243,7 @@ impl Transport for TcpTransport {
         // A device whose cable leads elsewhere connects only if a message needs it.
         for device in 0..self.devices.len() {
             if self.wiring.joins(device, peer) {
-                for stream in 0..self.settings.streams {
+                for stream in 0..self.settings.streams.unwrap_or(1).clamp(1, MOST_STREAMS) {
                     self.link(peer, device, stream)?;
                 }
             }
@@ -336,13 +339,17 @@ impl Transport for TcpTransport {
     fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
         // Not when a call begins, which happens often: a rank that waits, or is idle, looks without a next call.
         if next.is_none() && !self.is_closed {
-            self.look_for_silence();
+            self.look_at_all();
         }
         self.progress(events);
     }
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
         self.desk.of_call(Tag::of_collective(source, sequence))
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        self.accounts()
     }
 
     fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
