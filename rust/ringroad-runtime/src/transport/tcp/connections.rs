@@ -116,6 +116,7 @@ impl TcpTransport {
         for _ in 0..CALLERS {
             // If there are no descriptors for more, they wait.
             let Ok(Some(socket)) = socket::accept(door) else { break };
+            self.moved = true;
             let (number, socket) = self.guests.add(socket);
             // Without a place in the list it is never heard, and has to go at last.
             let _ = add(&self.poll, socket, GUEST | number, EventFlags::IN);
@@ -131,6 +132,7 @@ impl TcpTransport {
             let Hello { from, to, device, stream } = hello;
             to == rank && from != rank && from < ranks && device < devices && stream < MOST_STREAMS
         };
+        self.moved = true;
         self.guests.hear(number, &self.key, is_meant).is_some_and(|admitted| self.take_call(admitted))
     }
 

@@ -119,7 +119,7 @@ pub struct TcpTransport {
     waiter: Arc<EventWait>,
     scratch: Box<[u8]>,
     looked: Option<Instant>,
-    /// Whether anything has happened since the waiter was last told so.
+    /// Whether anything has happened since the waiter was last told so, if only that strangers have called.
     moved: bool,
     is_closed: bool,
     /// Dropped last: until then, children close these sockets.
