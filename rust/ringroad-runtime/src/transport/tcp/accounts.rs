@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::info::Info;
 use super::link::Link;
 use super::TcpTransport;
+use crate::os::tcp_info::TcpInfo;
 use crate::transport::Connection;
 
 /// How many bytes that are on their way at once are enough for one connection: more are seldom in flight by default, and after
@@ -23,7 +23,7 @@ impl TcpTransport {
     pub(super) fn accounts(&self) -> Vec<Connection> {
         let open = self.links.iter().flatten().filter(|link| link.is_open());
         let account = |link: &Link| {
-            let info = Info::of(&link.socket)?;
+            let info = TcpInfo::of(&link.socket)?;
             Some(Connection {
                 peer: link.who.peer,
                 address: link.remote.map_or_else(String::new, |remote| remote.to_string()),
@@ -46,7 +46,7 @@ impl TcpTransport {
         }
         let mut pairs: BTreeMap<(usize, usize), (usize, f64)> = BTreeMap::new();
         for link in self.links.iter().flatten() {
-            let info = Info::of(&link.socket).filter(|_| link.is_open());
+            let info = TcpInfo::of(&link.socket).filter(|_| link.is_open());
             let in_flight = info.map_or(0.0, |info| info.rate() * info.round_trips()[0]);
             let pair = pairs.entry((link.who.peer, link.who.device)).or_default();
             *pair = (pair.0.max(link.who.stream + 1), pair.1 + in_flight);

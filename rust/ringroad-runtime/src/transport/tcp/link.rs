@@ -5,15 +5,17 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
+use rustix::net::getsockname;
 
 use super::desk::{Desk, Who};
 use super::door::{write_whole, Admitted, Incoming};
 use super::frame::Frame;
 use super::handshake::{Caller, GroupKey, Hello, SECOND};
-use super::info::Info;
+use super::places::device_of;
 use super::reader::{Outcome, Reader};
 use super::socket;
 use super::writer::Writer;
+use crate::os::tcp_info::TcpInfo;
 use crate::transport::buffer::Region;
 
 /// Why a peer may not answer as it should.
@@ -114,10 +116,14 @@ impl Link {
         }
     }
 
-    /// Names the peer, and where it is.
+    /// Names the peer, where it is, and the device that leads there.
     pub fn name(&self) -> String {
         let at = self.remote.map_or_else(String::new, |remote| format!(" at {remote}"));
-        format!("the connection to rank {}{at}", self.who.peer)
+        let own = getsockname(&self.socket).ok().and_then(|own| SocketAddr::try_from(own).ok());
+        let by = own
+            .and_then(|own| device_of(own.ip()))
+            .map_or_else(String::new, |name| format!(" by device {name}"));
+        format!("the connection to rank {}{at}{by}", self.who.peer)
     }
 
     /// Goes on after the kernel has said that something can be done.
@@ -184,6 +190,6 @@ impl Link {
 
     /// Whether the other host owes an answer and gives none.
     pub fn is_silent(&self) -> bool {
-        Info::of(&self.socket).is_some_and(|info| info.is_silent())
+        TcpInfo::of(&self.socket).is_some_and(|info| info.is_silent())
     }
 }

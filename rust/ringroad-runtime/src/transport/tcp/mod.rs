@@ -23,7 +23,6 @@ mod desk;
 mod door;
 mod frame;
 mod handshake;
-mod info;
 mod link;
 mod places;
 mod reader;

@@ -14,7 +14,7 @@ use rustix::net::{self, sockopt, AddressFamily, SocketFlags, SocketType};
 const BACKLOG: i32 = 4096;
 /// How often the kernel asks the other host of an idle connection whether it is there, in seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How often it asks in vain before it gives up by itself. Long after `Info::is_silent` has noticed.
+/// How often it asks in vain before it gives up by itself. Long after [`TcpInfo::is_silent`](crate::os::tcp_info::TcpInfo::is_silent) has noticed.
 const KEEP_ALIVES: u32 = 30;
 /// How many bytes the kernel takes before it can send them, unless told otherwise.
 const UNSENT: usize = 256 << 10;

@@ -1,6 +1,6 @@
-//! What the kernel has counted of a connection.
+//! What the kernel has counted of a tcp connection (`TCP_INFO`).
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// How long another host may be silent.
@@ -9,12 +9,12 @@ const SILENCE: Duration = Duration::from_secs(2);
 const ASKED: u8 = 2;
 /// What the kernel has counted of a connection (`TCP_INFO`).
 #[repr(C, align(8))]
-pub(crate) struct Info([u8; 216]);
+pub(crate) struct TcpInfo([u8; 216]);
 
-impl Info {
+impl TcpInfo {
     /// `None` for sockets of other kinds.
-    pub fn of(socket: &OwnedFd) -> Option<Info> {
-        let mut info = Info([0; 216]);
+    pub fn of(socket: &impl AsRawFd) -> Option<TcpInfo> {
+        let mut info = TcpInfo([0; 216]);
         let mut length = info.0.len() as libc::socklen_t;
         // SAFETY: a live buffer of the length that is named. Older kernels write less of it.
         let status = unsafe {
@@ -24,7 +24,7 @@ impl Info {
         (status == 0).then_some(info)
     }
 
-    /// The number at this place of the kernel's `tcp_info`.
+    /// The number at this place of `struct tcp_info` (linux/tcp.h), whose fields keep their places.
     fn short(&self, at: usize) -> u32 {
         u32::from_ne_bytes(*self.0[at..].first_chunk().expect("4 bytes"))
     }
@@ -84,10 +84,10 @@ mod tests {
         other.read_exact(&mut [0; 3000]).unwrap();
         other.write_all(&[1; 1]).unwrap();
         one.read_exact(&mut [0]).unwrap();
-        let info = Info::of(&one.into()).unwrap();
+        let info = TcpInfo::of(&one).unwrap();
         assert_eq!((info.sent(), info.received(), info.sent_again()), (3000, 1, 0));
         assert!(info.round_trips().iter().all(|time| (1e-7..10.0).contains(time)));
         assert!(!info.is_silent() && info.rate() > 0.0);
-        assert!(Info::of(&std::fs::File::open("/").unwrap().into()).is_none());
+        assert!(TcpInfo::of(&std::fs::File::open("/").unwrap()).is_none());
     }
 }
