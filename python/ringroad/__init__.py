@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from ringroad._neighbours import Graph
     from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
+    from ringroad.start.elastic import ElasticGroup, elastic
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
@@ -76,6 +77,7 @@ __all__ = [
     "ConfigError",
     "DiscoveredLink",
     "Discovery",
+    "ElasticGroup",
     "FileStore",
     "Graph",
     "Halo",
@@ -102,6 +104,7 @@ __all__ = [
     "WorkerError",
     "__version__",
     "discover",
+    "elastic",
     "handle",
     "init",
     "local",
@@ -116,6 +119,7 @@ _ELSEWHERE = {
     "Cart": "_cart",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
+    "ElasticGroup": "start.elastic",
     "Graph": "_neighbours",
     "Halo": "_halo",
     "LocalCluster": "start.local",
@@ -125,6 +129,7 @@ _ELSEWHERE = {
     "ReplicaError": "_replicas",
     "WorkerError": "start.local",
     "discover": "_discovery",
+    "elastic": "start.elastic",
     "init": "start.rendezvous",
     "local": "start.local",
     "regroup": "start.rendezvous",

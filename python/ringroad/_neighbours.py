@@ -87,8 +87,8 @@ class Graph:
         comm: The communicator.
         rank: This rank's number there.
         size: The number of ranks.
-        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.NOBODY` beyond an end of
-            a grid.
+        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.NOBODY` beyond an
+            end of a grid.
         sources: The ranks from which it receives, in the order of the blocks that it gets; or `ringroad.NOBODY`.
     """
 

@@ -92,7 +92,7 @@ def sendrecv_object(
     return obj
 
 
-def _receive(comm: Communicator, coming: Work[Bytes], left: Callable[[], float]) -> Any:
+def _receive(comm: Communicator, coming: Work[NDArray[np.int64]], left: Callable[[], float]) -> Any:
     """The object whose length is coming. None from nobody."""
     (length,) = coming.result()
     message = coming.message

@@ -77,18 +77,15 @@ LOCATING = {"minloc": Op(_locating(np.less), True, "minloc"), "maxloc": Op(_loca
 def chosen(op: Any, dtype: np.dtype[Any]) -> Op:
     """The operation that `op=` means for arrays of this type."""
     if isinstance(op, str):
-        fields = [dtype[name] for name in dtype.names or ()]
-        if [field.kind in kinds for field, kinds in zip(fields, ("iufb", "iu"), strict=False)] != [True, True]:
-            raise TypeError(
-                f"{op} is for structured arrays of a value and an index, such as dtype [('value', 'f8'), ('index', 'i8')], "
-                f"not {dtype}"
-            )
+        kinds = [dtype[name].kind for name in dtype.names or ()]
+        if len(kinds) != 2 or kinds[0] not in "iufb" or kinds[1] not in "iu":
+            example = "[('value', 'f8'), ('index', 'i8')]"
+            raise TypeError(f"{op} is for structured arrays of a value and an index, such as {example}, not {dtype}")
         return LOCATING[op]
-    if not isinstance(op, Op):
-        op = Op(op, commutative=isinstance(op, np.ufunc) and op in _COMMUTATIVE)
-    if isinstance(op.function, np.ufunc):
-        _check(op, op.function.resolve_dtypes((dtype, dtype, None))[2], dtype)
-    return op
+    own = op if isinstance(op, Op) else Op(op, commutative=isinstance(op, np.ufunc) and op in _COMMUTATIVE)
+    if isinstance(own.function, np.ufunc):
+        _check(own, own.function.resolve_dtypes((dtype, dtype, None))[2], dtype)
+    return own
 
 
 def combine(op: Op, left: Any, right: Any, dtype: np.dtype[Any]) -> Array:

@@ -172,7 +172,7 @@ def several(comm):
 EVERYTHING = [sendrecv, nobody, lengths, oneself, probes, several]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("ranks", [1, 2, 3] if FULL else [1, 3])
 @pytest.mark.parametrize("check", EVERYTHING, ids=lambda check: check.__name__)
 def test_in_threads(ranks, check):
     assert all(in_threads(ranks, check, timeout=60))
@@ -221,7 +221,7 @@ def test_ranks_that_all_send_are_told():
         return failure_of(lambda: comm.recv(np.zeros(1), comm.rank + 1, timeout=0.3 if comm.rank == 0 else 60))
 
     (_, text), *others = in_threads(3, wait, timeout=60)
-    assert "rank 2 (" in text and "is in no send and no receive" in text and "All of these" not in text, text
+    assert "rank 2 (" in text and "is in call number 1: barrier" in text and "All of these" not in text, text
     assert [kind for kind, _ in others] == ["TimeoutError"] * 2
 
 
@@ -229,6 +229,7 @@ def test_ranks_that_all_send_are_told():
 
 SEEDS = range(1000 if FULL else 20)
 RANKS = 3
+SECONDS = 1700 if FULL else 170
 
 
 def run_programs(comm):
@@ -257,11 +258,12 @@ def by_mpi4py():
         pytest.skip(str(error))
     program = [sys.executable, str(PROGRAMS / "random_messages.py"), *map(str, SEEDS)]
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(command + program, env=os.environ | allowed, capture_output=True, text=True, timeout=170)
+    done = subprocess.run(command + program, env=os.environ | allowed, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
+@pytest.mark.timeout(SECONDS + 10)
 @pytest.mark.parametrize("transport", ["threads", *TRANSPORTS, *OWN])
 def test_random_programs(clusters, transport):
     """Every rank receives what the program says."""
@@ -270,6 +272,7 @@ def test_random_programs(clusters, transport):
         assert wrong == []
 
 
+@pytest.mark.timeout(SECONDS + 10)
 def test_random_programs_by_mpi4py(by_mpi4py):
     """mpi4py receives the same."""
     for seed, logs in zip(SEEDS, by_mpi4py, strict=True):

@@ -44,6 +44,7 @@ FREE = {
     "neighbours",
     "sources",
     "periodic",
+    "op",
 }
 """Arguments that take any object, or whose readers have errors of their own; these must be plain, too."""
 GIVEN = {
@@ -129,6 +130,7 @@ GIVEN = {
     "wheel": None,
     "kind": "kind",
     "word": "here",
+    "works": [],
     "progress": None,
     "schedule": ringroad.Schedule.build("ring", 4),
     "after": None,

@@ -1,4 +1,4 @@
-"""Reductions of one's own: NumPy's ufuncs and functions of two arrays, the least and the greatest value with its place."""
+"""Reductions of one's own: NumPy's ufuncs, functions of two arrays, extremes with their places."""
 
 import functools
 import itertools
@@ -25,10 +25,15 @@ def compose(a, b):
     return found
 
 
+def rank_of(one):
+    """By what minloc chooses: NaN first, then the value, then the index."""
+    value = float(one[0])
+    return (value == value, value if value == value else 0.0, int(one[1]))
+
+
 def least(a, b):
     """What minloc means, one element at a time."""
-    keys = [(not np.isnan(one["value"]), 0.0 if np.isnan(one["value"]) else one["value"], one["index"]) for one in (a, b)]
-    return a if keys[0] <= keys[1] else b
+    return min(a, b, key=rank_of)
 
 
 def given(rank, count, dtype):
@@ -115,7 +120,7 @@ def locate(comm, name, counts):
         got = comm.allreduce(vectors[comm.rank], op=name)
         for index in range(count):
             candidates = [(back * vector[index][0], vector[index][1]) for vector in vectors]
-            expected = min(candidates, key=lambda one: (not np.isnan(one[0]), np.nan_to_num(one[0]), one[1]))
+            expected = min(candidates, key=rank_of)
             assert got[index][1] == expected[1], (candidates, got[index])
             np.testing.assert_equal(back * got[index][0], expected[0])
 

@@ -8,7 +8,10 @@ macro_rules! reduction_arguments {
     () => {
         r#"    op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
         have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
-        bitwise operations for integers and bool only.
+        bitwise operations for integers and bool only. "minloc" and "maxloc" are for structured arrays of a
+        value and an index: the least or greatest value and its index, the lowest of several; NaN counts as
+        both least and greatest. Or a NumPy ufunc of two inputs, a function of two arrays, or a `ringroad.Op`,
+        on any dtype but objects.
     factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
         operation takes it. Ranks may pass different factors."#
     };
@@ -19,7 +22,8 @@ macro_rules! prefix_arguments {
     () => {
         r#"    op: "sum", "product", "min", "max", "premul_sum", "band", "bor" or "bxor". Complex arrays have no
         "min" and "max". "premul_sum" is for floats and complex numbers only, the bitwise operations for
-        integers and bool only.
+        integers and bool only. Or "minloc", "maxloc", a ufunc, a function or a `ringroad.Op`, as in
+        `allreduce`.
     factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
         operation takes it. Ranks may pass different factors."#
     };
@@ -56,8 +60,9 @@ macro_rules! algorithm_argument {
 macro_rules! wire_arguments {
     () => {
         r#"    wire: A format in which floating-point elements are sent: "bf16", "f16", "fp8", "int8" or "int4"; the
-        same on all ranks. All ranks end with the same bits, which differ from the exact result. None: as they
-        are.
+        same on all ranks. All ranks end with the same bits, which differ from the exact result. Rounding is to
+        the nearest number; "int8:stochastic" and "int4:stochastic" choose one of the two next numbers at random,
+        so that errors are 0 on average and at most twice as large. None: as they are.
     max_error: Instead of `wire`, the most by which the result may differ from the exact one, as a fraction of
         the sum of the ranks' largest magnitudes. The fastest format and algorithm within it are chosen."#
     };
@@ -78,7 +83,8 @@ macro_rules! collective_errors {
         concat!(
             array_errors!(),
             "
-    ScheduleError: `algorithm` is unknown, or does not run on this network. Nothing was sent.
+    ScheduleError: `algorithm` is unknown, does not run on this network, or combines values in another order
+        than `op` needs. Nothing was sent.
 ",
             call_errors!()
         )

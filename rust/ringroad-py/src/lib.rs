@@ -23,6 +23,7 @@ mod info;
 mod messages;
 mod neighbours;
 mod notebook;
+mod notes;
 mod objects;
 mod operation;
 mod prepared;
@@ -37,6 +38,7 @@ mod routes;
 mod schedule;
 mod shutdown;
 mod simulate;
+mod status;
 mod store;
 mod synthesis;
 #[allow(unsafe_code)]
@@ -65,6 +67,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
     module.add_class::<roll_call::PyRollCall>()?;
+    module.add_class::<notes::PyNotes>()?;
     module.add_class::<work::PyWork>()?;
     module.add_class::<received::PyMessage>()?;
     module.add("NOBODY", arguments::NOBODY)?;
@@ -96,7 +99,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::read_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_bandwidth, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(info::between_hosts, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
     module.add_function(wrap_pyfunction!(rounding::round_raw, module)?)?;
+    module.add_function(wrap_pyfunction!(status::processes_here, module)?)?;
+    module.add_function(wrap_pyfunction!(status::ask_status, module)?)?;
+    module.add_function(wrap_pyfunction!(status::ask_status_at, module)?)?;
+    module.add_function(wrap_pyfunction!(status::own_status, module)?)?;
+    status::register();
     shutdown::register(module)
 }

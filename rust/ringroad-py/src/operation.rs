@@ -102,22 +102,24 @@ impl Combined {
 
 impl Function for Combined {
     fn combine(&self, left: Memory, right: Memory) -> Result<Memory, String> {
-        let result = Python::try_attach(|py| self.call(py, left, right).map_err(|error| told(py, &error)));
+        let result = Python::try_attach(|py| self.call(py, left, right).map_err(|error| told(py, error)));
         result.unwrap_or_else(|| Err("the interpreter is ending".to_owned()))
     }
 }
 
 /// The traceback of an error. Ctrl-C is passed on to the main thread, too.
-fn told(py: Python<'_>, error: &PyErr) -> String {
+fn told(py: Python<'_>, error: PyErr) -> String {
+    let (brief, interrupted) = (error.to_string(), error.is_instance_of::<PyKeyboardInterrupt>(py));
     let told = || -> PyResult<String> {
-        if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        let lines = py.import("traceback")?.call_method1("format_exception", (error.into_value(py),))?;
+        let text: String = PyString::new(py, "").call_method1("join", (lines,))?.extract()?;
+        if interrupted {
+            // At last, since the first Python code that runs in the main thread raises it.
             py.import("_thread")?.call_method0("interrupt_main")?;
         }
-        let lines = py.import("traceback")?.call_method1("format_exception", (error.value(py),))?;
-        let text: String = PyString::new(py, "").call_method1("join", (lines,))?.extract()?;
         Ok(format!("\n{}", text.trim_end()))
     };
-    told().unwrap_or_else(|_| error.to_string())
+    told().unwrap_or(brief)
 }
 
 /// A name that stays until the process ends. Programs use few of them.

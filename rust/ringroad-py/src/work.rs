@@ -107,9 +107,8 @@ impl PyWork {
 
     /// Returns whether the call has ended, with or without success. Does not block.
     pub fn is_completed(&self, py: Python<'_>) -> PyResult<bool> {
-        let ended = py.detach(|| self.work.is_completed());
         self.is_success(py)?;
-        Ok(ended)
+        Ok(self.work.result().is_some())
     }
 
     /// Returns whether the call has ended with success. Does not block.

@@ -33,13 +33,14 @@ const CIRCULAR: &[&str] = &["bootstrap"];
 
 /// Where unsafe code may be.
 const UNSAFE: &[&str] = &[
+    "bootstrap/tcp/beacon.rs",
     "kernels",
     "engine/buffers.rs",
     "fuzzing.rs",
-    "network/account.rs",
     "network/datagram.rs",
     "os/fork.rs",
     "os/scheduler.rs",
+    "os/tcp_info.rs",
     "transport/buffer.rs",
     "transport/events.rs",
     "transport/forks.rs",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ringroad._native import CostModel, Schedule, Topology
+from ringroad._support.text import length
 
 
 @dataclass(frozen=True)
@@ -19,13 +20,13 @@ class Line:
     fixed: float
     per_byte: float
 
-    def seconds(self, bytes: int) -> float:
+    def seconds(self, bytes: int | str) -> float:
         """Returns the time for a vector.
 
         Args:
-            bytes: The length of the vector in bytes.
+            bytes: The length of the vector, in bytes or with a unit, such as "1MiB".
         """
-        return self.fixed + self.per_byte * bytes
+        return self.fixed + self.per_byte * length("bytes", bytes)
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Network:
         `Network.on` has ringroad's allreduces; the constructor takes any others.
 
         >>> from ringroad.lab.training import Line, Network
-        >>> Network("mine", (Line("mine", 120e-6, 163e-12),)).best(1 << 20).name
+        >>> Network("mine", (Line("mine", 120e-6, 163e-12),)).best("1MiB").name
         'mine'
     """
 
@@ -78,10 +79,10 @@ class Network:
             lines = [Line(row.algorithm, row.fixed, row.per_byte) for row in candidates]
         return cls(topology.spec, tuple(lines), topology.ranks)
 
-    def best(self, bytes: int) -> Line:
+    def best(self, bytes: int | str) -> Line:
         """Returns the cheapest allreduce for a vector; of those that cost the same, the first.
 
         Args:
-            bytes: The length of the vector in bytes.
+            bytes: The length of the vector, in bytes or with a unit, such as "1MiB".
         """
         return min(self.lines, key=lambda line: line.seconds(bytes))

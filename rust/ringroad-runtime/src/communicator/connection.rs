@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::Mismatch;
@@ -10,10 +10,12 @@ use ringroad_core::{Collective, Rank, Topology};
 
 use super::carrier::{unshared, Carrier, Opening};
 use super::paths::{self, Surroundings};
+use super::status::Reporting;
 use super::{Adaptation, Called, Communicator, Family, Means, State};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
 use crate::bootstrap::{
-    refused, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Store, StoreError,
+    refused, report_by, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store,
+    StoreError,
 };
 use crate::calls::request::Request;
 use crate::choice::agreement::{agree, choose};
@@ -22,7 +24,7 @@ use crate::choice::choices::Origin;
 use crate::choice::options::Options;
 use crate::choice::planner::Planner;
 use crate::choice::schedule_cache::Schedules;
-use crate::config::{Config, Debug, Network, Secret, Within};
+use crate::config::{Config, Debug, Secret, TopologySource, Within};
 use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -67,6 +69,7 @@ impl Communicator {
             let mut endpoint = EndpointInfo::new(rank, size, "", "", Vec::new());
             offered.announce(&mut endpoint, config);
             endpoint.handle = handle.clone();
+            endpoint.rdma = ucx_sys::has_rdma();
             let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, deadline)?;
             match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, deadline)
             {
@@ -177,7 +180,8 @@ impl Communicator {
             communicator.pauses = AtomicU64::new(pauses::pauses());
         }
         communicator.adaptation = Adaptation::of(&communicator, config);
-        if communicator.adaptation.is_some() {
+        if let Some(adaptation) = &communicator.adaptation {
+            communicator.reporting.adaptation.get_or_init(|| Arc::downgrade(adaptation));
             let pace = communicator.pace.clone();
             communicator.driver.get()?.with(|engine| engine.watch(pace));
         }
@@ -186,7 +190,7 @@ impl Communicator {
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
         communicator.first_barrier(rendezvous, deadline)?;
         communicator.record_into(config)?;
-        let is_asked_for = config.topology == Network::Off && config.debug < Debug::Info;
+        let is_asked_for = config.topology == TopologySource::Off && config.debug < Debug::Info;
         if rank == 0
             && communicator.choices.origin != Origin::Given
             && explored.insight.hosts > 1
@@ -266,6 +270,17 @@ impl Communicator {
         let load = Some(load).filter(HostLoad::is_oversubscribed);
         let (endpoints, choices) = (Arc::new(endpoints), Arc::new(choices));
         let engine = Engine::new(name.to_owned(), rank, endpoints.clone(), &choices.lowering, transport);
+        let driver = Driver::new(engine, rank, load);
+        let reporting = Arc::new(Reporting {
+            name: name.to_owned(),
+            rank,
+            endpoints: endpoints.clone(),
+            secret: config.secret.as_ref().map(Secret::reveal).map(str::to_owned),
+            driver: Own::new(Arc::downgrade(&driver)),
+            adaptation: OnceLock::new(),
+        });
+        let reporter: Weak<dyn Reporter> = Arc::downgrade(&(reporting.clone() as Arc<dyn Reporter>));
+        report_by(reporter);
         Communicator {
             name: name.to_owned(),
             rank,
@@ -280,7 +295,8 @@ impl Communicator {
             adaptation: None,
             pool,
             choices,
-            driver: Own::new(Driver::new(engine, rank, load)),
+            driver: Own::new(driver),
+            reporting,
             means: None,
             family: None,
             agreements: AtomicU64::new(0),
@@ -379,10 +395,10 @@ fn explore(
     let is_named = options.topology.is_some() || config.topology.given().is_some();
     let budget = match &config.topology {
         _ if is_named => config.budget.discovery.min(CHECK),
-        Network::Off => Duration::ZERO,
+        TopologySource::Off => Duration::ZERO,
         _ => config.budget.discovery,
     };
-    let is_wanted = !budget.is_zero() || config.topology == Network::Auto && !is_named;
+    let is_wanted = !budget.is_zero() || config.topology == TopologySource::Auto && !is_named;
     let budget = (rank == 0).then(|| is_wanted.then_some(budget.as_secs_f64()));
     let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
     let text = rendezvous.share(EXPLORE, text.as_deref(), 64)?;

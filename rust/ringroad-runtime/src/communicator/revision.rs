@@ -303,11 +303,7 @@ impl Communicator {
     /// The network as the ranks see it now.
     pub fn network(&self) -> NetworkView {
         let choices = self.present();
-        let seen = |adaptation: &Adaptation| {
-            let present: &Present = &adaptation.present.lock();
-            (present.history.clone(), present.stragglers.clone())
-        };
-        let (changes, stragglers) = self.adaptation().map(seen).unwrap_or_default();
+        let (changes, stragglers) = self.adaptation().map(Adaptation::seen).unwrap_or_default();
         NetworkView {
             topology: choices.topology.clone(),
             origin: choices.origin,
@@ -315,6 +311,11 @@ impl Communicator {
             mismatch: choices.mismatch.clone(),
             changes,
             stragglers,
+            connections: self
+                .driver
+                .get()
+                .map(|driver| driver.with(|engine| engine.transport().connections()))
+                .unwrap_or_default(),
         }
     }
 

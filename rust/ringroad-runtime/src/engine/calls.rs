@@ -191,10 +191,16 @@ impl Calls {
 
     /// The latest collective calls of this rank, by number.
     pub(super) fn recent(&self) -> Vec<(u64, String)> {
-        let mut calls: Vec<&(u64, Arc<Prepared>)> = self.history.iter().collect();
-        calls.sort_by_key(|(number, _)| *number);
+        let calls = self.history();
         let first = calls.len().saturating_sub(CALLS_TOLD);
         calls[first..].iter().map(|(number, prepared)| (*number, prepared.to_string())).collect()
+    }
+
+    /// The latest collective calls of this rank, by number.
+    pub(super) fn history(&self) -> Vec<(u64, &Prepared)> {
+        let mut calls: Vec<_> = self.history.iter().map(|(number, call)| (*number, &**call)).collect();
+        calls.sort_by_key(|(number, _)| *number);
+        calls
     }
 
     /// The number of the last collective call that has ended here together with all calls before it.

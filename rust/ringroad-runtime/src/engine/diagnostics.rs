@@ -1,6 +1,6 @@
 //! Descriptions for error messages: where each rank was, and for which ranks it waited.
 
-use ringroad_core::plan::{Command, Operation as Step};
+use ringroad_core::plan::{Command, PlannedCommand};
 use ringroad_core::Rank;
 
 use super::peers::Suspect;
@@ -28,6 +28,41 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
         "{call} is for {room} bytes, but the message from rank {peer} has {found}{of}; the types must be the same, and no \
          message may be longer than its receive"
     )
+}
+
+/// The first step of a call that has not ended, from whom it waits for messages there, and to whom it sends.
+pub(super) fn pending(task: &Task) -> (Option<u32>, Vec<Rank>, Vec<Rank>) {
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    let mut first: Option<PlannedCommand> = None;
+    for (_, step) in task.executor.unfinished() {
+        if step.step != first.get_or_insert(step).step {
+            break;
+        }
+        match step.command {
+            Command::Receive { peer, .. } | Command::Expect { peer, .. } => from.push(peer),
+            Command::Send { peer, .. } => to.push(peer),
+            _ => {}
+        }
+    }
+    for ranks in [&mut from, &mut to] {
+        ranks.sort_unstable();
+        ranks.dedup();
+    }
+    (first.map(|step| step.step), from, to)
+}
+
+/// What a rank is doing that has answered this, when a message has not come.
+fn doing(told: Option<&Notice>) -> String {
+    let Some(Notice { messages, calls, ended, .. }) = told else {
+        return "did not answer: it has not made the matching call, is late, or has stopped".to_owned();
+    };
+    if !messages.is_empty() {
+        return messages.iter().map(|message| &*message.call).collect::<Vec<_>>().join("; ");
+    }
+    match calls.last().filter(|(number, _)| number > ended) {
+        Some((number, call)) => format!("is in call number {number}: {call}"),
+        None => "is in no call".to_owned(),
+    }
 }
 
 impl Engine {
@@ -87,17 +122,10 @@ impl Engine {
         let mut lines: Vec<String> = Vec::new();
         let mut next = Some(self.peers.rank);
         while let Some(rank) = next.filter(|rank| !chain.contains(rank)) {
-            let messages = answers[rank].as_ref().map(|notice| &notice.messages);
-            let doing = match messages.map(|messages| messages.first()) {
-                None => {
-                    "did not answer: it has not made the matching call, is late, or has stopped".to_owned()
-                }
-                Some(None) => "is in no send and no receive".to_owned(),
-                Some(Some(message)) => message.call.clone(),
-            };
-            lines.push(format!("  rank {}: {doing}", self.peers.describe(rank)));
+            let told = answers[rank].as_ref();
+            lines.push(format!("  rank {}: {}", self.peers.describe(rank), doing(told)));
             chain.push(rank);
-            next = messages.and_then(|messages| messages.first()?.peer);
+            next = told.and_then(|notice| notice.messages.first()?.peer);
         }
         let stuck = next.map(|again| chain.iter().skip_while(move |rank| **rank != again));
         let all_are = |sends: bool| {
@@ -118,22 +146,8 @@ impl Engine {
 
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
     pub(super) fn describe_call(&self, task: &Task) -> String {
-        let mut from: Vec<Rank> = Vec::new();
-        let mut to: Vec<Rank> = Vec::new();
-        let mut first: Option<Step> = None;
-        for (_, step) in task.executor.unfinished() {
-            if step.step != first.get_or_insert(step).step {
-                break;
-            }
-            match step.command {
-                Command::Receive { peer, .. } | Command::Expect { peer, .. } => from.push(peer),
-                Command::Send { peer, .. } => to.push(peer),
-                _ => {}
-            }
-        }
-        let list = |what: &str, mut ranks: Vec<Rank>| {
-            ranks.sort_unstable();
-            ranks.dedup();
+        let (first, from, to) = pending(task);
+        let list = |what: &str, ranks: Vec<Rank>| {
             let names: Vec<String> =
                 ranks.into_iter().map(|r| format!("rank {}", self.peers.describe(r))).collect();
             (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
@@ -148,7 +162,7 @@ impl Engine {
             "in {number}communicator {:?} ({}), at step {}, {}",
             self.name,
             task.call(),
-            first.map_or(0, |s| s.step),
+            first.unwrap_or(0),
             waiting.join(" and ")
         )
     }

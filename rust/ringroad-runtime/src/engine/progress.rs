@@ -39,6 +39,9 @@ const BLOCK: Duration = Duration::from_millis(20);
 /// How often a waiting thread checks for notices, deadlines and messages of other calls.
 const INSPECT: Duration = Duration::from_millis(10);
 
+/// How often who only wants to look tries to get the engine.
+const PEEK: Duration = Duration::from_millis(1);
+
 /// The engine of a communicator and everything needed to drive it.
 pub(crate) struct Driver {
     engine: Mutex<Engine>,
@@ -111,6 +114,24 @@ impl Driver {
         let (result, ended) = self.with_locked(action);
         self.call_back(ended);
         result.unwrap_or_default()
+    }
+
+    /// Looks at the engine, unless other threads keep it for longer than `within`.
+    pub fn peek<T>(&self, within: Duration, look: impl FnOnce(&Engine) -> T) -> Option<T> {
+        let until = Instant::now() + within;
+        let _counted = Counted::new(&self.queued);
+        loop {
+            match self.engine.try_lock() {
+                Some(engine) => return Some(look(&engine)),
+                None if Instant::now() >= until => return None,
+                None => std::thread::sleep(PEEK),
+            }
+        }
+    }
+
+    /// How many threads wait for a call.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// A panic would leave calls that never end. So it fails all calls, and is returned as an error.

@@ -46,6 +46,11 @@ impl JobPlace {
         *digest.first_chunk().expect("a digest is longer")
     }
 
+    /// What proves that somebody belongs to this job.
+    pub(super) fn key(&self, secret: Option<&str>) -> Key {
+        Key::new(&self.token(), secret)
+    }
+
     /// `host:29500`, or `host, ports 21000, 22000`.
     fn text(&self) -> String {
         match self.ports[..] {
@@ -90,7 +95,7 @@ pub struct JobStore {
 }
 
 /// What a rank has found.
-enum Found {
+enum Meeting {
     Doors(Vec<TcpListener>),
     Server(TcpStream, SocketAddr, String),
 }
@@ -113,16 +118,16 @@ impl JobStore {
         let (told, found) = mpsc::channel();
         // Dropping `_alive` ends the search.
         let (_alive, over) = mpsc::channel();
-        let key = Key::new(&place.token(), secret);
+        let key = place.key(secret);
         let (own, wanted) = (place.clone(), key.clone());
         // Looking up a host's name cannot be interrupted, so that another thread does it.
         let search = move || {
             let search = Search { place: &own, over, start: Instant::now() };
             let found = match rank {
-                0 => search.bind().map(Found::Doors),
+                0 => search.bind().map(Meeting::Doors),
                 _ => search
                     .reach(rank, &wanted, timeout)
-                    .map(|(stream, address, who)| Found::Server(stream, address, who)),
+                    .map(|(stream, address, who)| Meeting::Server(stream, address, who)),
             };
             let _ = told.send(found);
         };
@@ -138,10 +143,10 @@ impl JobStore {
             }
         };
         let store: Box<dyn Store> = match found {
-            Found::Server(stream, address, who) => {
+            Meeting::Server(stream, address, who) => {
                 Box::new(TcpStore::over(stream, address, key, who, timeout))
             }
-            Found::Doors(doors) => {
+            Meeting::Doors(doors) => {
                 let server = Server::with_token(place.token(), secret);
                 for door in doors {
                     server

@@ -1,0 +1,154 @@
+"""`ringroad lab simulate`: a schedule on a model of the network."""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ringroad._native import CostModel, Topology
+from ringroad._support.text import MOST, bytes_text, parse_bytes, print_fields, print_json, print_table, seconds_text
+from ringroad.cli._options import (
+    Bandwidth,
+    Collective,
+    HopLatency,
+    Json,
+    ReduceCost,
+    Root,
+    Size,
+    StepLatency,
+    file_option,
+    picture_option,
+    time_option,
+    whole_option,
+)
+from ringroad.lab import formats
+from ringroad.lab._simulation import Simulation
+from ringroad.lab._simulation import simulate as run
+
+
+def simulate(
+    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad explain` lists them, or a file.")],
+    topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
+    size: Size,
+    collective: Collective = "allreduce",
+    root: Root = 0,
+    free_running: Annotated[bool, typer.Option("--free-running", help="Ranks do not wait between steps.")] = False,
+    store: Annotated[
+        bool, typer.Option("--store-and-forward", help="Nodes forward a message only when they have all of it.")
+    ] = False,
+    late: Annotated[list[str] | None, typer.Option(metavar="RANK:SECONDS", help="A rank that enters late.")] = None,
+    slow_rank: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RANK:FACTOR", help="A rank whose start-ups and reductions take FACTOR times as long."),
+    ] = None,
+    slow_link: Annotated[
+        list[str] | None, typer.Option(metavar="FROM:TO:FRACTION", help="Links with a fraction of their bandwidth.")
+    ] = None,
+    fail_link: Annotated[
+        list[str] | None, typer.Option(metavar="FROM:TO", help="Links that carry nothing; messages go around them.")
+    ] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="Also simulate the best algorithm on the network without the failed links.")
+    ] = False,
+    skew: Annotated[float, time_option(help="Ranks enter at random times within this time.")] = 0.0,
+    seed: Annotated[int, whole_option(help="Seed of these random times.")] = 0,
+    step_latency: StepLatency = None,
+    message_latency: Annotated[float | None, time_option(help="The time for each further message of a rank.")] = None,
+    incast_latency: Annotated[
+        float | None, time_option(help="The time for each further rank that sends to the same port.")
+    ] = None,
+    hop_latency: HopLatency = None,
+    bandwidth: Bandwidth = None,
+    reduce_cost: ReduceCost = None,
+    overlapped: Annotated[
+        bool, typer.Option("--overlapped", help="In synchronous steps, reduce while transfers go on.")
+    ] = False,
+    segment: Annotated[str | None, typer.Option(metavar="BYTES", help="Maximum size of a message.")] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Show every step's end and most loaded link.")] = False,
+    save_trace: Annotated[Path | None, file_option(help="Write the timeline as JSON.")] = None,
+    save_chrome_trace: Annotated[
+        Path | None, file_option(help="Write the timeline for ui.perfetto.dev or chrome://tracing.")
+    ] = None,
+    plot: Annotated[Path | None, picture_option(help="Draw each rank's timeline")] = None,
+    plot_links: Annotated[Path | None, picture_option(help="Draw the load of the links in each step")] = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate an algorithm on a network, also with failures.
+
+    It shows the timeline of every rank and link. Some may be slow, late or failed.
+    """
+    if replan and not fail_link:
+        raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")
+    network = Topology(topology)
+    simulation = run(
+        formats.read(name) if name.endswith((".json", ".xml")) else name,
+        network,
+        parse_bytes(size),
+        collective=collective,
+        root=root,
+        model=CostModel(
+            step_latency=step_latency,
+            message_latency=message_latency,
+            incast_latency=incast_latency,
+            hop_latency=hop_latency,
+            bandwidth=bandwidth,
+            reduce_cost=reduce_cost,
+            overlapped=overlapped,
+        ),
+        free_running=free_running,
+        store_and_forward=store,
+        late={int(rank): value for rank, value in _fields("--late", late, "3:1e-3", 1)},
+        slow_ranks={int(rank): value for rank, value in _fields("--slow-rank", slow_rank, "3:2", 1)},
+        slow_links={(int(a), int(b)): value for a, b, value in _fields("--slow-link", slow_link, "0:1:0.5", 2)},
+        failed_links=[(int(a), int(b)) for a, b in _fields("--fail-link", fail_link, "0:1", 2)],
+        replan=replan,
+        skew=skew,
+        seed=seed,
+        segment=None if segment is None else parse_bytes(segment),
+    )
+    if save_trace is not None:
+        simulation.save_trace(save_trace)
+    if save_chrome_trace is not None:
+        simulation.save_chrome_trace(save_chrome_trace)
+    for what, file in (("timeline", plot), ("links", plot_links)):
+        if file is not None:
+            _draw(simulation, what, file)
+    if as_json:
+        print_json(simulation)
+        return
+    print_fields(simulation.title, simulation.rows())
+    if steps:
+        print()
+        _print_steps(simulation)
+
+
+def _fields(option: str, texts: list[str] | None, example: str, whole: int) -> list[list[float]]:
+    """The numbers of an option's values, separated by colons; the first `whole` of them are numbers of ranks or
+    nodes."""
+    count = example.count(":") + 1
+    values = []
+    for text in texts or []:
+        parts = text.split(":")
+        try:
+            if len(parts) != count:
+                raise ValueError
+            nodes, numbers = [int(part) for part in parts[:whole]], [float(part) for part in parts[whole:]]
+        except ValueError:
+            raise ValueError(f"{option} {text!r} is invalid; write for example {option} {example}") from None
+        if not (min(nodes) >= 0 and max(nodes) <= MOST and all(0 <= number < math.inf for number in numbers)):
+            raise ValueError(f"{option} {text!r} is invalid: nodes count from 0 on, and other numbers are not negative")
+        values.append([*nodes, *numbers])
+    return values
+
+
+def _draw(simulation: Simulation, what: Any, file: Path) -> None:
+    simulation.plot(what).savefig(file, dpi=120)
+
+
+def _print_steps(simulation: Simulation) -> None:
+    rows = []
+    for step, (end, link) in enumerate(zip(simulation.step_ends, simulation.busiest_links, strict=True)):
+        cells = [f"{link.source}→{link.target}", bytes_text(round(link.bytes))] if link else ["-", "-"]
+        rows.append([str(step), seconds_text(end), *cells])
+    print_table(["step", "done at", "busiest link", "carries"], rows, right=["step", "done at", "carries"])
