@@ -275,13 +275,17 @@ impl World {
             })
     }
 
-    /// If all have come and nothing moves, nobody waits.
+    /// If all have come and nothing moves, nobody waits; but who was cut off waits for most ranks until its time is up.
     fn ends(&self, state: &State) -> bool {
         let mut moves = Vec::new();
         self.moves(state, &mut moves);
         let outside = |process: &Process| process.alive && process.call == Call::Outside;
         let inside = |process: &Process| process.alive && matches!(process.call, Call::Inside(_));
-        !moves.is_empty() || state.processes.iter().any(outside) || !state.processes.iter().any(inside)
+        let cut_off = self.most && self.cuts > 0;
+        cut_off
+            || !moves.is_empty()
+            || state.processes.iter().any(outside)
+            || !state.processes.iter().any(inside)
     }
 }
 
