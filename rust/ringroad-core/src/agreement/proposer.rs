@@ -108,7 +108,7 @@ impl Proposer {
             Phase::Prepare { ballot, promises } if !promises.contains_key(&peer) => {
                 Some(Request::Prepare(*ballot))
             }
-            Phase::Accept { ballot, decision, members } if members.get(&peer) == Some(&None) => {
+            Phase::Accept { ballot, decision, members, .. } if members.get(&peer) == Some(&None) => {
                 Some(Request::Accept(*ballot, decision.clone()))
             }
             // A lower rank that was lost may come back, and lead.
