@@ -136,12 +136,10 @@ class Graph:
             PeerError: Another rank died, left or closed its communicator.
 
         Example:
-            >>> with ringroad.local(3) as cluster:
-            ...     def received(comm):
-            ...         ring = comm.cart(3, periodic=True)
-            ...         return ring.neighbour_alltoall(np.array([-comm.rank, comm.rank])).tolist()
-            ...     cluster.run(received)
-            [[2, -1], [0, -2], [1, 0]]
+            >>> a, b = [comm.cart(2, periodic=True) for comm in ringroad.Communicator.in_process(2)]
+            >>> work = a.neighbour_alltoall(np.array([1, 2]), async_op=True)
+            >>> b.neighbour_alltoall(np.array([3, 4])).tolist(), work.result().tolist()
+            ([2, 1], [4, 3])
         """
         send = array(send, "send")
         if send.shape[:1] != (len(self.destinations),):
@@ -173,10 +171,10 @@ class Graph:
             PeerError: As for `neighbour_alltoall`.
 
         Example:
-            >>> with ringroad.local(3) as cluster:
-            ...     line = cluster.run(lambda comm: comm.cart(3).neighbour_allgather([comm.rank]).tolist())
-            >>> line
-            [[[0], [1]], [[0], [2]], [[1], [0]]]
+            >>> a, b = [comm.cart(2) for comm in ringroad.Communicator.in_process(2)]
+            >>> work = a.neighbour_allgather(np.array([1, 2]), async_op=True)
+            >>> b.neighbour_allgather(np.array([3, 4])).tolist(), work.result().tolist()
+            ([[1, 2], [0, 0]], [[0, 0], [3, 4]])
         """
         send = array(send, "send")
         return self._exchange(send.dtype, send.shape, out, timeout, async_op, lambda to: np.copyto(to, send))

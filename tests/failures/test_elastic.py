@@ -210,7 +210,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 @long
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(50 if FULL else 1))
 def test_histories_with_cuts(seed: int, hosts: Hosts, tmp_path: Path) -> None:
     history = History(tmp_path, *draw(Random(1000 + seed), cuts=True), hosts)
     try:

@@ -42,7 +42,7 @@ def elastic(
             overwritten. For models and optimizers see `ringroad.torch.elastic`.
         minimum: If there is no group yet, found one as soon as so many processes have come. Only the process at the
             first address does so. None: only join.
-        timeout: Seconds within which every call of the group must end. That is when a member that is stopped is noticed.
+        timeout: Seconds within which every call of the group must end. A member that is stopped is noticed then.
         patience: Seconds within which this process must be taken in, now or when it was left out, and within which
             members must come when others are lost.
 
