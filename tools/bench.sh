@@ -7,6 +7,7 @@
 #   discover  emulated networks that nobody names to the ranks: what they find, and how fast they are then (40 minutes)
 #   model     the cost model: every algorithm on 16,384 ranks, and the figures of all papers
 #   kernels   the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
+#   solvers   conjugate gradients beside mpi4py, on 2 and 4 ranks (1 minute)
 #   torch     calls and training steps of torch beside gloo (2 minutes)
 #   select    tunes, then compares the choice with every fixed algorithm, for 2, 4 and 8 ranks (7 minutes)
 set -euo pipefail
@@ -61,6 +62,13 @@ model)
     ;;
 kernels)
     cargo bench -p ringroad-runtime --bench kernels
+    ;;
+solvers)
+    with_mpi
+    for ranks in 2 4; do
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 .venv/bin/mpirun -n "$ranks" --oversubscribe \
+            --bind-to none --mca mpi_yield_when_idle 1 "$python" benchmarks/solvers.py
+    done
     ;;
 torch)
     "$python" benchmarks/torch_bench.py "${json[@]}"

@@ -140,7 +140,6 @@ async function compare() {
 function described({ ranks, at, links }) {
   const one = (from, to, capacity) => [from, to, capacity];
   return {
-    spec: "graph:drawn",
     ranks,
     nodes: at.length,
     dimensions: [],
@@ -278,7 +277,7 @@ function renderLoads() {
   renderDetail();
 }
 
-/** What the link carries that takes the longest, in vectors. */
+/** What the link carries that takes the longest, as a fraction of the message. */
 function busiest() {
   const left = network.links ? linksLeft() : [];
   if (left.length !== step.loads.length) return step.loads.reduce((most, load) => Math.max(most, load), 0);
@@ -769,7 +768,7 @@ function listen() {
   }
   $("remove-node").addEventListener("click", () => removeNode(selected));
   $("tidy").addEventListener("click", () => {
-    const { places } = layOut({ ...network, spec: "drawn" });
+    const { places } = layOut({ ...network, is_round: false });
     edit({ ...state.drawing, at: places.map((place) => place.map(drawings.round)) });
   });
   // Nodes without links stay while the text is edited; the others are those that it names.

@@ -4,18 +4,14 @@
 const SEARCHED = 128;
 /** Between ranks that differ in another dimension than the last two, along a diagonal. */
 const DIAGONAL = 0.75;
-/** Families with rotational symmetry, whose ranks belong on a circle. */
-const ROUND =
-  /^(ring|circulant|directed-circulant|complete|complete-bipartite|uniring|biring|switch|hosts|fattree|octahedron|k55-minus-matching)\b/;
 
 /** Positions of all nodes, and the directions in which wrap-around links leave the grid (by link). */
 export function layOut(network) {
   const wide = network.dimensions.length > 1;
-  const family = network.spec.replace(/^(without\()+/, "");
   let places;
   if (wide) {
     places = network.coordinates.map((at) => inGrid(network.dimensions, at));
-  } else if (ROUND.test(family) || network.nodes > SEARCHED) {
+  } else if (network.is_round || network.nodes > SEARCHED) {
     places = circle(network.ranks);
   } else {
     const all = byDistance(network);

@@ -30,13 +30,18 @@ if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
     from ringroad import testbed as testbed
+    from ringroad._cart import Cart
     from ringroad._discovery import DiscoveredLink, Discovery, discover
+    from ringroad._halo import Halo
     from ringroad._native import (
+        ANY,
+        NOBODY,
         AbortedError,
         Communicator,
         ConfigError,
         FileStore,
         MemoryStore,
+        Message,
         MismatchError,
         PeerError,
         PreparedCall,
@@ -52,21 +57,33 @@ if TYPE_CHECKING:
         Work,
         __version__,
         handle,
+        testsome,
+        waitall,
+        waitany,
     )
+    from ringroad._neighbours import Graph
     from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
+    from ringroad.start.elastic import ElasticGroup, elastic
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
 __all__ = [
+    "ANY",
+    "NOBODY",
     "AbortedError",
+    "Cart",
     "Communicator",
     "ConfigError",
     "DiscoveredLink",
     "Discovery",
+    "ElasticGroup",
     "FileStore",
+    "Graph",
+    "Halo",
     "LocalCluster",
     "MemoryStore",
+    "Message",
     "MismatchError",
     "Op",
     "PeerError",
@@ -87,16 +104,24 @@ __all__ = [
     "WorkerError",
     "__version__",
     "discover",
+    "elastic",
     "handle",
     "init",
     "local",
     "regroup",
+    "testsome",
+    "waitall",
+    "waitany",
 ]
 
 
 _ELSEWHERE = {
+    "Cart": "_cart",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
+    "ElasticGroup": "start.elastic",
+    "Graph": "_neighbours",
+    "Halo": "_halo",
     "LocalCluster": "start.local",
     "Op": "_operations",
     "ReplicaCheck": "_replicas",
@@ -104,6 +129,7 @@ _ELSEWHERE = {
     "ReplicaError": "_replicas",
     "WorkerError": "start.local",
     "discover": "_discovery",
+    "elastic": "start.elastic",
     "init": "start.rendezvous",
     "local": "start.local",
     "regroup": "start.rendezvous",

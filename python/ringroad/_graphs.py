@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ringroad._native import Topology, TopologyError, moore_steps, read_file
+from ringroad._native import Topology, TopologyError, read_file
 from ringroad._support.files import read_text
 from ringroad._support.text import parse_bandwidth, parse_seconds
 
@@ -96,53 +96,40 @@ def save(topology: Topology, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"a topology is saved as .json or .graphml, not {str(path)!r}")
 
 
-def describe(topology: Topology, diameter: bool = True) -> list[tuple[str, str]]:
+def describe(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts of a topology that `ringroad topology` prints, as (name, value)."""
-    sizes = "x".join(map(str, topology.dimensions))
-    links = topology.links
+    positions, diameter, graph = facts["positions"], facts["diameter"], facts["graph"]
     return [
-        ("ranks", str(topology.ranks)),
-        ("other nodes", str(topology.nodes - topology.ranks)),
-        ("links", str(len(links))),
-        ("grid", sizes or "none: algorithms see a ring"),
-        *([("positions of ranks", ", ".join(map(str, topology.positions)))] if topology.positions else []),
-        ("links per rank", str(topology.degree)),
-        *([("diameter", f"{topology.diameter} hops")] if diameter else []),
-        *_around(topology),
-        ("routing", topology.routing),
-        ("bandwidth", _range([link[2] * 8e-9 for link in links], "Gb/s")),
-        ("latency", _range([link[3] * 1e9 for link in links], "ns")),
+        ("ranks", str(facts["ranks"])),
+        ("other nodes", str(facts["nodes"] - facts["ranks"])),
+        ("links", str(facts["links"])),
+        ("grid", "x".join(map(str, facts["dimensions"])) or "none: algorithms see a ring"),
+        *([("positions of ranks", ", ".join(map(str, positions)))] if positions else []),
+        ("links per rank", str(facts["degree"])),
+        *([] if diameter is None else [("diameter", f"{diameter} hops")]),
+        *(_seen(**graph) if graph else []),
+        ("routing", facts["routing"]),
+        ("bandwidth", _range(facts["bandwidth"], 8e-9, "Gb/s")),
+        ("latency", _range(facts["latency"], 1e9, "ns")),
     ]
 
 
-def _around(topology: Topology) -> list[tuple[str, str]]:
-    """The view from rank 0, for graphs without switches and without a grid; else an empty list."""
-    if topology.dimensions or topology.nodes > topology.ranks or topology.ranks < 2:
-        return []
-    outgoing: list[list[int]] = [[] for _ in range(topology.ranks)]
-    for source, target, _, _ in topology.links:
-        outgoing[source].append(target)
-    reached, known, at_distance = [0], {0}, []
-    while reached:
-        at_distance.append(len(reached))
-        reached = list(dict.fromkeys(b for a in reached for b in outgoing[a] if b not in known))
-        known.update(reached)
-    neighbours = ", ".join(map(str, outgoing[0][:_SHOWN])) + (", ..." if len(outgoing[0]) > _SHOWN else "")
-    ends = {link[:2] for link in topology.links}
-    both_ways = all((b, a) in ends for a, b in ends)
-    least = moore_steps(topology.ranks, topology.degree, both_ways)
+def _seen(
+    neighbours: list[int], at_distance: list[int], moore_bound: int | None, is_cayley: bool
+) -> list[tuple[str, str]]:
+    bound = f"{moore_bound} hops at least with this number of links"
     return [
-        ("rank 0 has links to", neighbours),
+        ("rank 0 has links to", ", ".join(map(str, neighbours[:_SHOWN])) + (", ..." if neighbours[_SHOWN:] else "")),
         ("ranks by hops from 0", ", ".join(map(str, at_distance))),
-        *([("Moore bound", f"{least} hops at least with this number of links")] if least is not None else []),
-        ("alike", "all ranks, port by port: a Cayley graph" if topology.is_cayley else "not by the order of links"),
+        *([] if moore_bound is None else [("Moore bound", bound)]),
+        ("alike", "all ranks, port by port: a Cayley graph" if is_cayley else "not by the order of links"),
     ]
 
 
-def _range(values: list[float], unit: str) -> str:
+def _range(values: list[float], factor: float, unit: str) -> str:
     if not values:
         return "no links"
-    low, high = (f"{value:.6g}" for value in (min(values), max(values)))
+    low, high = (f"{factor * value:.6g}" for value in (values[0], values[-1]))
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 

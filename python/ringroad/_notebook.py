@@ -78,7 +78,7 @@ def df(shown: object) -> Any:
 @html.register
 def _(topology: Topology) -> str:
     quick = topology.ranks * len(topology.links) <= _QUICK
-    return table(topology.spec, _graphs.describe(topology, quick))
+    return table(topology.spec, _graphs.describe(topology._facts(diameter=quick)))
 
 
 @df.register
@@ -95,7 +95,7 @@ def _(schedule: Schedule) -> str:
         ("steps", str(schedule.steps)),
         ("chunks", str(schedule.chunks)),
         ("ports", str(schedule.ports)),
-        ("most that a rank sends", f"{schedule.max_sent:.4g} vectors"),
+        ("most that a rank sends", f"{schedule.max_sent:.4g} of the message"),
         ("stored", "the sends of one rank for all" if schedule.symmetric else "the sends of every rank"),
     ]
     lines = str(schedule).splitlines()[1:] if schedule.ranks <= _RANKS else []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._native import Communicator
+from ringroad._native import NOBODY, Communicator, Work, waitall
 
 Bytes = NDArray[np.uint8]
 
@@ -65,11 +65,40 @@ def send_object(comm: Communicator, obj: object, peer: int, tag: int, timeout: f
     comm.send(data, peer, tag, timeout=left())
 
 
-def recv_object(comm: Communicator, peer: int | None, tag: int, timeout: float | None) -> Any:
+def recv_object(comm: Communicator, peer: int, tag: int, timeout: float | None) -> Any:
     left = _countdown(comm, timeout)
-    work = comm.recv(np.empty(1, np.int64), peer, tag, timeout=left(), async_op=True)
-    (length,) = work.result()
-    return _unpacked(comm.recv(np.empty(length, np.uint8), work.source, tag, timeout=left()))
+    return _receive(comm, comm.recv(np.empty(1, np.int64), peer, tag, timeout=left(), async_op=True), left)
+
+
+def sendrecv_object(
+    comm: Communicator,
+    obj: object,
+    destination: int,
+    source: int,
+    tag: int,
+    recv_tag: int,
+    timeout: float | None,
+) -> Any:
+    left = _countdown(comm, timeout)
+    data = _packed(obj)
+    if destination != NOBODY and not 0 <= destination < comm.size:
+        raise ValueError(f"destination {destination} is not one of the ranks 0..{comm.size}")
+    comm.send(data, NOBODY, tag)  # raises if there is no such tag
+    coming = comm.recv(np.empty(1, np.int64), source, recv_tag, timeout=left(), async_op=True)
+    parts = (np.array([data.size]), data)
+    sent = [comm.send(part, destination, tag, timeout=left(), async_op=True) for part in parts]
+    obj = _receive(comm, coming, left)
+    waitall(sent)
+    return obj
+
+
+def _receive(comm: Communicator, coming: Work[NDArray[np.int64]], left: Callable[[], float]) -> Any:
+    """The object whose length is coming. None from nobody."""
+    (length,) = coming.result()
+    message = coming.message
+    if message is None or message.source == NOBODY:
+        return None
+    return _unpacked(comm.recv(np.empty(length, np.uint8), message.source, message.tag, timeout=left()))
 
 
 def _countdown(comm: Communicator, timeout: float | None) -> Callable[[], float]:

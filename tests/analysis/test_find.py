@@ -61,7 +61,7 @@ allreduce of 10000 B over 5 ranks, 80 Gbit/s each, 10 us a step
 *      2     1.6000  21.6 us      4  both  bfb        complete:5
        2     1.6000  21.6 us                          (bound)
 
-*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better
+*: the fastest; bandwidth: time in messages per bandwidth of a rank; bound: no network can do better
 """
     )
 

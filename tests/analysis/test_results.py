@@ -90,7 +90,7 @@ WORDS = {
     "candidate": ["algorithm", "the same bits on all ranks"],
     "explanation": ["allreduce of 1 MiB on torus:4x4", "vs best", "the fastest by the cost model", "more candidates"],
     "algorithm": ["generalized:2", "source", "allreduce", "needs "],
-    "schedule": ["swing", "1.875 vectors", "step 0"],
+    "schedule": ["swing", "1.875 of the message", "step 0"],
     "topology": ["torus:4x4", "links per rank"],
     "simulation": ["cost model", "busiest link"],
     "iteration": ["alexnet on ring:4"],

@@ -517,6 +517,8 @@ hammingmesh:2x2:32x32
         "routing": "single-path",
         "bandwidth": [5e9, 10e9],
         "latency": pytest.approx([4e-7, 8.5e-7]),
+        "is_round": True,
+        "graph": None,
     }
     assert json.loads(ask("topology", str(path), "--json")) == report
     listed = ask("topology")

@@ -42,6 +42,9 @@ FREE = {
     "reason",
     "others",
     "op",
+    "neighbours",
+    "sources",
+    "periodic",
 }
 """Arguments that take any object, or whose readers have errors of their own; these must be plain, too."""
 GIVEN = {
@@ -127,6 +130,7 @@ GIVEN = {
     "wheel": None,
     "kind": "kind",
     "word": "here",
+    "works": [],
     "progress": None,
     "schedule": ringroad.Schedule.build("ring", 4),
     "after": None,
@@ -139,6 +143,7 @@ GIVEN = {
     "skew": None,
     "eager": None,
     "segment": None,
+    "neighbours": [0],
 }
 """A value for each argument that must be given."""
 ELSEWHERE = {

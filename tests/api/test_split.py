@@ -1,6 +1,6 @@
 """Communicators that are split off others: in processes and in threads."""
 
-import time
+import threading
 
 import numpy as np
 import pytest
@@ -88,11 +88,12 @@ def test_failures_are_independent():
 def test_ranks_that_do_not_come():
     """A split has a deadline, and is no match for another call."""
 
+    given_up = threading.Barrier(3)
+
     def late(comm):
-        if comm.rank == 1:
-            time.sleep(1)  # the others must give up first
-            return "late"
-        return failure_of(lambda: comm.split(0, timeout=0.2))[0]
+        failure = "late" if comm.rank == 1 else failure_of(lambda: comm.split(0, timeout=0.2))[0]
+        given_up.wait(60)
+        return failure
 
     def other(comm):
         return failure_of((lambda: comm.split(0)) if comm.rank else comm.barrier)[0]

@@ -46,8 +46,8 @@ ring: allreduce on ring:8
   ports             1
   chunks            8
   slots             1
-  sent per rank     1.75 vectors
-  most loaded link  1.75 vectors
+  sent per rank     1.75 of the message
+  most loaded link  1.75 of the message
   verified          yes
   rank 0's plan     35 operations for one element per rank
 """
@@ -66,8 +66,8 @@ ring: reduce_scatter on ring:3
   ports             1
   chunks            3
   slots             1
-  sent per rank     0.6667 vectors
-  most loaded link  0.6667 vectors
+  sent per rank     0.6667 of the message
+  most loaded link  0.6667 of the message
   verified          yes
   rank 0's plan     6 operations for one element per rank
 """
@@ -128,8 +128,8 @@ ring: allreduce of 1 MiB on ring:8
   per byte                    1.75 ns
   steps                       14
   hops                        14
-  link load, step by step     1.75 vectors
-  link load, whole schedule   1.75 vectors
+  link load, step by step     1.75 of the message
+  link load, whole schedule   1.75 of the message
   latency deficiency, Lambda  4.6667
   bandwidth deficiency, Psi   1.7500
   congestion deficiency, Xi   1.0000
@@ -180,7 +180,7 @@ binomial   41.9 ms    1.43x      3     7      0.625  yes
     together        29.4 ms   41.9 ms
   no size, latency or bandwidth makes binomial the faster one
 
-link load: the load of the busiest link, summed over the steps, in vectors
+link load: the load of the busiest link, summed over the steps, as a fraction of the message
 bit-identical: whether all ranks end with the same bits; if not, it is not chosen for floats
 
 chosen for all data

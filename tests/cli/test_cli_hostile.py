@@ -33,8 +33,8 @@ cli.app.rich_markup_mode = rich
 NETWORK = {"topology": "torus:2x2", "size": "8"}
 VALID = {
     "schedule": {"name": "ring", **NETWORK},
-    "simulate": {"name": "ring", **NETWORK},
     "explain": {"collective": "scatter", "sizes": "8", **NETWORK},
+    "lab simulate": {"name": "ring", **NETWORK},
     "lab find": {"ranks": "4", "degree": "2", "size": "8"},
     "lab alltoall": {"budget": "1", **NETWORK},
     "lab routes": {"budget": "1", **NETWORK},

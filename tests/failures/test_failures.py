@@ -78,10 +78,10 @@ def test_mismatch(clusters, what, transport):
 
 # (what rank 0 sends, what rank 1 receives into, from which rank, what all are told)
 MISFITS = [
-    (np.ones(10), np.ones(11), 0, "is for 88 bytes, but the message from rank 0 has 80 bytes"),
+    (np.ones(12), np.ones(11), 0, "is for 88 bytes, but the message from rank 0 has 96 bytes"),
     (np.ones(11), np.ones(10), None, "is for 80 bytes, but the message from rank 0 has 88 bytes"),
-    (np.ones(10, F8), np.ones(20, F4), 0, "is for 80 bytes, but the message from rank 0 has 80 bytes of another type"),
-    (np.ones(300_000), np.ones(400_000), 0, "is for 3200000 bytes, but the message from rank 0 has 2400000 bytes"),
+    (np.ones(10, F8), np.ones(20, F4), 0, "is for 80 bytes, but the message from rank 0 has 80 bytes of float64"),
+    (np.ones(400_000), np.ones(300_000), 0, "is for 2400000 bytes, but the message from rank 0 has 3200000 bytes"),
 ]
 
 

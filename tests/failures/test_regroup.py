@@ -33,7 +33,7 @@ LATE = PROGRAMS / "late_rank.py"
 
 
 def test_a_rank_that_does_not_come(tmp_path):
-    for ended in launch(LATE, 3, env={"RINGROAD_STORE": f"file://{tmp_path}"}):
+    for ended in launch(LATE, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store", "PLACE": str(tmp_path)}):
         assert ended.out == "done\n", ended.err
 
 
@@ -42,7 +42,7 @@ STOPPED = PROGRAMS / "taken_for_dead.py"
 
 @long
 def test_a_rank_that_was_taken_for_dead_hears_so(tmp_path):
-    ended = launch(STOPPED, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store", "END": f"{tmp_path}/end"})
+    ended = launch(STOPPED, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store", "PLACE": str(tmp_path)})
     assert [rank.out for rank in ended[1:]] == ["[1, 2]\n"] * 2, [rank.err for rank in ended]
     assert "taken rank 0 " in ended[0].out and "without it" in ended[0].out, ended[0].err
 

@@ -22,6 +22,8 @@ def blocking(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(comm.gather(array, counts=[1, 2]), Floats | None)
     assert_type(comm.scatter(None, array, counts=[1, 2]), Floats)
     assert_type(comm.recv(array), Floats)
+    assert_type(comm.sendrecv(array, 1, array, 1), Floats)
+    assert_type(comm.sendrecv(array, 1), NDArray[Any] | None)
 
 
 def inputs(comm: ringroad.Communicator, array: Floats) -> None:
@@ -45,6 +47,7 @@ def asynchronous(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(comm.alltoall(array, counts=[[1]], async_op=True), ringroad.Work[Floats])
     assert_type(comm.send(array, 1, async_op=True), ringroad.Work[None])
     assert_type(comm.barrier(async_op=True), ringroad.Work[None])
+    assert_type(ringroad.waitall([work, work]), list[Floats])
 
 
 def either(comm: ringroad.Communicator, array: Floats, async_op: bool) -> None:

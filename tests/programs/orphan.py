@@ -5,13 +5,20 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import ringroad
 
 comm = ringroad.init(timeout=40)
-comm.barrier()
+WAKE = """
+import os, signal, sys, time
+own, *others = map(int, sys.argv[1:])
+while any(os.path.exists(f"/proc/{other}") for other in others):
+    time.sleep(0.05)
+os.kill(own, signal.SIGCONT)
+"""
+pids = comm.allgather(np.array([os.getpid()])).tolist()
 if comm.rank == 2:
-    code = "import os, signal, sys, time; time.sleep(11); os.kill(int(sys.argv[1]), signal.SIGCONT)"
-    subprocess.Popen([sys.executable, "-c", code, str(os.getpid())])
+    subprocess.Popen([sys.executable, "-c", WAKE, *map(str, reversed(pids))])
     os.kill(os.getpid(), signal.SIGSTOP)
 try:
     print(comm.shrink().size)

@@ -11,17 +11,24 @@ import ringroad
 
 comm = ringroad.init(timeout=30)
 comm.barrier()
-end = Path(os.environ["END"])
+place = Path(os.environ["PLACE"])
+WAKE = """
+import os, pathlib, signal, sys, time
+while not pathlib.Path(sys.argv[2], "decided").exists():
+    time.sleep(0.05)
+os.kill(int(sys.argv[1]), signal.SIGCONT)
+"""
 if comm.rank == 0:
-    code = "import os, signal, sys, time; time.sleep(9); os.kill(int(sys.argv[1]), signal.SIGCONT)"
-    subprocess.Popen([sys.executable, "-c", code, str(os.getpid())])
+    subprocess.Popen([sys.executable, "-c", WAKE, str(os.getpid()), str(place)])
     os.kill(os.getpid(), signal.SIGSTOP)
     try:
         comm.survivors()
     except ringroad.AbortedError as error:
         print(error)
-    end.touch()
+    (place / "heard").touch()
 else:
     print(comm.survivors())
-    while comm.rank == 1 and not end.exists():  # who has decided must be there to say so
-        time.sleep(0.05)
+    if comm.rank == 1:  # who has decided must be there to say so
+        (place / "decided").touch()
+        while not (place / "heard").exists():
+            time.sleep(0.05)

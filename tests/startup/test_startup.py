@@ -163,7 +163,7 @@ def test_a_job_whose_predecessor_was_killed(tmp_path, dead):
     for process in start if dead else reversed(start):
         process.kill()
         process.wait()
-    # Rank 0 comes last.
+    # Rank 0 comes last: nothing tells when the others wait for it.
     code = f"import os, time\ntime.sleep(0.5 if os.environ['RANK'] == '0' else 0)\n{JOIN}"
     began = time.monotonic()
     for process in launch(code, 3, env={"RINGROAD_STORE": f"file://{tmp_path}"}):

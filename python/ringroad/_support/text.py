@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
 from numbers import Real
@@ -84,6 +84,17 @@ def about_bytes(number: int) -> str:
         if number >= _UNITS[unit]:
             return f"{significant(number / _UNITS[unit])} {unit}iB"
     return bytes_text(number)
+
+
+def runs_text(numbers: Iterable[int]) -> str:
+    """Numbers in their order, with runs of them as ranges: `1, 4-7`."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
 
 
 def seconds_text(seconds: float) -> str:

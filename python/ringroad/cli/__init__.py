@@ -13,12 +13,12 @@ from typer.core import TyperGroup
 
 PANELS = {
     "This machine and its network": ("info", "doctor", "discover", "topology"),
-    "Algorithms": ("explain", "schedule", "simulate", "lab"),
-    "Real calls": ("bench", "tune", "trace", "testbed"),
+    "Algorithms": ("explain", "schedule", "lab"),
+    "Real calls": ("status", "bench", "tune", "trace", "testbed"),
 }
 """The names of the commands, of their modules in `ringroad.cli`, and of the functions there, by their panels in the
 help. `lab` is a group."""
-LAB = ("find", "routes", "alltoall", "training", "reproduce")
+LAB = ("simulate", "find", "routes", "alltoall", "training", "reproduce")
 """The same for the commands of `ringroad lab` and `ringroad.cli.lab`."""
 _PLAIN: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -69,6 +69,13 @@ class _Group(TyperGroup):
         super().format_help(ctx, formatter)
 
 
+class _Main(_Group):
+    """All commands. Those of the laboratory can be written without `lab`."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name) or self.commands["lab"].get_command(ctx, cmd_name)  # type: ignore[attr-defined]
+
+
 class _Laboratory(_Group):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -80,7 +87,7 @@ def _group() -> Any:
     laboratory = typer.Typer(
         name="lab",
         cls=_Laboratory,
-        help="Find networks, routes, all-to-alls; predict training; papers.",
+        help="Simulate; find networks, routes; predict training; papers.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=app.rich_markup_mode,
@@ -91,7 +98,7 @@ def _group() -> Any:
 
 
 app = typer.Typer(
-    cls=_Group,
+    cls=_Main,
     help="Collectives with the fastest algorithm for the network. (--version)",
     no_args_is_help=True,
     **_PLAIN,

@@ -18,7 +18,7 @@ def print_list(network: Topology, collective: str | None, as_json: bool) -> None
     entries = on_network(network, collective)
     if as_json:
         return print_json(entries)
-    print_wrapped(f"on {network.spec}; sent: what the busiest rank sends by all its ports, in vectors")
+    print_wrapped(f"on {network.spec}; sent: what the busiest rank sends by all its ports, of the message")
     print_wrapped("bit-identical: whether all ranks end with the same bits for floats\n")
     columns = ["algorithm", "collective", "steps", "sent", "ports", "bit-identical", "needs"]
     print_table(

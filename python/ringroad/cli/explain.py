@@ -135,7 +135,7 @@ def _print(found: Overview, everything: bool) -> None:
         for line in reason:
             print_wrapped(line, "    ")
         print()
-    print_wrapped("link load: the load of the busiest link, summed over the steps, in vectors")
+    print_wrapped("link load: the load of the busiest link, summed over the steps, as a fraction of the message")
     print_wrapped("bit-identical: whether all ranks end with the same bits; if not, it is not chosen for floats\n")
     floats, integers = found.switch_points["floats"], found.switch_points["integers"]
     tables = {"all data": floats} if floats == integers else {"floats": floats, "integers": integers}

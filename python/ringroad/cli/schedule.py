@@ -73,9 +73,9 @@ def schedule(
             ("ports", str(built.ports)),
             ("chunks", str(built.chunks)),
             ("slots", str(built.slots)),
-            ("sent per rank", f"{built.max_sent:.4g} vectors"),
+            ("sent per rank", f"{built.max_sent:.4g} of the message"),
             *_relays(built, held),
-            *([] if load is None else [("most loaded link", f"{load:.4g} vectors")]),
+            *([] if load is None else [("most loaded link", f"{load:.4g} of the message")]),
             ("verified", "yes"),
             ("rank 0's plan", f"{operations} operations for one element per rank"),
             ("effort", f"{times}; {about_bytes(effort.bytes())} of memory"),
@@ -157,4 +157,4 @@ def _relays(built: Schedule, held: float) -> list[tuple[str, str]]:
         return []
     block = 1 << 12
     memory = built.lower(0, block, 1)[1] / block / built.ranks
-    return [("held for others", f"{held:.3g} vectors at once at most; rank 0 allocates {memory:.3g}")]
+    return [("held for others", f"{held:.3g} of the message at once at most; rank 0 allocates {memory:.3g}")]

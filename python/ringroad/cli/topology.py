@@ -1,7 +1,7 @@
 """`ringroad topology`: describes a network, and writes it to a file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,9 +32,9 @@ def topology(
     if file is not None:
         save(network, file)
     if as_json:
-        print_json(_report(network))
+        print_json(network._facts())
         return None
-    print_fields(network.spec, describe(network))
+    print_fields(network.spec, describe(network._facts()))
     return None
 
 
@@ -53,19 +53,3 @@ def _list(as_json: bool) -> None:
     )
     print()
     print_table(["routing", "the paths of messages"], [list(row) for row in routings])
-
-
-def _report(network: Topology) -> dict[str, Any]:
-    return {
-        "topology": network.spec,
-        "ranks": network.ranks,
-        "nodes": network.nodes,
-        "links": len(network.links),
-        "dimensions": list(network.dimensions),
-        "positions": network.positions,
-        "degree": network.degree,
-        "diameter": network.diameter,
-        "routing": network.routing,
-        "bandwidth": sorted({link[2] for link in network.links}),
-        "latency": sorted({link[3] for link in network.links}),
-    }

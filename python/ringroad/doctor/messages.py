@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ringroad._native import Communicator, RingroadError
+from ringroad._native import Communicator, Config, RingroadError
 from ringroad._network import Transport
 from ringroad._support.text import seconds_text, significant
 from ringroad.doctor import Finding
@@ -17,9 +17,6 @@ _SECONDS = 0.002
 _FIRST = 64 << 10
 _LONGEST = 4 << 20
 _TIMES = 3
-
-# Two ranks of this machine: the network and the files of the user's job do not count.
-_PLAIN = dict.fromkeys(("RINGROAD_TOPOLOGY", "RINGROAD_TRACE", "RINGROAD_TUNER_FILE", "RINGROAD_HOST"), "")
 
 
 class Damaged(RingroadError):
@@ -139,9 +136,10 @@ def over_ucx(timeout: float) -> Finding:
 
 
 def _between_two(environ: Mapping[str, str], timeout: float) -> dict[str, Any] | str:
-    """What two processes measured, or why they could not."""
+    """What two processes measured, or why they could not. The network and the files of the user's job do not count."""
+    plain = {setting.name: "" for setting in Config.defaults().settings if setting._scope != "any"}
     try:
-        with local(2, env=_PLAIN | dict(environ), timeout=timeout) as cluster:
+        with local(2, env=plain | dict(environ), timeout=timeout) as cluster:
             return next(found for found in cluster.run(_exchange, timeout) if found)
     except WorkerError as error:
         return one_line(error.__cause__ or error)

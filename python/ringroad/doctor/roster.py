@@ -15,9 +15,6 @@ from ringroad.doctor.messages import one_line
 from ringroad.measure import facts
 from ringroad.start import rendezvous
 
-_OWN = {"RINGROAD_HOST", "RINGROAD_TRACE"}
-"""Settings that may differ between ranks."""
-
 
 def open_store(rank: int, size: int, timeout: float) -> Any:
     """The store, as `ringroad.init` would find it, but without waiting for ranks.
@@ -62,7 +59,8 @@ class RankInfo:
 
     @staticmethod
     def own(rank: int) -> "RankInfo":
-        values = {name: value for name, value in facts.chosen().items() if name not in _OWN}
+        may_differ = {setting.name for setting in Config.defaults().settings if setting._scope == "rank"}
+        values = {name: value for name, value in facts.chosen().items() if name not in may_differ}
         values |= {name: value for name, value in os.environ.items() if name.startswith("UCX_")}
         return RankInfo(rank, socket.gethostname(), os.getpid(), secrets.token_hex(8), facts.versions(), values)
 

@@ -21,9 +21,9 @@ class BreadthFirst(NamedTuple):
 
     Attributes:
         steps: The number of steps.
-        bandwidth: What all links of a rank carry together, in vectors: T_B in units of M/B in Zhao et al. (arXiv
-            2202.03356), where B is the bandwidth of all links of a rank. At best (n-1)/n for each phase; an
-            allreduce has two.
+        bandwidth: What all links of a rank carry together, as a fraction of the message: T_B in units of M/B in Zhao
+            et al. (arXiv 2202.03356), where B is the bandwidth of all links of a rank. At best (n-1)/n for each phase;
+            an allreduce has two.
     """
 
     steps: int

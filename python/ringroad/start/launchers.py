@@ -115,6 +115,19 @@ def job_of(launcher: Launcher | None, environ: Mapping[str, str]) -> str:
     return " ".join(f"{name}={environ[name]}" for name in names if environ.get(name))
 
 
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of `tcp://host:port`. Raises ValueError."""
+    host, _, port = text.removeprefix("tcp://").rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is no address; write tcp://host:port")
+    return host.strip("[]"), int(port)
+
+
+def job_here() -> str:
+    """What the launcher of this process calls its job."""
+    return job_of(launcher_of(os.environ), os.environ)
+
+
 def master(launcher: Launcher | None, environ: Mapping[str, str], ports: tuple[int, int] | None) -> Place | None:
     """The place that MASTER_ADDR and MASTER_PORT name; None if they are not set. Raises ConfigError."""
     host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")

@@ -19,6 +19,7 @@ from ringroad._support.text import whole
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.start import launchers
 from ringroad.start.launchers import Place
+from ringroad.start.signals import answer_usr1
 
 if TYPE_CHECKING:
     from ringroad._native import Store
@@ -52,6 +53,9 @@ def init(
     3. Slurm: rank 0 listens on the first host of the step, at a port derived from the numbers of job and step.
     4. mpirun: rank 0 listens on loopback, at a port derived from what mpirun calls the job, or from its process. If the
        ranks are on several hosts, set 1 or 2.
+
+    SIGUSR1 then lets a process write on standard error how its job stands, as `ringroad status` shows it, unless the
+    program has a handler for that signal: one that is set earlier or later counts.
 
     Derived ports are between 20000 and 32767, or within RINGROAD_TCP_PORTS. If one is taken, rank 0 takes another one,
     where the others find it. With RINGROAD_SECRET only processes that know it can connect.
@@ -98,6 +102,7 @@ def init(
         array([1., 2.])
     """
     rank, size = _place(rank, size, os.environ)
+    answer_usr1()
     if store is None:
         store = _store(rank, size, timeout, settings)
     return Communicator(

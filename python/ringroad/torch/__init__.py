@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -35,6 +35,9 @@ from ringroad.torch.membership import Membership, Options
 from ringroad.torch.starting import init
 from ringroad.torch.versions import MODERN
 
+if TYPE_CHECKING:
+    from ringroad.torch.elastic import ElasticTraining
+
 __all__ = [
     "CompressedReduceScatter",
     "Compression",
@@ -42,6 +45,7 @@ __all__ = [
     "check_replicas",
     "communicator",
     "compressed",
+    "elastic",
     "empty",
     "init",
     "process_group",
@@ -212,6 +216,58 @@ def check_replicas(
     from ringroad.torch.replicas import check_modules
 
     return check_modules(communicator(group), module, group, repair, timeout)
+
+
+def elastic(
+    address: str,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    minimum: int | None = None,
+    timeout: float = 30,
+    patience: float = 300,
+) -> ElasticTraining:
+    """Joins a group that trains a model, and whose members may come and go. See `ringroad.elastic`.
+
+    The group's state is the model's parameters and buffers and the optimizer's state, which all members hold alike. A
+    newcomer gets them over its own. torch.distributed is not used, and need not be initialized.
+
+    Args:
+        address: As for `ringroad.elastic`.
+        model: The same model on all members, whole on each of them. Its buffers must not depend on a member's data: use
+            no batch normalization that is not frozen.
+        optimizer: Its optimizer, made alike on all members.
+        minimum: As for `ringroad.elastic`.
+        timeout: As for `ringroad.elastic`.
+        patience: As for `ringroad.elastic`.
+
+    Returns:
+        The group, whose method `train` does a step of data parallel training.
+
+    Raises:
+        TimeoutError: No group takes this process in.
+        ReplicaError: The group trains another model.
+        ValueError: `address` is malformed.
+        TransportError: This process cannot listen on a port.
+
+    Example:
+        >>> import socket
+        >>> import torch
+        >>> import ringroad.torch
+        >>> with socket.create_server(("127.0.0.1", 0)) as free:
+        ...     address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        >>> model = torch.nn.Linear(3, 1)
+        >>> adam = torch.optim.Adam(model.parameters(), lr=0.1)
+        >>> with ringroad.torch.elastic(address, model, adam, minimum=1) as group:
+        ...     while group.step < 100:
+        ...         changed = group.update()
+        ...         loss = group.train(lambda: (model(torch.ones(3)) - 1).square().sum())
+        >>> bool(loss < 0.1)
+        True
+    """
+    from ringroad.torch.elastic import ElasticTraining
+
+    return ElasticTraining(address, model, optimizer, minimum, timeout, patience)
 
 
 def _create(opts: Any, pg_options: Any) -> Any:

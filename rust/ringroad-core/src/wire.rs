@@ -4,7 +4,8 @@
 //! chunk; the last record may be shorter. A record is the block's scale, if the format has one, and then the codes of
 //! its elements. So an encoded chunk is a string of bytes whose length follows from the number of elements, any of its
 //! records can be decoded alone, and a message may be cut between any two records. Chunks have the same boundaries on
-//! all ranks, and so have records.
+//! all ranks, and so have records. The codes of a whole block are in an order that suits processors (see
+//! `ringroad_runtime::kernels::wire`), those of a shorter one in the order of its elements.
 //!
 //! **The rounding Q.** To encode a block and to decode it again rounds it: `Q(x)`. The formats are made such that
 //! `Q(Q(x)) = Q(x)` bit for bit. Three rules follow, which hold in every schedule and on every network:
@@ -126,17 +127,18 @@ impl Wire {
         self.record() < Wire::BLOCK * element_bytes
     }
 
-    /// The most by which one rounding moves an element, as a fraction of the largest magnitude of its block. It does not
-    /// count what the type of the elements rounds anyway, nor what f16 cannot represent.
+    /// The most by which one rounding moves an element, as a fraction of the largest finite magnitude of its block. It does
+    /// not count what the type of the elements rounds anyway, nor what f16 cannot represent.
     pub const fn error(self) -> f64 {
-        // Half of a code's distance to the next, for the largest magnitude, and a little for the rounded scale.
+        // Half of a code's distance to the next, for the largest magnitude, and a little for the rounded scale. In a block
+        // with numbers that are not finite, the codes that they have are missing.
         const SCALE: f64 = 1.0 + 1.0 / 32768.0;
         match self {
             Wire::Bf16 => 1.0 / 256.0,
             Wire::F16 => 1.0 / 2048.0,
-            Wire::Fp8 => 16.0 / 448.0 * SCALE,
-            Wire::Int8 => 0.5 / 127.0 * SCALE,
-            Wire::Int4 => 0.5 / 7.0 * SCALE,
+            Wire::Fp8 => 16.0 / 416.0 * SCALE,
+            Wire::Int8 => 0.5 / 126.0 * SCALE,
+            Wire::Int4 => 0.5 / 6.0 * SCALE,
         }
     }
 
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn bounds_grow_with_the_roundings() {
         assert_eq!(Wire::Int8.bound(0), 0.0);
-        assert!((Wire::Int8.bound(1) - 0.5 / 127.0).abs() < 1e-6);
+        assert!((Wire::Int8.bound(1) - 0.5 / 126.0).abs() < 1e-6);
         assert!(Wire::Int8.bound(16) > 16.0 * Wire::Int8.error());
         assert!(Wire::Int8.bound(16) < 16.6 * Wire::Int8.error());
     }

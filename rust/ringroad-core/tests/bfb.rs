@@ -117,7 +117,7 @@ fn check_ports(topology: &Topology, schedule: &Schedule) {
     }
 }
 
-/// The bandwidth terms of an allgather and a reduce-scatter, in vectors: `(n-1)/n` each at best.
+/// The bandwidth terms of an allgather and a reduce-scatter, as a fraction of the message: `(n-1)/n` each at best.
 fn bandwidths(topology: &Topology) -> [Ratio; 2] {
     bfb::costs(topology).unwrap().map(|cost| cost.bandwidth())
 }

@@ -151,7 +151,7 @@ fn costs_on(topology: &Topology) -> (String, usize) {
     (lines, members.len())
 }
 
-/// The sum over the steps of what the most loaded link carries, in vectors.
+/// The sum over the steps of what the most loaded link carries, as a fraction of the message.
 fn load(name: &str, topology: &Topology) -> f64 {
     cost(name, topology).link_load()
 }

@@ -5,7 +5,7 @@ use ringroad_core::algorithms::find;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::{Collective, Topology};
 
-/// The sum over the steps of what the most loaded link carries, in vectors.
+/// The sum over the steps of what the most loaded link carries, as a fraction of the message.
 fn load(name: &str, topology: &Topology) -> f64 {
     let schedule = find(name).unwrap().build(topology, Collective::Allreduce).unwrap();
     ScheduleCost::of(&schedule, topology).unwrap().link_load()

@@ -124,7 +124,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let operation = Operation::message(direction, peer, tag).map_err(raise)?;
+        let operation = Operation::message(direction, peer, Some(tag)).map_err(raise)?;
         let key = CallKey::new(operation, dtype, elements);
         let how = How { algorithm: None, precision: Precision::Exact, timeout, async_op };
         self.run_at(py, key, 1.0, ["address"; 2], [address; 2], Arc::new(owner), how)

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use ringroad_core::units;
+use ringroad_core::{units, Rank};
 
 use crate::cost::PyCostModel;
 use crate::schedule::PySchedule;
@@ -55,6 +55,11 @@ pub fn shown(object: &Bound<'_, PyAny>) -> String {
     }
 }
 
+/// The error for a number out of range, which [`refused`] words.
+fn no_number() -> PyErr {
+    PyOverflowError::new_err("out of range")
+}
+
 macro_rules! arguments {
     ($($kind:ty: $words:expr,)*) => {$(
         impl<'a, 'py> Argument<'a, 'py> for $kind {
@@ -92,6 +97,81 @@ arguments! {
     Bound<'py, PySchedule>: "a ringroad.Schedule",
     Bound<'py, PyAny>: "an object",
     HashMap<String, String>: "a dict of texts (str)",
+}
+
+/// The numbers of [`NOBODY`](ringroad_runtime::NOBODY) and of any rank or tag in Python: no rank and no tag, also in
+/// NumPy's arrays of int32.
+pub const NOBODY: i64 = i32::MIN as i64;
+pub const ANY: i64 = NOBODY + 1;
+
+/// The rank at the other end of a message.
+#[derive(Clone, Copy)]
+pub struct Peer(pub Rank);
+
+/// The rank from which a message is received; `None`: any.
+#[derive(Clone, Copy)]
+pub struct Source(pub Option<Rank>);
+
+/// The tag of a message to be received; `None`: any.
+#[derive(Clone, Copy)]
+pub struct AnyTag(pub Option<u32>);
+
+/// A rank as Python knows it.
+pub fn number_of(peer: Rank) -> i64 {
+    i64::try_from(peer).ok().filter(|_| peer != ringroad_runtime::NOBODY).unwrap_or(NOBODY)
+}
+
+impl Source {
+    /// The number in Python.
+    pub fn number(self) -> i64 {
+        self.0.map_or(ANY, number_of)
+    }
+}
+
+impl AnyTag {
+    /// The number in Python.
+    pub fn number(self) -> i64 {
+        self.0.map_or(ANY, i64::from)
+    }
+}
+
+impl<'py> Argument<'_, 'py> for Peer {
+    fn words() -> String {
+        "a rank, which is a whole number from 0 on, or ringroad.NOBODY".to_owned()
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match object.extract()? {
+            NOBODY => Ok(Peer(ringroad_runtime::NOBODY)),
+            peer => Ok(Peer(Rank::try_from(peer).map_err(|_| no_number())?)),
+        }
+    }
+}
+
+impl<'py> Argument<'_, 'py> for Source {
+    fn words() -> String {
+        "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.NOBODY".to_owned()
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if object.is_none() || object.extract::<i64>().is_ok_and(|number| number == ANY) {
+            return Ok(Source(None));
+        }
+        Peer::read(object).map(|Peer(peer)| Source(Some(peer)))
+    }
+}
+
+impl<'py> Argument<'_, 'py> for AnyTag {
+    fn words() -> String {
+        "a whole number from 0 on, or ringroad.ANY".to_owned()
+    }
+
+    fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        match object.extract()? {
+            ANY => Ok(AnyTag(None)),
+            tag => Ok(AnyTag(Some(u32::try_from(tag).map_err(|_| no_number())?))),
+        }
+    }
 }
 
 /// Reads the length of a vector: a number of bytes, or a text with a unit.

@@ -49,7 +49,7 @@ pub struct Array<'py> {
     start: usize,
     pub dtype: DType,
     pub elements: usize,
-    writable: bool,
+    flags: i32,
 }
 
 impl<'py> Array<'py> {
@@ -87,16 +87,8 @@ impl<'py> Array<'py> {
             )));
         }
         let dtype = dtype_of(array, name)?;
-        let raw = array.as_array_ptr();
-        // SAFETY: the pointer is that of a live array object, and the GIL is held: its fields can be read.
-        let (start, flags) = unsafe { ((*raw).fields.data as usize, (*raw).fields.flags) };
-        Ok(Array {
-            start,
-            dtype,
-            elements: array.len(),
-            writable: flags & WRITEABLE != 0,
-            object: array.clone(),
-        })
+        let (start, flags) = fields(array);
+        Ok(Array { start, dtype, elements: array.len(), flags, object: array.clone() })
     }
 
     /// As [`Array::new`], and checks that the array can be written.
@@ -106,17 +98,45 @@ impl<'py> Array<'py> {
         Ok(array)
     }
 
+    /// Where a message for `object` arrives: in the array itself, or in a new one if it is not C-contiguous. Errors call
+    /// it `name`.
+    pub fn landing(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
+        let numpy = Numpy::get(object.py())?;
+        match object.cast::<PyUntypedArray>() {
+            Ok(array) if !array.is_c_contiguous() => {
+                refuse_masked(array, name)?;
+                dtype_of(array, name)?;
+                check_flags(fields(array).1, name)?;
+                let shape = PyTuple::new(object.py(), array.shape())?;
+                Array::new(&numpy.empty.bind(object.py()).call1((shape, array.dtype()))?, name)
+            }
+            _ => Array::writable(object, name),
+        }
+    }
+
     /// Returns an error if the array is read-only.
     pub fn check_writable(&self, name: &str) -> PyResult<()> {
-        if self.writable {
-            return Ok(());
-        }
-        Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")))
+        check_flags(self.flags, name)
+    }
+
+    /// Whether the two have memory in common.
+    pub fn overlaps(&self, other: &Array<'_>) -> bool {
+        let end = |array: &Array<'_>| array.start + array.elements * array.dtype.size();
+        self.start < end(other) && other.start < end(self)
+    }
+
+    /// A copy of its own.
+    pub fn copy(&self) -> PyResult<Array<'py>> {
+        Array::new(&self.object.call_method0("copy")?, "array")
     }
 
     /// Whether `object` is the same Python object as this array.
     pub fn is(&self, object: &Bound<'py, PyAny>) -> bool {
         self.object.is(object)
+    }
+
+    pub fn py(&self) -> Python<'py> {
+        self.object.py()
     }
 
     pub fn shape(&self) -> &[usize] {
@@ -170,6 +190,20 @@ pub fn memory(side: Side, owner: Owner) -> Memory {
     // SAFETY: the address is that of a NumPy array or a torch tensor, which `owner` keeps alive. The docstrings of
     // calls forbid the caller to touch the memory during a call, as every communication library for Python does.
     unsafe { Memory::foreign(address as *mut u8, bytes, owner) }
+}
+
+/// The address of an array's first element, and its flags.
+fn fields(array: &Bound<'_, PyUntypedArray>) -> (usize, i32) {
+    let raw = array.as_array_ptr();
+    // SAFETY: the pointer is that of a live array object, and the GIL is held: its fields can be read.
+    unsafe { ((*raw).fields.data as usize, (*raw).fields.flags) }
+}
+
+fn check_flags(flags: i32, name: &str) -> PyResult<()> {
+    if flags & WRITEABLE != 0 {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("{name} is read-only; pass an array that can be written")))
 }
 
 fn not_an_array(object: &Bound<'_, PyAny>, name: &str) -> PyErr {

@@ -9,12 +9,13 @@ use pyo3::types::PyAny;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::Wire;
 use ringroad_runtime::choice::user_schedules;
-use ringroad_runtime::{Called, MaxError, Precision, ReduceOp, Request, Work};
+use ringroad_runtime::{Called, Error, MaxError, Message, Precision, ReduceOp, Request, Work};
 
 use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
 use crate::detached::Detached;
 use crate::errors::{raise, schedule_error};
+use crate::received::Outcome;
 use crate::regroup::interruptible;
 use crate::schedule::PySchedule;
 use crate::work::{duration, wait_until, PyWork};
@@ -118,14 +119,30 @@ pub fn wire_named(name: &str) -> PyResult<Wire> {
     name.parse::<Wire>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// What a call raises that has failed. Ctrl-C may have interrupted a reduction of the user's own: that says more.
+fn failed(py: Python<'_>, error: Error) -> PyErr {
+    py.check_signals().err().unwrap_or_else(|| raise(error))
+}
+
 impl PyCommunicator {
     /// Makes a call. Returns its result, or with `async_op=True` its `Work`.
     pub fn run(
         &self,
         py: Python<'_>,
-        mut request: Request,
+        request: Request,
         how: How<'_>,
         result: Option<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.run_to(py, request, how, Outcome::Known(result))
+    }
+
+    /// Makes a call. Returns its outcome, or with `async_op=True` its `Work`.
+    pub fn run_to(
+        &self,
+        py: Python<'_>,
+        mut request: Request,
+        how: How<'_>,
+        outcome: Outcome,
     ) -> PyResult<Py<PyAny>> {
         request.key.algorithm = how.algorithm.map(|by| by.member(py)).transpose()?;
         request.key.precision = how.precision;
@@ -135,20 +152,27 @@ impl PyCommunicator {
             interruptible(py, |go_on| self.0.heed(timeout, go_on))?;
         }
         if how.async_op {
-            let work = py.detach(|| self.0.start(request).inspect(Work::in_background)).map_err(raise)?;
-            return Ok(Py::new(py, PyWork { work: Detached::new(work), result })?.into_any());
+            let work = py.detach(|| self.0.start(request).inspect(Work::let_proceed)).map_err(raise)?;
+            return Ok(Py::new(py, PyWork { work: Detached::new(work), outcome })?.into_any());
         }
-        // A function that reduces may have been interrupted by Ctrl-C, which says more than that the call has failed.
-        let raise = |error| py.check_signals().err().unwrap_or_else(|| raise(error));
-        if let Called::InFlight(work) = py.detach(|| self.0.call(request)).map_err(raise)? {
-            if let Err(interrupt) = wait_until(py, &work, None) {
-                // The caller may now reuse the arrays, so the call must stop on all ranks.
-                let _ = py.detach(|| self.0.interrupt());
-                return Err(interrupt);
-            }
-            work.result().unwrap_or(Ok(())).map_err(raise)?;
+        let called = py.detach(|| self.0.call(request)).map_err(|error| failed(py, error))?;
+        let message = self.ended(py, called)?;
+        Ok(outcome.result(py, message)?.unwrap_or_else(|| py.None()))
+    }
+
+    /// Waits for the end of a call. Returns the message that a receive has taken.
+    pub fn ended(&self, py: Python<'_>, called: Called) -> PyResult<Option<Message>> {
+        let work = match called {
+            Called::Ended(_, message) => return Ok(message),
+            Called::InFlight(work) => work,
+        };
+        if let Err(interrupt) = wait_until(py, &work, None) {
+            // The caller may now reuse the arrays, so the call must stop on all ranks.
+            let _ = py.detach(|| self.0.interrupt());
+            return Err(interrupt);
         }
-        Ok(result.unwrap_or_else(|| py.None()))
+        work.result().unwrap_or(Ok(())).map_err(|error| failed(py, error))?;
+        Ok(work.message())
     }
 }
 

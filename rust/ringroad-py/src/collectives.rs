@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use ringroad_core::Collective;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::communicator::Given;
-use ringroad_runtime::{CallKey, Function, Memory, Operation, Precision, Request};
+use ringroad_runtime::{CallKey, Function, Operation, Precision, Request};
 
 use crate::arguments::{argument, shown};
 use crate::array::{memory, Array, Owner};
@@ -132,22 +132,6 @@ impl PyCommunicator {
         };
         let sides = [lend(input, send, owner.clone()), lend(output, out, owner)];
         Ok(OnArrays { key, factor: reduction.factor, function, sides, result })
-    }
-
-    fn message(
-        &self,
-        py: Python<'_>,
-        operation: Operation,
-        array: Array<'_>,
-        timeout: Option<f64>,
-        async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let sends = matches!(operation, Operation::Send { .. });
-        let data = array.memory(Arc::new(array.object()));
-        let (input, output) = if sends { (data, Memory::nothing()) } else { (Memory::nothing(), data) };
-        let request = Request::new(operation, array.dtype, array.elements, input, output);
-        let result = (!sends).then(|| array.object());
-        self.run(py, request, How { algorithm: None, precision: Precision::Exact, timeout, async_op }, result)
     }
 
     /// Reads the numbers of rows of all blocks: of each rank, or of each source and target.
@@ -594,80 +578,5 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm, precision: Precision::Exact, timeout, async_op };
         self.collective(py, Collective::Exscan, Some(send), out, None, op.reduction(factor)?, how)
-    }
-
-    /// Sends an array to one rank, which receives it with `recv`.
-    ///
-    /// The receiver's array has the same dtype and as many elements; its shape does not count.
-    ///
-    /// The call completes when the array may be used again. A message of 2 MiB or more is not sent before
-    /// its receiver has called `recv`.
-    ///
-    /// Args:
-    ///     array: What is sent.
-    ///     peer: The rank that receives; not this one.
-    ///     tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
-    #[doc = call_arguments!()]
-    ///
-    /// Returns:
-    ///     None. With `async_op=True` a `Work`.
-    ///
-    /// Raises:
-    #[doc = array_errors!()]
-    #[doc = call_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> a.send(np.array([1, 2]), peer=1)
-    ///     >>> b.recv(np.zeros(2, int), peer=0)
-    ///     array([1, 2])
-    #[pyo3(signature = (array, peer, tag=0, *, timeout=None, async_op=false))]
-    fn send(
-        &self,
-        py: Python<'_>,
-        array: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: usize,
-        #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        self.message(py, Operation::Send { peer, tag }, Array::input(array, "array")?, timeout, async_op)
-    }
-
-    /// Receives an array that another rank has sent with `send`.
-    ///
-    /// Args:
-    ///     out: Where the message is written. It has the dtype of the array that is sent and as many elements; its
-    ///         shape does not count.
-    ///     peer: The rank that sends. None: any rank; the first message with this tag is received.
-    ///     tag: From 0 to 2**28 - 1, as the sender passed it.
-    #[doc = call_arguments!()]
-    ///
-    /// Returns:
-    ///     `out`. With `async_op=True` a `Work` whose `result()` returns it; its `source` is the rank that
-    ///     sent.
-    ///
-    /// Raises:
-    #[doc = array_errors!()]
-    #[doc = call_errors!()]
-    ///
-    /// Example:
-    ///     >>> a, b = ringroad.Communicator.in_process(2)
-    ///     >>> work = b.recv(np.zeros(2, int), async_op=True)
-    ///     >>> a.send(np.array([1, 2]), peer=1)
-    ///     >>> work.result(), work.source
-    ///     (array([1, 2]), 0)
-    #[pyo3(signature = (out, peer=None, tag=0, *, timeout=None, async_op=false))]
-    fn recv(
-        &self,
-        py: Python<'_>,
-        out: &Bound<'_, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: Option<usize>,
-        #[pyo3(from_py_with = argument)] tag: u32,
-        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-        #[pyo3(from_py_with = argument)] async_op: bool,
-    ) -> PyResult<Py<PyAny>> {
-        let operation = Operation::message("recv", peer, tag).map_err(raise)?;
-        self.message(py, operation, Array::writable(out, "out")?, timeout, async_op)
     }
 }

@@ -331,7 +331,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<bool> {
         let timeout = duration(timeout)?;
-        Ok(interruptible(py, |go_on| self.0.agree(flag, timeout, go_on))?.vote)
+        Ok(interruptible(py, |go_on| self.0.agree(flag, false, timeout, go_on))?.vote)
     }
 
     /// Returns the ranks that are left, as all of them agree. All of them call it, like `agree`.
@@ -355,7 +355,27 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Vec<usize>> {
         let timeout = duration(timeout)?;
-        Ok(interruptible(py, |go_on| self.0.agree(true, timeout, go_on))?.alive)
+        Ok(interruptible(py, |go_on| self.0.agree(true, false, timeout, go_on))?.alive)
+    }
+
+    /// What `agree` and `survivors` return, by one agreement, for which most of the ranks must be left. If fewer are, and
+    /// others are silent, these are waited for.
+    #[pyo3(name = "_agree")]
+    fn agree_on_both(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] flag: bool,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<(bool, Vec<usize>)> {
+        let timeout = duration(timeout)?;
+        let decision = interruptible(py, |go_on| self.0.agree(flag, true, timeout, go_on))?;
+        Ok((decision.vote, decision.alive))
+    }
+
+    /// This rank takes no part in agreements any more. To the others that is as if its process had ended.
+    #[pyo3(name = "_resign")]
+    fn resign(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.resign()).map_err(raise)
     }
 
     /// Makes a communicator of the ranks that are left, in the same order.

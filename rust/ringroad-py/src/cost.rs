@@ -228,8 +228,10 @@ impl PyCostModel {
     ///     topology: A `Topology`, a spec, or a number of ranks, which stands for a ring; with at least as
     ///         many ranks as the schedule.
     ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
-    ///     blocks: The lengths of the ranks' blocks, in any unit, if they differ (reduce_scatter,
-    ///         allgather, gather and scatter only). None: equal blocks.
+    ///     blocks: The lengths of the ranks' blocks, in any unit, if they differ (reduce_scatter, allgather,
+    ///         gather and scatter), or of the blocks of all pairs of ranks in an alltoall, by source, then by
+    ///         target; `bytes` is then the mean of what ranks send. Blocks of length 0 are not sent. None: equal
+    ///         blocks.
     ///
     /// Returns:
     ///     A `Cost`.

@@ -100,6 +100,20 @@ macro_rules! array_errors {
     };
 }
 
+/// What sends and receives of arrays raise.
+macro_rules! message_errors {
+    () => {
+        concat!(
+            "    TypeError: An input cannot be made a NumPy array, what is written to is none, or the dtype is not
+        supported. Nothing was sent.
+    ValueError: A rank or tag does not exist, or an array that is written to is read-only. Nothing was sent;
+        correct the argument and call again.
+",
+            call_errors!()
+        )
+    };
+}
+
 /// What calls on Python objects raise.
 macro_rules! object_errors {
     () => {

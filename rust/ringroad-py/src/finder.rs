@@ -1,7 +1,7 @@
 //! The topology finder.
 
 use pyo3::prelude::*;
-use ringroad_core::synthesis::finder::{self, Wanted};
+use ringroad_core::synthesis::finder::Wanted;
 
 use crate::arguments::{argument, length};
 use crate::errors::raise;
@@ -56,6 +56,5 @@ pub fn moore_steps(
     #[pyo3(from_py_with = argument)] degree: usize,
     #[pyo3(from_py_with = argument)] bidirectional: bool,
 ) -> Option<usize> {
-    let bound = if bidirectional { finder::undirected_moore_steps } else { finder::moore_steps };
-    Some(bound(ranks, degree)).filter(|steps| *steps < usize::MAX)
+    ringroad_core::topology::moore_steps(ranks, degree, bidirectional)
 }

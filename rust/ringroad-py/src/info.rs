@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_core::units;
-use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, StoreSource, Values};
+use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, Scope, StoreSource, Values};
 use ringroad_runtime::os::files;
 use ringroad_runtime::os::machine::Machine;
 use ringroad_runtime::{DType, ReduceOp};
@@ -74,6 +74,16 @@ impl PySetting {
     #[getter]
     fn help(&self) -> &str {
         self.0.setting.help
+    }
+
+    /// "job" if it belongs to the job's own network or files, "rank" if ranks may also differ in it, else "any".
+    #[getter]
+    fn _scope(&self) -> &str {
+        match self.0.setting.scope {
+            Scope::Job => "job",
+            Scope::Rank => "rank",
+            Scope::Any => "any",
+        }
     }
 }
 

@@ -20,11 +20,15 @@ mod digest;
 mod errors;
 mod finder;
 mod info;
+mod messages;
+mod neighbours;
 mod notebook;
+mod notes;
 mod objects;
 mod operation;
 mod prepared;
 mod profile;
+mod received;
 mod regroup;
 mod results;
 mod roll_call;
@@ -34,6 +38,7 @@ mod routes;
 mod schedule;
 mod shutdown;
 mod simulate;
+mod status;
 mod store;
 mod synthesis;
 #[allow(unsafe_code)]
@@ -41,6 +46,7 @@ mod tensor;
 mod topology;
 mod watch;
 mod work;
+mod works;
 
 use pyo3::prelude::*;
 
@@ -61,7 +67,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
     module.add_class::<roll_call::PyRollCall>()?;
+    module.add_class::<notes::PyNotes>()?;
     module.add_class::<work::PyWork>()?;
+    module.add_class::<received::PyMessage>()?;
+    module.add("NOBODY", arguments::NOBODY)?;
+    module.add("ANY", arguments::ANY)?;
+    module.add_function(wrap_pyfunction!(works::waitall, module)?)?;
+    module.add_function(wrap_pyfunction!(works::waitany, module)?)?;
+    module.add_function(wrap_pyfunction!(works::testsome, module)?)?;
     module.add_class::<communicator::PyCommunicator>()?;
     module.add_class::<prepared::PyPreparedCall>()?;
     module.add_function(wrap_pyfunction!(algorithm::algorithms, module)?)?;
@@ -88,5 +101,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
     module.add_function(wrap_pyfunction!(rounding::round_raw, module)?)?;
+    module.add_function(wrap_pyfunction!(status::processes_here, module)?)?;
+    module.add_function(wrap_pyfunction!(status::ask_status, module)?)?;
+    module.add_function(wrap_pyfunction!(status::ask_status_at, module)?)?;
+    module.add_function(wrap_pyfunction!(status::own_status, module)?)?;
+    status::register();
     shutdown::register(module)
 }

@@ -3,7 +3,8 @@
 
 use pyo3::prelude::*;
 
-use crate::arguments::argument;
+use crate::arguments::{argument, number_of, AnyTag, Peer, Source};
+
 use crate::communicator::PyCommunicator;
 use crate::operation::Op;
 
@@ -159,7 +160,7 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     obj: Any object that can be pickled.
-    ///     peer: The rank that receives; not this one.
+    ///     peer: The rank that receives, which may be this one. `ringroad.NOBODY`: nothing is sent.
     ///     tag: From 0 to 2**28 - 1; a `recv_object` takes objects of its own tag only. Do not use it for
     ///         arrays at the same time.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -176,24 +177,25 @@ impl PyCommunicator {
     fn send_object<'py>(
         slf: &Bound<'py, Self>,
         obj: Bound<'py, PyAny>,
-        #[pyo3(from_py_with = argument)] peer: usize,
+        #[pyo3(from_py_with = argument)] peer: Peer,
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "send_object")?.call1((slf, obj, peer, tag, timeout))
+        on_objects(slf, "send_object")?.call1((slf, obj, number_of(peer.0), tag, timeout))
     }
 
-    /// Receives a Python object that another rank has sent with `send_object`.
+    /// Receives a Python object that a rank has sent with `send_object`.
     ///
     /// Unpickling can run any code that a rank of the job sends.
     ///
     /// Args:
-    ///     peer: The rank that sends. None: any rank; the first object with this tag is received.
-    ///     tag: From 0 to 2**28 - 1, as the sender passed it.
+    ///     peer: The rank that sends. None or `ringroad.ANY`: any rank; the first object with this tag is received.
+    ///         `ringroad.NOBODY`: nothing is received.
+    ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
     ///
     /// Returns:
-    ///     A copy of the object.
+    ///     A copy of the object; None from nobody.
     ///
     /// Raises:
     #[doc = object_errors!()]
@@ -203,14 +205,51 @@ impl PyCommunicator {
     ///     >>> b.send_object(["any", "object"], peer=0, tag=3)
     ///     >>> a.recv_object(tag=3)
     ///     ['any', 'object']
-    #[pyo3(signature = (peer=None, tag=0, *, timeout=None))]
+    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None), text_signature = "(self, peer=None, tag=0, *, timeout=None)")]
     fn recv_object<'py>(
         slf: &Bound<'py, Self>,
-        #[pyo3(from_py_with = argument)] peer: Option<usize>,
-        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
     ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "recv_object")?.call1((slf, peer, tag, timeout))
+        on_objects(slf, "recv_object")?.call1((slf, peer.number(), tag.number(), timeout))
+    }
+
+    /// Sends a Python object to one rank and receives one from another, or the same, at the same time.
+    ///
+    /// Objects are pickled. Unpickling can run any code that a rank of the job sends.
+    ///
+    /// Args:
+    ///     obj: Any object that can be pickled.
+    ///     destination: The rank that receives it. `ringroad.NOBODY`: nothing is sent.
+    ///     source: The rank that sends the other object, as for `recv_object`.
+    ///     tag: The tag of both objects, from 0 to 2**28 - 1.
+    ///     recv_tag: The tag of the object that is received, if it has another; `ringroad.ANY`: any tag.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     A copy of the other object; None from nobody.
+    ///
+    /// Raises:
+    #[doc = object_errors!()]
+    ///
+    /// Example:
+    ///     >>> with ringroad.local(3) as cluster:
+    ///     ...     cluster.run(lambda comm: comm.sendrecv_object(f"from {comm.rank}", (comm.rank + 1) % 3))
+    ///     ['from 2', 'from 0', 'from 1']
+    #[pyo3(signature = (obj, destination, source=Source(None), tag=0, *, recv_tag=None, timeout=None), text_signature = "(self, obj, destination, source=None, tag=0, *, recv_tag=None, timeout=None)")]
+    fn sendrecv_object<'py>(
+        slf: &Bound<'py, Self>,
+        obj: Bound<'py, PyAny>,
+        #[pyo3(from_py_with = argument)] destination: Peer,
+        #[pyo3(from_py_with = argument)] source: Source,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
+        #[pyo3(from_py_with = argument)] timeout: Timeout,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let tags = (tag, recv_tag.unwrap_or(AnyTag(Some(tag))).number());
+        let (destination, source) = (number_of(destination.0), source.number());
+        on_objects(slf, "sendrecv_object")?.call1((slf, obj, destination, source, tags.0, tags.1, timeout))
     }
 
     /// Reduces several arrays over all ranks in one call. Every rank gets all results.

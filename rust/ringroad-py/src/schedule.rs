@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp};
@@ -18,6 +19,8 @@ use crate::errors::{raise, schedule_error};
 use crate::notebook::{hash, shown};
 use crate::topology::TopologyArgument;
 
+/// With more ranks, an all-to-all has more messages than tags can number.
+const MOST_RANKS: usize = 8192;
 const SENT: &str =
     "step, source, destination, list of chunks, action, port, slot that is read, slot that is written";
 const DONE: &str = "step, rank, list of chunks, action, slot that is read, slot that is written";
@@ -384,6 +387,17 @@ impl PySchedule {
     ///     ScheduleError: The schedule has no such slice, or is written out.
     fn on_slice(&self, #[pyo3(from_py_with = argument)] index: usize) -> PyResult<Self> {
         self.0.on_slice(index).map(PySchedule).map_err(schedule_error)
+    }
+
+    /// The all-to-all on a grid of ranks of these lengths that goes along one dimension after the other.
+    #[staticmethod]
+    fn _along_dimensions(#[pyo3(from_py_with = argument)] sizes: Vec<usize>) -> PyResult<Self> {
+        let ranks = sizes.iter().try_fold(1usize, |ranks, size| ranks.checked_mul(*size));
+        if ranks.is_none_or(|ranks| !(1..=MOST_RANKS).contains(&ranks)) {
+            let text = format!("a grid of lengths {sizes:?} has not 1 to {MOST_RANKS} ranks");
+            return Err(PyValueError::new_err(text));
+        }
+        Ok(PySchedule(algorithms::along_dimensions(&sizes)))
     }
 
     /// The schedule's name, mostly that of its algorithm.

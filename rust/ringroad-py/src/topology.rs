@@ -11,6 +11,7 @@ use ringroad_runtime::Error;
 use crate::arguments::{argument, Argument};
 use crate::errors::raise;
 use crate::notebook::{hash, shown};
+use crate::results::object;
 
 /// The Python module for networkx graphs and files.
 const GRAPHS: &str = "ringroad._graphs";
@@ -428,6 +429,16 @@ impl PyTopology {
         let spec = self.0.base().spec();
         let (operator, operands, parameters) = operands(&spec)?;
         Some((operator.to_owned(), owned(operands), owned(parameters)))
+    }
+
+    /// Returns what the network is: what `ringroad topology --json` prints.
+    #[pyo3(signature = (*, diameter=true))]
+    fn _facts<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] diameter: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        object(py, GRAPHS, &py.detach(|| self.0.facts(diameter)))
     }
 
     /// 32 hexadecimal digits, the same on every machine. They differ if ranks, grid, links or routing

@@ -6,17 +6,19 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_runtime::Work;
 
-use crate::arguments::{argument, shown};
+use crate::arguments::{argument, number_of, shown};
 use crate::detached::Detached;
 use crate::errors::{raise, timeout};
+use crate::received::{Outcome, PyMessage};
 
 /// The time between two checks for Ctrl-C and other signals.
-const SLICE: Duration = Duration::from_millis(100);
+pub const SLICE: Duration = Duration::from_millis(100);
 
 /// An asynchronous call: what a call with `async_op=True` returns.
 ///
 /// Keep the arrays of the call as they are until it is complete. The call goes on even if the `Work` is
-/// dropped.
+/// dropped; but a strided array into which a message is received is filled only when the `Work` is waited for or
+/// asked whether it is complete.
 ///
 /// Example:
 ///     >>> a, b = ringroad.Communicator.in_process(2)
@@ -27,8 +29,8 @@ const SLICE: Duration = Duration::from_millis(100);
 #[pyclass(name = "Work", module = "ringroad", frozen, generic)]
 pub struct PyWork {
     pub work: Detached<Work>,
-    /// The result of the call, once it has ended.
-    pub result: Option<Py<PyAny>>,
+    /// What the call returns, once it has ended.
+    pub outcome: Outcome,
 }
 
 /// Waits with the GIL released. Returns whether the call has ended at `until`.
@@ -60,8 +62,25 @@ pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
 }
 
 impl PyWork {
-    fn outcome(&self) -> PyResult<()> {
-        self.work.result().unwrap_or(Ok(())).map_err(raise)
+    /// What the call returns; nothing while it has not ended. The error is the call's.
+    pub fn outcome(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        match self.work.result() {
+            None => Ok(None),
+            Some(Err(error)) => Err(raise(error)),
+            Some(Ok(())) => self.outcome.result(py, self.work.message()),
+        }
+    }
+
+    /// Waits until the call is complete or `limit` has passed, which raises TimeoutError. Returns what the call returns.
+    pub fn finish(&self, py: Python<'_>, limit: Option<Duration>) -> PyResult<Option<Py<PyAny>>> {
+        if !wait_until(py, &self.work, limit.map(|l| Instant::now() + l))? {
+            return Err(self::timeout(format!(
+                "{} has not ended within {:.3} s; it goes on until its own deadline",
+                self.work.call(),
+                limit.unwrap_or_default().as_secs_f64()
+            )));
+        }
+        self.outcome(py)
     }
 }
 
@@ -82,30 +101,29 @@ impl PyWork {
     ///     RingroadError: The call failed; this is what a blocking call would have raised.
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, #[pyo3(from_py_with = argument)] timeout: Option<f64>) -> PyResult<bool> {
-        let limit = duration(timeout)?;
-        if !wait_until(py, &self.work, limit.map(|l| Instant::now() + l))? {
-            return Err(self::timeout(format!(
-                "{} has not ended within {:.3} s; it goes on until its own deadline",
-                self.work.call(),
-                limit.unwrap_or_default().as_secs_f64()
-            )));
-        }
-        self.outcome()?;
+        self.finish(py, duration(timeout)?)?;
         Ok(true)
     }
 
     /// Returns whether the call has ended, with or without success. Does not block.
-    fn is_completed(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.work.is_completed())
+    pub fn is_completed(&self, py: Python<'_>) -> PyResult<bool> {
+        self.is_success(py)?;
+        Ok(self.work.result().is_some())
     }
 
     /// Returns whether the call has ended with success. Does not block.
-    fn is_success(&self) -> bool {
-        matches!(self.work.result(), Some(Ok(())))
+    fn is_success(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.work.is_completed());
+        let success = matches!(self.work.result(), Some(Ok(())));
+        if success {
+            self.outcome(py)?;
+        }
+        Ok(success)
     }
 
     /// Returns the error with which the call failed; None if it succeeded or has not ended. Does not block.
     fn exception(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        py.detach(|| self.work.is_completed());
         match self.work.result() {
             Some(Err(error)) => Some(raise(error).into_value(py).into_any()),
             _ => None,
@@ -120,8 +138,7 @@ impl PyWork {
     /// Raises:
     ///     RingroadError: The call failed; this is what a blocking call would have raised.
     fn result(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.wait(py, None)?;
-        Ok(self.result.as_ref().map(|r| r.clone_ref(py)))
+        self.finish(py, None)
     }
 
     /// Calls a function once when the call ends.
@@ -141,28 +158,39 @@ impl PyWork {
     ///     True
     ///     >>> work.on_complete(lambda error: print("failed" if error else "done"))
     ///     done
-    fn on_complete(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+    fn on_complete(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
         if !callback.bind(py).is_callable() {
             let callback = shown(callback.bind(py));
             return Err(PyTypeError::new_err(format!("callback must be a function, not {callback}")));
         }
+        let beside = this.outcome.is_beside().then(|| slf.clone().unbind());
         let run = move |result: ringroad_runtime::Result<()>| {
             Python::attach(|py| {
+                if let Some(Err(error)) = beside.map(|work| work.get().outcome(py)) {
+                    error.write_unraisable(py, None);
+                }
                 let argument = result.err().map(|error| raise(error).into_value(py));
                 if let Err(error) = callback.call1(py, (argument,)) {
                     error.write_unraisable(py, Some(callback.bind(py)));
                 }
             });
         };
-        py.detach(|| self.work.on_complete(run));
+        py.detach(|| this.work.on_complete(run));
         Ok(())
     }
 
     /// The rank that sent the message of a `recv`. None for other calls, and until a `recv` from any rank
     /// has a message.
     #[getter]
-    fn source(&self) -> Option<usize> {
-        self.work.source()
+    fn source(&self) -> Option<i64> {
+        self.work.source().map(number_of)
+    }
+
+    /// The message that a `recv` has taken. None for other calls, and until it is known.
+    #[getter]
+    fn message(&self) -> Option<PyMessage> {
+        self.work.message().map(PyMessage)
     }
 
     /// The name of the algorithm that the call runs.

@@ -17,7 +17,7 @@ use ringroad_core::cost::CostModel;
 pub use ringroad_core::selection::Algorithms;
 use ringroad_core::units;
 
-pub use self::setting::{ConfigError, Entry, Origin, Setting, Values};
+pub use self::setting::{ConfigError, Entry, Origin, Scope, Setting, Values};
 use self::values::{duration, path, path_or_none, store, tcp_ports};
 pub use self::values::{
     Between, Budget, Cost, Debug, Devices, Network, Order, ProfileSource, Secret, StoreSource, TransportKind,
@@ -38,6 +38,7 @@ macro_rules! settings {
         help: $help:literal,
         read: $read:expr,
         $(secret: $secret:literal,)?
+        $(scope: $scope:expr,)?
     })*) => {
         /// The settings.
         #[derive(Debug, Clone)]
@@ -60,6 +61,7 @@ macro_rules! settings {
                 values: $values,
                 help: $help,
                 secret: [$($secret,)? false][0],
+                scope: [$($scope,)? Scope::Any][0],
             };)*
         }
 
@@ -106,6 +108,7 @@ settings! {
         values: Values::Words("the path of a file of rules in the format of NCCL's tuner plugin"),
         help: "which algorithm to use for which sizes: lines of collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks, with -1 for any; rank 0 reads the file",
         read: path,
+        scope: Scope::Job,
     }
     "RINGROAD_PROFILE" => profile: ProfileSource {
         default: unset,
@@ -136,6 +139,7 @@ settings! {
         values: Values::Words("auto, off, a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16, hosts:2x4 or ring:9,bandwidth=200Mbit/s, or the path of a .json file that Topology.save has written"),
         help: "how the ranks are connected; auto: what ranks on several hosts find out when they start; off: nothing is sent to find out, and only algorithms that suit any network are used between hosts",
         read: Network::read,
+        scope: Scope::Job,
     }
     "RINGROAD_BUDGET" => budget: Budget {
         default: "discovery=1.5s,synthesis=2s",
@@ -167,6 +171,7 @@ settings! {
         values: Values::Words("any text"),
         help: "the name of this host: ranks with the same name share memory; unset: the machine's own name",
         read: |text| Ok(Some(text.to_owned())),
+        scope: Scope::Rank,
     }
     "RINGROAD_NET_DEVICES" => net_devices: Option<Devices> {
         default: unset,
@@ -214,6 +219,7 @@ settings! {
         values: Values::Words("the path of a directory"),
         help: "where each rank writes what its calls did and when, as a file for ui.perfetto.dev, when a communicator is closed; `ringroad trace` combines the ranks' files; unset: nowhere",
         read: path,
+        scope: Scope::Rank,
     }
 }
 

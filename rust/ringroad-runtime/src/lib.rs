@@ -18,9 +18,10 @@ mod network;
 pub mod os;
 pub mod transport;
 
-pub use calls::call::{CallKey, MaxError, Operation, Precision};
+pub use calls::call::{CallKey, MaxError, Operation, Precision, NOBODY};
 pub use calls::function::Function;
 pub use calls::request::Request;
+pub use calls::work::Message;
 pub use choice::options::{part_of, Options};
 pub use communicator::{Called, Communicator, Work};
 pub use error::{Error, Result};

@@ -26,7 +26,7 @@ fn requests(rank: usize) -> Vec<Request> {
     };
     let mut requests = vec![by("ring"), by("gather-sum"), Request::barrier(), by("swing")];
     match rank {
-        0 => requests.push(byte(Operation::ReceiveAny { tag: SENT }, 0, 8)),
+        0 => requests.push(byte(Operation::ReceiveAny { peer: None, tag: Some(SENT) }, 0, 8)),
         1 => requests.push(byte(Operation::Send { peer: 0, tag: SENT }, 8, 0)),
         _ => {}
     }

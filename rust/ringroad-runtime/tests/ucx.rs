@@ -572,11 +572,10 @@ fn strangers(peer: &mut Peer) {
         peer.send_as(Tag { kind: Kind::Control, ..tag }, 2 << 20);
         peer.until_barrier("refused");
     } else {
-        let any = Tag { source: 0, ..tag };
-        peer.until("a message is seen", |peer| peer.transport.unclaimed(any, None).is_some());
-        assert_eq!(peer.transport.unclaimed(any, None), Some(1));
+        peer.until("a message is seen", |peer| peer.transport.oldest_unexpected().is_some());
+        assert_eq!(peer.transport.oldest_unexpected(), Some(tag));
         peer.expect_bytes(tag, &[1]);
-        assert_eq!(peer.transport.unclaimed(any, None), None);
+        assert_eq!(peer.transport.oldest_unexpected(), None);
         assert_eq!((peer.failed.len(), peer.notices.len()), (0, 0));
         peer.until_barrier("heard");
         peer.until("the notice is refused", |peer| !peer.failed.is_empty());

@@ -124,9 +124,7 @@ fn check(wire: Wire, dtype: DType, input: &[u8]) {
     for (before, after) in input.chunks(Wire::BLOCK).zip(kept.chunks(Wire::BLOCK)) {
         let top = before.iter().filter(|x| x.is_finite()).fold(0f64, |top, x| top.max(x.abs()));
         let range = if wire == Wire::F16 { 65504.0 } else { f64::from(f32::MAX) * (1.0 - 2f64.powi(-8)) };
-        // Beside numbers that are not finite, fewer codes are left.
-        let fewer = if before.iter().all(|x| x.is_finite()) { 1.0 } else { 7.0 / 6.0 };
-        let most = wire.error() * fewer * top + relative * top + absolute + smallest(wire);
+        let most = wire.error() * top + relative * top + absolute + smallest(wire);
         for (x, y) in before.iter().zip(after) {
             if !x.is_finite() {
                 assert!(x.is_nan() && y.is_nan() || x == y, "{wire} of {dtype}: {x} became {y}");

@@ -9,7 +9,8 @@ use ringroad_runtime::os::machine::cache::CacheMode;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::shared::Pool;
 use ringroad_runtime::transport::{
-    Arrived, Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    Arrived, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
+    Unclaimed, Wait,
 };
 
 /// A request to be posted.
@@ -186,8 +187,8 @@ impl<W: Wrapper> Transport for Wrapped<W> {
         self.0.inner_mut().unexpected(source, sequence)
     }
 
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.0.inner_mut().unclaimed(tag, source)
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
+        self.0.inner_mut().unclaimed(subject)
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {

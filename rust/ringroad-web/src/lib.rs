@@ -7,7 +7,7 @@
 use ringroad_core::algorithms;
 use ringroad_core::cost::{link_loads, Candidate, CostModel, ScheduleCost};
 use ringroad_core::selection::{self, candidates, Choice};
-use ringroad_core::topology::{kinds, named_graphs, operators};
+use ringroad_core::topology::{kinds, named_graphs, operators, Link};
 use ringroad_core::{units, Action, Bytes, Collective, Schedule, Topology};
 use serde_json::{json, Value};
 use wasm_bindgen::prelude::*;
@@ -87,22 +87,15 @@ impl Network {
         self.0.without_links(&pairs).map(Network).map_err(raise)
     }
 
-    /// What the network is: spec, sizes, coordinates of ranks and links, as JSON.
+    /// What `ringroad topology --json` prints, as JSON, with the coordinates of ranks, and the links instead of their number.
     pub fn describe(&self) -> String {
         let Network(topology) = self;
-        let links = topology.links().iter();
-        json!({
-            "spec": topology.spec(),
-            "ranks": topology.ranks(),
-            "nodes": topology.nodes(),
-            "dimensions": topology.dimensions(),
-            "per_host": topology.per_host(),
-            "hosts": topology.hosts_of_ranks(),
-            "is_torus": topology.is_torus(),
-            "coordinates": (0..topology.ranks()).map(|rank| topology.coordinates(rank)).collect::<Vec<_>>(),
-            "links": links.map(|l| json!([l.source, l.target, l.capacity, l.bandwidth, l.seconds()])).collect::<Vec<Value>>(),
-        })
-        .to_string()
+        let coordinates: Vec<_> = (0..topology.ranks()).map(|rank| topology.coordinates(rank)).collect();
+        let link = |l: &Link| json!([l.source, l.target, l.capacity, l.bandwidth, l.seconds()]);
+        let mut found = json!(topology.facts(false));
+        found["coordinates"] = json!(coordinates);
+        found["links"] = topology.links().iter().map(link).collect();
+        found.to_string()
     }
 }
 
@@ -192,7 +185,7 @@ impl Steps {
         self.schedule.chunks_per_vector()
     }
 
-    /// The most that a link carries in one step, in vectors, divided by the link's capacity.
+    /// The most that a link carries in one step, as a fraction of the message, divided by the link's capacity.
     #[wasm_bindgen(getter, js_name = mostLoad)]
     pub fn most_load(&self) -> f64 {
         self.cost.steps.iter().map(|step| step.link_load).fold(0.0, f64::max)
@@ -205,12 +198,12 @@ impl Steps {
         steps.map(|step| model.0.seconds(&alone(*step), bytes as Bytes)).collect()
     }
 
-    /// What each link carries in a step, in vectors; empty if there is no such step.
+    /// What each link carries in a step, as a fraction of the message; empty if there is no such step.
     pub fn loads(&self, step: usize) -> Vec<f64> {
         self.loads.get(step).cloned().unwrap_or_default()
     }
 
-    /// What each link carries in all steps together, in vectors.
+    /// What each link carries in all steps together, as a fraction of the message.
     #[wasm_bindgen(js_name = totalLoads)]
     pub fn total_loads(&self) -> Vec<f64> {
         let links = self.loads.first().map_or(0, Vec::len);

@@ -139,7 +139,7 @@ def check_abort() -> list[float]:
             dist.all_reduce(mean := loss.detach().clone(), ReduceOp.AVG)
             losses.append(mean.item())
         if rank == 1:
-            time.sleep(0.2)
+            time.sleep(0.2)  # the others are in a call by then, or soon after: both must end it
             dist.group.WORLD.abort()
         else:
             kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.ones(3)))

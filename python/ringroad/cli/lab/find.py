@@ -106,7 +106,7 @@ def _print(findings: Findings) -> None:
     header = ["", "steps", "bandwidth", "time", "links", "ways", "algorithm", "network"]
     print_table(header, [*rows, least], right=["steps", "bandwidth", "time", "links"])
     print_wrapped(
-        "\n*: the fastest; bandwidth: time in vectors per bandwidth of a rank; bound: no network can do better"
+        "\n*: the fastest; bandwidth: time in messages per bandwidth of a rank; bound: no network can do better"
     )
     if not all(network.regular for network in findings.networks):
         print_wrapped("(-): links from ranks to themselves are dropped, so that some ranks have one link less")

@@ -13,8 +13,6 @@ Points = NDArray[np.float64]
 Places = Callable[[Topology], Points]
 
 _SEARCHED = 200  # nodes; larger networks take too long
-_ROUND = {"ring", "circulant", "directed-circulant", "complete", "complete-bipartite", "uniring", "biring"}
-_ROUND |= {"switch", "hosts", "fattree", "octahedron", "k55-minus-matching"}
 
 
 def without_grid(topology: Topology, places: Places) -> Points:
@@ -32,10 +30,9 @@ def without_grid(topology: Topology, places: Places) -> Points:
         return _columns(topology, int(sizes.partition("x")[0]))
     if family == "hamming":
         return _tiles(topology.ranks, [circle(int(sizes.partition(":")[2]))] * int(sizes.partition(":")[0]))
-    rotations = family in _ROUND or (family == "cayley" and sizes.partition(":")[0].lstrip("z").isdigit())
-    if rotations or topology.nodes > _SEARCHED or importlib.util.find_spec("networkx") is None:
-        return circle(topology.ranks)
-    return _by_distance(topology)
+    if topology.nodes <= _SEARCHED and importlib.util.find_spec("networkx") and not topology._facts(diameter=False)["is_round"]:
+        return _by_distance(topology)
+    return circle(topology.ranks)
 
 
 def is_made_of_its_spec(topology: Topology) -> bool:

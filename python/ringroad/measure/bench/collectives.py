@@ -19,7 +19,7 @@ class Collective(oracle.Collective):
     bus_vectors: float = 0.0
 
     def bus_factor(self, ranks: int) -> float:
-        """busbw / algbw: the load of links in vectors (PERFORMANCE.md of nccl-tests)."""
+        """busbw / algbw: the load of links as a fraction of the message (PERFORMANCE.md of nccl-tests)."""
         return self.bus_vectors + self.bus_shares * (ranks - 1) / ranks
 
 

@@ -24,7 +24,8 @@
 //!
 //! The leader may end as soon as it has decided: the next one finds what was accepted. All ranks that get an answer get
 //! the same one, also those that die afterwards. Only if the network falls into parts may these get different answers. A
-//! quorum ([`Vote::quorum`]) of more than half of the ranks excludes that, too.
+//! quorum ([`Vote::quorum`]) of more than half of the ranks excludes that, too; so does [`Vote::most`], with which the
+//! smaller part does not give up, but waits.
 //!
 //! Nothing here does I/O or reads a clock: the caller delivers requests and replies, and says whom it holds for lost.
 //! `tests/agreement.rs` checks all interleavings of messages, pauses, deaths, cuts and timeouts.
@@ -54,6 +55,9 @@ pub struct Vote {
     pub flag: bool,
     /// The fewest ranks that may go on; the highest value of all ranks counts.
     pub quorum: usize,
+    /// Whether only *most* ranks may go on: more than half of all, half with rank 0, or some of which all others have
+    /// certainly ended, without having been silent before. Fewer wait for the silent ones. One such vote is enough.
+    pub most: bool,
     /// Whether it was paused for so long that the others may have gone on without it.
     pub paused: bool,
 }

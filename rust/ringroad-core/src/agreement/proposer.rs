@@ -265,6 +265,11 @@ impl Proposer {
         };
         match &self.phase {
             Phase::Follow => vec![why(self.leader())],
+            Phase::Prepare { promises, .. } if self.unpromised(promises).next().is_none() => {
+                let lost =
+                    (0..self.peers.len()).filter(|rank| self.peers[*rank].lost && !self.peers[*rank].gone);
+                lost.map(Waiting::Silent).collect()
+            }
             Phase::Prepare { promises, .. } => self.unpromised(promises).map(why).collect(),
             Phase::Accept { members, .. } => members
                 .iter()
@@ -308,8 +313,21 @@ impl Proposer {
         if members.len() < quorum {
             return self.end(Outcome::TooFew { alive: members, quorum });
         }
+        if promises.values().any(|(vote, _)| vote.most) && !self.are_most(&members) {
+            // It goes on as soon as silent ones answer, or says that it was left out.
+            return;
+        }
         let members = members.into_iter().map(|rank| (rank, None)).collect();
         self.phase = Phase::Accept { ballot, decision, members };
+    }
+
+    /// Whether these may go on, as [`Vote::most`] says.
+    fn are_most(&self, members: &[Rank]) -> bool {
+        let (twice, size) = (2 * members.len(), self.peers.len());
+        let has_ended = |rank: Rank| self.peers[rank].gone && !self.peers[rank].lost;
+        twice > size
+            || (twice == size && members.contains(&0))
+            || (0..size).all(|rank| members.contains(&rank) || has_ended(rank))
     }
 
     fn end(&mut self, outcome: Outcome) {

@@ -102,12 +102,25 @@ fn all_leaps(grid: &Shape, radix: usize) -> Vec<Vec<Vec<usize>>> {
 pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     let Request { name, shape, parameter: radix, .. } = *request;
     let grid = grid(shape);
-    let (sizes, leaps) = (grid.sizes(), all_leaps(&grid, radix));
-    let mut schedule = pairwise::without_steps(name, &grid);
+    let starts = if shape.per_host() > 1 { 1 } else { grid.wide().len().max(1) };
+    on_grid(name, &grid, radix, starts)
+}
+
+/// The all-to-all on a grid of ranks, whatever the network, with a step for each dimension of at most [`MAX_RADIX`] ranks:
+/// a block first goes to the coordinate of its target in the first dimension, then in the second, and so on. So a rank
+/// exchanges messages only with the ranks of its own lines.
+pub fn along_dimensions(sizes: &[usize]) -> Schedule {
+    let grid = Shape::new(sizes.to_vec());
+    on_grid("along-dimensions", &grid, longest(&grid).clamp(2, MAX_RADIX), 1)
+}
+
+/// Blocks begin in `starts` different dimensions.
+fn on_grid(name: &str, grid: &Shape, radix: usize, starts: usize) -> Schedule {
+    let (sizes, leaps) = (grid.sizes(), all_leaps(grid, radix));
+    let mut schedule = pairwise::without_steps(name, grid);
     let blocks: Vec<&[usize]> =
         schedule.symmetry.iter().flat_map(|s| &s.slices).map(|s| &s.chunks[..]).collect();
     let places: Vec<usize> = sizes.iter().map(|size| ceil_log(radix, *size)).collect();
-    let starts = if shape.per_host() > 1 { 1 } else { grid.wide().len().max(1) };
     let orders: Vec<Vec<Vec<usize>>> =
         (0..starts).map(|first| in_turns(&places, &grid.order(first))).collect();
     let mut steps = vec![Step::default(); places.iter().sum()];

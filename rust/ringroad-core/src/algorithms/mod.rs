@@ -60,6 +60,7 @@ use std::fmt;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use bruck_alltoall::along_dimensions;
 pub use error::{Unavailable, UnknownAlgorithm};
 pub use generalized::best_r;
 pub use ground::Ground;

@@ -34,9 +34,9 @@ impl ScheduleCost {
     }
 
     /// As [`ScheduleCost::with_routes`], for blocks with these lengths, in any unit. For reduce-scatter, allgather,
-    /// gather and scatter there is a length for each rank, and the figures are in vectors of all blocks together. For
-    /// an all-to-all there is a length for each pair, by source, then by target, and the figures are in the mean of
-    /// what ranks send.
+    /// gather and scatter there is a length for each rank, and the figures are fractions of all blocks together.
+    /// For an all-to-all there is a length for each pair, by source, then by target, and the figures are fractions of
+    /// what a rank sends on average. Blocks of length 0 are not sent, and steps without messages are left out.
     pub fn of_blocks(
         schedule: &Schedule,
         lengths: &[usize],
@@ -53,9 +53,11 @@ impl ScheduleCost {
             );
             return Err(CostError::Malformed { name: name.clone(), what });
         }
-        let written = schedule.expand();
+        let per_block = chunks / lengths.len();
+        let mut written = schedule.written(|set| set.iter().any(|chunk| lengths[chunk / per_block] > 0));
+        written.steps.retain(|step| !step.sends.is_empty() || !step.locals.is_empty());
         let vectors = if collective == Collective::Alltoall { ranks } else { 1 };
-        let vector = (chunks / lengths.len()) as f64 * all as f64 / vectors as f64;
+        let vector = per_block as f64 * all as f64 / vectors as f64;
         ScheduleCost::seen(&[written.view_of_blocks(lengths)], vector, routes)
     }
 
@@ -100,8 +102,8 @@ impl ScheduleCost {
     }
 }
 
-/// What each link carries in each step of `schedule`, in vectors. Unlike the loads in a [`StepCost`], it is not divided by
-/// the link's capacity.
+/// What each link carries in each step of `schedule`, as a fraction of the message. Unlike the loads in a
+/// [`StepCost`], it is not divided by the link's capacity.
 pub fn link_loads(schedule: &Schedule, topology: &Topology) -> Result<Vec<Vec<f64>>, CostError> {
     check(schedule, topology)?;
     let (vector, view) = (schedule.chunks_per_vector() as f64, schedule.view());

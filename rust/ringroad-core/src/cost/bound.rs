@@ -106,8 +106,9 @@ impl<'a> Bounds<'a> {
     pub fn of_collective(&self, collective: Collective, steps: Option<usize>) -> ScheduleCost {
         let ranks = self.topology.ranks();
         let others = (ranks - 1) as f64;
-        // What must reach all ranks together, and what must reach and leave each of them, in vectors. An allreduce
-        // takes twice as much as an allgather (Patarasuk and Yuan 2009, on bandwidth-optimal allreduce).
+        // What must reach all ranks together, and what must reach and leave each of them, as fractions of the
+        // message. An allreduce takes twice as much as an allgather (Patarasuk and Yuan 2009, on bandwidth-optimal
+        // allreduce).
         let block = others / ranks as f64;
         let (all, reaches, leaves) = match collective {
             _ if ranks == 1 => (0.0, 0.0, 0.0),

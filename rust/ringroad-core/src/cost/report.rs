@@ -24,9 +24,9 @@ pub struct Cost {
     pub steps: usize,
     /// The hops of the longest route of each step, summed over the steps.
     pub hops: usize,
-    /// What the most loaded link of each step carries, summed over the steps, in vectors.
+    /// What the most loaded link of each step carries, summed over the steps, as a fraction of the message.
     pub link_load: f64,
-    /// What the most loaded link carries over the whole schedule, in vectors.
+    /// What the most loaded link carries over the whole schedule, as a fraction of the message.
     pub max_link_load: f64,
     /// [`Deficiencies::latency`].
     pub latency_deficiency: f64,

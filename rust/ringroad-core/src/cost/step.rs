@@ -50,17 +50,18 @@ pub struct StepCost {
     /// The largest sum of extra latencies on a message's route.
     #[serde(default)]
     pub extra_latency: Seconds,
-    /// What the most loaded link carries, in vectors. The load of each link is divided by its capacity.
+    /// What the most loaded link carries, as a fraction of the message. The load of each link is divided by its
+    /// capacity.
     pub link_load: f64,
     /// The longest time that a link takes for its load, in seconds per byte of the vector.
     pub seconds_per_byte: f64,
-    /// The most that a rank reduces, in vectors.
+    /// The most that a rank reduces, as a fraction of the message.
     pub reduced: f64,
-    /// The most that a rank sends by one port, in vectors. A rank that is not on a grid has one port.
+    /// The most that a rank sends by one port, as a fraction of the message. A rank that is not on a grid has one port.
     #[serde(default)]
     pub port_load: f64,
-    /// The most that a rank copies where receivers read messages in their senders' memory, in vectors: what it sends to
-    /// be reduced, and what it receives to copy.
+    /// The most that a rank copies where receivers read messages in their senders' memory, as fractions of the
+    /// message: what it sends to be reduced, and what it receives to copy.
     #[serde(default)]
     pub copied: f64,
     /// The totals over all ranks.
@@ -73,9 +74,9 @@ pub struct StepCost {
 pub struct Work {
     /// How many messages the ranks send.
     pub messages: usize,
-    /// What the ranks send, in vectors.
+    /// What the ranks send, as a fraction of the message.
     pub sent: f64,
-    /// What the ranks reduce, in vectors.
+    /// What the ranks reduce, as a fraction of the message.
     pub reduced: f64,
 }
 
@@ -84,7 +85,8 @@ pub struct Work {
 pub struct ScheduleCost {
     /// The cost of each step.
     pub steps: Vec<StepCost>,
-    /// What the busiest link carries in all steps together, in vectors, counted as in [`StepCost::link_load`].
+    /// What the busiest link carries in all steps together, as a fraction of the message, counted as in
+    /// [`StepCost::link_load`].
     pub busiest_link: f64,
 }
 
@@ -94,7 +96,7 @@ impl ScheduleCost {
         self.steps.iter().map(|s| s.hops).sum()
     }
 
-    /// What the most loaded link of each step carries, summed over the steps, in vectors.
+    /// What the most loaded link of each step carries, summed over the steps, as a fraction of the message.
     pub fn link_load(&self) -> f64 {
         self.steps.iter().map(|s| s.link_load).sum()
     }

@@ -456,7 +456,12 @@ fn blocks_may_differ_in_length() {
     (0..4).for_each(|block| one_by_one.push(vec![send(0, 1, ChunkSet::range(block, block + 1))]));
     let uneven = ScheduleCost::of_blocks(&one_by_one, &[5, 0, 2, 3], routes).unwrap();
     let loads: Vec<f64> = uneven.steps.iter().map(|step| step.link_load).collect();
-    assert_eq!(loads, [0.5, 0.0, 0.2, 0.3]);
+    assert_eq!(loads, [0.5, 0.2, 0.3], "an empty block is not sent");
+    // An all-to-all in which every rank sends to the next one only.
+    let direct = crate::algorithms::find("direct").unwrap().build(&topology, Collective::Alltoall).unwrap();
+    let next: Vec<usize> = (0..16).map(|pair| usize::from((pair / 4 + 1) % 4 == pair % 4)).collect();
+    let sparse = ScheduleCost::of_blocks(&direct, &next, routes).unwrap();
+    assert_eq!((sparse.hops(), sparse.link_load(), sparse.steps[0].all.messages), (1, 1.0, 4));
     for spec in ["petersen", "ring:5"] {
         let topology = Topology::parse(spec).unwrap();
         let routes = &mut crate::topology::Routes::new(&topology);

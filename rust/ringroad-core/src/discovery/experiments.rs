@@ -4,11 +4,11 @@
 //! in which every host sends to at most one host and receives from at most one: a flow cannot be faster than the cables
 //! of its two hosts, so a link that many flows cross fills up where it can.
 
+use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::draw::Draw;
 use super::matchings::{alone, pairs, tournament, Flows};
 use super::wiring::Wiring;
 
@@ -68,7 +68,7 @@ fn opaque(hosts: usize, effort: Effort) -> Vec<Flows> {
     if even - 1 <= effort.rounds.saturating_sub(2) {
         rounds.extend((0..even - 1).map(|round| tournament(hosts, even, round)));
     } else {
-        let mut draw = Draw::new(hosts as u64);
+        let mut draw = Random::new(hosts as u64);
         while rounds.len() + 2 < effort.rounds {
             rounds.push(pairs(&draw.permutation(hosts)));
         }

@@ -9,7 +9,6 @@
 
 mod assemble;
 mod compare;
-mod draw;
 mod error;
 mod evidence;
 mod experiments;

@@ -1,6 +1,6 @@
 //! Which hosts a host traces the routes to: all if they are few, otherwise some that together show every link.
 
-use super::draw::Draw;
+use crate::random::Random;
 
 /// To how many others a host traces the routes at most.
 const MOST_TARGETS: usize = 32;
@@ -21,7 +21,7 @@ pub fn trace_targets(host: usize, hosts: usize) -> Vec<usize> {
         .collect();
     targets.sort_unstable();
     targets.dedup();
-    let mut draw = Draw::new(host as u64);
+    let mut draw = Random::new(host as u64);
     while targets.len() < MOST_TARGETS {
         let other = draw.below(hosts);
         if let (true, Err(place)) = (other != host, targets.binary_search(&other)) {

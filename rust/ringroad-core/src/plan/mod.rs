@@ -244,6 +244,11 @@ impl Plan {
         Plan { operations, pending, starts, dependents, sources, scratch, expects, peers }
     }
 
+    /// A plan without operations.
+    pub fn nothing() -> Plan {
+        Plan::new(Vec::new(), Vec::new(), Vec::new(), 0)
+    }
+
     /// A plan with a single send of `bytes` input bytes to `peer` by `port`.
     pub fn send(peer: Rank, port: Port, bytes: usize) -> Plan {
         let source = Span::new(Buffer::Input, 0, bytes);

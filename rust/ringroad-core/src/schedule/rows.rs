@@ -115,17 +115,28 @@ impl Schedule {
 
     /// The same schedule with the rows of all ranks written out.
     pub fn expand(&self) -> Schedule {
-        let Some(chart) = self.view().chart else { return self.clone() };
-        let expanded = |step: &Step| {
-            let row = |rank| merged(step.sends.iter().map(|send| chart.sent_by(rank, send)));
+        self.written(|_| true)
+    }
+
+    /// The messages and local operations of all ranks, written out: those whose chunks are to be kept.
+    pub(crate) fn written(&self, keep: impl Fn(&ChunkSet) -> bool) -> Schedule {
+        let chart = self.view().chart;
+        let written = |step: &Step| {
+            let Some(chart) = &chart else {
+                let sends = step.sends.iter().filter(|send| keep(&send.chunks)).cloned().collect();
+                let locals = step.locals.iter().filter(|local| keep(&local.chunks)).cloned().collect();
+                return Step { sends, locals };
+            };
+            let sent = |rank| step.sends.iter().map(move |send| chart.sent_by(rank, send));
+            let row = |rank| merged(sent(rank).filter(|send| keep(&send.chunks)));
             let mut sends: Vec<(usize, Send)> = (0..self.ranks).flat_map(row).collect();
             // The messages to a rank keep the order of the rank's own row.
             sends.sort_by_key(|(number, _)| *number);
-            let locals =
-                |rank| step.locals.iter().map(|local| chart.local_of(rank, local)).collect::<Vec<_>>();
-            Step { sends: unnumbered(sends), locals: (0..self.ranks).flat_map(locals).collect() }
+            let done = |rank| step.locals.iter().map(move |local| chart.local_of(rank, local));
+            let locals = (0..self.ranks).flat_map(done).filter(|local| keep(&local.chunks)).collect();
+            Step { sends: unnumbered(sends), locals }
         };
-        let steps = self.steps.iter().map(expanded).collect();
+        let steps = self.steps.iter().map(written).collect();
         Schedule { steps, ..Schedule::empty(&self.name, self.collective, self.ranks, self.chunks) }
     }
 }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod facts;
 mod families;
 mod graphs;
 mod induced;

@@ -9,6 +9,7 @@ mod file;
 mod handle;
 mod memory;
 pub(crate) mod neighbourhood;
+mod notes;
 mod rendezvous;
 mod roll_call;
 mod seal;
@@ -32,11 +33,13 @@ pub use exchange::BootstrapError;
 pub use file::FileStore;
 pub use handle::Handle;
 pub use memory::MemoryStore;
+pub use notes::Notes;
 pub use rendezvous::Rendezvous;
 pub(crate) use rendezvous::{check_rank, refused, unreadable};
 pub use roll_call::RollCall;
+pub use tcp::{ask_all, ask_at, seen, stacks_by, Beacon, Inquiry, JobPlace, JobStore, Report};
+pub(crate) use tcp::{report_by, Reporter};
 pub(crate) use tcp::{Heard, Line, Listener, Question, Server, TcpStore, Unreachable};
-pub use tcp::{JobPlace, JobStore};
 
 use crate::error::Error;
 

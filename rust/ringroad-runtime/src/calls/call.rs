@@ -12,10 +12,13 @@ use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, Own, ReduceOp};
 use crate::kernels::wire;
 use crate::network::watch::Prediction;
-use crate::transport::Tag;
+use crate::transport::{Subject, Tag};
 
 /// User tags of messages between two ranks are below this.
 pub const TAGS: u32 = 1 << 28;
+
+/// No rank: a message to or from it ends at once, and a receive leaves its memory as it is.
+pub const NOBODY: Rank = Rank::MAX;
 
 /// The number of bits of the check that hold the digest. The others count how often the sequence numbers have wrapped
 /// around.
@@ -53,10 +56,19 @@ pub enum Operation {
         /// Matches the receive with its send.
         tag: u32,
     },
-    /// A message from the rank that sends one first.
+    /// The first message of any rank, or with any tag.
     ReceiveAny {
-        /// Matches the receive with its send.
-        tag: u32,
+        /// The sender; `None`: any.
+        peer: Option<Rank>,
+        /// Matches the receive with its send; `None`: any.
+        tag: Option<u32>,
+    },
+    /// Waits until the first message has come that such a receive would take, and leaves it there.
+    Probe {
+        /// The sender; `None`: any.
+        peer: Option<Rank>,
+        /// The tag of the send; `None`: any.
+        tag: Option<u32>,
     },
 }
 
@@ -68,6 +80,7 @@ impl Operation {
             Operation::Barrier => "barrier",
             Operation::Send { .. } => "send",
             Operation::Receive { .. } | Operation::ReceiveAny { .. } => "recv",
+            Operation::Probe { .. } => "probe",
         }
     }
 
@@ -76,18 +89,20 @@ impl Operation {
     pub fn named(name: &str, root: Rank) -> Result<Operation> {
         match name {
             "barrier" => Ok(Operation::Barrier),
-            "send" | "recv" => Operation::message(name, Some(root), 0),
+            "send" | "recv" => Operation::message(name, Some(root), Some(0)),
             _ => Ok(Operation::Collective(name.parse::<Collective>()?.with_root(root))),
         }
     }
 
-    /// A message in this direction, `send` or `recv`. A `recv` without a peer accepts any source.
-    pub fn message(direction: &str, peer: Option<Rank>, tag: u32) -> Result<Operation> {
-        match (direction, peer) {
-            ("send", Some(peer)) => Ok(Operation::Send { peer, tag }),
-            ("send", None) => Err(Error::Type("send needs a peer".to_owned())),
-            ("recv", Some(peer)) => Ok(Operation::Receive { peer, tag }),
-            ("recv", None) => Ok(Operation::ReceiveAny { tag }),
+    /// A message in this direction, `send` or `recv`. A `recv` without a peer accepts any source, and without a tag any
+    /// tag.
+    pub fn message(direction: &str, peer: Option<Rank>, tag: Option<u32>) -> Result<Operation> {
+        match (direction, peer, tag) {
+            ("send", Some(peer), Some(tag)) => Ok(Operation::Send { peer, tag }),
+            ("send", ..) => Err(Error::Type("send needs a peer and a tag".to_owned())),
+            ("recv", Some(NOBODY), _) => Ok(Operation::Receive { peer: NOBODY, tag: tag.unwrap_or(0) }),
+            ("recv", Some(peer), Some(tag)) => Ok(Operation::Receive { peer, tag }),
+            ("recv", ..) => Ok(Operation::ReceiveAny { peer, tag }),
             _ => Err(Error::Argument(format!("direction {direction:?} is neither send nor recv"))),
         }
     }
@@ -98,8 +113,24 @@ impl Operation {
         match self {
             Operation::Collective(collective) => Some(collective),
             Operation::Barrier => Some(Collective::Allreduce),
-            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => None,
+            _ => None,
         }
+    }
+
+    /// The other rank and the tag of a message between two ranks, as far as they are named; `None` for collectives.
+    #[inline]
+    pub fn ends(self) -> Option<(Option<Rank>, Option<u32>)> {
+        match self {
+            Operation::Collective(_) | Operation::Barrier => None,
+            Operation::Send { peer, tag } | Operation::Receive { peer, tag } => Some((Some(peer), Some(tag))),
+            Operation::ReceiveAny { peer, tag } | Operation::Probe { peer, tag } => Some((peer, tag)),
+        }
+    }
+
+    /// The messages that such a receive or probe accepts.
+    pub(crate) fn subject(self) -> Subject {
+        let (peer, tag) = self.ends().unwrap_or_default();
+        Subject::new(peer, tag)
     }
 }
 
@@ -251,20 +282,16 @@ impl CallKey {
         if self.precision != Precision::Exact {
             self.check_precision()?;
         }
+        if let Some((peer, tag)) = self.operation.ends() {
+            if let Some(peer) = peer.filter(|peer| *peer >= ranks && *peer != NOBODY) {
+                return refused(format!("peer {peer} is not one of the ranks 0..{ranks}"));
+            }
+            if let Some(tag) = tag.filter(|tag| *tag >= TAGS) {
+                return refused(format!("tag {tag} is not below {TAGS}"));
+            }
+        }
         match self.operation {
-            Operation::Send { peer, .. } | Operation::Receive { peer, .. }
-                if peer >= ranks || peer == rank =>
-            {
-                refused(format!("peer {peer} is not another rank of 0..{ranks} than this one, {rank}"))
-            }
-            Operation::ReceiveAny { .. } if ranks == 1 => {
-                refused("there is no other rank to receive from".to_owned())
-            }
-            Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag }
-                if tag >= TAGS =>
-            {
-                refused(format!("tag {tag} is not below {TAGS}"))
-            }
+            Operation::Probe { .. } => Ok([0, 0]),
             Operation::Send { .. } => Ok([self.bytes(Some(self.elements))?, 0]),
             Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
                 Ok([0, self.bytes(Some(self.elements))?])
@@ -385,12 +412,10 @@ impl CallKey {
             }
         };
         let (kind, root) = match self.operation {
-            // Sends and receives have to agree on size and type only.
-            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
-                ("message", 0)
-            }
             Operation::Collective(collective) => (collective.name(), collective.root().unwrap_or(0)),
             Operation::Barrier => ("barrier", 0),
+            // Sends and receives have to agree on the type only, and the receiver wants to know it.
+            _ => return u32::from(self.dtype.code()),
         };
         mix(kind.as_bytes());
         mix(algorithm.as_bytes());
@@ -412,7 +437,7 @@ impl CallKey {
     }
 
     /// The number of elements, summed over the blocks if these differ.
-    fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.counts.as_ref().map_or(self.elements, |counts| counts.iter().sum())
     }
 }
@@ -489,14 +514,15 @@ impl fmt::Display for Prepared {
         match key.operation {
             Operation::Barrier => write!(f, "barrier, by {algorithm}"),
             Operation::Send { peer, tag } => {
-                write!(f, "send of {elements} {dtype} to rank {peer} (tag {tag})")
+                write!(f, "send of {elements} {dtype} to {}", Source(Some(peer), Some(tag)))
             }
             Operation::Receive { peer, tag } => {
-                write!(f, "recv of {elements} {dtype} from rank {peer} (tag {tag})")
+                write!(f, "recv of {elements} {dtype} from {}", Source(Some(peer), Some(tag)))
             }
-            Operation::ReceiveAny { tag } => {
-                write!(f, "recv of {elements} {dtype} from any rank (tag {tag})")
+            Operation::ReceiveAny { peer, tag } => {
+                write!(f, "recv of {elements} {dtype} from {}", Source(peer, tag))
             }
+            Operation::Probe { peer, tag } => write!(f, "probe of {}", Source(peer, tag)),
             Operation::Collective(collective) => {
                 write!(f, "{collective} of {elements} {dtype}")?;
                 match &key.counts {
@@ -512,6 +538,23 @@ impl fmt::Display for Prepared {
                 }
                 write!(f, ", by {algorithm}")
             }
+        }
+    }
+}
+
+/// A rank and a tag, each of which may be any. For example `rank 3 (tag 7)`.
+struct Source(Option<Rank>, Option<u32>);
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(NOBODY) => write!(f, "nobody")?,
+            Some(peer) => write!(f, "rank {peer}")?,
+            None => write!(f, "any rank")?,
+        }
+        match self.1 {
+            Some(tag) => write!(f, " (tag {tag})"),
+            None => write!(f, " (any tag)"),
         }
     }
 }

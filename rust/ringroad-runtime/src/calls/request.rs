@@ -26,6 +26,8 @@ pub struct Request {
     /// The memory of the result. In place, this is the larger of input and output, and the smaller one lies at its
     /// natural place within.
     pub output: Memory,
+    /// Whether a receive also takes a shorter message, which fills the start of the output.
+    pub shorter: bool,
     /// The timeout, if it differs from the communicator's.
     pub timeout: Option<Duration>,
     /// The call as [`Communicator::prepare`](crate::Communicator::prepare) has prepared it for this key and memory;
@@ -37,7 +39,16 @@ impl Request {
     /// A call on this memory, with the communicator's timeout.
     #[inline]
     pub fn of(key: CallKey, input: Memory, output: Memory) -> Request {
-        Request { key, factor: 1.0, function: None, input, output, timeout: None, prepared: None }
+        Request {
+            key,
+            factor: 1.0,
+            function: None,
+            input,
+            output,
+            shorter: false,
+            timeout: None,
+            prepared: None,
+        }
     }
 
     /// A call out of place with the cheapest algorithm and the communicator's timeout. Reductions are sums.

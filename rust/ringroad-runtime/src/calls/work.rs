@@ -6,9 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use ringroad_core::Rank;
 
-use crate::calls::call::Prepared;
+use crate::calls::call::{Operation, Prepared, NOBODY};
 use crate::error::{Error, Result};
+use crate::kernels::dtype::DType;
 use crate::os::lock::Mutex;
+use crate::transport::Unclaimed;
 
 /// What to do when a call ends.
 type Callback = Box<dyn FnOnce(Result<()>) + Send>;
@@ -18,12 +20,38 @@ const DONE: u8 = 1;
 /// Somebody waits for the end by a callback.
 const AWAITED: u8 = 2;
 
+/// A message between two ranks, as its receiver sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// The sender.
+    pub source: Rank,
+    /// The tag that the sender gave it.
+    pub tag: u32,
+    /// Its length.
+    pub bytes: usize,
+    /// The type of its elements.
+    pub dtype: DType,
+}
+
+impl Message {
+    /// What is received from nobody.
+    pub(crate) fn of_nobody(tag: Option<u32>) -> Message {
+        Message { source: NOBODY, tag: tag.unwrap_or(0), bytes: 0, dtype: DType::U8 }
+    }
+
+    /// `None` if no rank can have sent it.
+    pub(crate) fn of(Unclaimed { tag, bytes }: Unclaimed) -> Option<Message> {
+        let dtype = DType::from_code(u8::try_from(tag.check).ok()?)?;
+        Some(Message { source: tag.source, tag: tag.user(), bytes, dtype })
+    }
+}
+
 /// The end of a call, as others see it. Most calls end without error and have no callback: this takes no lock.
 pub(crate) struct Completion {
     state: AtomicU8,
     error: OnceLock<Error>,
     callbacks: Mutex<Vec<Callback>>,
-    source: OnceLock<Rank>,
+    message: OnceLock<Message>,
     /// The call.
     pub prepared: Arc<Prepared>,
 }
@@ -31,14 +59,14 @@ pub(crate) struct Completion {
 impl Completion {
     pub fn new(prepared: Arc<Prepared>) -> Arc<Completion> {
         let (error, callbacks) = Default::default();
-        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, source: OnceLock::new(), prepared })
+        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, message: OnceLock::new(), prepared })
     }
 
     /// Resets it for another call of the same kind.
     pub fn restart(&mut self) {
         *self.state.get_mut() = 0;
         self.error.take();
-        self.source.take();
+        self.message.take();
         self.callbacks.get_mut().clear();
     }
 
@@ -46,14 +74,24 @@ impl Completion {
         &self.prepared
     }
 
-    /// Notes the source of a receive from any source, once its message has been found.
-    pub fn found(&self, source: Rank) {
-        let _ = self.source.set(source);
+    /// Notes which message a receive or a probe has found.
+    pub fn found(&self, message: Message) {
+        let _ = self.message.set(message);
     }
 
-    /// The source of such a receive, once it is known.
-    pub fn source(&self) -> Option<Rank> {
-        self.source.get().copied()
+    /// The message of a receive or a probe, once it is known. That of a receive which names source and tag is known at
+    /// its end.
+    pub fn message(&self) -> Option<Message> {
+        let Prepared { key, lengths, .. } = self.call();
+        match (self.message.get(), key.operation) {
+            (Some(message), _) => Some(*message),
+            (None, Operation::Receive { peer: NOBODY, tag }) => Some(Message::of_nobody(Some(tag))),
+            (None, Operation::Probe { peer: Some(NOBODY), tag }) => Some(Message::of_nobody(tag)),
+            (None, Operation::Receive { peer, tag }) if self.is_done() => {
+                Some(Message { source: peer, tag, bytes: lengths[1], dtype: key.dtype })
+            }
+            _ => None,
+        }
     }
 
     pub fn is_done(&self) -> bool {

@@ -9,7 +9,7 @@ use ringroad_core::plan::{LocalRanks, LowerOptions};
 use ringroad_core::schedule::{Expressions, Rounding, Side};
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
 
-use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared};
+use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared, NOBODY};
 use crate::calls::request::Request;
 use crate::choice::choices::Choices;
 use crate::choice::plan_cache::Kept;
@@ -110,7 +110,10 @@ impl Planner {
     }
 
     fn prepare_anew(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Prepared> {
-        let port = |from, to| self.first.topology.port_to(from, to).unwrap_or(0);
+        let port = |from, to| match from == to {
+            true => 0,
+            false => self.first.topology.port_to(from, to).unwrap_or(0),
+        };
         let [input, output] = lengths;
         let epoch = self.epoch;
         let message = |plan| {
@@ -119,6 +122,10 @@ impl Planner {
             Ok(prepared)
         };
         match key.operation {
+            Operation::Send { peer: NOBODY, .. } | Operation::Receive { peer: NOBODY, .. } => {
+                message(Plan::nothing())
+            }
+            Operation::Probe { .. } => message(Plan::nothing()),
             Operation::Send { peer, .. } => message(Plan::send(peer, port(self.rank, peer), input)),
             Operation::Receive { peer, .. } => message(Plan::receive(peer, port(peer, self.rank), output)),
             // The source and its port are known only once a message has come.

@@ -181,6 +181,12 @@ impl Adaptation {
         Some(made)
     }
 
+    /// What has changed, and who was late.
+    pub fn seen(&self) -> (Vec<NetworkChange>, Vec<Straggle>) {
+        let present = self.present.lock();
+        (present.history.clone(), present.stragglers.clone())
+    }
+
     /// A call has shown something.
     pub fn look_into(&self, sign: Sign) {
         let (Sign::Changed(suspicion) | Sign::Unpredicted(suspicion)) = sign else {

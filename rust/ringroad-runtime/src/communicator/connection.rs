@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::Mismatch;
@@ -10,10 +10,12 @@ use ringroad_core::{Collective, Rank, Topology};
 
 use super::carrier::{unshared, Carrier, Opening};
 use super::paths::{self, Surroundings};
+use super::status::Reporting;
 use super::{Adaptation, Called, Communicator, Family, Means, State};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
 use crate::bootstrap::{
-    refused, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Store, StoreError,
+    refused, report_by, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store,
+    StoreError,
 };
 use crate::calls::request::Request;
 use crate::choice::agreement::{agree, choose};
@@ -177,7 +179,8 @@ impl Communicator {
             communicator.pauses = AtomicU64::new(pauses::pauses());
         }
         communicator.adaptation = Adaptation::of(&communicator, config);
-        if communicator.adaptation.is_some() {
+        if let Some(adaptation) = &communicator.adaptation {
+            communicator.reporting.adaptation.get_or_init(|| Arc::downgrade(adaptation));
             let pace = communicator.pace.clone();
             communicator.driver.get()?.with(|engine| engine.watch(pace));
         }
@@ -266,6 +269,17 @@ impl Communicator {
         let load = Some(load).filter(HostLoad::is_oversubscribed);
         let (endpoints, choices) = (Arc::new(endpoints), Arc::new(choices));
         let engine = Engine::new(name.to_owned(), rank, endpoints.clone(), &choices.lowering, transport);
+        let driver = Driver::new(engine, rank, load);
+        let reporting = Arc::new(Reporting {
+            name: name.to_owned(),
+            rank,
+            endpoints: endpoints.clone(),
+            secret: config.secret.as_ref().map(Secret::reveal).map(str::to_owned),
+            driver: Own::new(Arc::downgrade(&driver)),
+            adaptation: OnceLock::new(),
+        });
+        let reporter: Weak<dyn Reporter> = Arc::downgrade(&(reporting.clone() as Arc<dyn Reporter>));
+        report_by(reporter);
         Communicator {
             name: name.to_owned(),
             rank,
@@ -280,7 +294,8 @@ impl Communicator {
             adaptation: None,
             pool,
             choices,
-            driver: Own::new(Driver::new(engine, rank, load)),
+            driver: Own::new(driver),
+            reporting,
             means: None,
             family: None,
             agreements: AtomicU64::new(0),

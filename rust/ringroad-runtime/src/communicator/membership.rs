@@ -58,14 +58,15 @@ pub(super) enum Late {
 
 impl Communicator {
     /// Agrees with all remaining ranks on who they are, and on whether all of them vote `true`. Every remaining rank
-    /// calls this equally often, after a failure or before.
-    pub fn agree(&self, flag: bool, timeout: Option<Duration>, go_on: &GoOn) -> Result<Decision> {
-        self.agree_within(flag, 0, Patience::new(timeout.unwrap_or(self.timeout), go_on))
+    /// calls this equally often, after a failure or before. `most` is [`Vote::most`].
+    pub fn agree(&self, flag: bool, most: bool, timeout: Option<Duration>, go_on: &GoOn) -> Result<Decision> {
+        let vote = Vote { flag, most, ..Vote::default() };
+        self.agree_within(vote, Patience::new(timeout.unwrap_or(self.timeout), go_on))
     }
 
-    pub(super) fn agree_within(&self, flag: bool, quorum: usize, patience: Patience<'_>) -> Result<Decision> {
+    pub(super) fn agree_within(&self, vote: Vote, patience: Patience<'_>) -> Result<Decision> {
         let number = self.agreements.load(Ordering::Relaxed);
-        let decision = self.decide(number, flag, quorum, Late::Withdraws, patience)?;
+        let decision = self.decide(number, vote, Late::Withdraws, patience)?;
         // After a timeout the same agreement goes on, so that all ranks count alike. Odd numbers are for the second
         // agreement of a shrink.
         self.agreements.store(number + 2, Ordering::Relaxed);
@@ -76,19 +77,18 @@ impl Communicator {
     pub(super) fn decide(
         &self,
         number: u64,
-        flag: bool,
-        quorum: usize,
+        vote: Vote,
         late: Late,
         patience: Patience<'_>,
     ) -> Result<Decision> {
         self.driver.get()?;
         if self.size() == 1 {
-            return Ok(Decision { vote: flag, alive: vec![0] });
+            return Ok(Decision { vote: vote.flag, alive: vec![0] });
         }
         let server = self.server()?;
         let group = identity(&self.endpoints);
         let mut pauses = pauses::pauses();
-        let vote = Vote { flag, quorum, paused: pauses > self.pauses.load(Ordering::Relaxed) };
+        let vote = Vote { paused: pauses > self.pauses.load(Ordering::Relaxed), ..vote };
         let left_out = self.left_out.lock().clone();
         let proposer = server.rounds().with(&group, number, |acceptor| {
             let mut proposer = Proposer::join(acceptor, self.rank, self.size(), vote);
@@ -129,9 +129,17 @@ impl Communicator {
         }
     }
 
+    /// This rank takes no part in agreements any more. To the others that is as if its process had ended.
+    pub fn resign(&self) -> Result<()> {
+        if self.size() > 1 {
+            self.server()?.rounds().resign(&identity(&self.endpoints));
+        }
+        Ok(())
+    }
+
     /// Votes against, without waiting for the others.
     pub(super) fn refuse(&self, number: u64) -> Result<()> {
-        let vote = Vote { flag: false, quorum: 0, paused: false };
+        let vote = Vote::default();
         self.server()?.rounds().with(&identity(&self.endpoints), number, |acceptor| acceptor.join(vote));
         Ok(())
     }

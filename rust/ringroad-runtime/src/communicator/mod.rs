@@ -11,6 +11,7 @@ mod patience;
 mod regrouping;
 mod revision;
 mod split;
+mod status;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -27,10 +28,11 @@ pub use self::arrays::Given;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
 pub use self::regrouping::Means;
+use self::status::Reporting;
 use crate::bootstrap::EndpointInfo;
-use crate::calls::call::{Operation, Prepared};
+use crate::calls::call::{CallKey, Operation, Prepared, NOBODY};
 use crate::calls::request::Request;
-use crate::calls::work::Completion;
+use crate::calls::work::{Completion, Message};
 use crate::choice::choices::Choices;
 use crate::choice::options::Options;
 use crate::choice::planner::Planner;
@@ -70,6 +72,8 @@ pub struct Communicator {
     /// What rank 0 has decided when the communicator was made.
     choices: Arc<Choices>,
     driver: Own<Arc<Driver>>,
+    /// Answers who asks how the job stands.
+    reporting: Arc<Reporting>,
     /// What it was made with; `None` if the ranks are threads of one process.
     means: Option<Arc<Means>>,
     /// What its ranks share if they are threads of one process.
@@ -116,8 +120,8 @@ struct Family {
 
 /// The state of a call after its first moment.
 pub enum Called {
-    /// It has ended, and this is the output.
-    Ended(Memory),
+    /// It has ended, and this is the output. A receive has taken this message.
+    Ended(Memory, Option<Message>),
     /// It is still running.
     InFlight(Work),
 }
@@ -242,7 +246,7 @@ impl Communicator {
     pub fn call(&self, request: Request) -> Result<Called> {
         let (completion, output) = self.begin(request, true)?;
         if completion.is_done() {
-            return completion.result().map(|()| Called::Ended(output));
+            return completion.result().map(|()| Called::Ended(output, completion.message()));
         }
         self.work(completion, output).map(Called::InFlight)
     }
@@ -280,16 +284,15 @@ impl Communicator {
         if self.debug >= Debug::Trace {
             eprintln!("ringroad: {}: rank {}: {prepared}", self.name, self.rank);
         }
-        let (number, kind, sequence, message) = match operation {
-            Operation::Send { tag, .. } | Operation::Receive { tag, .. } | Operation::ReceiveAny { tag } => {
-                (0, Kind::PointToPoint, tag >> 14, tag & 0x3fff)
-            }
-            _ => {
+        let (number, tag) = match operation.ends() {
+            Some((_, tag)) => (0, Tag::of_message(self.rank, tag.unwrap_or(0))),
+            None => {
                 let number = *calls + 1;
-                (number, Kind::Collective, (number % u64::from(Tag::SEQUENCES)) as u32, 0)
+                let sequence = (number % u64::from(Tag::SEQUENCES)) as u32;
+                (number, Tag { source: self.rank, kind: Kind::Collective, sequence, message: 0, check: 0 })
             }
         };
-        let tag = Tag { source: self.rank, kind, sequence, message, check: prepared.check(number) };
+        let tag = Tag { check: prepared.check(number), ..tag };
         // A short message is copied, wherever it lies, so that its send ends without the receiver.
         let short = request.input.region().len() < LEND;
         let input = match operation {
@@ -306,7 +309,8 @@ impl Communicator {
             task.ports = ports;
             task.buffers.input = input;
             task.buffers.output = output.clone();
-            (task.factor, task.timeout, task.deadline) = (request.factor, timeout, deadline);
+            (task.factor, task.shorter) = (request.factor, request.shorter);
+            (task.timeout, task.deadline) = (timeout, deadline);
             task.function = request.function;
             (task.tag, task.number) = (tag, number);
             task
@@ -319,12 +323,34 @@ impl Communicator {
         Ok((submitted?, request.output))
     }
 
+    /// Starts a send and a receive. If either is not valid, nothing is started.
+    pub fn exchange(&self, send: Request, receive: Request) -> Result<(Called, Work)> {
+        for request in [&send, &receive] {
+            request.check(self.rank, self.size())?;
+        }
+        let receiving = self.start(receive)?;
+        Ok((self.call(send)?, receiving))
+    }
+
     /// Makes a call and waits for its end; returns the output.
     pub fn run(&self, request: Request) -> Result<Memory> {
         match self.call(request)? {
-            Called::Ended(output) => Ok(output),
+            Called::Ended(output, _) => Ok(output),
             Called::InFlight(work) => work.finish(),
         }
+    }
+
+    /// The first message of this source and with this tag that has come and that no receive has taken; `None` means any.
+    pub fn glance(&self, peer: Option<Rank>, tag: Option<u32>) -> Result<Option<Message>> {
+        let probe = CallKey::new(Operation::Probe { peer, tag }, DType::U8, 0);
+        probe.lengths(self.rank, self.size())?;
+        if peer == Some(NOBODY) {
+            return Ok(Some(Message::of_nobody(tag)));
+        }
+        let driver = self.driver.get()?;
+        let seen = driver.with(|engine| Some(engine.glance(probe.operation.subject())));
+        driver.hand_over();
+        seen.unwrap_or_else(|| Err(Error::Aborted("the communicator has failed".to_owned())))
     }
 
     /// Returns when all ranks have called it.
@@ -405,7 +431,28 @@ impl Work {
     /// Waits until the call has ended or `until` has passed. Returns whether the call has ended. Never waits much
     /// longer than until the call's own deadline.
     pub fn wait_until(&self, until: Instant) -> bool {
-        self.driver.get().map_or(true, |driver| driver.wait(&self.completion, until))
+        self.driver.get().map_or(true, |driver| driver.wait(until, || self.completion.is_done()))
+    }
+
+    /// Waits until one of these calls has ended or `until` has passed. Returns the place of the first one that has ended.
+    /// Calls of other communicators than the first one's end in the background; see [`Work::wake_by`].
+    pub fn wait_any(works: &[&Work], until: Instant) -> Option<usize> {
+        let ended = || works.iter().position(|work| work.result().is_some());
+        if let Some(driver) = works.first().and_then(|work| work.driver.get().ok()) {
+            driver.wait(until, || ended().is_some());
+        }
+        ended()
+    }
+
+    /// From now on, the ends of these calls also wake whoever waits for this call.
+    pub fn wake_by(&self, others: &[&Work]) {
+        let Ok(driver) = self.driver.get() else { return };
+        for other in others {
+            if !other.driver.get().is_ok_and(|its| Arc::ptr_eq(its, driver)) {
+                let driver = Arc::downgrade(driver);
+                other.on_complete(move |_| driver.upgrade().iter().for_each(|driver| driver.hand_over()));
+            }
+        }
     }
 
     /// Waits for the end; an error is the call's.
@@ -433,8 +480,13 @@ impl Work {
     pub fn source(&self) -> Option<Rank> {
         match self.call().key.operation {
             Operation::Receive { peer, .. } => Some(peer),
-            _ => self.completion.source(),
+            _ => self.message().map(|message| message.source),
         }
+    }
+
+    /// The message of a receive or a probe, once it is known.
+    pub fn message(&self) -> Option<Message> {
+        self.completion.message()
     }
 
     /// The algorithm that performs it.
@@ -447,7 +499,16 @@ impl Work {
         self.completion.call()
     }
 
-    /// Lets the call proceed although no thread waits for it.
+    /// Lets the call proceed although no thread waits for it, if others may need that it does.
+    pub fn let_proceed(&self) {
+        if let Ok(driver) = self.driver.get() {
+            if !self.completion.is_done() {
+                driver.progress_if_needed();
+            }
+        }
+    }
+
+    /// Lets the call proceed although no thread waits for it, and end soon.
     pub fn in_background(&self) {
         if let Ok(driver) = self.driver.get() {
             if !self.completion.is_done() {

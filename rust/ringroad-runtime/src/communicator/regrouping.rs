@@ -11,7 +11,7 @@ use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringroad_core::agreement::Decision;
+use ringroad_core::agreement::{Decision, Vote};
 use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
@@ -120,7 +120,8 @@ impl Communicator {
         let mut tried = None;
         loop {
             let number = self.agreements.load(Ordering::Relaxed);
-            let Decision { alive, .. } = self.agree_within(true, quorum, patience)?;
+            let Decision { alive, .. } =
+                self.agree_within(Vote { flag: true, quorum, ..Vote::default() }, patience)?;
             let made = match self.smaller(&alive, number, means, patience) {
                 // Whatever the cause is, there is no time for another attempt.
                 Err(error) if patience.left().is_zero() => {
@@ -135,7 +136,12 @@ impl Communicator {
                 made => made,
             };
             // Either all ranks have the new communicator or none has: others may have died meanwhile.
-            let all = self.decide(number + 1, made.is_ok(), quorum, Late::Refuses, patience)?;
+            let all = self.decide(
+                number + 1,
+                Vote { flag: made.is_ok(), quorum, ..Vote::default() },
+                Late::Refuses,
+                patience,
+            )?;
             if made.is_ok() && all.vote && all.alive == alive {
                 return made;
             }

@@ -303,11 +303,7 @@ impl Communicator {
     /// The network as the ranks see it now.
     pub fn network(&self) -> NetworkView {
         let choices = self.present();
-        let seen = |adaptation: &Adaptation| {
-            let present: &Present = &adaptation.present.lock();
-            (present.history.clone(), present.stragglers.clone())
-        };
-        let (changes, stragglers) = self.adaptation().map(seen).unwrap_or_default();
+        let (changes, stragglers) = self.adaptation().map(Adaptation::seen).unwrap_or_default();
         NetworkView {
             topology: choices.topology.clone(),
             origin: choices.origin,

@@ -102,7 +102,7 @@ impl Communicator {
     /// Makes a call that ends at the deadline, or on all ranks when the user interrupts.
     pub(super) fn run_patiently(&self, request: Request, patience: Patience<'_>) -> Result<Memory> {
         match self.call(Request { timeout: Some(patience.left()), ..request })? {
-            Called::Ended(output) => Ok(output),
+            Called::Ended(output, _) => Ok(output),
             Called::InFlight(work) => {
                 while !work.wait_until(Instant::now() + SLICE) {
                     if let Err(interrupt) = (patience.go_on)() {

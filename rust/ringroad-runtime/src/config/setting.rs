@@ -41,6 +41,19 @@ pub struct Setting {
     pub help: &'static str,
     /// Whether its value is never shown.
     pub secret: bool,
+    /// What it belongs to.
+    pub scope: Scope,
+}
+
+/// What a setting belongs to, as the doctor must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The job's own network or files: it is left out where two ranks of one machine are tried.
+    Job,
+    /// A rank of the job: as [`Scope::Job`], and ranks may differ in it.
+    Rank,
+    /// Neither.
+    Any,
 }
 
 impl Setting {

@@ -1,33 +1,39 @@
-//! Receives that take a message from any source.
+//! Receives that take a message from any source or with any tag, and probes.
 //!
-//! Transports can receive only from a given rank. So a receive from any source waits in a list until an unmatched
-//! message with its tag has come. Then it becomes a receive from the sender of that message. Messages are matched in
-//! the order in which receives were posted: while a receive waits here, all later receives with its tag queue behind
-//! it, whatever their source.
+//! Transports can receive only a message whose source and tag are given. So other receives wait in a list until an
+//! unmatched message has come that they accept. Then each becomes a receive of that message. Messages are matched in the
+//! order in which receives were posted: while a receive waits here, all later ones that could take the same message
+//! queue behind it. A probe waits in the same list, and leaves the message to the receives after it.
 
-use ringroad_core::{Plan, Rank};
+use ringroad_core::Rank;
 
 use super::{Engine, Task};
-use crate::calls::call::Operation;
-use crate::transport::Tag;
+use crate::calls::call::{Operation, NOBODY};
+use crate::calls::work::Message;
+use crate::error::Error;
+use crate::transport::{Subject, Unclaimed};
 
 impl Task {
+    fn subject(&self) -> Subject {
+        self.call().key.operation.subject()
+    }
+
     /// The source of a receive; `None` if it accepts any.
     fn source(&self) -> Option<Rank> {
-        match self.call().key.operation {
-            Operation::Receive { peer, .. } => Some(peer),
-            _ => None,
-        }
+        self.call().key.operation.ends().and_then(|(peer, _)| peer)
     }
 }
 
 impl Engine {
     /// Whether a call has to wait in the list until its message has come.
     pub(super) fn must_wait(&self, task: &Task) -> bool {
+        if task.source() == Some(NOBODY) {
+            return false;
+        }
         match task.call().key.operation {
-            Operation::ReceiveAny { .. } => true,
+            Operation::ReceiveAny { .. } | Operation::Probe { .. } => true,
             Operation::Receive { .. } => {
-                self.calls.waiting().iter().any(|other| same_subject(other.tag, task.tag))
+                self.calls.waiting().iter().any(|other| other.subject().overlaps(task.subject()))
             }
             _ => false,
         }
@@ -38,9 +44,13 @@ impl Engine {
         let source = task.source();
         self.calls.enqueue(task);
         self.match_waiting();
-        // Connect to all possible senders: otherwise this rank would not notice that one of them has ended.
+        self.watch_senders(source);
+    }
+
+    /// Connects to all possible senders: otherwise this rank would not notice that one of them has ended.
+    fn watch_senders(&mut self, source: Option<Rank>) {
         let rank = self.peers.rank;
-        let may_send = |peer: &Rank| source.map_or(*peer != rank, |source| source == *peer);
+        let may_send = |peer: &Rank| *peer != rank && source.is_none_or(|source| source == *peer);
         for peer in (0..self.peers.ranks()).filter(may_send) {
             match self.peers.connect(peer, &mut *self.transport) {
                 Err(reason) if self.is_needed(peer) => self.peers.suspect(peer, reason),
@@ -49,38 +59,58 @@ impl Engine {
         }
     }
 
-    /// Posts the receives whose messages have come. Returns whether there were any.
+    /// The first message of this subject that no receive has taken.
+    pub fn glance(&mut self, subject: Subject) -> Result<Option<Message>, Error> {
+        self.check_usable()?;
+        self.look(|transport, events| transport.inspect(None, events));
+        self.match_waiting();
+        self.check_usable()?;
+        Ok(self.unclaimed(subject).and_then(Message::of))
+    }
+
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
+        let own = self.own.as_mut().and_then(|own| own.unclaimed(subject));
+        own.or_else(|| self.transport.unclaimed(subject))
+    }
+
+    /// Posts the receives whose messages have come, and ends such probes. Returns whether there were any.
     pub(super) fn match_waiting(&mut self) -> bool {
         let mut any = false;
         let mut index = 0;
         while let Some(task) = self.calls.waiting().get(index) {
-            let (tag, wanted) = (task.tag, task.source());
-            let Some(source) = self.transport.unclaimed(tag, wanted) else {
+            let Some(found) = self.unclaimed(task.subject()) else {
                 index += 1;
                 continue;
             };
             any = true;
             // The message may have come after an earlier receive was looked at that also accepts it.
-            let takes = |task: &Task| {
-                same_subject(task.tag, tag) && task.source().is_none_or(|wanted| wanted == source)
-            };
+            let takes = |task: &Task| task.subject().includes(found.tag.pack());
             index = self.calls.waiting().iter().position(|task| takes(task)).unwrap_or(index);
-            let mut task = self.calls.dequeue(index);
-            let completion = task.completion.clone();
-            if task.source().is_none() {
-                completion.found(source);
-                let port = task.ports.get(source).copied().unwrap_or(0);
-                task.turn_to(Plan::receive(source, port, task.buffers.output.len()));
-            }
-            // If this fails, the communicator has failed, and the call gets the same error as all others.
-            self.calls.being_posted = Some(completion.clone());
-            let begun = self.begin(task);
-            self.calls.being_posted = None;
-            if let Err(error) = begun {
-                self.calls.end(&completion, Some(error));
-            }
+            let task = self.calls.dequeue(index);
+            self.give(found, task);
         }
         any
+    }
+
+    /// Gives a message to a call that waited for it.
+    fn give(&mut self, found: Unclaimed, mut task: Box<Task>) {
+        let completion = task.completion.clone();
+        let operation = task.call().key.operation;
+        if !matches!(operation, Operation::Receive { .. }) {
+            Message::of(found).into_iter().for_each(|message| completion.found(message));
+        }
+        match operation {
+            Operation::Probe { .. } => return self.calls.end(&completion, None),
+            Operation::ReceiveAny { .. } => task.turn_to(found.tag),
+            _ => {}
+        }
+        // If this fails, the communicator has failed, and the call gets the same error as all others.
+        self.calls.being_posted = Some(completion.clone());
+        let begun = self.begin(task);
+        self.calls.being_posted = None;
+        if let Err(error) = begun {
+            self.calls.end(&completion, Some(error));
+        }
     }
 
     /// Whether an operation with `peer` is still pending.
@@ -94,15 +124,10 @@ impl Engine {
     }
 
     /// Ends all waiting receives with an error.
-    pub(super) fn give_up_waiting(&mut self, error: &crate::error::Error) {
+    pub(super) fn give_up_waiting(&mut self, error: &Error) {
         while !self.calls.waiting().is_empty() {
             let task = self.calls.dequeue(0);
             self.calls.end(&task.completion, Some(error.clone()));
         }
     }
-}
-
-/// Whether messages with these tags could match the same receive from any source.
-fn same_subject(a: Tag, b: Tag) -> bool {
-    (a.pack() ^ b.pack()) & Tag::SUBJECT == 0
 }

@@ -14,6 +14,10 @@ use crate::transport::notice::CALLS_TOLD;
 const HISTORY: usize = 64;
 /// How many tasks are kept for later calls.
 const SPARE_TASKS: usize = 8;
+/// How many receives, and of how many bytes, may rest until somebody waits for them. Their messages leave room for others,
+/// and do not keep their senders.
+const RESTING: usize = 8;
+const RESTING_BYTES: usize = 8 << 10;
 
 /// The calls of one rank.
 #[derive(Default)]
@@ -85,6 +89,16 @@ impl Calls {
     /// Whether a call is in flight or waits.
     pub fn is_busy(&self) -> bool {
         self.active > 0
+    }
+
+    /// Whether a call has to proceed although no thread waits for it. Short receives need not, as long as they are few:
+    /// waking a thread takes longer than what it would do for them.
+    pub fn need_driving(&self) -> bool {
+        let rests = |task: &Task| {
+            let lengths = task.call().lengths;
+            task.number == 0 && lengths[0] == 0 && lengths[1] <= RESTING_BYTES
+        };
+        self.active > RESTING || !self.in_flight().chain(self.waiting.iter().map(|task| &**task)).all(rests)
     }
 
     /// Whether a collective call is in flight.
@@ -177,10 +191,16 @@ impl Calls {
 
     /// The latest collective calls of this rank, by number.
     pub(super) fn recent(&self) -> Vec<(u64, String)> {
-        let mut calls: Vec<&(u64, Arc<Prepared>)> = self.history.iter().collect();
-        calls.sort_by_key(|(number, _)| *number);
+        let calls = self.history();
         let first = calls.len().saturating_sub(CALLS_TOLD);
         calls[first..].iter().map(|(number, prepared)| (*number, prepared.to_string())).collect()
+    }
+
+    /// The latest collective calls of this rank, by number.
+    pub(super) fn history(&self) -> Vec<(u64, &Prepared)> {
+        let mut calls: Vec<_> = self.history.iter().map(|(number, call)| (*number, &**call)).collect();
+        calls.sort_by_key(|(number, _)| *number);
+        calls
     }
 
     /// The number of the last collective call that has ended here together with all calls before it.

@@ -6,16 +6,63 @@ use ringroad_core::Rank;
 use super::peers::Suspect;
 use super::{Engine, Task};
 use crate::calls::call::{Operation, Prepared};
+use crate::calls::work::Message;
+use crate::transport::notice::{Notice, Unfinished, CALLS_TOLD};
+use crate::transport::{Failure, Unclaimed};
 
-/// Why a message of so many bytes does not fit its receive.
-pub(super) fn misfit(call: &Prepared, peer: Rank, bytes: Option<usize>) -> String {
-    let room = call.lengths[1];
-    let found = match bytes {
-        Some(bytes) if bytes == room => format!("{bytes} bytes of another type"),
-        Some(bytes) => format!("{bytes} bytes"),
-        None => "more".to_owned(),
+/// Why a message from `peer` does not fit its receive.
+pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
+    let (Failure::Check { bytes, .. } | Failure::Length { found: bytes, .. }) = failure else {
+        return failure.to_string();
     };
-    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}; both must be the same")
+    let found = bytes.map_or_else(|| "more".to_owned(), |bytes| format!("{bytes} bytes"));
+    let message = match failure {
+        Failure::Check { found: tag, bytes } => {
+            Message::of(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) })
+        }
+        _ => None,
+    };
+    let of = message.map_or_else(String::new, |message| format!(" of {}", message.dtype));
+    let room = call.lengths[1];
+    format!(
+        "{call} is for {room} bytes, but the message from rank {peer} has {found}{of}; the types must be the same, and no \
+         message may be longer than its receive"
+    )
+}
+
+/// The first step of a call that has not ended, from whom it waits for messages there, and to whom it sends.
+pub(super) fn pending(task: &Task) -> (Option<u32>, Vec<Rank>, Vec<Rank>) {
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    let mut first: Option<Step> = None;
+    for (_, step) in task.executor.unfinished() {
+        if step.step != first.get_or_insert(step).step {
+            break;
+        }
+        match step.command {
+            Command::Receive { peer, .. } | Command::Expect { peer, .. } => from.push(peer),
+            Command::Send { peer, .. } => to.push(peer),
+            _ => {}
+        }
+    }
+    for ranks in [&mut from, &mut to] {
+        ranks.sort_unstable();
+        ranks.dedup();
+    }
+    (first.map(|step| step.step), from, to)
+}
+
+/// What a rank is doing that has answered this, when a message has not come.
+fn doing(told: Option<&Notice>) -> String {
+    let Some(Notice { messages, calls, ended, .. }) = told else {
+        return "did not answer: it has not made the matching call, is late, or has stopped".to_owned();
+    };
+    if !messages.is_empty() {
+        return messages.iter().map(|message| &*message.call).collect::<Vec<_>>().join("; ");
+    }
+    match calls.last().filter(|(number, _)| number > ended) {
+        Some((number, call)) => format!("is in call number {number}: {call}"),
+        None => "is in no call".to_owned(),
+    }
 }
 
 impl Engine {
@@ -56,41 +103,66 @@ impl Engine {
         format!("in communicator {:?} ({}), waiting for a message", self.name, task.call())
     }
 
+    /// The messages between two ranks for which calls of this rank wait.
+    pub(super) fn unfinished_messages(&self) -> Vec<Unfinished> {
+        let waiting = self.calls.waiting().iter().map(|task| &**task);
+        let unfinished = self.calls.in_flight().filter(|task| !task.executor.is_done()).chain(waiting);
+        let message = |task: &Task| {
+            let operation = task.call().key.operation;
+            let sends = matches!(operation, Operation::Send { .. });
+            Some(Unfinished { sends, peer: operation.ends()?.0, call: task.call().to_string() })
+        };
+        unfinished.filter_map(message).take(CALLS_TOLD).collect()
+    }
+
+    /// What ranks have said for which messages they wait, from this rank to the one it waits for, and so on; and what
+    /// to do if they wait for each other.
+    pub(super) fn describe_messages(&self, answers: &[Option<Notice>]) -> String {
+        let mut chain: Vec<Rank> = Vec::new();
+        let mut lines: Vec<String> = Vec::new();
+        let mut next = Some(self.peers.rank);
+        while let Some(rank) = next.filter(|rank| !chain.contains(rank)) {
+            let told = answers[rank].as_ref();
+            lines.push(format!("  rank {}: {}", self.peers.describe(rank), doing(told)));
+            chain.push(rank);
+            next = told.and_then(|notice| notice.messages.first()?.peer);
+        }
+        let stuck = next.map(|again| chain.iter().skip_while(move |rank| **rank != again));
+        let all_are = |sends: bool| {
+            let does = |rank: &Rank| {
+                answers[*rank].iter().flat_map(|notice| &notice.messages).all(|m| m.sends == sends)
+            };
+            stuck.clone().is_some_and(|mut ranks| ranks.all(does))
+        };
+        let advice = if all_are(true) {
+            "\nAll of these are sending, and none receives: use async_op=True or sendrecv."
+        } else if all_are(false) {
+            "\nAll of these are receiving, and none sends: send first, or use async_op=True or sendrecv."
+        } else {
+            ""
+        };
+        format!("Who waits for whom:\n{}{advice}", lines.join("\n"))
+    }
+
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.
     pub(super) fn describe_call(&self, task: &Task) -> String {
-        let mut from: Vec<Rank> = Vec::new();
-        let mut to: Vec<Rank> = Vec::new();
-        let mut first: Option<Step> = None;
-        for (_, step) in task.executor.unfinished() {
-            if step.step != first.get_or_insert(step).step {
-                break;
-            }
-            match step.command {
-                Command::Receive { peer, .. } | Command::Expect { peer, .. } => from.push(peer),
-                Command::Send { peer, .. } => to.push(peer),
-                _ => {}
-            }
-        }
-        let list = |what: &str, mut ranks: Vec<Rank>| {
-            ranks.sort_unstable();
-            ranks.dedup();
+        let (first, from, to) = pending(task);
+        let list = |what: &str, ranks: Vec<Rank>| {
             let names: Vec<String> =
                 ranks.into_iter().map(|r| format!("rank {}", self.peers.describe(r))).collect();
             (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
         };
         let waiting: Vec<String> =
             [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
-        let number = match task.call().key.operation {
-            Operation::Send { .. } | Operation::Receive { .. } | Operation::ReceiveAny { .. } => {
-                String::new()
-            }
-            _ => format!("call number {} of ", task.number),
+        let number = match task.number {
+            0 => String::new(),
+            number => format!("call number {number} of "),
         };
         format!(
             "in {number}communicator {:?} ({}), at step {}, {}",
             self.name,
             task.call(),
-            first.map_or(0, |s| s.step),
+            first.unwrap_or(0),
             waiting.join(" and ")
         )
     }

@@ -57,11 +57,27 @@ impl Engine {
         if self.failure.is_some() {
             return;
         }
-        if number == 0 {
-            let message = format!("{message}. It has not made the matching call, is late, or has stopped");
-            return self.fail(Error::Timeout(message.clone()), Reason::LateMessage, message);
+        match number {
+            0 => self.compare_messages(message),
+            _ => self.compare_calls(Reason::Timeout { number }, message),
         }
-        self.compare_calls(Reason::Timeout { number }, message);
+    }
+
+    /// Tells the other ranks for which messages this rank waits, collects their answers, and gives up. The error says
+    /// what the ranks wait for, from one to the next. `message` says what this rank was doing.
+    fn compare_messages(&mut self, message: String) {
+        let told = self.notice(Reason::LateMessage, message);
+        let message = told.message.clone();
+        let answers = self.exchange_notices(told);
+        let told = self.describe_messages(&answers);
+        self.fail_here(Error::Timeout(format!("{message}. {told}")));
+    }
+
+    /// What this rank tells the others when it gives up.
+    fn notice(&self, reason: Reason, message: String) -> Notice {
+        let (calls, ended) = (self.calls.recent(), self.calls.last_ended());
+        let messages = if reason == Reason::LateMessage { self.unfinished_messages() } else { Vec::new() };
+        Notice { reason, message, calls, ended, messages }
     }
 
     /// Tells the other ranks which calls this rank made recently, collects their answers, and gives up. If the calls
@@ -69,10 +85,8 @@ impl Engine {
     /// this rank was doing.
     fn compare_calls(&mut self, reason: Reason, message: String) {
         let (Reason::Mismatch { number } | Reason::Timeout { number }) = reason else { return };
-        let mine = self.calls.recent();
-        let ended = self.calls.last_ended();
-        self.notify_all(&Notice { reason, message: message.clone(), calls: mine.clone(), ended });
-        let answers = self.collect_calls(mine);
+        let answers = self.exchange_notices(self.notice(reason, message.clone()));
+        let answers: Vec<_> = answers.into_iter().map(|notice| notice.map(|notice| notice.calls)).collect();
         let numbers: BTreeSet<u64> = answers.iter().flatten().flatten().map(|(n, _)| *n).collect();
         let called = |rank: Rank, number: u64| {
             answers[rank].as_ref()?.iter().find(|(n, _)| *n == number).map(|(_, call)| call.as_str())
@@ -145,16 +159,18 @@ impl Engine {
             && self.calls.in_flight().any(has_ended)
     }
 
-    /// Collects the recent calls of all ranks, for a limited time. `None` for ranks that have not answered.
-    fn collect_calls(&mut self, mine: Vec<(u64, String)>) -> Vec<Option<Vec<(u64, String)>>> {
-        let mut calls = vec![None; self.peers.ranks()];
-        calls[self.peers.rank] = Some(mine);
+    /// Tells all ranks what this one says and collects what they say, for a limited time. `None` for ranks that have not
+    /// answered.
+    fn exchange_notices(&mut self, mine: Notice) -> Vec<Option<Notice>> {
+        self.notify_all(&mine);
+        let mut notices = vec![None; self.peers.ranks()];
+        notices[self.peers.rank] = Some(mine);
         let deadline = Instant::now() + ANSWER_TIME;
         let mut events = Vec::new();
         loop {
-            self.notices.drain(..).for_each(|(from, notice)| calls[from] = Some(notice.calls));
-            if calls.iter().all(Option::is_some) || Instant::now() > deadline {
-                return calls;
+            self.notices.drain(..).for_each(|(from, notice)| notices[from] = Some(notice));
+            if notices.iter().all(Option::is_some) || Instant::now() > deadline {
+                return notices;
             }
             self.transport.progress(&mut events);
             self.transport.inspect(None, &mut events);
@@ -203,7 +219,8 @@ impl Engine {
             }
             Reason::LateMessage => {
                 let message = told(&notice.message);
-                self.fail(Error::Timeout(message), Reason::LateMessage, notice.message);
+                self.notices.push_front((from, notice));
+                self.compare_messages(message);
             }
             Reason::Abort => {
                 let message = told(&notice.message);
@@ -222,12 +239,7 @@ impl Engine {
         if self.failure.is_some() || self.closed {
             return;
         }
-        self.notify_all(&Notice {
-            reason,
-            message,
-            calls: self.calls.recent(),
-            ended: self.calls.last_ended(),
-        });
+        self.notify_all(&self.notice(reason, message));
         // Let the notices leave before the connections are cut.
         let deadline = Instant::now() + ANSWER_TIME / 3;
         let mut events = Vec::new();
@@ -241,6 +253,7 @@ impl Engine {
 
     fn fail_here(&mut self, error: Error) {
         self.failure = Some(error.clone());
+        self.own = None;
         self.transport.abort(Instant::now() + ABORT);
         self.end_all(&error);
     }

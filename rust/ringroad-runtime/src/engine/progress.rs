@@ -39,6 +39,9 @@ const BLOCK: Duration = Duration::from_millis(20);
 /// How often a waiting thread checks for notices, deadlines and messages of other calls.
 const INSPECT: Duration = Duration::from_millis(10);
 
+/// How often who only wants to look tries to get the engine.
+const PEEK: Duration = Duration::from_millis(1);
+
 /// The engine of a communicator and everything needed to drive it.
 pub(crate) struct Driver {
     engine: Mutex<Engine>,
@@ -113,6 +116,19 @@ impl Driver {
         result.unwrap_or_default()
     }
 
+    /// Looks at the engine, unless other threads keep it for longer than `within`.
+    pub fn peek<T>(&self, within: Duration, look: impl FnOnce(&Engine) -> T) -> Option<T> {
+        let until = Instant::now() + within;
+        let _counted = Counted::new(&self.queued);
+        loop {
+            match self.engine.try_lock() {
+                Some(engine) => return Some(look(&engine)),
+                None if Instant::now() >= until => return None,
+                None => std::thread::sleep(PEEK),
+            }
+        }
+    }
+
     /// A panic would leave calls that never end. So it fails all calls, and is returned as an error.
     fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (Result<T>, Ended) {
         let mut engine = self.engine.try_lock().unwrap_or_else(|| {
@@ -184,17 +200,18 @@ impl Driver {
         }
     }
 
-    /// Waits until the call has ended or `until` has passed; returns whether it has ended.
-    pub fn wait(self: &Arc<Self>, completion: &Completion, until: Instant) -> bool {
-        if completion.is_done() {
+    /// Waits until `enough()` is true, which calls of this communicator make so, or `until` has passed; returns whether it
+    /// is.
+    pub fn wait(self: &Arc<Self>, until: Instant, enough: impl Fn() -> bool) -> bool {
+        if enough() {
             return true;
         }
         let counted = Counted::new(&self.waiting);
-        let done = self.drive(until, || completion.is_done());
+        let done = self.drive(until, enough);
         drop(counted);
         let started = self.background.started.load(Ordering::SeqCst);
         let (busy, needs_driving) =
-            self.with(|engine| (started && engine.calls.is_busy(), engine.needs_driving()));
+            self.with(|engine| (started && engine.calls.need_driving(), engine.needs_driving()));
         if busy {
             self.progress_in_background();
         }
@@ -266,6 +283,13 @@ impl Driver {
                 }
                 drop(counted);
             }
+        }
+    }
+
+    /// Makes sure that calls in flight proceed although no thread waits for them, if any has to.
+    pub fn progress_if_needed(self: &Arc<Self>) {
+        if self.with(|engine| engine.calls.need_driving()) {
+            self.progress_in_background();
         }
     }
 

@@ -20,12 +20,14 @@ use crate::transport::{Kind, Tag};
 pub(crate) struct Task {
     pub(super) executor: Executor,
     pub completion: Arc<Completion>,
-    /// For a receive from any source: by sender, the port by which a message from there leaves.
+    /// For a receive that may come from any source: by sender, the port by which a message from there leaves.
     pub ports: Vec<Port>,
     /// The scratch memory is added when the call begins.
     pub buffers: Buffers,
     /// The factor of a premultiplied sum.
     pub factor: f64,
+    /// Whether a receive also takes a shorter message.
+    pub shorter: bool,
     /// What performs a reduction of the caller's own.
     pub function: Option<Arc<dyn Function>>,
     pub timeout: Duration,
@@ -49,6 +51,7 @@ impl Task {
             ports: Vec::new(),
             buffers,
             factor: 1.0,
+            shorter: false,
             function: None,
             timeout: Duration::ZERO,
             deadline: None,
@@ -68,8 +71,11 @@ impl Task {
         }
     }
 
-    /// Replaces the plan of a receive from any source, once its source is known.
-    pub(super) fn turn_to(&mut self, plan: Plan) {
+    /// Turns a receive from any source or with any tag into that of this message.
+    pub(super) fn turn_to(&mut self, message: Tag) {
+        let port = self.ports.get(message.source).copied().unwrap_or(0);
+        let plan = Plan::receive(message.source, port, self.buffers.output.len());
+        (self.tag.sequence, self.tag.message) = (message.sequence, message.message);
         self.executor = Executor::new(Arc::new(plan));
     }
 

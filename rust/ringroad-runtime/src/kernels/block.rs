@@ -139,7 +139,7 @@ unsafe fn blocks_abreast<I: Isa, E: Element<Lane = E>, O: Op<E>, const N: usize>
 /// Keeps LLVM from vectorising across blocks. A block already consists of whole vectors, yet if LLVM unrolls the
 /// block early (32 lanes and fewer), it would pair up blocks with gathers and scatters, ten times slower.
 #[inline(always)]
-fn keep_loop() {
+pub(super) fn keep_loop() {
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
     // SAFETY: it contains no instruction.
     unsafe {

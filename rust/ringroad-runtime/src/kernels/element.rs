@@ -190,6 +190,19 @@ impl Element for Bool {
     }
 }
 
+/// Rounds a single to a bf16, which is the upper half of the result.
+#[inline(always)]
+pub(super) fn round_bf16(bits: u32) -> u32 {
+    // Half of the last kept bit, less one where that bit is even: ties go to even. Both sides are computed and one is
+    // chosen, which stays vectorised; NaN must not round up into infinity.
+    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
+    if f32::from_bits(bits).is_nan() {
+        bits | 0x40_0000
+    } else {
+        rounded
+    }
+}
+
 impl Element for bf16 {
     type Lane = f32;
 
@@ -206,13 +219,7 @@ impl Element for bf16 {
     unsafe fn narrow<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N] {
         let mut block = [bf16::ZERO; N];
         for lane in 0..N {
-            let bits = lanes[lane].to_bits();
-            // Half of the last kept bit, less one where that bit is even: ties go to even. Both sides are computed and
-            // one is chosen, which stays vectorised; NaN must not round up into infinity.
-            let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-            let quiet = (bits >> 16) | 0x40;
-            let chosen = if lanes[lane].is_nan() { quiet } else { rounded };
-            block[lane] = bf16::from_bits(chosen as u16);
+            block[lane] = bf16::from_bits((round_bf16(lanes[lane].to_bits()) >> 16) as u16);
         }
         block
     }

@@ -180,6 +180,22 @@ pub(crate) fn started(pid: u32) -> Option<u64> {
     Stat::read(self::pid(pid)?).ok().map(|stat| stat.start)
 }
 
+/// What the kernel says of a process, as a letter of ps(1): `T` if it is stopped, `X` if only its number is left. `None` if it
+/// does not exist or may not be read.
+pub(crate) fn state(pid: u32) -> Option<char> {
+    Stat::read(self::pid(pid)?).ok().map(|stat| if stat.is_dead() { 'X' } else { stat.state })
+}
+
+/// The state of another rank's process, if this process can see it; `X` if it has ended.
+pub(crate) fn state_of(own: ProcessInfo<'_>, other: ProcessInfo<'_>) -> Option<char> {
+    let process = Process::of(own, other)?;
+    if process.has_ended() {
+        Some('X')
+    } else {
+        state(other.pid)
+    }
+}
+
 /// The number comes from other ranks, so it may be anything.
 fn pid(number: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(number).ok()?)

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Port, Rank};
 
 use super::{
-    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::transport::buffer::Region;
@@ -211,16 +212,21 @@ fn deliver(tag: Tag, body: &Region, expected: Tag, target: &Region) -> Result<()
     if tag.check != expected.check {
         return Err(Failure::Check { found: tag, bytes: Some(body.len()) });
     }
-    if body.len() != target.len() {
-        return Err(Failure::Length { found: Some(body.len()), expected: target.len() });
+    let length = Failure::Length { found: Some(body.len()), expected: target.len() };
+    if body.len() > target.len() || body.len() < target.len() && tag.kind != Kind::PointToPoint {
+        return Err(length);
     }
     // SAFETY: the poster of each request leaves its region alone until the request has ended. Neither has: both are
     // reported after this, and a rank that aborts withdraws its requests under the lock that is held here.
     #[allow(unsafe_code)]
     unsafe {
-        target.copy_from(body);
+        target.part(0..body.len()).copy_from(body);
     }
-    Ok(())
+    if body.len() == target.len() {
+        Ok(())
+    } else {
+        Err(length)
+    }
 }
 
 /// The copy of an eager message that stays with the receiver.
@@ -365,13 +371,11 @@ impl Transport for InProcess {
         first.and_then(|(_, messages)| messages.front()).map(|message| message.tag)
     }
 
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
-        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
         let mut state = self.own().state.lock();
-        let fitting = state.arrived.iter().filter(|(key, _)| *key & mask == wanted);
+        let fitting = state.arrived.iter().filter(|(key, _)| subject.includes(**key));
         let oldest = fitting.filter_map(|(_, messages)| messages.front()).min_by_key(|message| message.order);
-        let found = oldest.map(|message| message.tag.source);
+        let found = oldest.map(|message| Unclaimed { tag: message.tag, bytes: message.body.len() });
         state.sought |= found.is_none();
         found
     }

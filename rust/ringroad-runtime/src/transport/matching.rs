@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ringroad_core::Rank;
-
 use super::tags::{pop, push, Queue, Tags};
-use crate::transport::{Kind, Tag};
+use crate::transport::{Kind, Subject, Tag, Unclaimed};
 
 /// The list of candidates for the oldest message holds at least this many before it is cleaned up.
 const OLDEST: usize = 32;
@@ -14,6 +12,9 @@ const OLDEST: usize = 32;
 pub(super) trait Tagged {
     /// Its tag, packed.
     fn tag(&self) -> u64;
+
+    /// Its length in bytes.
+    fn bytes(&self) -> usize;
 
     /// Counts the messages that no receive matched when they came.
     fn order(&self) -> u64;
@@ -127,10 +128,11 @@ impl<M: Tagged, W> Matching<M, W> {
         Some(Tag::unpack(self.unclaimed[key].first.tag()))
     }
 
-    /// The source of the first message that no receive has matched and whose key is `wanted` where `mask` is set.
-    pub(super) fn source_of(&self, wanted: u64, mask: u64) -> Option<Rank> {
-        let fitting = self.unclaimed.iter().filter(|(key, _)| *key & mask == wanted);
-        fitting.min_by_key(|(_, messages)| messages.first.order()).map(|(key, _)| Tag::unpack(*key).source)
+    /// The first message of this subject that no receive has matched.
+    pub(super) fn first_of(&self, subject: Subject) -> Option<Unclaimed> {
+        let fitting = self.unclaimed.iter().filter(|(key, _)| subject.includes(**key));
+        let first = fitting.map(|(_, messages)| &messages.first).min_by_key(|message| message.order())?;
+        Some(Unclaimed { tag: Tag::unpack(first.tag()), bytes: first.bytes() })
     }
 
     /// From now on, no receive waits.

@@ -77,10 +77,24 @@ impl Tag {
     pub const MATCH: u64 = !(Tag::CHECKS as u64 - 1);
     /// The bits that name the kind.
     pub const KIND: u64 = 3 << 48;
+    /// The bits that name the source.
+    pub const SOURCE: u64 = !((1 << 50) - 1);
     /// The bits that name source, kind and sequence.
     pub const CALL: u64 = !((1 << 34) - 1);
-    /// The bits that name kind, sequence and message: a receive from any source compares these.
-    pub const SUBJECT: u64 = Tag::MATCH & ((1 << 50) - 1);
+    /// The bits that name sequence and message, which hold the user's tag of a message between two ranks.
+    pub const USER: u64 = Tag::MATCH & !Tag::SOURCE & !Tag::KIND;
+
+    /// The tag of a message between two ranks to which the user gave this tag.
+    #[inline]
+    pub fn of_message(source: Rank, tag: u32) -> Tag {
+        let (sequence, message) = (tag >> 14, tag & 0x3fff);
+        Tag { source, kind: Kind::PointToPoint, sequence, message, check: 0 }
+    }
+
+    /// The user's tag of a message between two ranks.
+    pub fn user(self) -> u32 {
+        self.sequence << 14 | self.message
+    }
 
     /// The bits of [`Tag::CALL`] that all messages of `source` in the collective call `sequence` have.
     #[inline]
@@ -119,6 +133,54 @@ impl Tag {
     }
 }
 
+/// Which messages between two ranks are meant: of one source or of any, with one tag or with any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject {
+    bits: u64,
+    mask: u64,
+}
+
+impl Subject {
+    /// Messages of this source with this tag of the user's; `None`: of any.
+    pub fn new(source: Option<Rank>, tag: Option<u32>) -> Subject {
+        let source_mask = if source.is_some() { Tag::SOURCE } else { 0 };
+        let user_mask = if tag.is_some() { Tag::USER } else { 0 };
+        let tag = Tag::of_message(source.unwrap_or(0), tag.unwrap_or(0));
+        Subject { bits: tag.pack(), mask: Tag::KIND | source_mask | user_mask }
+    }
+
+    /// Whether a message with this packed tag is meant.
+    #[inline]
+    pub fn includes(self, tag: u64) -> bool {
+        (tag ^ self.bits) & self.mask == 0
+    }
+
+    /// Whether there are messages that both mean.
+    pub fn overlaps(self, other: Subject) -> bool {
+        (self.bits ^ other.bits) & self.mask & other.mask == 0
+    }
+
+    /// The same from any source, if messages of `source` are meant.
+    pub(crate) fn whoever_sends(self, source: Rank) -> Option<Subject> {
+        let source = Subject::new(Some(source), None);
+        self.overlaps(source).then_some(Subject { mask: self.mask & !Tag::SOURCE, ..self })
+    }
+
+    /// The bits that a message must have where the second value is set.
+    pub fn bits(self) -> (u64, u64) {
+        (self.bits & self.mask, self.mask)
+    }
+}
+
+/// A message that no receive has matched yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unclaimed {
+    /// Its tag.
+    pub tag: Tag,
+    /// Its length.
+    pub bytes: usize,
+}
+
 /// The poster's name for a request; the request's events carry this number.
 pub type RequestId = u64;
 
@@ -132,7 +194,8 @@ pub enum Failure {
         /// The message's length in bytes; `None` where it was too long to tell.
         bytes: Option<usize>,
     },
-    /// The message has another length.
+    /// The message has another length. A shorter message between two ranks is at the start of the receive's memory: its
+    /// poster decides whether that is enough.
     Length {
         /// The message's length in bytes; `None` where it was too long to tell.
         found: Option<usize>,
@@ -228,7 +291,7 @@ pub enum Posted {
 /// Moves messages between the ranks of one communicator.
 ///
 /// A request holds its [`Region`] until the request ends, so that memory in flight stays alive whatever the caller
-/// does. A send matches only a receive of the same length.
+/// does.
 pub trait Transport: Send {
     /// Describes the transport.
     fn describe(&self) -> Description;
@@ -246,7 +309,7 @@ pub trait Transport: Send {
         request: RequestId,
     ) -> Result<Posted, TransportError>;
 
-    /// Starts to receive a message of exactly `target.len()` bytes from `tag.source`.
+    /// Starts to receive a message of `target.len()` bytes from `tag.source`. Another length is a failure.
     fn receive(
         &mut self,
         port: Port,
@@ -276,10 +339,9 @@ pub trait Transport: Send {
     /// A message from `source` in the collective call `sequence` that no receive has matched yet, if there is one.
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag>;
 
-    /// The source of a message that no receive has matched yet and whose kind, sequence and message number are those
-    /// of `tag`. Looks at messages of `source` only, or of all ranks if `source` is `None`. If there is no such
-    /// message, its arrival will end a [`Wait::block`].
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank>;
+    /// The first message of this subject that no receive has matched yet. If there is none, its arrival will end a
+    /// [`Wait::block`].
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed>;
 
     /// The oldest message of any collective that no receive has matched yet, if there is one.
     fn oldest_unexpected(&mut self) -> Option<Tag>;

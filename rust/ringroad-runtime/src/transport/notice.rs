@@ -29,8 +29,20 @@ impl Reason {
     }
 }
 
+/// A message between two ranks that has neither left nor come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unfinished {
+    /// Whether it is to be sent, and not received.
+    pub sends: bool,
+    /// The rank at the other end; `None`: any.
+    pub peer: Option<Rank>,
+    /// The call, for people.
+    pub call: String,
+}
+
 /// The reason, a message for people, the sender's latest collective calls by number, and the number of the last
-/// collective call that has ended there together with all calls before it.
+/// collective call that has ended there together with all calls before it; and its unfinished messages, if the reason
+/// is one of those.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notice {
     pub reason: Reason,
@@ -38,20 +50,24 @@ pub(crate) struct Notice {
     pub calls: Vec<(u64, String)>,
     #[serde(default)]
     pub ended: u64,
+    #[serde(default)]
+    pub messages: Vec<Unfinished>,
 }
 
 /// The longest notice that is accepted, in bytes.
 pub(crate) const LONGEST: usize = if cfg!(miri) { 64 << 10 } else { 1 << 20 };
-/// How many of its latest calls a rank tells the others.
+/// How many of its latest calls, and of its unfinished messages, a rank tells the others.
 pub(crate) const CALLS_TOLD: usize = 8;
 /// How many bytes of each text are sent. A notice with all its calls is then never too long, even though JSON may
 /// turn one byte into six.
-const TEXT: usize = LONGEST / 64;
+const TEXT: usize = LONGEST / 128;
 
 impl Notice {
     pub fn to_bytes(&self) -> Vec<u8> {
         let calls = self.calls.iter().map(|(number, call)| (*number, cut(call))).collect();
-        let told = Notice { message: cut(&self.message), calls, ..*self };
+        let cut_all = |message: &Unfinished| Unfinished { call: cut(&message.call), ..*message };
+        let messages = self.messages.iter().take(CALLS_TOLD).map(cut_all).collect();
+        let told = Notice { message: cut(&self.message), calls, messages, ..*self };
         serde_json::to_vec(&told).expect("a notice holds only numbers and text")
     }
 
@@ -64,7 +80,10 @@ impl Notice {
     pub fn parse(payload: &[u8], ranks: usize) -> Option<Notice> {
         let notice: Notice = serde_json::from_slice(payload).ok()?;
         let exists = !matches!(notice.reason, Reason::Peer { rank } if rank >= ranks);
-        (exists && notice.calls.len() <= CALLS_TOLD).then_some(notice)
+        let exists =
+            exists && notice.messages.iter().all(|message| message.peer.is_none_or(|rank| rank < ranks));
+        let few = notice.calls.len() <= CALLS_TOLD && notice.messages.len() <= CALLS_TOLD;
+        (exists && few).then_some(notice)
     }
 }
 
@@ -82,13 +101,15 @@ mod tests {
     use super::*;
 
     fn notice(reason: Reason, message: &str, calls: usize) -> Notice {
+        let unfinished = Unfinished { sends: true, peer: Some(1), call: message.to_owned() };
+        let messages = vec![unfinished; calls];
         let calls = (0..calls as u64).map(|number| (number, message.to_owned())).collect();
-        Notice { reason, message: message.to_owned(), calls, ended: 3 }
+        Notice { reason, message: message.to_owned(), calls, ended: 3, messages }
     }
 
     #[test]
     fn notices_come_back() {
-        for reason in [Reason::Mismatch { number: 3 }, Reason::Peer { rank: 1 }, Reason::Abort] {
+        for reason in [Reason::Mismatch { number: 3 }, Reason::Peer { rank: 1 }, Reason::LateMessage] {
             let told = notice(reason, "why", CALLS_TOLD);
             assert_eq!(Notice::parse(&told.to_bytes(), 2), Some(told));
         }
@@ -108,8 +129,12 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         let ghost = notice(Reason::Peer { rank: 2 }, "", 0);
-        let talker = notice(Reason::Abort, "", CALLS_TOLD + 1);
-        for payload in [ghost.to_bytes(), talker.to_bytes(), b"{}".to_vec(), b"\xff".to_vec(), Vec::new()] {
+        let talker = serde_json::to_vec(&notice(Reason::Abort, "", CALLS_TOLD + 1)).unwrap();
+        let to_a_ghost = Unfinished { sends: true, peer: Some(2), call: String::new() };
+        let waiting = Notice { messages: vec![to_a_ghost], ..notice(Reason::LateMessage, "", 0) };
+        for payload in
+            [ghost.to_bytes(), waiting.to_bytes(), talker, b"{}".to_vec(), b"\xff".to_vec(), Vec::new()]
+        {
             assert_eq!(Notice::parse(&payload, 2), None, "{payload:?}");
         }
     }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 
 use super::{
-    is_earlier, Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    is_earlier, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
+    Unclaimed, Wait,
 };
 use crate::transport::buffer::Region;
 
@@ -108,8 +109,8 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
         }
     }
 
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        self.local.unclaimed(tag, source).or_else(|| self.remote.unclaimed(tag, source))
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
+        self.local.unclaimed(subject).or_else(|| self.remote.unclaimed(subject))
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
@@ -183,7 +184,14 @@ mod tests {
             group[to].inspect(None, &mut events);
             assert_eq!(events, []);
             assert_eq!(group[to].unexpected(from, 3), Some(tag(from, 3)));
-            assert_eq!(group[to].unclaimed(tag(0, 3), Some(from)), Some(from));
+            let message = Tag::of_message(from, 9);
+            group[from].send(to, 0, message, Region::of(&[7; 3]), 1).unwrap();
+            group[from].flush();
+            group[to].inspect(None, &mut events);
+            let unclaimed = Some(Unclaimed { tag: message, bytes: 3 });
+            assert_eq!(group[to].unclaimed(Subject::new(None, Some(9))), unclaimed);
+            assert_eq!(group[to].receive(0, message, Region::zeroed(3), 2).unwrap(), Posted::Complete);
+            assert_eq!(group[to].unclaimed(Subject::new(Some(from), None)), None);
             let target = Region::zeroed(40);
             assert_eq!(group[to].receive(0, tag(from, 3), target.clone(), 2).unwrap(), Posted::Complete);
             // SAFETY: the receive has ended.

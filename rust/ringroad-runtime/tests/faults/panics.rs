@@ -69,7 +69,7 @@ fn a_panic_ends_receives_from_anybody() {
     for means in SLOW {
         let group = faulty(2, means, 1, &[Fault::receive(What::Panic)], &patient());
         let receive = |bytes| {
-            let operation = Operation::ReceiveAny { tag: 3 };
+            let operation = Operation::ReceiveAny { peer: None, tag: Some(3) };
             Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
         };
         let work = group[1].start(receive(100)).unwrap();

@@ -11,7 +11,9 @@ use ringroad_core::Rank;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::{SharedMemory, LONG};
-use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport};
+use ringroad_runtime::transport::{
+    Event, Failure, Kind, Posted, RequestId, Subject, Tag, Transport, Unclaimed,
+};
 use ringroad_testing::fault::FaultInjector;
 
 /// More time than anything here takes. A test that waits this long fails.
@@ -258,6 +260,43 @@ fn who_has_waited_for_longer_comes_first() {
             poll(&mut *b);
             for (target, seed) in targets.iter().zip(0..) {
                 assert_eq!(bytes(target), bytes(&pattern(len, seed)), "{means:?}, {len} bytes");
+            }
+        }
+    }
+}
+
+/// A shorter message between two ranks is at the start of the receive's memory, and its length is reported.
+#[test]
+fn shorter_messages_between_two_ranks_come() {
+    const CALL: u32 = 77;
+    let tag = Tag { check: 5, ..Tag::of_message(0, CALL) };
+    for (found, len) in [(0, 8), (4, 64), (long(LONG), long(LONG) + 8)] {
+        for means in [Mailboxes(0), Mailboxes(64), Copied, Pool, Lent] {
+            for receive_first in [true, false] {
+                let [mut a, mut b] = means.pair();
+                let (target, mut received) = (Region::zeroed(len), Vec::new());
+                if receive_first {
+                    assert_eq!(b.receive(0, tag, target.clone(), 2).unwrap(), Posted::Pending);
+                }
+                let source = means.source(&mut *a, found, 1);
+                let posted = means.send(&mut *a, 1, tag, source.clone(), 1);
+                if !receive_first {
+                    received.extend(poll(&mut *b));
+                    let unclaimed = Some(Unclaimed { tag, bytes: found });
+                    assert_eq!(b.unclaimed(Subject::new(None, Some(CALL))), unclaimed);
+                    assert_eq!(b.unclaimed(Subject::new(Some(0), None)), unclaimed);
+                    assert_eq!(b.unclaimed(Subject::new(Some(0), Some(CALL + 1))), None);
+                    assert_eq!(b.receive(0, tag, target.clone(), 2).unwrap(), Posted::Pending);
+                }
+                let mut sent = Vec::new();
+                while received.is_empty() || (posted == Posted::Pending && sent.is_empty()) {
+                    received.extend(poll(&mut *b));
+                    sent.extend(poll(&mut *a));
+                }
+                let length = Failure::Length { found: Some(found), expected: len };
+                assert_eq!(received, [broken(2, length)], "{means:?}, {found} bytes");
+                let (come, rest) = (bytes(&target.part(0..found)), bytes(&target.part(found..len)));
+                assert!(come == bytes(&pattern(found, 1)) && rest.iter().all(|byte| *byte == 0), "{means:?}");
             }
         }
     }

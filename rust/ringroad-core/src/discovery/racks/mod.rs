@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use merge::{merged, Counts};
 
-use super::draw::Draw;
 use super::evidence::Evidence;
 use super::matchings::{pairs, Flows};
 use super::rates::{flows, Loads, FULL};
 use super::rounding::median;
+use crate::random::Random;
 
 /// A flow below this part of what its hosts can do is slow.
 const SLOW: f64 = 0.88;
@@ -118,7 +118,7 @@ impl Racks {
     /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and
     /// hosts that are alone are paired with some that may be in their rack; in the other all leave.
     pub fn tests(&self, seed: usize) -> Vec<Flows> {
-        let mut draw = Draw::new(seed as u64);
+        let mut draw = Random::new(seed as u64);
         let mut shuffled = |hosts: &[usize]| -> Vec<usize> {
             draw.permutation(hosts.len()).into_iter().map(|place| hosts[place]).collect()
         };

@@ -4,9 +4,9 @@
 //! full. An uplink is taken to carry the most that has crossed it. Hosts move between racks while that brings the rates
 //! nearer to those that were measured.
 
+use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::draw::Draw;
 use super::super::matchings::{pairs, Flows};
 use super::{rack_of, Rates};
 
@@ -56,7 +56,7 @@ pub(super) fn telling(
     doubts.sort_by(|one, other| one.0.total_cmp(&other.0));
     let (here, others) = (model.crossing(&rack_of), doubts.iter().take(hosts));
     let others: Vec<_> = others.map(|(_, next)| (next, model.crossing(next))).collect();
-    let mut draw = Draw::new(seed as u64);
+    let mut draw = Random::new(seed as u64);
     let difference = |flows: &Flows| -> f64 {
         let rates: Rates = flows.iter().map(|pair| (*pair, (0.0, 0.0))).collect();
         let expected = model.rates(&rates, &rack_of, &here);

@@ -50,7 +50,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The load of the busiest link per unit of capacity, summed over the steps, in vectors.
+    /// The load of the busiest link per unit of capacity, summed over the steps, as a fraction of the message.
     pub fn load(&self) -> Ratio {
         self.loads.iter().copied().sum::<Ratio>() * Ratio::new(1u64, self.ranks as u64)
     }
@@ -83,7 +83,7 @@ pub fn costs(topology: &Topology) -> Result<[Cost; 2], Unsuitable> {
 pub struct BreadthFirst {
     /// The number of steps.
     pub steps: usize,
-    /// What all links of a rank carry together, in vectors.
+    /// What all links of a rank carry together, as a fraction of the message.
     pub bandwidth: Ratio,
 }
 

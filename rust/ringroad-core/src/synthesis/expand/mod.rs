@@ -162,7 +162,7 @@ pub fn allreduce(reduce_scatter: &Schedule, allgather: &Schedule) -> Result<Sche
     cut(reduce_scatter).compose(&cut(allgather))
 }
 
-/// The load of the busiest link per unit of capacity, summed over the steps, in vectors.
+/// The load of the busiest link per unit of capacity, summed over the steps, as a fraction of the message.
 pub fn load(schedule: &Schedule, network: &Network) -> Ratio {
     let view = schedule.view();
     let capacity = |source: Rank, target: Rank| {

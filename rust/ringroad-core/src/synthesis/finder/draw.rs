@@ -1,10 +1,10 @@
 //! Random Cayley graphs, reproducible on every machine: a draw is a number, and the table stores the numbers of good
 //! draws.
 
-use super::bounds::{moore_steps, undirected_moore_steps};
 use super::evaluate::{cayley, least_bandwidth, Cost};
 use super::group::{products, Group};
 use crate::random::Random;
+use crate::topology::moore_steps;
 
 /// The number of graphs that are drawn for an entry: between these two, fewer for larger graphs.
 const DRAWS: usize = 400;
@@ -65,7 +65,7 @@ impl Urn {
     pub(super) fn best(&self, draws: usize) -> Vec<(usize, Cost)> {
         let ranks = self.cyclic.order();
         let bound = least_bandwidth(ranks);
-        let least = if self.undirected { undirected_moore_steps } else { moore_steps }(ranks, self.degree);
+        let least = moore_steps(ranks, self.degree, self.undirected);
         let mut kept: Vec<(usize, Cost)> = Vec::new();
         let mut most = usize::MAX;
         for number in 0..draws {
@@ -78,7 +78,7 @@ impl Urn {
             kept.retain(|(_, other)| !better(&cost, other));
             kept.push((number, cost));
             if cost.allreduce() == bound + bound {
-                if cost.steps <= least {
+                if least.is_some_and(|least| cost.steps <= least) {
                     break;
                 }
                 most = cost.steps - 1;

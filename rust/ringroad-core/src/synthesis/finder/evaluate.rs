@@ -4,10 +4,10 @@
 //! path. The step takes as long as the busiest link needs ([`crate::synthesis::bfb::share`]). The bandwidth term is `d
 //! / N` times the sum of the steps, in units of the time that a node takes to send the whole vector.
 
-use super::bounds::moore_steps;
 use super::group::Group;
 use crate::synthesis::bfb::share::{least_time, Class, Mask};
 use crate::synthesis::Ratio;
+use crate::topology::moore_steps;
 
 /// The costs of a graph of `ranks` nodes with `degree` links in and out of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -180,7 +180,8 @@ pub(super) fn cayley(group: &Group, generators: &[usize], most: usize) -> Option
 /// The costs of a generalised Kautz graph; `None` unless it takes fewer steps than `fewest`.
 pub(super) fn kautz(ranks: usize, degree: usize, fewest: usize) -> Option<Cost> {
     // It takes as many steps as the Moore bound, or one more: only the search tells which.
-    let worth_a_look = degree < ranks && moore_steps(ranks, degree) < fewest;
+    let worth_a_look =
+        degree < ranks && moore_steps(ranks, degree, false).is_some_and(|steps| steps < fewest);
     worth_a_look.then(|| digraph(&generalized_kautz(ranks, degree), fewest - 1)).flatten()
 }
 

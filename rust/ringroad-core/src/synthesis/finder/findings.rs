@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::{find, least_bandwidth, moore_steps, undirected_moore_steps, FindError, Found};
+use super::{find, least_bandwidth, FindError, Found};
 use crate::collective::Collective;
 use crate::synthesis::Ratio;
+use crate::topology::moore_steps;
 use crate::units::{Bytes, Seconds};
 
 /// Which networks are wanted, and what they are for.
@@ -93,8 +94,11 @@ impl Wanted {
         let networks = frontier(found.into_iter().map(|found| self.timed(found)).collect());
         let faster = |a: &&Timed, b: &&Timed| a.seconds.total_cmp(&b.seconds).then(a.degree.cmp(&b.degree));
         let best = networks.iter().min_by(faster).ok_or(refused)?.clone();
-        let bound = if self.bidirectional { undirected_moore_steps } else { moore_steps };
-        let reached = self.degrees.iter().map(|degree| bound(self.ranks, *degree)).min();
+        let reached = self
+            .degrees
+            .iter()
+            .filter_map(|degree| moore_steps(self.ranks, *degree, self.bidirectional))
+            .min();
         let least_steps = reached.unwrap_or(0).saturating_mul(phases);
         let least_bandwidth_term = Ratio::new(phases as u64, 1u64) * least_bandwidth(self.ranks);
         Ok(Findings {

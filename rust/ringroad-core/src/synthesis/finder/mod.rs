@@ -15,7 +15,6 @@
 //! made.
 
 mod bases;
-mod bounds;
 mod closure;
 mod draw;
 mod evaluate;
@@ -24,7 +23,6 @@ mod group;
 mod lines;
 mod table;
 
-pub use bounds::{moore_steps, undirected_moore_steps};
 pub use evaluate::{least_bandwidth, Cost};
 pub use findings::{Findings, Timed, Wanted};
 pub use lines::{compressed, lines, pruned};

@@ -4,7 +4,7 @@ use super::*;
 use crate::topology::Group;
 
 /// Spec, ranks, the fewest and the most links out of a rank, diameter.
-const FAMILIES: [(&str, usize, (usize, usize), usize); 39] = [
+const FAMILIES: &[(&str, usize, (usize, usize), usize)] = &[
     ("circulant:16:3,4", 16, (4, 4), 3),
     ("circulant:6:1,3", 6, (3, 3), 2),
     ("circulant:5:1,1", 5, (4, 4), 2),
@@ -47,7 +47,7 @@ const FAMILIES: [(&str, usize, (usize, usize), usize); 39] = [
 ];
 
 /// Families that are looked at in [`super::families`]: those with a grid, with switches or memory.
-const OTHERS: [&str; 11] = [
+const OTHERS: &[&str] = &[
     "ring",
     "torus",
     "mesh",
@@ -71,7 +71,7 @@ fn every_family_is_looked_at() {
 
 #[test]
 fn families_without_a_grid() {
-    for (spec, ranks, degrees, diameter) in FAMILIES {
+    for &(spec, ranks, degrees, diameter) in FAMILIES {
         let topology = topology(spec);
         let degree = |rank| topology.degree(rank);
         let fewest = (0..ranks).map(degree).min().unwrap();

@@ -46,6 +46,11 @@ impl JobPlace {
         *digest.first_chunk().expect("a digest is longer")
     }
 
+    /// What proves that somebody belongs to this job.
+    pub(super) fn key(&self, secret: Option<&str>) -> Key {
+        Key::new(&self.token(), secret)
+    }
+
     /// `host:29500`, or `host, ports 21000, 22000`.
     fn text(&self) -> String {
         match self.ports[..] {
@@ -113,7 +118,7 @@ impl JobStore {
         let (told, found) = mpsc::channel();
         // Dropping `_alive` ends the search.
         let (_alive, over) = mpsc::channel();
-        let key = Key::new(&place.token(), secret);
+        let key = place.key(secret);
         let (own, wanted) = (place.clone(), key.clone());
         // Looking up a host's name cannot be interrupted, so that another thread does it.
         let search = move || {

@@ -1,16 +1,21 @@
 //! Stores that are reached over TCP. Every process has one: ranks can regroup even if the process that held the job's
 //! first store has died. Rank 0 can serve one more, in which the whole job meets.
 
+#[allow(unsafe_code)]
+mod beacon;
 mod client;
 mod job;
 mod line;
+mod reports;
 mod rounds;
 mod server;
 mod wire;
 
+pub use beacon::{seen, Beacon};
 pub use client::{TcpStore, Unreachable};
 pub use job::{JobPlace, JobStore};
 pub use line::{Heard, Line, Question};
+pub use reports::{ask_all, ask_at, report_by, stacks_by, Inquiry, Report, Reporter};
 pub use server::{Listener, Reach, Server};
 
 #[cfg(all(test, not(miri)))]
@@ -143,7 +148,7 @@ mod tests {
         let ballot = Ballot { number: 1, leader: 0 };
         let ask = |number, request: &Request| store.agree("group", number, 0, request, at_once()).unwrap();
         assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Absent, "it has not come");
-        let vote = Vote { flag: true, quorum: 0, paused: false };
+        let vote = Vote { flag: true, ..Vote::default() };
         server.rounds().with("group", 2, |acceptor| acceptor.join(vote));
         assert_eq!(ask(2, &Request::Learn), Reply::Undecided(Vec::new()));
         assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Promise { vote, accepted: None });
@@ -179,6 +184,26 @@ mod tests {
         assert_eq!(store.tell("another", b"abc"), Ok(None));
         drop(listener);
         assert_eq!(store.tell("group", b"abc"), Ok(None), "it is gone");
+    }
+
+    /// Whoever can reach a process can ask it how it stands, and is told which processes run here. Nonsense is no question.
+    #[test]
+    fn processes_say_how_they_stand() {
+        let handle = Handle::for_machine(Some("status")).unwrap();
+        let ask = |handle: &Handle, secret| {
+            let inquiry = Inquiry { members: false, stacks: true };
+            ask_all(&[handle.clone()], Some(secret), inquiry, Duration::from_secs(20)).remove(0)
+        };
+        let report: serde_json::Value = serde_json::from_slice(&ask(&handle, "status").unwrap()).unwrap();
+        assert_eq!(report["pid"], std::process::id());
+        assert_eq!(report["no_stacks"], "no Python program runs there");
+        assert!(ask(&handle, "other").unwrap_err().contains("RINGROAD_SECRET"));
+        let store = TcpStore::connect(&handle, Some("status"), soon()).unwrap();
+        assert_eq!(store.tell(reports::GROUP, b"nonsense"), Ok(None));
+        let here = seen().unwrap();
+        let own = here.iter().filter(|beacon| beacon.pid == std::process::id());
+        let found: Vec<_> = own.filter_map(|beacon| beacon.handle.as_ref()).collect();
+        assert!(found.iter().any(|found| found.token == handle.token), "{here:?}");
     }
 
     /// A line answers each question once, and says when the process has ended.

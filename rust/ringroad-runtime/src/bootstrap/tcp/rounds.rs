@@ -28,6 +28,8 @@ struct Group {
     rounds: VecDeque<(u64, Acceptor)>,
     /// How many times this process had been paused when it looked last.
     pauses: u64,
+    /// Whether this rank takes part no more.
+    resigned: bool,
 }
 
 impl Group {
@@ -64,6 +66,12 @@ impl Rounds {
         done
     }
 
+    /// This rank takes no part in agreements of the group any more. To the others that is as if its process had ended.
+    pub fn resign(&self, group: &str) {
+        self.groups.lock().get_or_insert_mut(group.to_owned(), Group::default).resigned = true;
+        self.changed.notify_all();
+    }
+
     /// The answer to a request of another rank: at once, or at `deadline` if there is nothing to say before.
     pub fn answer(
         &self,
@@ -77,6 +85,9 @@ impl Rounds {
         loop {
             let reply = groups.get_mut(group).map_or(Reply::Absent, |group| {
                 group.look();
+                if group.resigned {
+                    return Reply::Resigned;
+                }
                 let is_past = group.rounds.front().is_some_and(|(first, _)| *first > number);
                 match group.rounds.iter_mut().find(|(known, _)| *known == number) {
                     Some((_, acceptor)) => acceptor.answer(from, request),

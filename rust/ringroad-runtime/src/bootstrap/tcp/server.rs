@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use super::rounds::Rounds;
 use super::wire::{Key, Kind, Message};
+use super::{beacon, reports};
 use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
+use crate::os::messages::warn_once;
 use crate::os::random;
 
 /// How many connections may be without a handshake at a time. If there are more, the oldest is closed, so that idle
@@ -78,6 +80,9 @@ impl Server {
             return Ok(server.clone());
         }
         let new = Arc::new(Server::start(secret)?);
+        if let Err(error) = beacon::light(&new) {
+            warn_once("status", &format!("`ringroad status` cannot find this process: {error}"));
+        }
         servers.push(Own::new((secret.map(str::to_owned), new.clone())));
         Ok(new)
     }
@@ -230,6 +235,7 @@ impl Shared {
                 let reply = self.rounds.answer(&key, number, from, &request, milliseconds(within));
                 Ok(Some(serde_json::to_vec(&reply).expect("JSON can express numbers")))
             }
+            Kind::Tell if key == reports::GROUP => Ok(reports::answer(self.key.secret(), &value)),
             Kind::Tell => {
                 let listener = self.listeners.lock().get(&key).and_then(Weak::upgrade);
                 Ok(listener.and_then(|listener| listener.hear(&value)))

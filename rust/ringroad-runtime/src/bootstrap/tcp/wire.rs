@@ -154,6 +154,11 @@ impl Key {
         Key { token: token.to_vec(), secret: secret.map(str::to_owned) }
     }
 
+    /// The job's secret.
+    pub fn secret(&self) -> Option<&str> {
+        self.secret.as_deref()
+    }
+
     fn proof(&self, side: &str, first: &[u8], second: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::new_from_slice(&self.token).expect("keys of all lengths work");
         // Lengths first, so that different parts never give the same bytes.

@@ -117,10 +117,13 @@ fn others(wire: Wire) -> [u8; 3] {
 }
 
 fn record(wire: Wire, block: &[f32]) -> Vec<u8> {
-    match wire {
-        Wire::Bf16 => return block.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-        Wire::F16 => return block.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
-        _ => {}
+    let halves: Option<fn(&f32) -> u16> = match wire {
+        Wire::Bf16 => Some(|x| bf16::from_f32(*x).to_bits()),
+        Wire::F16 => Some(|x| f16::from_f32(*x).to_bits()),
+        _ => None,
+    };
+    if let Some(halves) = halves {
+        return written(wire, &block.iter().map(halves).collect::<Vec<_>>());
     }
     let all_finite = block.iter().all(|x| x.is_finite());
     let mut grid = grid(wire);
@@ -142,36 +145,57 @@ fn record(wire: Wire, block: &[f32]) -> Vec<u8> {
         x if *x == f32::NEG_INFINITY => minus,
         x => signed(wire, nearest(&grid, divided(*x)), x.is_sign_negative()),
     };
-    let codes: Vec<u8> = block.iter().map(code).collect();
-    let mut bytes = if all_finite { scale } else { -scale }.to_le_bytes().to_vec();
-    if wire == Wire::Int4 {
-        let half = codes.len().div_ceil(2);
-        bytes.extend((0..half).map(|at| codes[at] | codes.get(at + half).map_or(0, |code| code << 4)));
-    } else {
-        bytes.extend(codes);
+    let codes: Vec<u16> = block.iter().map(|x| code(x).into()).collect();
+    let scale = if all_finite { scale } else { -scale };
+    [&scale.to_le_bytes()[..], &written(wire, &codes)].concat()
+}
+
+/// In which bit the code of an element begins, and how many it has. In the record of a whole block, codes that are shorter
+/// than 32 bits are spread over words; half precision, and the codes of shorter records, are in their order.
+fn place(wire: Wire, element: usize, elements: usize) -> (usize, usize) {
+    let bits = match wire {
+        Wire::F16 => return (element * 16, 16),
+        Wire::Bf16 => 16,
+        Wire::Int8 | Wire::Fp8 => 8,
+        Wire::Int4 => 4,
+    };
+    if elements < Wire::BLOCK {
+        return (element * bits, bits);
+    }
+    let words = Wire::BLOCK * bits / 32;
+    (element % words * 32 + element / words * bits, bits)
+}
+
+fn written(wire: Wire, codes: &[u16]) -> Vec<u8> {
+    let mut bytes = vec![0; wire.codes(codes.len())];
+    for (element, code) in codes.iter().enumerate() {
+        let (first, bits) = place(wire, element, codes.len());
+        for bit in 0..bits {
+            bytes[(first + bit) / 8] |= ((code >> bit & 1) as u8) << ((first + bit) % 8);
+        }
     }
     bytes
 }
 
+fn read(wire: Wire, bytes: &[u8], element: usize, elements: usize) -> u16 {
+    let (first, bits) = place(wire, element, elements);
+    let bit = |bit: usize| u16::from(bytes[(first + bit) / 8] >> ((first + bit) % 8) & 1) << bit;
+    (0..bits).map(bit).sum()
+}
+
 fn block(wire: Wire, record: &[u8], elements: usize) -> Vec<f32> {
-    let pairs = || record.chunks_exact(2);
+    let half = |at| read(wire, record, at, elements);
     match wire {
-        Wire::Bf16 => return pairs().map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-        Wire::F16 => return pairs().map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
+        Wire::Bf16 => return (0..elements).map(|at| bf16::from_bits(half(at)).to_f32()).collect(),
+        Wire::F16 => return (0..elements).map(|at| f16::from_bits(half(at)).to_f32()).collect(),
         _ => {}
     }
     let (first, rest) = record.split_at(4);
     let scale = f32::from_le_bytes([first[0], first[1], first[2], first[3]]);
-    let half = elements.div_ceil(2);
-    let code = |at: usize| match wire {
-        Wire::Int4 if at < half => rest[at] & 15,
-        Wire::Int4 => rest[at - half] >> 4,
-        _ => rest[at],
-    };
+    let code = |at: usize| read(wire, rest, at, elements) as u8;
     let number = |code: u8| match wire {
         Wire::Int8 => f32::from(code as i8),
         Wire::Int4 => f32::from(code) - if code < 8 { 0.0 } else { 16.0 },
-        _ if code & 0x7f == 0x7f => f32::NAN,
         _ if code >= 0x80 => -e4m3(code & 0x7f),
         _ => e4m3(code),
     };

@@ -114,15 +114,16 @@ pub(super) struct Reading {
 }
 
 impl SharedMemory {
-    /// Copies a message from its sender's private memory. If the message is long, an event follows.
+    /// Copies a message of `bytes` bytes from its sender's private memory. If the message is long, an event follows.
     #[cold]
     pub(super) fn read_by_cma(
         &mut self,
         arrived: Arrived,
         address: u64,
+        bytes: usize,
         wanted: Wanted,
     ) -> Result<Posted, Failure> {
-        let to = match wanted.room() {
+        let to = match wanted.room(bytes) {
             Ok(to) => to,
             Err(failure) => {
                 self.release(arrived);
@@ -169,7 +170,7 @@ impl SharedMemory {
             Failure::Broken(format!("its memory cannot be read: {error}{hint}"))
         })?;
         let to = std::mem::replace(&mut reading.to, Region::nothing());
-        Ok(reading.wanted.copied(peer, to))
+        reading.wanted.copied(peer, to)
     }
 }
 

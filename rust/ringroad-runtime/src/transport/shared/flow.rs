@@ -137,10 +137,10 @@ impl SharedMemory {
         self.peers.get_mut(rank).incoming.flows.push(flow);
     }
 
-    /// Gives a flow with its first part to the receive that it matches. The receive ends with an event, since the
+    /// Gives a flow of `bytes` bytes with its first part to the receive that it matches. The receive ends with an event, since the
     /// last part comes only after a release.
-    pub(super) fn take_inflow(&mut self, part: Arrived, wanted: Wanted) -> Result<(), Failure> {
-        match wanted.room() {
+    pub(super) fn take_inflow(&mut self, part: Arrived, bytes: usize, wanted: Wanted) -> Result<(), Failure> {
+        match wanted.room(bytes) {
             Ok(to) => {
                 self.direct_inflow(part, Goes::To(wanted, to));
                 Ok(())
@@ -226,6 +226,6 @@ impl SharedMemory {
         let flows = &mut self.peers.get_mut(rank).incoming.flows;
         let index = flows.iter().position(|flow| flow.first == first).expect("it has just been found");
         let Goes::To(wanted, region) = flows.swap_remove(index).goes else { return };
-        self.events.extend(Event::of(wanted.request, Ok(wanted.copied(rank, region))));
+        self.events.extend(Event::of(wanted.request, wanted.copied(rank, region)));
     }
 }

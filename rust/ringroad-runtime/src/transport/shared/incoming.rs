@@ -205,7 +205,7 @@ impl SharedMemory {
     fn deliver(&mut self, message: Message, wanted: Wanted) -> Result<Posted, Failure> {
         let wrong = if message.tag != wanted.tag {
             Some(Failure::Check { found: Tag::unpack(message.tag), bytes: Some(message.bytes) })
-        } else if message.bytes != wanted.bytes {
+        } else if message.bytes != wanted.bytes && !wanted.takes(message.bytes) {
             Some(Failure::Length { found: Some(message.bytes), expected: wanted.bytes })
         } else {
             None
@@ -220,19 +220,26 @@ impl SharedMemory {
         }
         match (message.came, &wanted.target) {
             (Came::FirstPart, _) => {
-                return self.take_inflow(message.arrived, wanted).map(|()| Posted::Pending);
+                return self.take_inflow(message.arrived, message.bytes, wanted).map(|()| Posted::Pending);
             }
-            (Came::Address(address), _) => return self.read_by_cma(message.arrived, address, wanted),
+            (Came::Address(address), _) => {
+                return self.read_by_cma(message.arrived, address, message.bytes, wanted)
+            }
             (Came::Whole, None) => return Ok(Posted::Arrived(message.arrived)),
             (Came::Whole, Some(target)) => {
                 self.ring_before(target.len());
                 // SAFETY: the sender leaves its memory alone until it is released, and the poster leaves the
                 // target alone.
-                unsafe { target.copy_from(&message.arrived.region) };
+                unsafe {
+                    match message.bytes < wanted.bytes {
+                        true => target.part(0..message.bytes).copy_from(&message.arrived.region),
+                        false => target.copy_from(&message.arrived.region),
+                    }
+                };
                 self.release(message.arrived);
             }
         }
-        Ok(Posted::Complete)
+        wanted.has_taken(message.bytes).map(|()| Posted::Complete)
     }
 
     #[inline]

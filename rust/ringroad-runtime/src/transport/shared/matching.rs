@@ -4,7 +4,7 @@ use ringroad_core::Rank;
 
 use crate::transport::buffer::Region;
 use crate::transport::matching::{self, Tagged};
-use crate::transport::{Arrived, Failure, Posted, RequestId, Returns, LOOKED_AT};
+use crate::transport::{Arrived, Failure, Kind, Posted, RequestId, Returns, Tag, LOOKED_AT};
 
 /// A receive that has been posted.
 pub(super) struct Wanted {
@@ -21,19 +21,33 @@ impl Wanted {
         self.bytes >= LOOKED_AT
     }
 
-    /// The memory to copy the message to, if it cannot be read in the sender's: the target, or new scratch memory.
-    pub(super) fn room(&self) -> Result<Region, Failure> {
+    /// The memory to copy a message of so many bytes to, if it cannot be read in the sender's: the target, or new scratch
+    /// memory.
+    pub(super) fn room(&self, bytes: usize) -> Result<Region, Failure> {
         match &self.target {
-            Some(target) => Ok(target.clone()),
+            Some(target) => Ok(target.part(0..bytes)),
             None => Region::scratch(self.bytes).map_err(|error| Failure::Memory(error.to_string())),
         }
     }
 
+    /// Whether a message of another length is put into the receive's memory.
+    pub(super) fn takes(&self, bytes: usize) -> bool {
+        bytes < self.bytes && Tag::unpack(self.tag).kind == Kind::PointToPoint
+    }
+
+    /// The result of a receive into whose memory a message of so many bytes was put.
+    pub(super) fn has_taken(&self, bytes: usize) -> Result<(), Failure> {
+        if bytes == self.bytes {
+            return Ok(());
+        }
+        Err(Failure::Length { found: Some(bytes), expected: self.bytes })
+    }
+
     /// What the receive has led to after all of the message has been copied to its [`Wanted::room`].
-    pub(super) fn copied(&self, peer: Rank, room: Region) -> Posted {
+    pub(super) fn copied(&self, peer: Rank, room: Region) -> Result<Posted, Failure> {
         match self.target {
-            Some(_) => Posted::Complete,
-            None => Posted::Arrived(Arrived { region: room, peer, returns: Returns::Nowhere }),
+            Some(_) => self.has_taken(room.len()).map(|()| Posted::Complete),
+            None => Ok(Posted::Arrived(Arrived { region: room, peer, returns: Returns::Nowhere })),
         }
     }
 }
@@ -64,6 +78,10 @@ pub(super) type Matching = matching::Matching<Message, Wanted>;
 impl Tagged for Message {
     fn tag(&self) -> u64 {
         self.tag
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn order(&self) -> u64 {

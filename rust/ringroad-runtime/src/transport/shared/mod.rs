@@ -44,8 +44,8 @@ use self::matching::{Matching, Wanted};
 use self::peer::{News, Peer, Unread};
 use self::peers::Peers;
 use super::{
-    Arrived, Description, Event, Kind, LocalMemory, Posted, RequestId, Returns, Tag, Transport,
-    TransportError, Wait,
+    Arrived, Description, Event, Kind, LocalMemory, Posted, RequestId, Returns, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::os::machine::cache::CacheMode;
 use crate::transport::buffer::Region;
@@ -212,7 +212,7 @@ impl SharedMemory {
     fn has_only(&self, next: u32) -> bool {
         let next = Tag::of_collective(0, next);
         let is_of_next = |(form, tag)| {
-            !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & Tag::SUBJECT == next
+            !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & !Tag::SOURCE == next
         };
         let is_quiet = |peer: &Peer| {
             self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
@@ -334,11 +334,9 @@ impl Transport for SharedMemory {
         self.matching.of_call(call)
     }
 
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
         self.take_all_held_up();
-        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
-        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
-        self.matching.source_of(wanted, mask)
+        self.matching.first_of(subject)
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {

@@ -13,7 +13,7 @@ use super::slab::Slab;
 use crate::transport::buffer::Region;
 use crate::transport::matching::{Matching, Tagged};
 use crate::transport::notice;
-use crate::transport::{Event, Failure, Kind, RequestId, Tag};
+use crate::transport::{Event, Failure, Kind, RequestId, Subject, Tag, Unclaimed};
 
 /// What every eager message costs besides its bytes: about the memory that it takes.
 pub(super) const COST: usize = 128;
@@ -52,10 +52,7 @@ pub(super) struct Who {
 /// Where the bytes that follow a header go.
 pub(super) enum Place {
     /// To the memory of a receive.
-    Target {
-        region: Region,
-        request: RequestId,
-    },
+    Target(Target),
     /// To memory of this rank, until a receive with this key comes.
     Unexpected {
         region: Region,
@@ -76,12 +73,30 @@ impl Place {
     /// The memory; `None` if the bytes are dropped.
     pub fn region(&self) -> Option<&Region> {
         match self {
-            Place::Target { region, .. }
+            Place::Target(Target { region, .. })
             | Place::Unexpected { region, .. }
             | Place::Part { region, .. }
             | Place::Notice { region } => Some(region),
             Place::Nowhere => None,
         }
+    }
+}
+
+/// The memory of a receive that a message fills, from its start.
+pub(super) struct Target {
+    region: Region,
+    request: RequestId,
+    /// The number of bytes that the receive was posted for.
+    expected: usize,
+}
+
+impl Target {
+    /// The message has come.
+    fn ended(&self) -> Event {
+        let (found, expected) = (self.region.len(), self.expected);
+        let result =
+            (found == expected).then_some(()).ok_or(Failure::Length { found: Some(found), expected });
+        Event::Completed { request: self.request, result }
     }
 }
 
@@ -102,6 +117,13 @@ struct Wanted {
     tag: u64,
     target: Region,
     request: RequestId,
+}
+
+impl Wanted {
+    /// The memory for a message of so many bytes, which fits.
+    fn room(self, bytes: usize) -> Target {
+        Target { region: self.target.part(0..bytes), request: self.request, expected: self.target.len() }
+    }
 }
 
 /// A message that no receive has taken up.
@@ -129,6 +151,10 @@ impl Tagged for Message {
         self.tag
     }
 
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn order(&self) -> u64 {
         self.order
     }
@@ -152,8 +178,7 @@ pub(super) enum Taken {
 
 /// A message that has been accepted, while its parts come.
 struct Accepted {
-    target: Region,
-    request: RequestId,
+    target: Target,
     /// How many bytes have been announced by headers of parts, and how many of these have come.
     promised: usize,
     came: usize,
@@ -257,17 +282,22 @@ impl Desk {
         }
         match message.state {
             Came::Whole(region) if fits => {
+                let target = wanted.room(message.bytes);
                 // SAFETY: the message has come whole into memory of our own, and the poster leaves the target alone until
                 // the receive has ended.
-                unsafe { wanted.target.copy_from(&region) };
-                Taken::Whole
+                unsafe { target.region.copy_from(&region) };
+                if message.bytes == target.expected {
+                    return Taken::Whole;
+                }
+                self.events.push(target.ended());
+                Taken::Wait
             }
             Came::Whole(_) => Taken::Wait,
-            Came::Partly(link) if fits => {
-                Taken::Redirect(link, Place::Target { region: wanted.target, request })
-            }
+            Came::Partly(link) if fits => Taken::Redirect(link, Place::Target(wanted.room(message.bytes))),
             Came::Partly(link) => Taken::Redirect(link, Place::Nowhere),
-            Came::Announced { link, send } if fits => Taken::Answer(link, self.accept(peer, send, wanted)),
+            Came::Announced { link, send } if fits => {
+                Taken::Answer(link, self.accept(peer, send, wanted.room(message.bytes)))
+            }
             Came::Announced { link, send } => Taken::Answer(link, Frame::Decline { send }),
         }
     }
@@ -282,9 +312,9 @@ impl Desk {
         self.matching.iter().find_map(|matching| matching.of_call(call))
     }
 
-    /// The source of a message that no receive has taken up and whose key is `wanted` where `mask` is set.
-    pub fn source_of(&self, wanted: u64, mask: u64) -> Option<Rank> {
-        self.matching.iter().find_map(|matching| matching.source_of(wanted, mask))
+    /// The first message of this subject that no receive has taken up.
+    pub fn first_of(&self, subject: Subject) -> Option<Unclaimed> {
+        self.matching.iter().find_map(|matching| matching.first_of(subject))
     }
 
     /// The oldest message of a collective at each device that no receive has taken up.
@@ -328,13 +358,16 @@ impl Desk {
             }
             Frame::Part { receive, offset, bytes } => {
                 let accepted = self.peers[who.peer].accepted.get_mut(receive).ok_or_else(unknown)?;
-                let total = accepted.target.len();
+                let total = accepted.target.region.len();
                 // More bytes than the message has would end it while some are still being written.
                 let start = usize::try_from(offset).ok().filter(|start| *start <= total);
                 let start = start.filter(|start| bytes <= PART && bytes <= total - start);
                 let start = start.filter(|_| bytes <= total - accepted.promised).ok_or_else(unknown)?;
                 accepted.promised += bytes;
-                Consequence::Body(Place::Part { region: accepted.target.part(start..start + bytes), receive })
+                Consequence::Body(Place::Part {
+                    region: accepted.target.region.part(start..start + bytes),
+                    receive,
+                })
             }
             Frame::Credit { cost } => {
                 let peer = &mut self.peers[who.peer];
@@ -366,7 +399,7 @@ impl Desk {
         };
         self.take_up(who.peer, who.device, bytes);
         Ok(match misfit(tag, bytes, &wanted) {
-            None => Place::Target { region: wanted.target, request: wanted.request },
+            None => Place::Target(wanted.room(bytes)),
             Some(failure) => {
                 self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
                 Place::Nowhere
@@ -383,7 +416,7 @@ impl Desk {
             return Ok(Consequence::Nothing);
         };
         Ok(Consequence::Answer(match misfit(tag, bytes, &wanted) {
-            None => self.accept(who.peer, send, wanted),
+            None => self.accept(who.peer, send, wanted.room(bytes)),
             Some(failure) => {
                 self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
                 Frame::Decline { send }
@@ -391,16 +424,15 @@ impl Desk {
         }))
     }
 
-    fn accept(&mut self, peer: Rank, send: u32, wanted: Wanted) -> Frame {
-        let Wanted { target, request, .. } = wanted;
-        let receive = self.peers[peer].accepted.insert(Accepted { target, request, promised: 0, came: 0 });
+    fn accept(&mut self, peer: Rank, send: u32, target: Target) -> Frame {
+        let receive = self.peers[peer].accepted.insert(Accepted { target, promised: 0, came: 0 });
         Frame::Accept { send, receive }
     }
 
     /// All bytes of a body have come.
     pub fn came(&mut self, who: Who, place: Place) {
         match place {
-            Place::Target { request, .. } => self.events.push(Event::Completed { request, result: Ok(()) }),
+            Place::Target(target) => self.events.push(target.ended()),
             Place::Unexpected { region, key } => {
                 let is_it =
                     |message: &Message| matches!(message.state, Came::Partly(link) if link == who.link);
@@ -412,10 +444,9 @@ impl Desk {
                 let all = &mut self.peers[who.peer].accepted;
                 let Some(accepted) = all.get_mut(receive) else { return };
                 accepted.came += region.len();
-                if accepted.came == accepted.target.len() {
-                    let request = accepted.request;
+                if accepted.came == accepted.target.region.len() {
+                    self.events.push(accepted.target.ended());
                     all.remove(receive);
-                    self.events.push(Event::Completed { request, result: Ok(()) });
                 }
             }
             Place::Notice { region } => {
@@ -492,7 +523,8 @@ fn misfit(tag: u64, bytes: usize, wanted: &Wanted) -> Option<Failure> {
     if tag != wanted.tag {
         return Some(Failure::Check { found: Tag::unpack(tag), bytes: Some(bytes) });
     }
-    (bytes != expected).then_some(Failure::Length { found: Some(bytes), expected })
+    let is_shorter = bytes < expected && Tag::unpack(tag).kind == Kind::PointToPoint;
+    (bytes != expected && !is_shorter).then_some(Failure::Length { found: Some(bytes), expected })
 }
 
 fn check_source(who: Who, tag: u64) -> Result<(), String> {

@@ -55,7 +55,8 @@ use super::events::EventWait;
 use super::forks::Watched;
 use super::ucx::Wiring;
 use super::{
-    Description, Event, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait, ABORTED, CLOSED,
+    Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError, Unclaimed,
+    Wait, ABORTED, CLOSED,
 };
 use crate::config::MOST_STREAMS;
 use crate::transport::buffer::Region;
@@ -626,10 +627,8 @@ impl Transport for TcpTransport {
         self.desk.of_call(Tag::of_collective(source, sequence))
     }
 
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
-        let wanted = Tag { source: source.unwrap_or(0), ..tag }.pack() & mask;
-        self.desk.source_of(wanted, mask)
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
+        self.desk.first_of(subject)
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {

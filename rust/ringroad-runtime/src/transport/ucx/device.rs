@@ -14,6 +14,7 @@ use ucx_sys::*;
 use super::endpoint::Endpoint;
 use crate::error::refused;
 use crate::transport::forks::Watched;
+use crate::transport::{Tag, Unclaimed};
 
 /// UCX's transports that use no network. The names of those of accelerators begin with one of [`ACCELERATORS`].
 const LOCAL: [&str; 6] = ["self", "posix", "sysv", "xpmem", "cma", "knem"];
@@ -125,12 +126,12 @@ impl Device {
         unsafe { (self.ucx.ucp.ucp_worker_arm)(self.worker) == UCS_OK }
     }
 
-    /// The tag of an unreceived message that agrees with `tag` in the bits of `mask`, if there is one.
-    pub fn probe(&self, tag: u64, mask: u64) -> Option<u64> {
+    /// An unreceived message that agrees with `tag` in the bits of `mask`, if there is one.
+    pub fn probe(&self, tag: u64, mask: u64) -> Option<Unclaimed> {
         let mut info = ucp_tag_recv_info_t::default();
         // SAFETY: a live worker and a live local; the message stays where it is.
         let found = unsafe { (self.ucx.ucp.ucp_tag_probe_nb)(self.worker, tag, mask, 0, &mut info) };
-        (!found.is_null()).then_some(info.sender_tag)
+        (!found.is_null()).then(|| Unclaimed { tag: Tag::unpack(info.sender_tag), bytes: info.length })
     }
 
     /// Removes such a message from UCX's list; the caller must then receive it.

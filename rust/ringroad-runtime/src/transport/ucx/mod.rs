@@ -35,7 +35,8 @@ pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
 use super::{
-    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, Wait,
+    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::transport::buffer::Region;
 
@@ -443,18 +444,19 @@ impl Transport for UcxTransport {
 
     fn unexpected(&mut self, source: Rank, sequence: u32) -> Option<Tag> {
         let tag = Tag { source, kind: Kind::Collective, sequence, message: 0, check: 0 }.pack();
-        self.devices.iter().find_map(|device| device.probe(tag, Tag::CALL)).map(Tag::unpack)
+        self.devices.iter().find_map(|device| device.probe(tag, Tag::CALL)).map(|found| found.tag)
     }
 
-    fn unclaimed(&mut self, tag: Tag, source: Option<Rank>) -> Option<Rank> {
-        let mask = if source.is_some() { Tag::MATCH } else { Tag::SUBJECT };
-        let tag = Tag { source: source.unwrap_or(0), ..tag }.pack();
-        (0..self.devices.len()).find_map(|device| self.look(device, tag, mask)).map(|found| found.source)
+    fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
+        let (bits, mask) = subject.bits();
+        (0..self.devices.len()).find_map(|device| self.look(device, bits, mask))
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
-        let oldest = (0..self.devices.len()).filter_map(|device| self.look(device, tag, Tag::KIND));
+        let oldest = (0..self.devices.len())
+            .filter_map(|device| self.look(device, tag, Tag::KIND))
+            .map(|found| found.tag);
         // Devices do not tell when a message came: take the message of the earliest call.
         oldest.reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })
     }

@@ -8,7 +8,7 @@ use super::requests::{Post, Purpose};
 use super::UcxTransport;
 use crate::transport::buffer::Region;
 use crate::transport::notice::LONGEST;
-use crate::transport::{self, Event, Kind, Tag, ABORTED};
+use crate::transport::{self, Event, Kind, Tag, Unclaimed, ABORTED};
 
 /// How a rank says that it leaves.
 #[derive(Debug, Clone, Copy)]
@@ -104,12 +104,12 @@ impl UcxTransport {
         false
     }
 
-    /// The tag of the first unreceived message that agrees with `tag` in the bits of `mask`. Messages that no peer
+    /// The first unreceived message that agrees with `tag` in the bits of `mask`. Messages that no peer
     /// can have sent are dropped.
-    pub(super) fn look(&mut self, device: usize, tag: u64, mask: u64) -> Option<Tag> {
+    pub(super) fn look(&mut self, device: usize, tag: u64, mask: u64) -> Option<Unclaimed> {
         loop {
-            let found = Tag::unpack(self.devices[device].probe(tag, mask)?);
-            if self.is_peer(found.source) {
+            let found = self.devices[device].probe(tag, mask)?;
+            if self.is_peer(found.tag.source) {
                 return Some(found);
             }
             let (message, info) = self.devices[device].take(tag, mask)?;

@@ -1,0 +1,313 @@
+"""`Graph`: ranks that exchange blocks with their neighbours.
+
+An exchange between neighbours is an all-to-all in which the blocks of all other pairs of ranks are empty. So its
+schedules are verified, its costs are known, and its plans have no message for an empty block.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ringroad._costs import Cost
+from ringroad._native import NOBODY, Communicator, PreparedCall, Schedule, Work
+
+Array = NDArray[Any]
+Slot = tuple[int, int]
+"""The peer of a block, and the block's number among those of the two ranks."""
+
+_AT_ONCE = 256
+"""With more ranks, there is no schedule that exchanges with all others in one step."""
+_KEPT = 16
+
+
+class Pending:
+    """A call in flight, whose result is completed by the rank that waits for it."""
+
+    def __init__(self, work: Work[Any] | None, finish: Callable[[], Any]) -> None:
+        self._work, self._result = work, None
+        self._finish: Callable[[], Any] | None = finish
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """As `Work.wait`."""
+        if self._work is not None:
+            self._work.wait(timeout)
+        if self._finish is not None:
+            self._result, self._finish = self._finish(), None
+        return True
+
+    def is_completed(self) -> bool:
+        """As `Work.is_completed`."""
+        return self._work is None or self._work.is_completed()
+
+    def result(self) -> Any:
+        """As `Work.result`."""
+        self.wait()
+        return self._result
+
+
+class Exchange:
+    """A prepared all-to-all, with its memory: `counts[s, t]` elements of `dtype` from `s` to `t`."""
+
+    def __init__(
+        self,
+        comm: Communicator,
+        dtype: np.dtype[Any],
+        counts: NDArray[np.int64],
+        timeout: float | None,
+        algorithm: str | Schedule | None = None,
+    ) -> None:
+        carried = carrier(dtype)
+        counts = counts * (dtype.itemsize // carried.itemsize)
+        send, out = (comm.empty(int(n), carried) for n in (counts[comm.rank].sum(), counts[:, comm.rank].sum()))
+        self.outgoing, self.incoming = send.view(dtype), out.view(dtype)
+        self.call: PreparedCall | None = None
+        if counts.any():
+            by = algorithm or at_once(comm.size)
+            self.call = comm.prepare("alltoall", send, out, counts=counts, algorithm=by, timeout=timeout)
+
+    def run(self, finish: Callable[[], Any], async_op: bool) -> Any:
+        """Makes the call, and returns what `finish` does; with `async_op` a `Pending`."""
+        if async_op:
+            return Pending(self.call and self.call.start(), finish)
+        if self.call is not None:
+            self.call.run()
+        return finish()
+
+
+class Graph:
+    """Ranks that exchange blocks along the edges of a graph: what `Communicator.graph` returns.
+
+    An exchange is an all-to-all that sends nothing to others than neighbours. All ranks make it together, like a
+    collective of the communicator. Blocks have any dtype but Python objects.
+
+    Attributes:
+        comm: The communicator.
+        rank: This rank's number there.
+        size: The number of ranks.
+        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.NOBODY` beyond an end of a
+            grid.
+        sources: The ranks from which it receives, in the order of the blocks that it gets; or `ringroad.NOBODY`.
+    """
+
+    def __init__(
+        self,
+        _comm: Communicator,
+        _destinations: Sequence[int],
+        _sources: Sequence[int],
+        _numbers: tuple[Sequence[int], Sequence[int]],
+        _edges: Iterable[Slot],
+    ) -> None:
+        self.comm, self.rank, self.size = _comm, _comm.rank, _comm.size
+        self.destinations, self.sources = tuple(_destinations), tuple(_sources)
+        self._sent, self._received = (
+            places(zip(peers, numbers, strict=True))
+            for peers, numbers in zip((_destinations, _sources), _numbers, strict=True)
+        )
+        self._edges = np.zeros((self.size, self.size), np.int64)
+        for edge in _edges:
+            self._edges[edge] += 1
+        self._kept: dict[Any, Exchange] = {}
+
+    def neighbour_alltoall(
+        self, send: ArrayLike, out: Array | None = None, *, timeout: float | None = None, async_op: bool = False
+    ) -> Any:
+        """Sends each neighbour a block of its own.
+
+        Args:
+            send: A block for each of `destinations`, along the first axis; of the same shape and dtype on all ranks.
+                Where there is no neighbour, the block is ignored.
+            out: An array for a block of each of `sources`, along the first axis. Where there is no neighbour, its block
+                keeps its values. None: a new array, with zeros there.
+            timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+            async_op: True: return at once. What is returned has `wait`, `result` and `is_completed`, as a `Work` has.
+                Until it has been waited for, do not use `out`; `send` may be changed at once.
+
+        Returns:
+            `out`, or the new array.
+
+        Raises:
+            TypeError: An array has Python objects, or `out` is no NumPy array.
+            ValueError: An array has another shape or dtype, or `out` is read-only. Nothing was sent.
+            MismatchError: Ranks made different calls. The message lists what each rank called.
+            TimeoutError: The call did not complete in time. The message names the ranks that are missing.
+            PeerError: Another rank died, left or closed its communicator.
+
+        Example:
+            >>> with ringroad.local(3) as cluster:
+            ...     def received(comm):
+            ...         ring = comm.cart(3, periodic=True)
+            ...         return ring.neighbour_alltoall(np.array([-comm.rank, comm.rank])).tolist()
+            ...     cluster.run(received)
+            [[2, -1], [0, -2], [1, 0]]
+        """
+        send = array(send, "send")
+        if send.shape[:1] != (len(self.destinations),):
+            raise ValueError(
+                f"send must have a block for each of {len(self.destinations)} destinations along its first axis; its "
+                f"shape is {send.shape}"
+            )
+        return self._exchange(send.dtype, send.shape[1:], out, timeout, async_op, lambda to: self._pick(send, to))
+
+    def neighbour_allgather(
+        self, send: ArrayLike, out: Array | None = None, *, timeout: float | None = None, async_op: bool = False
+    ) -> Any:
+        """Sends all neighbours the same block.
+
+        Args:
+            send: The block for all of `destinations`; of the same shape and dtype on all ranks.
+            out: As for `neighbour_alltoall`.
+            timeout: As for `neighbour_alltoall`.
+            async_op: As for `neighbour_alltoall`.
+
+        Returns:
+            `out`, or the new array.
+
+        Raises:
+            TypeError: As for `neighbour_alltoall`.
+            ValueError: As for `neighbour_alltoall`.
+            MismatchError: As for `neighbour_alltoall`.
+            TimeoutError: As for `neighbour_alltoall`.
+            PeerError: As for `neighbour_alltoall`.
+
+        Example:
+            >>> with ringroad.local(3) as cluster:
+            ...     line = cluster.run(lambda comm: comm.cart(3).neighbour_allgather([comm.rank]).tolist())
+            >>> line
+            [[[0], [1]], [[0], [2]], [[1], [0]]]
+        """
+        send = array(send, "send")
+        return self._exchange(send.dtype, send.shape, out, timeout, async_op, lambda to: np.copyto(to, send))
+
+    def cost(self, bytes: int) -> Cost:
+        """Returns what an exchange with the neighbours costs on the network, as the ranks know it.
+
+        Args:
+            bytes: The length of a block.
+
+        Returns:
+            A `ringroad.lab.Cost`, whose vector is what a rank sends in the mean.
+
+        Raises:
+            ValueError: No rank has a neighbour.
+
+        Example:
+            >>> ranks = ringroad.Communicator.in_process(6, topology="torus:2x3,bandwidth=1GB/s,latency=1us")
+            >>> ranks[0].cart((2, 3), periodic=True).cost(1 << 20).steps
+            1
+        """
+        if not self._edges.any():
+            raise ValueError("no rank has a neighbour, so there is nothing to send")
+        schedule = Schedule.build(at_once(self.size), self.size, "alltoall")
+        return self.comm._cost(schedule, int(self._edges.sum()) * bytes // self.size, self._edges.ravel().tolist())
+
+    def _pick(self, send: Array, to: Array) -> None:
+        for index, block in enumerate(self._sent):
+            to[index] = send[block]
+
+    def _exchange(
+        self,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        out: Array | None,
+        timeout: float | None,
+        async_op: bool,
+        fill: Callable[[Array], None],
+    ) -> Any:
+        blocks = (len(self.sources), *shape)
+        result = np.zeros(blocks, dtype) if out is None else out
+        check_output(result, blocks, dtype)
+        key = (dtype, shape, timeout)
+        # While the exchange is in flight, nobody else uses its memory.
+        exchange = self._kept.pop(key, None)
+        if exchange is None:
+            exchange = Exchange(self.comm, dtype, self._edges * int(np.prod(shape, dtype=np.int64)), timeout)
+        fill(exchange.outgoing.reshape(len(self._sent), *shape))
+
+        arriving = exchange.incoming.reshape(len(self._received), *shape)
+
+        def finish() -> Array:
+            for index, block in enumerate(self._received):
+                result[block] = arriving[index]
+            keep(self._kept, key, exchange)
+            return result
+
+        return exchange.run(finish, async_op)
+
+    def __repr__(self) -> str:
+        to, of = (["-" if peer == NOBODY else peer for peer in peers] for peers in (self.destinations, self.sources))
+        return f"<Graph: rank {self.rank} of {self.size} sends to {to}, receives from {of}>"
+
+
+def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] | None, timeout: float | None) -> Graph:
+    given = (ranks(neighbours, "neighbours"), None if sources is None else ranks(sources, "sources"))
+    everybody = comm.allgather_object(given, timeout=timeout)
+    named: list[list[int]] = [[] for _ in range(comm.size)]
+    for rank, (to, of) in enumerate(everybody):
+        for peer in (*to, *(of or ())):
+            if not 0 <= peer < comm.size:
+                raise ValueError(f"rank {rank} names rank {peer}, which is not one of the ranks 0..{comm.size}")
+        for peer in to:
+            named[peer].append(rank)
+    for rank, (_, of) in enumerate(everybody):
+        if of is not None and sorted(of) != named[rank]:
+            raise ValueError(f"rank {rank} wants to receive from {of}, but the ranks that name it are {named[rank]}")
+    to, of = given
+    if of is None:
+        is_mutual = all(sorted(to) == named[rank] for rank, (to, _) in enumerate(everybody))
+        of = to if is_mutual else named[comm.rank]
+    numbers = [[peers[:index].count(peer) for index, peer in enumerate(peers)] for peers in (to, of)]
+    edges = [(rank, peer) for rank, (to, _) in enumerate(everybody) for peer in to]
+    return Graph(comm, to, of, (numbers[0], numbers[1]), edges)
+
+
+def at_once(size: int) -> str:
+    """The all-to-all in which ranks exchange messages with their peers only, without relays."""
+    return "direct" if size <= _AT_ONCE else "pairwise"
+
+
+def places(slots: Iterable[Slot]) -> list[int]:
+    """The numbers of the blocks that have a peer, in their order in memory: by peer, then by number."""
+    return [
+        index for _, _, index in sorted((peer, number, i) for i, (peer, number) in enumerate(slots) if peer != NOBODY)
+    ]
+
+
+def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype itself if calls know it, otherwise that of bytes."""
+    known = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}.get(dtype.kind, 0) >= dtype.itemsize and dtype.isnative
+    return dtype if known else np.dtype(np.uint8)
+
+
+def keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keeps a value, instead of the oldest if there are many."""
+    if len(kept) >= _KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = value
+
+
+def ranks(given: Any, name: str) -> list[int]:
+    try:
+        return [operator.index(rank) for rank in given]
+    except TypeError:
+        raise TypeError(f"{name} must be a list of ranks, not {given!r}") from None
+
+
+def array(given: ArrayLike, name: str) -> Array:
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(value)")
+    found = np.asarray(given)
+    if found.dtype.hasobject:
+        raise TypeError(f"{name} has Python objects; they have no bytes that could be sent")
+    return found
+
+
+def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"out must be a NumPy array, not {type(out).__name__}")
+    if (out.shape, out.dtype) != (shape, dtype):
+        raise ValueError(f"out must be {dtype} of shape {shape}, not {out.dtype} of shape {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out is read-only; pass an array that can be written")

@@ -1,0 +1,225 @@
+"""`ringroad.elastic`: a group whose members come and go while it works."""
+
+from collections.abc import Callable, Mapping
+from typing import Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ringroad._native import Communicator, MismatchError
+from ringroad.start.doors import addresses
+from ringroad.start.membership import FAILURES, LeftOutError, Membership
+from ringroad.start.progress import Arrays, Progress, State
+
+Result = TypeVar("Result")
+
+_TRIES = 20
+"""How often a step is repeated before its error is the program's."""
+
+
+def elastic(
+    address: str,
+    state: Mapping[str, ArrayLike],
+    *,
+    minimum: int | None = None,
+    timeout: float = 30,
+    patience: float = 300,
+) -> "ElasticGroup":
+    """Joins a group whose members may come and go while it works.
+
+    Use it in a `with` block. Every member runs the same loop: `update` at the boundary of every step, then `run` with
+    what the step computes and how its result is applied to the state. If members are lost, the others repeat the step;
+    who asks to join is taken in at the next boundary, with the state of the others. Any member may be lost.
+
+    A majority of the members goes on, or of two halves that of the first rank; fewer go on only if all others have
+    certainly ended. A part that is too small waits for the others. Members that were stopped or cut off so long that
+    the others went on without them join again as newcomers.
+
+    Args:
+        address: Where members are found: `tcp://host:port[,host:port ...]`. Processes on these hosts listen there; any
+            one that answers is enough. `group.address` has the addresses of the present members.
+        state: What all members hold in common: NumPy arrays by name, which steps change in place. A newcomer's are
+            overwritten. For models and optimizers see `ringroad.torch.elastic`.
+        minimum: If there is no group yet, found one as soon as so many processes have come. Only the process at the
+            first address does so. None: only join.
+        timeout: Seconds within which every call of the group must end. That is when a member that is stopped is
+        noticed. patience: Seconds within which this process must be taken in, now or when it was left out, and within
+        which members
+            must come when others are lost.
+
+    Returns:
+        The group.
+
+    Raises:
+        TimeoutError: No group takes this process in.
+        ReplicaError: The group's state has other arrays.
+        ValueError: `address` is malformed, or `minimum` is below 1.
+        TransportError: This process cannot listen on a port.
+
+    Example:
+        >>> import socket
+        >>> with socket.create_server(("127.0.0.1", 0)) as free:
+        ...     address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        >>> sums = np.zeros(3)
+        >>> with ringroad.elastic(address, {"sums": sums}, minimum=1) as group:
+        ...     while group.step < 5:
+        ...         changed = group.update()
+        ...         total = group.run(
+        ...             lambda comm: comm.allreduce(np.ones(3)), lambda total: np.add(sums, total, out=sums)
+        ...         )
+        >>> sums
+        array([5., 5., 5.])
+    """
+    return ElasticGroup(address, Arrays(state), minimum, timeout, patience)
+
+
+class ElasticGroup:
+    """A group whose members come and go. `ringroad.elastic` makes it."""
+
+    def __init__(self, address: str, state: State, minimum: int | None, timeout: float, patience: float) -> None:
+        if minimum is not None and minimum < 1:
+            raise ValueError(f"minimum must be a number of processes, or None, not {minimum}")
+        self._members = Membership(addresses(address), minimum, timeout, patience)
+        self._progress = Progress(state)
+        self._asked: bool | None = None
+        """Whether a newcomer has asked, as all members know since the last step; None if they do not."""
+        self._changed = False
+        try:
+            self._join()
+        except BaseException:
+            self._members.close()
+            raise
+
+    @property
+    def comm(self) -> Communicator:
+        """The communicator of the present members. Another one takes its place whenever they change."""
+        return self._members.comm
+
+    @property
+    def rank(self) -> int:
+        """The number of this process among the present members."""
+        return self.comm.rank
+
+    @property
+    def size(self) -> int:
+        """How many members there are."""
+        return self.comm.size
+
+    @property
+    def step(self) -> int:
+        """How many steps are in the state."""
+        return self._progress.step
+
+    @property
+    def address(self) -> str:
+        """Where the present members are found, as `elastic` takes it."""
+        return f"tcp://{','.join(self._members.addresses)}"
+
+    def update(self) -> bool:
+        """Takes in who has asked to join. Every member calls it at every boundary between steps.
+
+        Returns:
+            Whether the members have changed since the last call, by losses too: then `rank`, `size` and `comm` are
+            others.
+
+        Raises:
+            TimeoutError: A member runs, but takes no part; too few are left, and others are silent; or this process was
+                left out, and nobody takes it in again.
+            ReplicaError: Members hold different bits, and no majority the same.
+            MismatchError: Members have done different numbers of steps.
+        """
+        try:
+            if self._asked is None:
+                self._look()
+            asked, self._asked = self._asked, None
+            if asked and self._members.admit():
+                self._settle()
+                self._asked = None
+        except (*FAILURES, LeftOutError):
+            self._recover()
+            self._asked = None
+        changed, self._changed = self._changed, False
+        return changed
+
+    def run(self, compute: Callable[[Communicator], Result], apply: Callable[[Result], object]) -> Result:
+        """Does one step: all members compute, make sure that all have a result, and apply it to the state.
+
+        Args:
+            compute: Gets the communicator and returns the result. It does not change the state: if members are lost,
+                the others call it again.
+            apply: Gets the result and changes the state in place, without communication. It is called once.
+
+        Returns:
+            The result.
+
+        Raises:
+            TimeoutError: As for `update`; or calls of the step end at their time limit again and again.
+            ReplicaError: As for `update`.
+            MismatchError: As for `update`.
+        """
+        for _ in range(_TRIES):
+            start = self.step
+            try:
+                result = compute(self.comm)
+                self._progress.has(lambda result=result: apply(result))  # type: ignore[misc]
+                self._look()
+                self._progress.commit()
+                return result
+            except FAILURES as error:
+                failure = error
+                if self._recover() and self.step == start + 1:
+                    return result
+        raise failure
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            # Others may not know yet that the last step is committed.
+            if kind is None and self.size > 1 and self._progress.sure < self.step:
+                self._recover(returning=False)
+        finally:
+            self._members.close()
+
+    def _look(self) -> None:
+        """All members have come here; they learn whether anybody asks to be taken in."""
+        asks, steps = self.comm.allreduce(np.array([len(self._members.asks()), self.step])).tolist()
+        if steps != self.step * self.size:
+            raise MismatchError(
+                f"rank {self.rank} of the elastic group has done {self.step} steps, and others other numbers"
+            )
+        self._asked = asks > 0
+
+    def _settle(self) -> None:
+        """All members of a new communicator come to the same step and state."""
+        self._members.introduce()
+        self._progress.level(self.comm)
+        self._asked, self._changed = False, True
+
+    def _join(self) -> None:
+        def settle(founded: bool) -> None:
+            if founded:
+                self._progress.begin(holds=True)
+            self._settle()
+
+        self._progress.begin(holds=False)
+        self._members.join(settle, self._recover)
+
+    def _recover(self, returning: bool = True) -> bool:
+        """Goes on with those that are left. Returns whether this process is one of them; else it has joined again."""
+        for _ in range(_TRIES):
+            self.comm.abort("the members of the elastic group change")
+            try:
+                self._members.change()
+            except LeftOutError:
+                if returning:
+                    self._members.leave()
+                    self._join()
+                return False
+            try:
+                self._settle()
+                return True
+            except FAILURES as error:
+                failure = error
+        raise failure

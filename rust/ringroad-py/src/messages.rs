@@ -1,0 +1,244 @@
+//! Messages between two ranks.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use ringroad_runtime::{Called, DType, Memory, Operation, Precision, Request};
+
+use crate::arguments::{argument, AnyTag, Peer, Source};
+use crate::array::Array;
+use crate::calls::How;
+use crate::communicator::PyCommunicator;
+use crate::errors::raise;
+use crate::received::{Landing, Outcome, PyMessage};
+use crate::work::duration;
+
+/// How a message is sent or received.
+fn plainly<'py>(timeout: Option<f64>, async_op: bool) -> How<'py> {
+    How { algorithm: None, precision: Precision::Exact, timeout, async_op }
+}
+
+fn sending(array: &Array<'_>, Peer(peer): Peer, tag: u32) -> Request {
+    let memory = array.memory(Arc::new(array.object()));
+    Request::new(Operation::Send { peer, tag }, array.dtype, array.elements, memory, Memory::nothing())
+}
+
+fn receiving(array: &Array<'_>, Source(peer): Source, AnyTag(tag): AnyTag) -> PyResult<Request> {
+    let operation = Operation::message("recv", peer, tag).map_err(raise)?;
+    let memory = array.memory(Arc::new(array.object()));
+    let request = Request::new(operation, array.dtype, array.elements, Memory::nothing(), memory);
+    Ok(Request { shorter: true, ..request })
+}
+
+#[pymethods]
+impl PyCommunicator {
+    /// Sends an array to one rank, which receives it with `recv`.
+    ///
+    /// The receiver's array has the same dtype and at least as many elements; its shape does not count.
+    ///
+    /// The call completes when the array may be used again. A message of 2 MiB or more is not sent before
+    /// its receiver has called `recv`.
+    ///
+    /// Args:
+    ///     array: What is sent.
+    ///     peer: The rank that receives, which may be this one. `ringroad.NOBODY`: nothing is sent.
+    ///     tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
+    #[doc = call_arguments!()]
+    ///
+    /// Returns:
+    ///     None. With `async_op=True` a `Work`.
+    ///
+    /// Raises:
+    #[doc = message_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> a.send(np.array([1, 2]), peer=1)
+    ///     >>> b.recv(np.zeros(2, int), peer=0)
+    ///     array([1, 2])
+    #[pyo3(signature = (array, peer, tag=0, *, timeout=None, async_op=false))]
+    fn send(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument)] peer: Peer,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let request = sending(&Array::input(array, "array")?, peer, tag);
+        self.run(py, request, plainly(timeout, async_op), None)
+    }
+
+    /// Receives an array that a rank has sent with `send`.
+    ///
+    /// Args:
+    ///     out: Where the message is written; it may be strided. It has the dtype of the array that is sent and at
+    ///         least as many elements; its shape does not count. A shorter message fills its first elements.
+    ///     peer: The rank that sends. None or `ringroad.ANY`: any rank; the first message with this tag is
+    ///         received. `ringroad.NOBODY`: nothing is received, and `out` stays as it is.
+    ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
+    #[doc = call_arguments!()]
+    ///
+    /// Returns:
+    ///     `out`; if the message is shorter, a one-dimensional array of the elements that came, which shares memory
+    ///     with `out` if that is C-contiguous. With `async_op=True` a `Work` whose `result()` returns that; its
+    ///     `message` says who sent how much, with which tag.
+    ///
+    /// Raises:
+    #[doc = message_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> work = b.recv(np.zeros(5, int), tag=ringroad.ANY, async_op=True)
+    ///     >>> a.send(np.array([1, 2]), peer=1, tag=7)
+    ///     >>> work.result(), work.message.source, work.message.tag
+    ///     (array([1, 2]), 0, 7)
+    #[pyo3(signature = (out, peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, out, peer=None, tag=0, *, timeout=None, async_op=False)")]
+    fn recv(
+        &self,
+        py: Python<'_>,
+        out: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] tag: AnyTag,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let array = Array::landing(out, "out")?;
+        let landing = Landing::new(out.clone().unbind(), &array);
+        let request = receiving(&array, peer, tag)?;
+        drop(array);
+        self.run_to(py, request, plainly(timeout, async_op), Outcome::Received(landing))
+    }
+
+    /// Sends an array to one rank and receives one from another, or the same, at the same time.
+    ///
+    /// Rings and grids of ranks exchange their borders so: no rank waits for another to receive first.
+    ///
+    /// Args:
+    ///     array: What is sent.
+    ///     destination: The rank that receives it. `ringroad.NOBODY`: nothing is sent.
+    ///     out: Where the other message is written, as for `recv`. `array` itself: in place. None: a new array of
+    ///         the shape and dtype of `array`.
+    ///     source: The rank that sends the other message. None or `ringroad.ANY`: any rank. `ringroad.NOBODY`:
+    ///         nothing is received, and `out` stays as it is.
+    ///     tag: The tag of both messages, from 0 to 2**28 - 1.
+    ///     recv_tag: The tag of the message that is received, if it has another; `ringroad.ANY`: any tag.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     What `recv` returns. None if `source` is `ringroad.NOBODY` and `out` is None.
+    ///
+    /// Raises:
+    #[doc = message_errors!()]
+    ///
+    /// Example:
+    ///     Each rank's number goes once around the ring:
+    ///
+    ///     >>> with ringroad.local(3) as cluster:
+    ///     ...     def shift(comm):
+    ///     ...         x = np.array([comm.rank])
+    ///     ...         right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    ///     ...         return comm.sendrecv(x, right, x, left)
+    ///     ...     cluster.run(shift)
+    ///     [array([2]), array([0]), array([1])]
+    #[pyo3(signature = (array, destination, out=None, source=Source(None), tag=0, *, recv_tag=None, timeout=None), text_signature = "(self, array, destination, out=None, source=None, tag=0, *, recv_tag=None, timeout=None)")]
+    fn sendrecv(
+        &self,
+        py: Python<'_>,
+        array: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = argument)] destination: Peer,
+        out: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = argument)] source: Source,
+        #[pyo3(from_py_with = argument)] tag: u32,
+        #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        let sent = Array::input(array, "array")?;
+        let target = match out {
+            Some(out) => Array::landing(out, "out")?,
+            None => sent.empty(sent.shape())?,
+        };
+        let landing = Landing::new(out.map_or_else(|| target.object(), |out| out.clone().unbind()), &target);
+        let sent = if sent.overlaps(&target) { sent.copy()? } else { sent };
+        let timeout = duration(timeout)?;
+        let send = Request { timeout, ..sending(&sent, destination, tag) };
+        let receive = receiving(&target, source, recv_tag.unwrap_or(AnyTag(Some(tag))))?;
+        let receive = Request { timeout, ..receive };
+        let (called, work) = py.detach(|| self.0.exchange(send, receive)).map_err(raise)?;
+        let message = self.ended(py, Called::InFlight(work))?;
+        self.ended(py, called)?;
+        match (out, source) {
+            (None, Source(Some(ringroad_runtime::NOBODY))) => Ok(py.None()),
+            _ => landing.result(py, message),
+        }
+    }
+
+    /// Waits until a message has come that `recv` would take, and leaves it there.
+    ///
+    /// Args:
+    ///     peer: The rank that sends. None or `ringroad.ANY`: any rank. `ringroad.NOBODY`: an empty message of
+    ///         nobody, at once.
+    ///     tag: The sender's tag. `ringroad.ANY`: any tag.
+    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///
+    /// Returns:
+    ///     The message's source, tag, number of elements and dtype. Pass source and tag to `recv` to receive this
+    ///     message, unless another thread receives messages from there, too.
+    ///
+    /// Raises:
+    ///     ValueError: An argument has a wrong value, such as a rank that does not exist.
+    #[doc = call_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> a.send(np.arange(3), peer=1, tag=5)
+    ///     >>> b.probe(tag=5).count
+    ///     3
+    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None), text_signature = "(self, peer=None, tag=0, *, timeout=None)")]
+    fn probe(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] tag: AnyTag,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<PyMessage> {
+        let operation = Operation::Probe { peer: peer.0, tag: tag.0 };
+        let request = Request::new(operation, DType::U8, 0, Memory::nothing(), Memory::nothing());
+        let request = Request { timeout: duration(timeout)?, ..request };
+        let called = py.detach(|| self.0.call(request)).map_err(raise)?;
+        let message = self.ended(py, called)?;
+        Ok(PyMessage(message.expect("a probe ends when a message has come")))
+    }
+
+    /// Returns the message that `recv` would take, if it has come, and leaves it there. Does not block.
+    ///
+    /// Args:
+    ///     peer: As for `probe`.
+    ///     tag: As for `probe`.
+    ///
+    /// Returns:
+    ///     What `probe` returns, or None if no such message has come.
+    ///
+    /// Raises:
+    ///     ValueError: An argument has a wrong value, such as a rank that does not exist.
+    #[doc = call_errors!()]
+    ///
+    /// Example:
+    ///     >>> a, b = ringroad.Communicator.in_process(2)
+    ///     >>> b.iprobe() is None
+    ///     True
+    ///     >>> a.send(np.arange(3), peer=1)
+    ///     >>> b.iprobe()
+    ///     <Message of 3 int64 from rank 0 (tag 0)>
+    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0))), text_signature = "(self, peer=None, tag=0)")]
+    fn iprobe(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] peer: Source,
+        #[pyo3(from_py_with = argument)] tag: AnyTag,
+    ) -> PyResult<Option<PyMessage>> {
+        let found = py.detach(|| self.0.glance(peer.0, tag.0)).map_err(raise)?;
+        Ok(found.map(PyMessage))
+    }
+}

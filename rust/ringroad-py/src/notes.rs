@@ -1,0 +1,96 @@
+//! Notes that processes leave for each other, for `ringroad.elastic`.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use ringroad_runtime::bootstrap::{self, Handle};
+use ringroad_runtime::config::{Config, Secret};
+use ringroad_runtime::Error;
+
+use crate::arguments::argument;
+use crate::errors::raise;
+use crate::work::duration;
+
+/// How long the process behind a handle may take to answer, if the caller does not say so.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The notes in this process, and the way to those of other processes, by their handles.
+///
+/// Raises:
+///     TransportError: This process cannot listen on a port.
+#[pyclass(name = "Notes", module = "ringroad._native", frozen)]
+pub struct PyNotes(bootstrap::Notes);
+
+#[pymethods]
+impl PyNotes {
+    #[new]
+    fn new(py: Python<'_>) -> PyResult<Self> {
+        let config = Config::from_env().map_err(raise)?;
+        let notes = py.detach(|| bootstrap::Notes::of_process(config.secret.as_ref().map(Secret::reveal)));
+        let failed = |error| raise(Error::Transport(format!("cannot listen for other processes: {error}")));
+        Ok(PyNotes(notes.map_err(failed)?))
+    }
+
+    /// Leaves a note in this process.
+    fn keep(
+        &self,
+        #[pyo3(from_py_with = argument)] key: &str,
+        #[pyo3(from_py_with = argument)] note: Cow<'_, [u8]>,
+    ) -> PyResult<()> {
+        self.0.keep(key, &note).map_err(raise)
+    }
+
+    /// Returns the notes in this process whose keys begin with `prefix`, in no order.
+    fn kept<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] prefix: &str,
+    ) -> Vec<Bound<'py, PyBytes>> {
+        self.0.kept(prefix).iter().map(|note| PyBytes::new(py, note)).collect()
+    }
+
+    /// Removes the notes in this process whose keys begin with `prefix`.
+    fn forget(&self, #[pyo3(from_py_with = argument)] prefix: &str) {
+        self.0.forget(prefix);
+    }
+
+    /// Leaves a note in the process behind a handle.
+    ///
+    /// Raises:
+    ///     PeerError: That process has certainly ended.
+    ///     TimeoutError: It does not answer.
+    ///     StoreError: Another process is there, or it has another secret, or the connection broke.
+    #[pyo3(signature = (handle, key, note, timeout=None))]
+    fn leave(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = argument)] handle: &str,
+        #[pyo3(from_py_with = argument)] key: &str,
+        #[pyo3(from_py_with = argument)] note: Cow<'_, [u8]>,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(PATIENCE));
+        py.detach(|| self.0.leave(&handle, key, &note, within)).map_err(raise)
+    }
+
+    /// Returns the note of this key in the process behind a handle, or None. Raises as `leave`.
+    #[pyo3(signature = (handle, key, timeout=None))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = argument)] handle: &str,
+        #[pyo3(from_py_with = argument)] key: &str,
+        #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(PATIENCE));
+        let note = py.detach(|| self.0.read(&handle, key, within)).map_err(raise)?;
+        Ok(note.map(|note| PyBytes::new(py, &note)))
+    }
+}
+
+fn parse(text: &str) -> PyResult<Handle> {
+    Handle::parse(text).map_err(PyValueError::new_err)
+}

@@ -1,0 +1,132 @@
+//! Functions of several `Work`s.
+
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+use ringroad_runtime::Work;
+
+use crate::arguments::{argument, refused};
+use crate::errors::timeout as timed_out;
+use crate::work::{duration, PyWork, SLICE};
+
+/// Reads an iterable of `Work`s.
+fn works<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyWork>>> {
+    let all = |items: Bound<'py, PyIterator>| items.map(|item| Ok(item?.cast_into::<PyWork>()?)).collect();
+    object.try_iter().and_then(all).map_err(|error| refused(object, "a list of ringroad.Work", error))
+}
+
+/// Waits until all calls are complete.
+///
+/// Args:
+///     works: The calls' `Work`s, also of several communicators.
+///     timeout: Seconds to wait for all of them. None: until each call's own deadline.
+///
+/// Returns:
+///     A list of their results.
+///
+/// Raises:
+///     TimeoutError: A call is not complete after `timeout` seconds; it goes on until its own deadline.
+///     ValueError: `timeout` is not above 0.
+///     RingroadError: A call failed; the first error, once all calls have ended.
+///
+/// Example:
+///     >>> a, b = ringroad.Communicator.in_process(2)
+///     >>> works = [comm.allreduce(np.ones(2), async_op=True) for comm in (a, b)]
+///     >>> ringroad.waitall(works)
+///     [array([2., 2.]), array([2., 2.])]
+#[pyfunction]
+#[pyo3(signature = (works, timeout=None))]
+pub fn waitall(
+    py: Python<'_>,
+    #[pyo3(from_py_with = works)] works: Vec<Bound<'_, PyWork>>,
+    #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+) -> PyResult<Vec<Option<Py<PyAny>>>> {
+    let limit = duration(timeout)?;
+    let end = limit.map(|limit| Instant::now() + limit);
+    let mut results = Vec::new();
+    for work in &works {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1)));
+        results.push(work.get().finish(py, left));
+    }
+    results.into_iter().collect()
+}
+
+/// Waits until one of several calls is complete. It spends no more of the processor than `Work.wait`.
+///
+/// Args:
+///     works: The calls' `Work`s, also of several communicators.
+///     timeout: Seconds to wait. None: until a call's own deadline.
+///
+/// Returns:
+///     The index of the first call in the list that has ended, with or without success.
+///
+/// Raises:
+///     TimeoutError: No call is complete after `timeout` seconds; they go on until their own deadlines.
+///     ValueError: `timeout` is not above 0, or there are no works.
+///
+/// Example:
+///     >>> a, b = ringroad.Communicator.in_process(2)
+///     >>> works = [a.recv(np.zeros(1), 1, tag, async_op=True) for tag in (0, 1)]
+///     >>> b.send(5.0, 0, tag=1)
+///     >>> index = ringroad.waitany(works)
+///     >>> index, works[index].result()
+///     (1, array([5.]))
+#[pyfunction]
+#[pyo3(signature = (works, timeout=None))]
+pub fn waitany(
+    py: Python<'_>,
+    #[pyo3(from_py_with = works)] works: Vec<Bound<'_, PyWork>>,
+    #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+) -> PyResult<usize> {
+    let limit = duration(timeout)?;
+    let end = limit.map(|limit| Instant::now() + limit);
+    let all: Vec<&Work> = works.iter().map(|work| &*work.get().work).collect();
+    let first = all.first().ok_or_else(|| PyValueError::new_err("there are no works to wait for"))?;
+    py.detach(|| first.wake_by(&all));
+    loop {
+        let slice = Instant::now() + SLICE;
+        let until = end.map_or(slice, |end| end.min(slice));
+        if let Some(index) = py.detach(|| Work::wait_any(&all, until)) {
+            works[index].get().is_completed(py)?;
+            return Ok(index);
+        }
+        py.check_signals()?;
+        if end.is_some_and(|end| Instant::now() >= end) {
+            let seconds = limit.unwrap_or_default().as_secs_f64();
+            let count = all.len();
+            return Err(timed_out(format!(
+                "none of {count} calls has ended within {seconds:.3} s; they go on until their own deadlines"
+            )));
+        }
+    }
+}
+
+/// Says which of several calls are complete, and lets all of them proceed. Does not block.
+///
+/// Args:
+///     works: The calls' `Work`s, also of several communicators.
+///
+/// Returns:
+///     A list of the indices of all calls that have ended, with or without success; possibly none.
+///
+/// Example:
+///     >>> a, b = ringroad.Communicator.in_process(2)
+///     >>> works = [a.recv(np.zeros(1), 1, tag, async_op=True) for tag in (0, 1)]
+///     >>> b.send(5.0, 0, tag=1)
+///     >>> ringroad.testsome(works)
+///     [1]
+#[pyfunction]
+pub fn testsome(
+    py: Python<'_>,
+    #[pyo3(from_py_with = works)] works: Vec<Bound<'_, PyWork>>,
+) -> PyResult<Vec<usize>> {
+    let mut ended = Vec::new();
+    for (index, work) in works.iter().enumerate() {
+        if work.get().is_completed(py)? {
+            ended.push(index);
+        }
+    }
+    Ok(ended)
+}

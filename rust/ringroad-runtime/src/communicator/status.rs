@@ -1,0 +1,140 @@
+//! What a communicator says when somebody asks how its job stands.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use ringroad_core::Rank;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::adaptation::{Adaptation, NetworkChange, Straggle};
+use crate::bootstrap::{EndpointInfo, Handle, Inquiry, Reporter};
+use crate::engine::progress::Driver;
+use crate::engine::Standing;
+use crate::os::fork::Own;
+use crate::os::liveness::state_of;
+
+/// How long threads that drive the engine may keep it.
+const BUSY: Duration = Duration::from_millis(400);
+
+/// What is needed to answer. It keeps nothing alive.
+pub(super) struct Reporting {
+    pub name: String,
+    pub rank: Rank,
+    pub endpoints: Arc<Vec<EndpointInfo>>,
+    pub secret: Option<String>,
+    pub driver: Own<Weak<Driver>>,
+    pub adaptation: OnceLock<Weak<Adaptation>>,
+}
+
+/// One rank's part in a communicator.
+#[derive(Serialize)]
+struct Part<'a> {
+    name: &'a str,
+    /// The same on all its ranks, and different for all other communicators.
+    group: String,
+    rank: Rank,
+    size: usize,
+    members: Vec<Member<'a>>,
+    /// What the kernel says of ranks of this host that are stopped (`T`, `t`) or have ended (`X`).
+    halted: Vec<(Rank, char)>,
+    /// `None` if threads have kept the engine for too long.
+    standing: Option<Standing>,
+    changes: Vec<NetworkChange>,
+    stragglers: Vec<Straggle>,
+}
+
+#[derive(Serialize)]
+struct Member<'a> {
+    host: &'a str,
+    pid: u32,
+    handle: &'a Option<Handle>,
+}
+
+impl Member<'_> {
+    fn of(endpoint: &EndpointInfo) -> Member<'_> {
+        Member { host: &endpoint.host, pid: endpoint.pid, handle: &endpoint.handle }
+    }
+}
+
+impl Reporter for Reporting {
+    fn secret(&self) -> Option<&str> {
+        self.secret.as_deref()
+    }
+
+    fn report(&self, inquiry: Inquiry) -> Option<Value> {
+        let driver = self.driver.get().ok()?.upgrade()?;
+        let own = self.endpoints[self.rank].process();
+        let halted = self.endpoints.iter().filter_map(|endpoint| {
+            let state = state_of(own, endpoint.process())?;
+            "TtX".contains(state).then_some((endpoint.rank, state))
+        });
+        let (changes, stragglers) = match self.adaptation.get().and_then(Weak::upgrade) {
+            Some(adaptation) => adaptation.seen(),
+            None => Default::default(),
+        };
+        let part = Part {
+            name: &self.name,
+            group: format!("{:016x}", self.endpoints[0].instance),
+            rank: self.rank,
+            size: self.endpoints.len(),
+            members: self.endpoints.iter().filter(|_| inquiry.members).map(Member::of).collect(),
+            halted: halted.collect(),
+            standing: driver.peek(BUSY, |engine| engine.standing()),
+            changes,
+            stragglers,
+        };
+        Some(serde_json::to_value(part).expect("JSON can express this"))
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use ringroad_core::Collective;
+
+    use super::*;
+    use crate::bootstrap::Report;
+    use crate::calls::call::Operation;
+    use crate::calls::request::Request;
+    use crate::choice::options::Options;
+    use crate::config::Config;
+    use crate::{Communicator, DType, Memory};
+
+    fn told(secret: Option<&str>) -> Vec<Value> {
+        let report = Report::make(secret, Inquiry { members: true, stacks: false }).to_json();
+        let mut report: Value = serde_json::from_slice(&report).unwrap();
+        let parts = report["communicators"].take();
+        parts.as_array().unwrap().iter().filter(|part| part["name"] == "asked").cloned().collect()
+    }
+
+    /// What is asked while a rank waits names the call and who is missing; only who knows the secret learns of it.
+    #[test]
+    fn a_rank_that_waits_says_for_whom() {
+        let config = Config::from_arguments([("RINGROAD_SECRET".to_owned(), "word".to_owned())]).unwrap();
+        let options = Options { name: "asked".to_owned(), ..Options::default() };
+        let group = Communicator::in_process(2, &config, &options).unwrap();
+        let call = || {
+            let operation = Operation::Collective(Collective::Allreduce);
+            Request::new(operation, DType::F32, 5, Memory::of(&[1f32; 5]), Memory::of(&[0f32; 5]))
+        };
+        group[0].start(call()).unwrap();
+        let parts = told(Some("word"));
+        assert_eq!(parts.len(), 2, "{parts:?}");
+        let standing = &parts[0]["standing"];
+        assert_eq!((&standing["called"], &standing["ended"]), (&1.into(), &0.into()), "{standing}");
+        let waiting = &standing["calls"][0];
+        assert_eq!((&waiting["kind"], &waiting["elements"]), (&"allreduce".into(), &5.into()), "{waiting}");
+        assert_eq!(waiting["waits_for"][0], 1, "{waiting}");
+        assert_eq!(
+            (&parts[1]["standing"]["called"], parts[1]["members"].as_array().unwrap().len()),
+            (&0.into(), 2)
+        );
+        assert_eq!(told(None).len() + told(Some("other")).len(), 0);
+        group[1].start(call()).unwrap().wait().unwrap();
+        let parts = told(Some("word"));
+        let same = |part: &Value| part["standing"]["recent"][0]["digest"].clone();
+        assert_eq!(same(&parts[0]), same(&parts[1]), "both have made the same call");
+        drop(group);
+        assert!(told(Some("word")).is_empty(), "they are gone");
+    }
+}

@@ -1,0 +1,358 @@
+"""A job that hangs is asked why: staged in words, and in processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+import pytest
+from helpers import PROGRAMS, free_port, long
+from ringroad import _flight, _hangs, _status, _status_text
+from ringroad._support.processes import Processes
+from ringroad.start import signals
+
+HUNG = PROGRAMS / "hung.py"
+
+# ------------------------------------------------------------------------------------------------ staged in words
+
+
+def call(number=0, kind="allreduce", elements=10, *, peer=None, tag=None, waits=(), sends=(), step=0, since=3.0):
+    """A call as Rust's `InFlight` has it."""
+    text = f"{kind} of {elements} float32" + ("" if peer is None else f" rank {peer} (tag {tag})")
+    return {
+        "number": number, "digest": hash((kind, elements)), "text": text, "kind": kind, "dtype": "float32",
+        "elements": elements, "uneven": False, "op": None, "root": None, "peer": peer, "tag": tag, "algorithm": "ring",
+        "since": since, "timeout": 300.0, "step": step, "waits_for": list(waits), "sends_to": list(sends),
+        "any": kind == "recv" and peer is None,
+    }  # fmt: skip
+
+
+def send(to, tag=0):
+    return call(0, "send", peer=to, tag=tag, sends=[to])
+
+
+def recv(source, tag=0):
+    return call(0, "recv", peer=source, tag=tag, waits=[source] if source is not None else [])
+
+
+@dataclass
+class Stage:
+    """A job of processes, two on each host unless `alone`, and what the ranks of its communicators do."""
+
+    size: int = 4
+    alone: bool = False
+    does: dict[str, dict[int, list[dict]]] = field(default_factory=dict)
+    """For each communicator, the calls in flight of each rank."""
+    made: dict[str, dict[int, int]] = field(default_factory=dict)
+    """The number of the last call, where it is not that of the calls in flight."""
+    members: dict[str, list[int]] = field(default_factory=dict)
+    """The processes of communicators that do not have all."""
+    recent: dict[int, list[dict]] = field(default_factory=dict)
+    silent: tuple[int, ...] = ()
+    stopped: tuple[int, ...] = ()
+    ended: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    busy: tuple[int, ...] = ()
+    failed: dict[int, str] = field(default_factory=dict)
+    deaf: tuple[int, ...] = ()
+    """Processes whose GIL is not to be had."""
+
+    def host(self, process):
+        return f"host{process if self.alone else process // 2}"
+
+    def member(self, process):
+        return {"host": self.host(process), "pid": 100 + process, "handle": {"token": [process]}}
+
+    def part(self, name, rank, process):
+        calls = self.does.get(name, {}).get(rank, [])
+        made = self.made.get(name, {}).get(rank, max((one["number"] for one in calls), default=7))
+        recent = [call(number) for number in range(1, made + 1)]
+        recent = self.recent.get(rank, recent) if name == "world" else recent
+        places = self.members.get(name, range(self.size))
+        halted = [
+            [other, state]
+            for state, who in (("T", self.stopped), ("X", self.ended))
+            for other, place in enumerate(places)
+            if place in who and place != process and self.host(place) == self.host(process)
+        ]
+        standing = {
+            "called": made, "ended": made - sum(one["number"] > 0 for one in calls), "calls": calls, "recent": recent,
+            "failure": self.failed.get(rank), "closed": False, "lost": [], "transport": "shared memory",
+        }  # fmt: skip
+        return {
+            "name": name, "group": name, "rank": rank, "size": len(places), "members": [], "halted": halted,
+            "standing": None if rank in self.busy else standing, "changes": [], "stragglers": [],
+        }  # fmt: skip
+
+    def report(self, process):
+        names = ["world", *self.members]
+        ranks = {name: list(self.members.get(name, range(self.size))) for name in names}
+        parts = [self.part(name, ranks[name].index(process), process) for name in names if process in ranks[name]]
+        stacks = [["MainThread", [["/x/ringroad/a.py", 1, "wait"], ["/home/train.py", 12, "step"]]]]
+        deaf = process in self.deaf
+        return {
+            "host": self.host(process), "pid": 100 + process, "segments": [1000 * process + 1000, 10 * process],
+            "communicators": [] if process in self.left else parts,
+            "stacks": None if deaf else stacks, "no_stacks": "a thread keeps the GIL" if deaf else None,
+        }  # fmt: skip
+
+    def job(self):
+        names = ["world", *self.members]
+        members = {name: [self.member(p) for p in self.members.get(name, range(self.size))] for name in names}
+        mute = {p: "process p does not answer" for p in (*self.silent, *self.stopped)}
+        mute |= dict.fromkeys(self.ended, "process p has ended")
+        answers = [
+            (json.dumps(self.member(p)["handle"]), None if p in mute else self.report(p), mute.get(p, ""))
+            for p in range(self.size)
+        ]
+        return _status.join(members, answers)
+
+
+def all_in(*ranks, number=8, **others):
+    return {"world": {rank: [call(number, **others)] for rank in ranks}}
+
+
+def then(*calls):
+    """What a rank has called that has made these calls after the first seven."""
+    return [*(call(number) for number in range(1, 8)), *calls]
+
+
+STAGED = {
+    "a rank is missing": (Stage(does=all_in(0, 1, 3)), "missing", [2], "rank 2 (host1, pid 102) has not made call"),
+    "several are missing": (Stage(does=all_in(0)), "missing", [1, 2, 3], "ranks 1-3 have not made"),
+    "where it is instead": (Stage(does=all_in(0, 1, 3)), "missing", [2], "Python is at train.py:12 in step"),
+    "it keeps the GIL": (Stage(does=all_in(0, 1, 3), deaf=(2,)), "missing", [2], "a thread keeps the GIL"),
+    "it is far behind": (Stage(does=all_in(0, 1, 3), made={"world": {2: 3}}), "missing", [2], "call number 8"),
+    "it is stopped": (Stage(does=all_in(0, 1, 3), stopped=(2,)), "stopped", [2], "kill -CONT 102"),
+    "it is stopped in the call": (Stage(does=all_in(0, 1, 2, 3), stopped=(2,)), "stopped", [2], "is stopped"),
+    "it is alone and stopped": (Stage(does=all_in(0, 1, 3), alone=True, silent=(2,)), "silent", [2], "stopped"),
+    "it does not answer": (Stage(does=all_in(0, 1, 3), silent=(2,)), "silent", [2], "though its host can be reached"),
+    "a host is cut off": (Stage(does=all_in(0, 1), silent=(2, 3)), "silent", [2, 3], "host host1 does not answer"),
+    "its process has ended": (Stage(does=all_in(0, 1, 3), ended=(2,)), "ended", [2], "has ended"),
+    "it has closed the communicator": (Stage(does=all_in(0, 1, 3), left=(2,)), "left", [2], "closed or dropped"),
+    "it computes under the lock": (Stage(does=all_in(0, 1, 3), busy=(2,)), "busy", [2], "computes for long"),
+    "the communicator has failed": (Stage(failed={0: "timed out"}), "failed", [0], "has failed on rank 0: timed out"),
+    "another collective": (
+        Stage(does=all_in(0, 1, 3), recent={2: then(call(8, "barrier"))}, made={"world": {2: 8}}),
+        "other call", [2], "ranks 0-1, 3: allreduce of 10 float32; rank 2: barrier",
+    ),
+    "another size": (
+        Stage(does=all_in(0, 1, 3), recent={2: then(call(8, elements=11))}, made={"world": {2: 8}}),
+        "other size", [2], "rank 2: allreduce of 11",
+    ),
+    "another size of two": (
+        Stage(2, does=all_in(0, 1), recent={1: then(call(8, elements=11))}), "other size", [0, 1], "different calls",
+    ),
+    "all send": (
+        Stage(does={"world": {rank: [send((rank + 1) % 4)] for rank in range(4)}}),
+        "deadlock", [0, 1, 2, 3], "all of them send: rank 1 sends to rank 2",
+    ),
+    "two send to each other": (
+        Stage(does={"world": {0: [send(1)], 1: [send(0)], 2: [call(8)], 3: [call(8)]}}), "deadlock", [0, 1], "sendrecv",
+    ),
+    "all receive": (
+        Stage(does={"world": {rank: [recv((rank + 1) % 4)] for rank in range(4)}}),
+        "deadlock", [0, 1, 2, 3], "waits for a message of",
+    ),
+    "communicators in different orders": (
+        Stage(does={"world": {0: [call(8)]}, "half": {1: [call(3)]}}, members={"half": [0, 1]}, made={"half": {0: 2}}),
+        "deadlock", [0, 1], "of 'half'",
+    ),
+    "a collective and a message": (
+        Stage(does={"world": {0: [call(8)], 1: [recv(0)], 2: [call(8)]}}), "deadlock", [0, 1], "call number 8",
+    ),
+    "another tag": (Stage(does={"world": {2: [recv(3, 5)], 3: [send(2, 6)]}}), "tag", [2, 3], "sends to it with tag 6"),
+    "nobody sends": (Stage(does={"world": {1: [recv(0)]}}), "missing", [0], "rank 0 (host0, pid 100) has not begun"),
+    "nobody receives": (Stage(does={"world": {1: [send(3)]}}), "missing", [3], "has not begun its part of send"),
+    "nobody sends to any": (Stage(does={"world": {1: [recv(None)]}}), "missing", [], "for a message"),
+    "a missing rank waits": (
+        Stage(does={"world": {0: [call(8)], 1: [call(8)], 2: [recv(3)]}}), "missing", [3], "rank 3 (host1, pid 103)",
+    ),
+    "a cable is cut": (
+        Stage(does={"world": {
+            0: [call(8, waits=[3], step=1)], 1: [call(8, waits=[0], step=2)],
+            2: [call(8, waits=[1])], 3: [call(8, waits=[2], step=1)],
+        }}),
+        "network", [1, 2], "rank 1 (host host0) to 2 (host1)",
+    ),
+    "the last rank gets nothing": (
+        Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)}),
+        "network", [1, 3], "sent 10 of 2000 tcp segments again",
+    ),
+    "all are slow": (
+        Stage(2, does={"world": {0: [call(8, waits=[1])], 1: [call(8, waits=[0])]}}), "slow", [0, 1], "too few cores",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_the_cause_is_named(name):
+    stage, kind, ranks, words = STAGED[name]
+    job = stage.job()
+    first, *others = _hangs.causes(job)
+    assert (first.kind, first.ranks) == (kind, ranks), first
+    assert words in first.text, first.text
+    assert {cause.kind for cause in others} <= {"missing"}
+    told = "\n".join(_status_text.lines(job))
+    assert first.text in told
+    assert all(str(process.pid) in told for process in job.processes)
+    assert "handle" not in json.dumps(job.to_dict()) and "token" not in json.dumps(job.to_dict())
+
+
+def test_nothing_hangs():
+    for stage in (Stage(), Stage(does=all_in(0, 1, 3, since=0.1)), Stage(does={"world": {0: [send(1)], 1: [recv(0)]}})):
+        assert _hangs.causes(stage.job()) == []
+        assert "no call hangs" in _status_text.lines(stage.job())[1]
+
+
+def test_many_ranks_share_rows():
+    job = Stage(1000, does=all_in(*range(999), waits=[999]), stopped=(999,)).job()
+    group = job.groups[0]
+    job = _status.Job([_status.Group(group.key, group.name, group.processes, group.parts)])
+    assert len(_status_text.rows(group)) == 501  # of 500 hosts; on the last one a rank does something else
+    assert _status_text.rows(group, group, 1.0)[0][-1] == "0.0"
+
+
+def test_jobs_are_told_apart():
+    def report(pid, **sizes):
+        return {"pid": pid, "communicators": [{"group": group, "size": size} for group, size in sizes.items()]}
+
+    reports = [report(1, a=4, b=2), report(2, c=2), report(3, b=2), report(4, a=4), report(5)]
+    assert _status._jobs(reports) == {"a": [1, 3, 4], "c": [2]}
+
+
+# ------------------------------------------------------------------------------------------------ torch's analyser
+
+
+def analysed(job, folder, capsys):
+    """What torch's analyser says of a job."""
+    pytest.importorskip("torch.distributed.flight_recorder.components.builder")
+    from torch.distributed.flight_recorder import fr_trace
+
+    _flight.write(job, folder)
+    capsys.readouterr()
+    with pytest.MonkeyPatch.context() as patch:
+        said = []
+        logger = "torch.distributed.flight_recorder.components.fr_logger.FlightRecorderLogger.info"
+        patch.setattr(logger, lambda _self, text, *values: said.append(str(text) % values if values else str(text)))
+        fr_trace.main([str(folder), "--allow-incomplete-ranks", "-o", str(folder.parent / "database")])
+    return "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "a rank is missing",
+            ["Not all ranks joining collective, sequence number: 8", "missing ranks: {2}", "train.py:12"],
+        ),
+        ("another collective", ["sequence number: 8 has errors", "COLLECTIVE_TYPE_MISMATCH"]),
+        ("another size", ["sequence number: 8 has errors", "SIZE_OR_SYNTAX_MISMATCH"]),
+        ("all send", ["collective: nccl:send 0->1"]),
+        ("nobody sends", ["missing ranks: {0}", "nccl:recv 1<-0"]),
+        ("communicators in different orders", ["group info: half", "missing ranks"]),
+        ("it is stopped", ["missed FR dumps from ranks ({2})"]),
+    ],
+)
+def test_torch_reads_it(name, words, tmp_path, capsys):
+    said = analysed(STAGED[name][0].job(), tmp_path / "flight", capsys)
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize(
+    "kind", ["allreduce", "allgather", "reduce_scatter", "gather", "scatter", "alltoall", "reduce", "scan"]
+)
+@pytest.mark.parametrize("uneven", [False, True])
+def test_torch_finds_nothing_wrong(kind, uneven, tmp_path, capsys):
+    made = [call(number, kind) | {"uneven": uneven} for number in range(1, 8)]
+    assert "mismatch" not in analysed(Stage(recent=dict.fromkeys(range(4), made)).job(), tmp_path / "f", capsys).lower()
+
+
+# ------------------------------------------------------------------------------------------------ in processes
+
+
+def ask(*options):
+    """What `ringroad status` prints."""
+    command = [sys.executable, "-m", "ringroad", "status", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def within(seconds, look):
+    """What `look` returns once that is something."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+HANGS = {
+    "missing": ("missing", [2], "in think"),
+    "stopped": ("stopped", [2], "kill -CONT"),
+    "sends": ("deadlock", [0, 1, 2, 3], "sendrecv"),
+    "tag": ("tag", [2, 3], "tag 6"),
+    "crossed": ("deadlock", [2, 3], "has not made"),
+    "gil": ("missing", [2], "a thread keeps the GIL"),
+    "other": ("failed", [0, 1, 2, 3], "barrier"),
+}
+
+
+@pytest.mark.parametrize("how", [*HANGS][:2] + [pytest.param(how, marks=long) for how in [*HANGS][2:]])
+def test_a_running_job(how, tmp_path):
+    kind, ranks, words = HANGS[how]
+    store = f"tcp://127.0.0.1:{free_port()}"
+    environ = os.environ | {"WORLD_SIZE": "4", "RINGROAD_STORE": store, "RINGROAD_SECRET": "word"}
+    with Processes() as processes, open(tmp_path / "log", "w+") as log:
+        for rank in range(4):
+            command = [sys.executable, str(HUNG), how]
+            processes.start(command, environ | {"RANK": str(rank)}, stdout=log, stderr=log)
+        pids = [process.pid for process in processes.all]
+
+        def said():
+            return (tmp_path / "log").read_text()
+
+        assert within(60, lambda: said().count("ready") == 4), said()
+        os.environ["RINGROAD_SECRET"] = "word"
+        try:
+            job = store if how == "stopped" else str(pids[0])
+            told = within(30, lambda: [t for t in [json.loads(ask("--json", "--job", job))] if t["causes"]])
+            found = told[0]["causes"][0]
+            assert (found["kind"], found["ranks"]) == (kind, ranks) and words in found["text"], told
+            assert [one["pid"] for one in told[0]["communicators"][0]["ranks"]] == pids
+            if how != "missing":
+                return
+            shown = ask("--stacks", "--flight", str(tmp_path / "flight"), "--job", told[0]["job"][:8])
+        finally:
+            del os.environ["RINGROAD_SECRET"]
+        assert all(word in shown for word in (found["text"][:30], "hung.py", "MainThread", "wrote 4 files")), shown
+        os.kill(pids[1], signal.SIGUSR1)
+        assert within(30, lambda: "ringroad:   rank 2 (" in said()), said()
+        assert processes.ended() is None
+        for job in (str(pids[0]), store):
+            command = [sys.executable, "-m", "ringroad", "status", "--job", job]
+            stranger = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+            assert stranger.returncode == 2 and "RINGROAD_SECRET" in stranger.stderr, stranger.stderr
+
+
+def test_the_programs_own_handler_stays():
+    """SIGUSR1 is answered only where the program leaves it alone, and never by another thread."""
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        for handler in (signal.SIG_IGN, lambda *_: None):
+            signal.signal(signal.SIGUSR1, handler)
+            signals.answer_usr1()
+            assert signal.getsignal(signal.SIGUSR1) is handler
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        thread = threading.Thread(target=signals.answer_usr1)
+        thread.start()
+        thread.join()
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+        signals.answer_usr1()
+        assert signal.getsignal(signal.SIGUSR1) is signals._tell
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -1,0 +1,52 @@
+"""A member of an elastic group, which logs every step, until a file says that it is enough.
+
+Arguments: the address, how many processes found the group (0: join), a directory.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import ringroad
+
+address, minimum, place = sys.argv[1], int(sys.argv[2]) or None, Path(sys.argv[3])
+state = {"steps": np.zeros(1, np.int64), "chain": np.zeros(20_000), "end": np.zeros(1)}
+log = (place / f"{os.getpid()}.jsonl").open("w", buffering=1)
+
+
+def note(event, **what):
+    log.write(json.dumps({"at": time.time(), "event": event} | what) + "\n")
+
+
+def compute(comm):
+    time.sleep(0.01)
+    own = np.full(20_000, 1 + comm.rank / 16)
+    own[0] = (place / "stop").exists()
+    return comm.allreduce(own) / comm.size
+
+
+def apply(total):
+    """Every step leaves another chain of bits behind, and its number is counted apart from the group's."""
+    state["steps"] += 1
+    state["end"] += total[0]
+    state["chain"][:] = np.cos(state["chain"] + total + state["steps"])
+
+
+def digest():
+    return hash(b"".join(array.tobytes() for array in state.values()))
+
+
+try:
+    with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=25) as group:
+        while not state["end"][0]:
+            if group.update():
+                note("changed", step=group.step, size=group.size, rank=group.rank, digest=digest())
+            group.run(compute, apply)
+            assert state["steps"][0] == group.step
+            note("step", step=group.step, size=group.size, digest=digest())
+    note("end", step=group.step, digest=digest())
+except ringroad.RingroadError as error:
+    note("error", kind=type(error).__name__, text=str(error))
