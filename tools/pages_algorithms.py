@@ -138,7 +138,7 @@ def _page(algorithm: ringroad.lab.Algorithm) -> str:
 
 ```sh
 ringroad schedule {written.member} --topology {shlex.quote(written.spec)} --collective {written.collective} --show
-ringroad simulate {drawn.member} --topology {shlex.quote(drawn.spec)} --collective {drawn.collective} --bytes 1MiB
+ringroad lab simulate {drawn.member} --topology {shlex.quote(drawn.spec)} --collective {drawn.collective} --bytes 1MiB
 RINGROAD_ALGO={algorithm.name} python train.py   # your job with it
 ```
 """

@@ -47,7 +47,7 @@ def dumps(job: Job) -> dict[int, dict[str, Any]]:
             rows = entries.setdefault(own, [])
             rows += [_collective(group, rank, call, standing) for call in standing["recent"] if call["number"] >= first]
             for call in standing["calls"]:
-                if call["peer"] is not None:
+                if call["peer"] is not None and call["kind"] in ("send", "recv"):
                     pair = sorted((rank, call["peer"]))
                     key = f"{group.key} {pair[0]}:{pair[1]}"
                     config[key] = _config(key, f"{group.name} {pair[0]}:{pair[1]}", [members[one] for one in pair])

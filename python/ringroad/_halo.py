@@ -159,7 +159,7 @@ class Halo:
         ...             x[1:-1] += (x[2:] - 2 * x[1:-1] + x[:-2]) / 4
         ...         return x[1:-1].tolist()
         ...     cluster.run(diffused)
-        [[0.0625, 0.375], [0.5625, 0.5625]]
+        [[0.0625, 0.3125], [0.625, 0.5625]]
     """
 
     def __init__(self, _plan: Plan, _block: Array, _timeout: float | None) -> None:

@@ -266,7 +266,11 @@ def _dependencies(job: Job, patience: float) -> list[Edge]:
             for call in pending(group, rank, patience):
                 awaited = _lacking(group, call["number"]) if call["number"] else _unmet(group, rank, call)
                 own = _place(group.processes[rank])
-                verb = {"send": "sends to", "recv": "waits for a message of"}.get(call["kind"])
+                if not call["number"] and not group.parts[rank]["waiting"]:
+                    continue  # it was begun with async_op=True, and the rank does something else meanwhile
+                verb = {"send": "sends to", "recv": "waits for a message of", "probe": "waits for a message of"}.get(
+                    call["kind"]
+                )
                 edges += [
                     (own, _place(group.processes[peer]), _edge(group, rank, peer, call, verb))
                     for peer in awaited
@@ -294,8 +298,8 @@ def _unmet(group: Group, rank: int, call: dict[str, Any]) -> list[int]:
 
 def _others(group: Group, peer: int, call: dict[str, Any]) -> list[dict[str, Any]]:
     """The calls of a rank that might be the other side of a message."""
-    other = "recv" if call["kind"] == "send" else "send"
-    return [one for one in group.calls(peer) if one["kind"] == other]
+    others = ("recv", "probe") if call["kind"] == "send" else ("send",)
+    return [one for one in group.calls(peer) if one["kind"] in others]
 
 
 def _tags(group: Group, patience: float) -> Iterator[Cause]:

@@ -59,14 +59,14 @@ class Exchange:
         timeout: float | None,
         algorithm: str | Schedule | None = None,
     ) -> None:
-        carried = carrier(dtype)
-        counts = counts * (dtype.itemsize // carried.itemsize)
-        send, out = (comm.empty(int(n), carried) for n in (counts[comm.rank].sum(), counts[:, comm.rank].sum()))
-        self.outgoing, self.incoming = send.view(dtype), out.view(dtype)
+        lengths = counts[comm.rank].sum(), counts[:, comm.rank].sum()
+        self.outgoing, self.incoming = (comm.empty(int(length), dtype) for length in lengths)
         self.call: PreparedCall | None = None
         if counts.any():
             by = algorithm or at_once(comm.size)
-            self.call = comm.prepare("alltoall", send, out, counts=counts, algorithm=by, timeout=timeout)
+            self.call = comm.prepare(
+                "alltoall", self.outgoing, self.incoming, counts=counts, algorithm=by, timeout=timeout
+            )
 
     def run(self, finish: Callable[[], Any], async_op: bool) -> Any:
         """Makes the call, and returns what `finish` does; with `async_op` a `Pending`."""
@@ -87,8 +87,8 @@ class Graph:
         comm: The communicator.
         rank: This rank's number there.
         size: The number of ranks.
-        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.NOBODY` beyond an end of a
-            grid.
+        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.NOBODY` beyond an
+            end of a grid.
         sources: The ranks from which it receives, in the order of the blocks that it gets; or `ringroad.NOBODY`.
     """
 
@@ -136,12 +136,10 @@ class Graph:
             PeerError: Another rank died, left or closed its communicator.
 
         Example:
-            >>> with ringroad.local(3) as cluster:
-            ...     def received(comm):
-            ...         ring = comm.cart(3, periodic=True)
-            ...         return ring.neighbour_alltoall(np.array([-comm.rank, comm.rank])).tolist()
-            ...     cluster.run(received)
-            [[2, -1], [0, -2], [1, 0]]
+            >>> a, b = [comm.cart(2, periodic=True) for comm in ringroad.Communicator.in_process(2)]
+            >>> work = a.neighbour_alltoall(np.array([1, 2]), async_op=True)
+            >>> b.neighbour_alltoall(np.array([3, 4])).tolist(), work.result().tolist()
+            ([2, 1], [4, 3])
         """
         send = array(send, "send")
         if send.shape[:1] != (len(self.destinations),):
@@ -173,10 +171,10 @@ class Graph:
             PeerError: As for `neighbour_alltoall`.
 
         Example:
-            >>> with ringroad.local(3) as cluster:
-            ...     line = cluster.run(lambda comm: comm.cart(3).neighbour_allgather([comm.rank]).tolist())
-            >>> line
-            [[[0], [1]], [[0], [2]], [[1], [0]]]
+            >>> a, b = [comm.cart(2) for comm in ringroad.Communicator.in_process(2)]
+            >>> work = a.neighbour_allgather(np.array([1, 2]), async_op=True)
+            >>> b.neighbour_allgather(np.array([3, 4])).tolist(), work.result().tolist()
+            ([[1, 2], [0, 0]], [[0, 0], [3, 4]])
         """
         send = array(send, "send")
         return self._exchange(send.dtype, send.shape, out, timeout, async_op, lambda to: np.copyto(to, send))
@@ -273,12 +271,6 @@ def places(slots: Iterable[Slot]) -> list[int]:
     return [
         index for _, _, index in sorted((peer, number, i) for i, (peer, number) in enumerate(slots) if peer != NOBODY)
     ]
-
-
-def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype itself if calls know it, otherwise that of bytes."""
-    known = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}.get(dtype.kind, 0) >= dtype.itemsize and dtype.isnative
-    return dtype if known else np.dtype(np.uint8)
 
 
 def keep(kept: dict[Any, Any], key: Any, value: Any) -> None:

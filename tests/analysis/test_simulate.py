@@ -119,7 +119,7 @@ def run(capsys):
 
     def run(code, *arguments):
         with pytest.raises(SystemExit) as end:
-            cli.main(["simulate", *arguments])
+            cli.main(["lab", "simulate", *arguments])
         out, err = capsys.readouterr()
         assert (end.value.code, bool(out), bool(err)) == (code, code == 0, code != 0), out + err
         return out or err

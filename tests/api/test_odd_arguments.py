@@ -41,10 +41,10 @@ FREE = {
     "store",
     "reason",
     "others",
-    "op",
     "neighbours",
     "sources",
     "periodic",
+    "op",
 }
 """Arguments that take any object, or whose readers have errors of their own; these must be plain, too."""
 GIVEN = {

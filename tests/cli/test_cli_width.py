@@ -25,7 +25,7 @@ from ringroad.measure.bench.collectives import IN, OUT
         "lab find --ranks 64 --degree 4",
         "info",
         "lab routes torus:4x4 --method shortest",
-        "simulate swing --topology torus:4x4 --bytes 1MiB --fail-link 0:1 --replan --steps",
+        "lab simulate swing --topology torus:4x4 --bytes 1MiB --fail-link 0:1 --replan --steps",
         "topology",
         "topology hammingmesh:2x2:4x4",
         "lab training",

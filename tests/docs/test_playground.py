@@ -313,8 +313,8 @@ def test_the_command_line_reads_what_is_exported(visit, tmp_path, ask):
     assert download.value.suggested_filename == "swing-allreduce-torus-4x4.json"
     file = tmp_path / "swing.json"
     download.value.save_as(file)
-    report = json.loads(ask("simulate", str(file), "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
-    direct = json.loads(ask("simulate", "swing", "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
+    report = json.loads(ask("lab", "simulate", str(file), "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
+    direct = json.loads(ask("lab", "simulate", "swing", "--topology", "torus:4x4", "--bytes", "64KiB", "--json"))
     assert report == direct
 
 
@@ -423,17 +423,6 @@ def test_a_long_comparison_does_not_freeze_the_page(visit):
     settled(page, "allreduce of 1 MiB on torus:32x32")
 
 
-def test_a_torus_is_compared_in_a_moment(visit):
-    """The page shows how long it took. This depends on the machine, so here it is only printed."""
-    page = visit("#network=torus:8x8&bytes=1MiB")
-    print("the first:", page.locator("#timing").inner_text())
-    for collective in ["allreduce", "reduce_scatter", "allreduce"]:
-        page.locator("#collective").select_option(collective)
-        settled(page, f"{collective} of 1 MiB on torus:8x8")
-        print(f"{collective}:", page.locator("#timing").inner_text())
-        assert float(page.locator("#timing").get_attribute("data-milliseconds")) > 0
-
-
 def test_the_page_suits_screen_readers_and_narrow_screens(visit):
     page = visit("#network=torus:8x8", viewport={"width": 375, "height": 800}, color_scheme="dark")
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
@@ -497,32 +486,3 @@ def test_motion_can_be_reduced(visit):
     page.locator("#play").click()
     page.wait_for_function("document.getElementById('step-text').textContent.startsWith('Step 2')")
     assert page.locator(".dots").evaluate("e => getComputedStyle(e).display") == "none"
-
-
-def test_screenshots(visit):
-    """Pictures of the page to look at, in the folder that RINGROAD_TEST_SCREENSHOTS names."""
-    folder = os.environ.get("RINGROAD_TEST_SCREENSHOTS")
-    if not folder:
-        pytest.skip("RINGROAD_TEST_SCREENSHOTS names no folder")
-    shots = {
-        "light-1440": ({"viewport": {"width": 1440, "height": 900}}, "#network=torus:8x8&bytes=1MiB"),
-        "dark-1440": (
-            {"viewport": {"width": 1440, "height": 900}, "color_scheme": "dark"},
-            "#network=torus:8x8&bytes=1MiB&cut=0-1,27-35&algorithm=swing&step=3&axis=ratio",
-        ),
-        "light-375": ({"viewport": {"width": 375, "height": 812}}, "#network=torus:8x8&bytes=1MiB"),
-        "dark-375": ({"viewport": {"width": 375, "height": 812}, "color_scheme": "dark"}, "#network=petersen"),
-        "fattree": ({"viewport": {"width": 1440, "height": 900}}, "#network=fattree:4x8:2&bytes=64KiB"),
-        "cube": ({"viewport": {"width": 1440, "height": 900}}, "#network=torus:4x4x4&bytes=64KiB"),
-    }
-    for name, (options, fragment) in shots.items():
-        page = visit(fragment, **options)
-        page.screenshot(path=f"{folder}/{name}.png", full_page=True)
-    page = visit("#network=ring:6", viewport={"width": 1440, "height": 900})
-    page.locator("#draw").click()
-    settled(page, "your drawing")
-    page.screenshot(path=f"{folder}/drawing.png", full_page=True)
-    page = visit("#network=torus:8x8&algorithm=swing&step=3", viewport={"width": 1440, "height": 900})
-    page.locator("#play").click()
-    page.wait_for_timeout(600)
-    page.screenshot(path=f"{folder}/playing.png")

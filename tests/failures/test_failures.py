@@ -1,6 +1,5 @@
 """Ranks that make different calls, do not come, or die: all ranks soon learn what happened, and who caused it."""
 
-import re
 import signal
 import time
 
@@ -22,118 +21,42 @@ def failures_of(cluster, function, *args):
 
 # ------------------------------------------------------------------------------------------------ mismatches
 
-F4, F8 = np.float32, np.float64
-
-# (the call of all ranks except 1, a word that the message has about it, the call of rank 1, a word about that)
-MISMATCHES = {
-    "count": (lambda c: c.allreduce(np.ones(10)), "of 10", lambda c: c.allreduce(np.ones(11)), "of 11"),
-    "count, large": (lambda c: c.allreduce(np.ones(9)), "of 9", lambda c: c.allreduce(np.ones(10**6)), "of 1000000"),
-    "dtype": (lambda c: c.allreduce(np.ones(8, F4)), "float32", lambda c: c.allreduce(np.ones(8, F8)), "float64"),
-    "dtype, same bytes": (lambda c: c.allgather(np.ones(8, F4)), "8 f", lambda c: c.allgather(np.ones(4, F8)), "4 f"),
-    "op": (lambda c: c.allreduce(np.ones(8)), "sum", lambda c: c.allreduce(np.ones(8), op="max"), "max"),
-    "collective": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.allgather(np.ones(8)), "allgather"),
-    "barrier": (lambda c: c.allreduce(np.ones(8)), "allreduce", lambda c: c.barrier(), "barrier"),
-    "root": (lambda c: c.broadcast(np.ones(8), 0), "(root 0)", lambda c: c.broadcast(np.ones(8), 1), "(root 1)"),
-    # All ranks wait and none sends, so only the deadline reveals the mistake.
-    "root, silent": (
-        lambda c: c.reduce(np.ones(8), root=0, timeout=1.0),
-        "(root 0)",
-        lambda c: c.reduce(np.ones(8), root=1, timeout=1.0),
-        "(root 1)",
-    ),
-    "count to all": (lambda c: c.broadcast(np.ones(10)), "of 10", lambda c: c.broadcast(np.ones(11)), "of 11"),
-    "count from all": (lambda c: c.gather(np.ones(10)), "of 10", lambda c: c.gather(np.ones(11)), "of 11"),
-    "algorithm": (
-        lambda c: c.allreduce(np.ones(8), algorithm="ring"),
-        "by ring",
-        lambda c: c.allreduce(np.ones(8), algorithm="trivance"),
-        "by trivance",
-    ),
-    "order": (
-        lambda c: (c.allreduce(np.ones(8)), c.broadcast(np.ones(8))),
-        "allreduce",
-        lambda c: (c.broadcast(np.ones(8)), c.allreduce(np.ones(8))),
-        "broadcast",
-    ),
-}
+F4 = np.float32
 
 
-# Rust's tests have all of them over all transports.
-@pytest.mark.parametrize(
-    ("transport", "what"), [*(("memory", what) for what in MISMATCHES), ("shm", "order"), ("tcp", "count, large")]
-)
-def test_mismatch(clusters, what, transport):
-    def work(comm, most, other):
+@pytest.mark.parametrize("transport", ["memory", "tcp"])
+def test_calls_that_differ(clusters, transport):
+    """Rust's tests have everything in which calls can differ, over all transports."""
+
+    def work(comm):
         comm.allreduce(np.ones(3))
-        (other if comm.rank == 1 else most)(comm)
+        comm.allreduce(np.ones(9 if comm.rank != 1 else 10**6, F4))
         comm.barrier()  # a rank that only sends may learn of it late
 
-    most, said, other, otherwise = MISMATCHES[what]
-    for rank, error in failures_of(clusters(3, transport), work, most, other).items():
+    for rank, error in failures_of(clusters(3, transport), work).items():
         assert isinstance(error, ringroad.MismatchError), f"rank {rank}: {error!r}"
         text = str(error)
-        assert said in text and otherwise in text, f"rank {rank}: {text}"
+        assert "of 9 float32" in text and "of 1000000 float32" in text, f"rank {rank}: {text}"
         assert all(f"rank {r}" in text for r in range(3)), f"rank {rank}: {text}"
 
 
-# (what rank 0 sends, what rank 1 receives into, from which rank, what all are told)
-MISFITS = [
-    (np.ones(12), np.ones(11), 0, "is for 88 bytes, but the message from rank 0 has 96 bytes"),
-    (np.ones(11), np.ones(10), None, "is for 80 bytes, but the message from rank 0 has 88 bytes"),
-    (np.ones(10, F8), np.ones(20, F4), 0, "is for 80 bytes, but the message from rank 0 has 80 bytes of float64"),
-    (np.ones(400_000), np.ones(300_000), 0, "is for 2400000 bytes, but the message from rank 0 has 3200000 bytes"),
-]
-
-
-@pytest.mark.parametrize(
-    ("transport", "number"), [("memory", 0), ("memory", 1), ("memory", 2), ("memory", 3), ("shm", 1), ("tcp", 3)]
-)
-def test_message_of_another_size(clusters, transport, number):
-    sent, out, source, words = MISFITS[number]
-
+@pytest.mark.parametrize("source", [0, None])
+def test_message_of_another_size(clusters, source):
     def work(comm):
         if comm.rank == 0:
-            comm.send(sent, 1, 7)
+            comm.send(np.ones(10), 1, 7)
         if comm.rank == 1:
-            comm.recv(out, source, 7)
+            comm.recv(np.ones(11), source, 7)
         comm.barrier()
 
-    errors = failures_of(clusters(3, transport), work)
+    errors = failures_of(clusters(3), work)
     assert isinstance(errors[1], ringroad.MismatchError)
     for error in errors.values():
         assert isinstance(error, ringroad.MismatchError | ringroad.AbortedError)
-        assert words in str(error) and "tag 7" in str(error)
+        assert "is for 88 bytes, but the message from rank 0 has 80 bytes" in str(error) and "tag 7" in str(error)
 
 
 # ------------------------------------------------------------------------------------------------ deadlines
-
-
-@pytest.mark.parametrize(("transport", "count"), [("memory", 1), ("tcp", 300_000)])
-def test_deadline_names_the_missing_rank(clusters, count, transport):
-    def work(comm):
-        if comm.rank == 2:
-            comm.recv(np.empty(1), 0, timeout=60)  # the message never comes: this rank is busy elsewhere
-        comm.broadcast(np.ones(count), root=2, timeout=1.0)
-
-    errors = failures_of(clusters(3, transport), work)
-    for rank in (0, 1):
-        error = errors[rank]
-        assert isinstance(error, ringroad.TimeoutError), repr(error)
-        assert "timed out after 1.000 s" in str(error) and "broadcast" in str(error)
-        # Either directly, or by way of another rank that waits for rank 2.
-        assert re.search(r"waiting for rank 2|Not in this call:\s+rank 2", str(error)), error
-    assert isinstance(errors[2], ringroad.RingroadError)
-
-
-def test_deadline_of_a_receive(clusters):
-    def work(comm):
-        if comm.rank == 0:
-            comm.recv(np.empty(4), 1, tag=9, timeout=0.3)
-        comm.barrier()
-
-    errors = failures_of(clusters(2), work)
-    assert isinstance(errors[0], ringroad.TimeoutError)
-    assert "rank 1" in str(errors[0]) and "tag 9" in str(errors[0])
 
 
 def test_failed_communicator_says_why(clusters):
@@ -224,31 +147,7 @@ def test_death_of_a_rank(tmp_path, count, transport):
         assert report["seconds"] < 5, report
 
 
-def test_death_while_others_wait_elsewhere(tmp_path):
-    """A rank that does not communicate with the dead one still learns of the death."""
-    env = {"RINGROAD_STORE": f"file://{tmp_path}", "CALL": "broadcast", "COUNT": "300000"}
-    ended = launch(VICTIM, 4, env=env)
-    assert ended[2].status == -signal.SIGKILL
-    for rank in (0, 1, 3):
-        assert "rank 2" in ended[rank].json()["text"]
-
-
 # ------------------------------------------------------------------------------------------------ leaving
-
-
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_who_leaves_early_is_named(clusters, transport):
-    """Long before the deadline, although its process is alive."""
-
-    def work(comm):
-        comm.barrier()
-        if comm.rank == 1:
-            comm.close()
-        comm.barrier(timeout=20)
-
-    errors = failures_of(clusters(3, transport), work)
-    for rank in (0, 2):
-        assert isinstance(errors[rank], ringroad.PeerError) and "rank 1" in str(errors[rank]), repr(errors[rank])
 
 
 @pytest.mark.parametrize("transport", ["memory", "shm"])

@@ -57,6 +57,8 @@ class Stage:
     ended: tuple[int, ...] = ()
     left: tuple[int, ...] = ()
     busy: tuple[int, ...] = ()
+    works: tuple[int, ...] = ()
+    """Ranks that only have asynchronous calls in flight."""
     failed: dict[int, str] = field(default_factory=dict)
     deaf: tuple[int, ...] = ()
     """Processes whose GIL is not to be had."""
@@ -86,6 +88,7 @@ class Stage:
         return {
             "name": name, "group": name, "rank": rank, "size": len(places), "members": [], "halted": halted,
             "standing": None if rank in self.busy else standing, "changes": [], "stragglers": [],
+            "waiting": int(rank not in self.works),
         }  # fmt: skip
 
     def report(self, process):
@@ -204,6 +207,8 @@ def test_the_cause_is_named(name):
 
 
 def test_nothing_hangs():
+    ring = {"world": {rank: [send((rank + 1) % 4)] for rank in range(4)}}
+    assert all(cause.kind == "missing" for cause in _hangs.causes(Stage(does=ring, works=(1,)).job()))
     for stage in (Stage(), Stage(does=all_in(0, 1, 3, since=0.1)), Stage(does={"world": {0: [send(1)], 1: [recv(0)]}})):
         assert _hangs.causes(stage.job()) == []
         assert "no call hangs" in _status_text.lines(stage.job())[1]

@@ -158,8 +158,8 @@ def test_open_mpi_may_take_part_in_one_way():
 
 
 def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
-    monkeypatch.setattr(conductor, "_LARGE", 8)
-    monkeypatch.setattr(conductor, "_HOPELESS", 1.0)  # so that even the fastest peer is hopeless
+    monkeypatch.setattr(race, "LARGE", 8)
+    monkeypatch.setattr(race, "HOPELESS", 1.0)  # so that even the fastest peer is hopeless
     rows = list(conductor.Conductor(options(algorithms=["ring", "direct"])).run())
     peers = {size: {row["peer"] for row in rows if row.get("size") == size} for size in (8, 4096)}
     assert peers == {8: {"ringroad", "ringroad:ring", "ringroad:direct"}, 4096: {"ringroad"}}

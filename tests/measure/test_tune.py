@@ -9,7 +9,6 @@ import types
 
 import pytest
 import ringroad
-from helpers import PROGRAMS
 from ringroad import cli
 from ringroad.measure import calibrate, tuning
 from ringroad.measure import contestants as contestants_of
@@ -64,21 +63,6 @@ def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch):
         assert words in out
     with ringroad.local(2) as cluster:
         assert cluster.run(lambda comm: comm.profile) == [str(file)] * 2
-    # A profile of another machine does not fit and is ignored.
-    content = json.loads(file.read_text())
-    content["place"]["machines"][0]["cpu"] = "Z80"
-    file.write_text(json.dumps(content))
-    with ringroad.local(2) as cluster:
-        assert cluster.run(lambda comm: comm.profile) == [None] * 2
-    with pytest.raises(ringroad.WorkerError, match="is not used: it was measured elsewhere: the machine is"):
-        ringroad.local(2, env={"RINGROAD_PROFILE": str(file)})
-    # An invalid profile is ignored, too, unless a setting names it.
-    content["rules"][0]["algorithm"] = "rign"
-    file.write_text(json.dumps(content))
-    with ringroad.local(2) as cluster:
-        assert cluster.run(lambda comm: comm.profile) == [None] * 2
-    with pytest.raises(ringroad.WorkerError, match=rf"{file} is not used: .*rign.*run `ringroad tune` again"):
-        ringroad.local(2, env={"RINGROAD_PROFILE": str(file)})
     # Nothing is stored if the user does not want that.
     file.unlink()
     ask("tune", "--ranks", "2", "--sizes", "8", "--collectives", "allreduce", "--budget", "0.1", "--dry-run")
@@ -93,56 +77,6 @@ def test_what_restricts_the_choice_is_not_recorded(ask, tmp_path, monkeypatch):
     ask("tune", "--ranks", "2", *few, "--output", file, "--json")
     names = {name for _, name, _, _ in ringroad.measure.Profile.read(file).measurements}
     assert {"ring", "recursive-doubling"} <= names
-
-
-ONE_GROUP = PROGRAMS / "profile_of_a_job.py"
-
-
-def test_a_profile_of_the_whole_job_is_left_alone_by_its_groups(tmp_path):
-    file = tmp_path / "profile.json"
-    whole = ringroad.Communicator.in_process(4, topology="ring:4")
-    file.write_text(calibrate(whole[0], [("allreduce", "ring", 8, 1e-6)]).to_json())
-    for communicator in whole:
-        communicator.close()
-    found = subprocess.run(
-        [sys.executable, ONE_GROUP, str(file)],
-        env=os.environ | {"RINGROAD_PROFILE": str(file)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert found.returncode == 0, found.stderr
-    words = (
-        f'ringroad: warning: the profile {file} is not used: it was measured elsewhere: the network is "ring:2" here'
-    )
-    assert found.stderr.count("\n") == 1 and found.stderr.startswith(words)
-
-
-def test_graphs_and_other_links_are_told_apart(ask, tmp_path):
-    def measured(topology):
-        group = ringroad.Communicator.in_process(4, topology=topology)
-        times = [("allreduce", name, 8, seconds) for name, seconds in (("ring", 1e-6), ("swing", 2e-6))]
-        profile = calibrate(group[0], times)
-        for communicator in group:
-            communicator.close()
-        return profile
-
-    ring = ringroad.Topology("ring:4")
-    profiles = [measured(ring), measured(ringroad.Topology("ring:4", bandwidth=1e9))]
-    assert profiles[0].file_name != profiles[1].file_name and profiles[0].topology == profiles[1].topology
-    graph = ringroad.Topology._from_links("office", 4, 4, ring._links(), ())
-    profile = measured(graph)
-    assert profile.to_csv().splitlines()[1].startswith("allreduce,8,8,ring,") and profile.topology == "graph:office"
-    network, file = tmp_path / "office.json", tmp_path / "profile.json"
-    graph.save(network)
-    for made, expected in ((profile, "measured"), (profiles[1], "model")):
-        file.write_text(made.to_json())
-        on = str(network) if made is profile else "ring:4"
-        report = json.loads(
-            ask("explain", "allreduce", "--topology", on, "--bytes", "8", "--profile", str(file), "--json")
-        )
-        assert report["sizes"][0]["origin"] == expected
 
 
 def test_ranks_of_a_launcher_measure_together(tmp_path):

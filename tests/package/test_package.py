@@ -102,8 +102,8 @@ def test_calls_work_and_say_what_they_lack(bare):
 
 
 COMMANDS = {
-    "simulate swing --topology torus:4x4 --bytes 1K --plot a.png": "matplotlib",
-    "simulate swing --topology torus:4x4 --bytes 1K --plot-links a.png": "matplotlib",
+    "lab simulate swing --topology torus:4x4 --bytes 1K --plot a.png": "matplotlib",
+    "lab simulate swing --topology torus:4x4 --bytes 1K --plot-links a.png": "matplotlib",
     "lab find --ranks 16 --degree 2 --plot a.png": "matplotlib",
     "lab alltoall torus:4x4 --plot a.png": "matplotlib",
     "lab training resnet50 --topology torus:4x4 --plot a.png": "matplotlib",

@@ -16,3 +16,6 @@ try:
     ringroad.regroup(handles, timeout=2)
 except ringroad.TimeoutError as error:
     print(error)
+(place / f"{number}.ended").touch()
+while any(not (place / f"{other}.ended").exists() for other in range(2)):  # whose process ends is gone, which says less
+    time.sleep(0.01)

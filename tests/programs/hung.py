@@ -28,6 +28,12 @@ elif how == "tag":
         comm.recv(np.ones(4), 3, tag=5)
     if comm.rank == 3:
         comm.send(np.ones(1 << 20), 2, tag=6)
+elif how == "loop":
+    try:
+        while True:
+            comm.allreduce(np.ones(1000))
+    except ringroad.PeerError:
+        think()
 elif how == "other":
     try:
         comm.barrier() if comm.rank == 2 else comm.allreduce(np.ones(1000))

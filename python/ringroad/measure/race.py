@@ -18,6 +18,16 @@ Times = Sequence[Sequence[float]]
 """Seconds of each contestant in each round. All begin in the first round; those that drop out have fewer times."""
 
 
+HOPELESS, LARGE = 4.0, 1 << 20
+"""An algorithm that took `HOPELESS` times the fastest's time at a size of `LARGE` bytes or more is not measured at the
+sizes after it."""
+
+
+def weight(size: int, large: int = 4) -> int:
+    """The share of the time that a size gets: long vectors are slow, but need several rounds, too."""
+    return 1 if size < LARGE else 2 if size < 16 * LARGE else large
+
+
 class Racer(Protocol):
     """A contestant."""
 

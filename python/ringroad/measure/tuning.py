@@ -17,7 +17,7 @@ import numpy as np
 from ringroad import _oracle as oracle
 from ringroad._native import Communicator, Profile
 from ringroad._support.text import bytes_text, length, print_wrapped, progress, seconds_text
-from ringroad.measure import race as race
+from ringroad.measure import race
 from ringroad.measure.facts import BUSY, busy_cores
 
 COLLECTIVES = tuple(oracle.COLLECTIVES)
@@ -33,9 +33,6 @@ _ROUNDS = 12
 """The length of bursts is chosen so that this many rounds fit into the time for a size."""
 _FEWEST = 3
 """The least number of rounds, however long they take."""
-_HOPELESS, _LARGE = 4.0, 1 << 20
-"""For sizes of `_LARGE` bytes and more: an algorithm that took `_HOPELESS` times the fastest's time at the size before
-is not measured again."""
 _CALLS = 2 * (_FEWEST + 2)
 """The least number of calls of each algorithm: pairs, in two rounds to warm up and the fewest that count."""
 _MEASURING = 0.95
@@ -171,7 +168,7 @@ def measure(
         all_weights = len(options.collectives) + ("allreduce" in options.collectives)
         seconds = _MEASURING * options.budget * weight / all_weights
         deadline += seconds
-        weights = {size: _weight(size) for size in options.lengths}
+        weights = {size: race.weight(size) for size in options.lengths}
         # Found by one rank only, because it takes long where ranks share cores.
         own = communicator._contestants(collective) if communicator.rank == 0 else None
         algorithms: list[str] = communicator.broadcast_object(own)
@@ -181,7 +178,7 @@ def measure(
         contestants: list[_Contestant] = []
         for size in options.lengths:
             case = _Case(communicator, collective, size)
-            names = [name for name in algorithms if size < _LARGE or name not in hopeless]
+            names = [name for name in algorithms if size < race.LARGE or name not in hopeless]
             tick = partial(_tick, countdown, f"{collective} of {bytes_text(case.bytes)}", options.budget, clock)
             # Without any times there would be no profile.
             clock.until = deadline if found.times else float("inf")
@@ -200,8 +197,8 @@ def measure(
                     "--collectives"
                 )
                 break
-            limit = _HOPELESS * min(contestant.time for contestant in contestants)
-            if size < _LARGE:
+            limit = race.HOPELESS * min(contestant.time for contestant in contestants)
+            if size < race.LARGE:
                 hopeless.clear()  # an algorithm that is slow for short vectors may be the fastest for long ones
             hopeless |= {contestant.algorithm for contestant in contestants if contestant.time > limit}
             found.times += [(collective, c.algorithm, case.bytes, c.time) for c in contestants]
@@ -253,11 +250,6 @@ def _is_noisy(contestants: Sequence[_Contestant]) -> bool:
     typical = float(np.median(fastest.times))
     spread = float(np.median(np.abs(np.array(fastest.times) / typical - 1)))
     return spread > _NOISE and any(other.time / fastest.time - 1 < spread for other in others)
-
-
-def _weight(size: int) -> int:
-    """The share of the time that a size gets: long vectors are slow, but need several rounds, too."""
-    return 1 if size < 1 << 20 else 2 if size < 16 << 20 else 4
 
 
 class _Case:

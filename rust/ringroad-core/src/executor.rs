@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Operation, Plan};
+use crate::plan::{Plan, PlannedCommand};
 
 /// The value in `pending` of an operation that has completed.
 const COMPLETE: u32 = u32::MAX;
@@ -60,7 +60,7 @@ impl Executor {
 
     /// Operation `number` of the plan.
     #[inline]
-    pub fn operation(&self, number: u32) -> &Operation {
+    pub fn operation(&self, number: u32) -> &PlannedCommand {
         &self.plan.operations()[number as usize]
     }
 
@@ -79,7 +79,7 @@ impl Executor {
     }
 
     /// The operations that have not completed, with their numbers: what a call that is late waits for.
-    pub fn unfinished(&self) -> impl Iterator<Item = (u32, Operation)> + '_ {
+    pub fn unfinished(&self) -> impl Iterator<Item = (u32, PlannedCommand)> + '_ {
         let open = |(number, pending): (usize, &u32)| {
             (*pending != COMPLETE).then(|| (number as u32, self.plan.operations()[number]))
         };

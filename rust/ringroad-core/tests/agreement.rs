@@ -417,6 +417,7 @@ fn small_worlds() {
     check(World { cuts: 1, ..NOTHING });
     check(World { cuts: 1, quorum: 2, ..NOTHING });
     check(World { cuts: 1, most: true, ..NOTHING });
+    check(World { pauses: 1, most: true, ballots: 2, ..NOTHING });
     check(World { ranks: 4, deaths: 3, ..NOTHING });
 }
 
@@ -432,6 +433,8 @@ fn large_worlds() {
     check(World { cuts: 2, ..NOTHING });
     check(World { cuts: 2, quorum: 2, ..NOTHING });
     check(World { cuts: 2, most: true, ..NOTHING });
+    check(World { pauses: 2, most: true, ballots: 2, ..NOTHING });
+    check(World { pauses: 1, cuts: 1, most: true, ballots: 2, ..NOTHING });
     check(World { pauses: 1, deaths: 2, most: true, ..NOTHING });
     check(World { ranks: 4, deaths: 1, timeouts: 1, ..NOTHING });
     check(World { ranks: 4, cuts: 1, ballots: 2, ..NOTHING });

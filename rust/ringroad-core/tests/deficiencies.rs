@@ -105,60 +105,6 @@ fn others() {
     assert_eq!(deficiencies("ring", "ring:1").latency, 1.0);
 }
 
-/// Kolmakov, Zhang, arXiv 2004.09362, equations (25), (36) and (44): the blocks that a rank sends and those that it
-/// reduces.
-fn kolmakov(ranks: usize, levels: usize, r: usize) -> (f64, f64) {
-    let (p, l, more) = (ranks as f64, levels as f64, 2f64.powi(r as i32) - 1.0);
-    match r {
-        r if r == levels => (p * l, p * (2.0 * l - 2.0)),
-        _ => (2.0 * (p - 1.0) + more * (l - 1.0), p - 1.0 + more * (2.0 * l - 2.0)),
-    }
-}
-
-/// The equations with the constants of table 2, on a network without hops, where every rank has one port.
-#[test]
-fn generalized() {
-    let (alpha, beta, gamma) = (3e-5, 1e-8, 2e-10);
-    let model = |reduce_cost| CostModel {
-        step_latency: alpha,
-        hop_latency: Some(0.0),
-        bandwidth: Some(1.0 / beta),
-        reduce_cost,
-        incast_latency: 0.0,
-        ..CostModel::default()
-    };
-    for ranks in [7usize, 8, 64, 100, 127, 130] {
-        let topology = Topology::switch(ranks).unwrap();
-        let levels = (ranks - 1).ilog2() as usize + 1;
-        for r in 0..=levels {
-            let schedule = schedule(&format!("generalized:{r}"), &topology);
-            let cost = ScheduleCost::of(&schedule, &topology).unwrap();
-            let steps = 2 * levels - r;
-            assert_eq!(cost.steps.len(), steps, "{ranks}, r = {r}");
-            let (sent, reduced) = kolmakov(ranks, levels, r);
-            // The equations count 2^r results; some numbers of ranks need fewer.
-            let exact = r == levels || ranks.div_ceil(1 << (levels - r)) == 1 << r;
-            for bytes in [425u64, 9 << 10, 1 << 20] {
-                let block = bytes as f64 / ranks as f64;
-                let transfer = steps as f64 * alpha + sent * block * beta;
-                let (found, total) = (model(0.0).seconds(&cost, bytes), model(gamma).seconds(&cost, bytes));
-                let what = format!("{ranks} ranks, r = {r}, {bytes} bytes");
-                if exact {
-                    close(found, transfer, 1e-12 * transfer, &what);
-                }
-                assert!(found <= transfer * (1.0 + 1e-12), "{what}: {found} of {transfer}");
-                // The equations are for the worst case, in which all numbers of vectors but the first are even: for 127
-                // ranks it occurs.
-                let formula = transfer + reduced * block * gamma;
-                assert!(total <= formula * (1.0 + 1e-12), "{what}: {total} of {formula}");
-                if r == 0 || ranks == 127 {
-                    close(total, formula, 1e-12 * formula, &what);
-                }
-            }
-        }
-    }
-}
-
 #[test]
 fn reductions_may_hide_behind_transfers() {
     let topology = Topology::ring(4).unwrap();

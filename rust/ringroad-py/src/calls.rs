@@ -9,7 +9,7 @@ use pyo3::types::PyAny;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::Wire;
 use ringroad_runtime::choice::user_schedules;
-use ringroad_runtime::{Called, Error, MaxError, Message, Precision, ReduceOp, Request, Work};
+use ringroad_runtime::{Called, MaxError, Message, Precision, ReduceOp, Request, Work};
 
 use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
@@ -106,7 +106,7 @@ pub fn reduction(op: &str, factor: Option<f64>) -> PyResult<(ReduceOp, f64)> {
 pub fn precision(wire: Option<&str>, max_error: Option<f64>) -> PyResult<Precision> {
     Ok(match (wire, max_error) {
         (None, None) => Precision::Exact,
-        (Some(name), None) => Precision::Wire(wire_named(name)?),
+        (Some(name), None) => Precision::named(name).map_err(raise)?,
         (None, Some(error)) => Precision::Within(MaxError::new(error).map_err(raise)?),
         (Some(_), Some(_)) => {
             return Err(PyValueError::new_err("pass wire= or max_error=, not both"));
@@ -119,8 +119,9 @@ pub fn wire_named(name: &str) -> PyResult<Wire> {
     name.parse::<Wire>().map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// What a call raises that has failed. Ctrl-C may have interrupted a reduction of the user's own: that says more.
-fn failed(py: Python<'_>, error: Error) -> PyErr {
+/// The exception for an error of a call. A function that reduces may have been interrupted by Ctrl-C, which says more than
+/// that the call has failed.
+fn raised(py: Python<'_>, error: ringroad_runtime::Error) -> PyErr {
     py.check_signals().err().unwrap_or_else(|| raise(error))
 }
 
@@ -155,7 +156,7 @@ impl PyCommunicator {
             let work = py.detach(|| self.0.start(request).inspect(Work::let_proceed)).map_err(raise)?;
             return Ok(Py::new(py, PyWork { work: Detached::new(work), outcome })?.into_any());
         }
-        let called = py.detach(|| self.0.call(request)).map_err(|error| failed(py, error))?;
+        let called = py.detach(|| self.0.call(request)).map_err(|error| raised(py, error))?;
         let message = self.ended(py, called)?;
         Ok(outcome.result(py, message)?.unwrap_or_else(|| py.None()))
     }
@@ -171,7 +172,7 @@ impl PyCommunicator {
             let _ = py.detach(|| self.0.interrupt());
             return Err(interrupt);
         }
-        work.result().unwrap_or(Ok(())).map_err(|error| failed(py, error))?;
+        work.result().unwrap_or(Ok(())).map_err(|error| raised(py, error))?;
         Ok(work.message())
     }
 }

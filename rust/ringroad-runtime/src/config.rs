@@ -20,8 +20,8 @@ use ringroad_core::units;
 pub use self::setting::{ConfigError, Entry, Origin, Scope, Setting, Values};
 use self::values::{duration, path, path_or_none, store, tcp_ports};
 pub use self::values::{
-    Between, Budget, Cost, Debug, Devices, Network, Order, ProfileSource, Secret, StoreSource, TransportKind,
-    Within, MOST_STREAMS,
+    Between, Budget, Cost, Debug, Devices, Order, ProfileSource, Secret, StoreSource, TopologySource,
+    TransportKind, Within, MOST_STREAMS,
 };
 use crate::error::Error;
 
@@ -134,11 +134,11 @@ settings! {
         help: "where to keep what takes long to make or to measure, for later jobs: profiles of `ringroad tune`, schedules that were made for a graph, and what ranks have measured of their network; none: nowhere; unset: ringroad in the user's cache directory; only rank 0's value is used for networks and profiles",
         read: path_or_none,
     }
-    "RINGROAD_TOPOLOGY" => topology: Network {
+    "RINGROAD_TOPOLOGY" => topology: TopologySource {
         default: "auto",
         values: Values::Words("auto, off, a topology such as ring:8, torus:4x4x2, petersen, without(torus:8x8, 0-1), switch:16, hosts:2x4 or ring:9,bandwidth=200Mbit/s, or the path of a .json file that Topology.save has written"),
         help: "how the ranks are connected; auto: what ranks on several hosts find out when they start; off: nothing is sent to find out, and only algorithms that suit any network are used between hosts",
-        read: Network::read,
+        read: TopologySource::read,
         scope: Scope::Job,
     }
     "RINGROAD_BUDGET" => budget: Budget {
@@ -163,7 +163,7 @@ settings! {
     "RINGROAD_TRANSPORT" => transport: TransportKind {
         default: "auto",
         values: Values::Words("auto, cma or no-cma, for ranks of a host; ucx or tcp, for all ranks; one of the former and one of the latter, such as auto,tcp, for ranks of a host and those of other hosts. For tcp, a number of connections for each pair of ranks may follow, such as tcp:4"),
-        help: "how messages travel between processes. Within a host: by shared memory, where the kernel, if it permits that, copies long messages directly out of other ranks' private memory: auto if ranks share cores, cma always, no-cma never. Between hosts: by UCX, or by ringroad's own tcp connections, which need no UCX and are encrypted if RINGROAD_SECRET is set. ucx or tcp alone: within a host, too",
+        help: "how messages travel between processes. Within a host: by shared memory, where the kernel, if it permits that, copies long messages directly out of other ranks' private memory: auto if ranks share cores, cma always, no-cma never. Between hosts: by ringroad's own tcp connections, which are encrypted if RINGROAD_SECRET is set, or by UCX, which is the default where all hosts have RDMA devices. ucx or tcp alone: within a host, too",
         read: TransportKind::read,
     }
     "RINGROAD_HOST" => host: Option<String> {

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::processes::{self, never, now, processor_time, useless, SLACK};
-use common::Case;
+use common::processes::{self, now, processor_time, useless, SLACK};
+use common::{allreduce, Case};
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
 use ringroad_runtime::config::Config;
@@ -20,7 +20,6 @@ const VARIABLE: &str = "RINGROAD_TEST_PORTS_CHILD";
 /// More time than any scenario takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The timeout of calls that are meant to time out.
-const SHORT: Duration = Duration::from_millis(600);
 const MEANS: [&str; 2] = ["posix,cma,self,tcp", "tcp,self"];
 
 struct Scenario {
@@ -167,23 +166,6 @@ fn killed_in_round(communicator: &Communicator, last: usize) {
     }
 }
 
-fn late(communicator: &Communicator) {
-    let start = Instant::now();
-    let error = if communicator.rank() == 1 {
-        communicator.run(never()).unwrap_err()
-    } else {
-        let timeout = Some(SHORT);
-        communicator.run(Request { timeout, ..by_two_ports(100_000) }).unwrap_err()
-    };
-    println!("after {:?}: {error}", start.elapsed());
-    assert!(start.elapsed() < SHORT + SLACK);
-    let Error::Timeout(message) = &error else { panic!("{error:?}") };
-    // Over cables a rank is notified, if at all, only by the ranks that it is connected to.
-    let (_, absent) = message.split_once("Not in this call:").expect(message);
-    assert!(absent.contains("\n  rank 1 ("), "{message}");
-    useless(communicator);
-}
-
 fn different_calls(communicator: &Communicator) {
     let elements = if communicator.rank() == 0 { 3 } else { 4 };
     // Some ranks may be notified in the first call or after it, but none while connecting.
@@ -193,17 +175,12 @@ fn different_calls(communicator: &Communicator) {
     useless(communicator);
 }
 
+fn late(communicator: &Communicator) {
+    processes::late(communicator, by_two_ports(100_000));
+}
+
 fn aborted(communicator: &Communicator) {
-    let first = communicator.run(by_two_ports(100_000));
-    if communicator.rank() == 0 {
-        first.unwrap();
-        communicator.abort("enough of it").unwrap();
-        return useless(communicator);
-    }
-    // Some ranks may be notified in the first call or after it.
-    let error = first.and_then(|_| communicator.run(by_two_ports(100_000))).unwrap_err();
-    assert!(matches!(&error, Error::Aborted(message) if message.contains("enough of it")), "{error:?}");
-    useless(communicator);
+    processes::aborted(communicator, || by_two_ports(100_000));
 }
 
 /// A rank that waits blocks, and is woken by every device.
@@ -226,10 +203,7 @@ fn idle(communicator: &Communicator) {
 
 /// An allreduce that sends in both directions, each by its own port.
 fn by_two_ports(elements: usize) -> Request {
-    let call = Operation::Collective(Collective::Allreduce);
-    let memory = || Memory::zeroed(4 * elements);
-    let request = Request::new(call, DType::F32, elements, memory(), memory());
-    request.by(algorithms::find("bidirectional-ring").unwrap())
+    allreduce(elements).by(algorithms::find("bidirectional-ring").unwrap())
 }
 
 // ---- Processes ----

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::processes::{self, never, now, processor_time, useless, SLACK};
-use common::Case;
+use common::processes::{self, now, processor_time, useless, SHORT, SLACK};
+use common::{allreduce, receive, send, Case};
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
 use ringroad_runtime::config::{Config, Within};
@@ -20,7 +20,6 @@ const VARIABLE: &str = "RINGROAD_TEST_SHARED_MEMORY_CHILD";
 /// More time than any scenario takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The timeout of calls that are meant to time out.
-const SHORT: Duration = Duration::from_millis(600);
 
 struct Scenario {
     name: &'static str,
@@ -54,7 +53,7 @@ const fn killed(name: &'static str, body: fn(&Communicator)) -> Scenario {
 const fn hosts(name: &'static str, body: fn(&Communicator)) -> Scenario {
     const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma")];
     const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma")];
-    let transport = &["shared memory (with 1 of 3 ranks), ucx "];
+    let transport = &["shared memory (with 1 of 3 ranks), tcp "];
     Scenario { environment: &[ONE, ONE, TWO], transport, ..scenario(name, &[4], body) }
 }
 
@@ -92,11 +91,11 @@ const SCENARIOS: &[Scenario] = &[
     scenario("idle", &[2], idle),
     scenario("interrupted", &[2], interrupted),
     Scenario {
-        environment: &[NO_CMA[0], &[("RINGROAD_TRANSPORT", "ucx")], NO_CMA[0]],
+        environment: &[NO_CMA[0], &[("RINGROAD_TRANSPORT", "tcp")], NO_CMA[0]],
         transport: &[
-            "shared memory (with 1 of 2 ranks), ucx ",
-            "ucx ",
-            "shared memory (with 1 of 2 ranks), ucx ",
+            "shared memory (with 1 of 2 ranks), tcp ",
+            "tcp ",
+            "shared memory (with 1 of 2 ranks), tcp ",
         ],
         ..scenario("one_without", &[3], collectives)
     },
@@ -112,16 +111,16 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         environment: &[
-            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
-            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
-            &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
+            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,ucx")],
+            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,ucx")],
+            &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma,ucx")],
         ],
         transport: &[
-            "shared memory (with 1 of 2 ranks), tcp ",
-            "shared memory (with 1 of 2 ranks), tcp ",
-            "tcp ",
+            "shared memory (with 1 of 2 ranks), ucx ",
+            "shared memory (with 1 of 2 ranks), ucx ",
+            "ucx ",
         ],
-        ..scenario("own_tcp_beside_memory", &[3], collectives)
+        ..scenario("ucx_beside_memory", &[3], collectives)
     },
     Scenario {
         environment: &[&[("RINGROAD_TRANSPORT", "tcp")]],
@@ -131,7 +130,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         before: hide,
         environment: &[&[("RINGROAD_DEBUG", "INFO")]],
-        transport: &["ucx "],
+        transport: &["tcp "],
         says: "shares no memory with others of its host",
         ..scenario("unreadable", &[2], collectives)
     },
@@ -166,7 +165,7 @@ macro_rules! tests {
 mod processes_of_a_host {
     use super::run;
     tests! {
-        own_tcp own_sealed_tcp own_tcp_beside_memory killed_over_own_tcp
+        own_tcp own_sealed_tcp ucx_beside_memory killed_over_own_tcp
         collectives results_past_the_caches killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
         exit_without_close messages late_for_a_flow late different_calls aborted no_memory_to_share closed_early idle interrupted one_without unreadable
         collectives_by_cma messages_by_cma secret_by_cma killed_in_message_by_cma killed_in_collective_by_cma late_by_cma
@@ -315,11 +314,11 @@ fn messages(communicator: &Communicator) {
         let all = 0..lengths.len();
         let sent: Vec<_> = all
             .clone()
-            .map(|tag| communicator.start(send((rank + 1) % ranks, tag, &content(rank, tag))).unwrap())
+            .map(|tag| communicator.start(send((rank + 1) % ranks, tag as u32, &content(rank, tag))).unwrap())
             .collect();
         let from = (rank + ranks - 1) % ranks;
         for tag in all.rev() {
-            let received = communicator.run(receive(from, tag, lengths[tag])).unwrap();
+            let received = communicator.run(receive(from, tag as u32, lengths[tag])).unwrap();
             assert!(received.to_vec::<u8>() == content(from, tag), "{} bytes", lengths[tag]);
         }
         sent.iter().for_each(|work| work.wait().unwrap());
@@ -438,22 +437,6 @@ fn exit_without_close(communicator: &Communicator) {
     useless(communicator);
 }
 
-fn late(communicator: &Communicator) {
-    let start = Instant::now();
-    let error = if communicator.rank() == 1 {
-        communicator.run(never()).unwrap_err()
-    } else {
-        let timeout = Some(SHORT);
-        communicator.run(Request { timeout, ..allreduce(100_000) }).unwrap_err()
-    };
-    println!("after {:?}: {error}", start.elapsed());
-    assert!(start.elapsed() < SHORT + SLACK);
-    let Error::Timeout(message) = &error else { panic!("{error:?}") };
-    let (_, absent) = message.split_once("Not in this call:").expect(message);
-    assert!(absent.contains("\n  rank 1 ("), "{message}");
-    useless(communicator);
-}
-
 fn different_calls(communicator: &Communicator) {
     let elements = if communicator.rank() == 0 { 3 } else { 4 };
     // Some ranks may be notified of the mismatch before their own call, or only in the next one.
@@ -464,17 +447,12 @@ fn different_calls(communicator: &Communicator) {
     useless(communicator);
 }
 
+fn late(communicator: &Communicator) {
+    processes::late(communicator, allreduce(100_000));
+}
+
 fn aborted(communicator: &Communicator) {
-    let first = communicator.run(allreduce(100_000));
-    if communicator.rank() == 0 {
-        first.unwrap();
-        communicator.abort("enough of it").unwrap();
-        return useless(communicator);
-    }
-    // Some ranks may be notified in the first call or after it.
-    let error = first.and_then(|_| communicator.run(allreduce(100_000))).unwrap_err();
-    assert!(matches!(&error, Error::Aborted(message) if message.contains("enough of it")), "{error:?}");
-    useless(communicator);
+    processes::aborted(communicator, || allreduce(100_000));
 }
 
 /// The kernel has no memory for the segment of rank 1, which is full: rank 1 says so, and the others get the same
@@ -604,26 +582,10 @@ fn refuse(call: i64, error: i32) {
     }
 }
 
-fn send(peer: usize, tag: usize, content: &[u8]) -> Request {
-    let operation = Operation::Send { peer, tag: tag as u32 };
-    Request::new(operation, DType::U8, content.len(), Memory::of(content), Memory::nothing())
-}
-
-fn receive(peer: usize, tag: usize, bytes: usize) -> Request {
-    let operation = Operation::Receive { peer, tag: tag as u32 };
-    Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
-}
-
 fn all_to_all(communicator: &Communicator) -> Request {
     const BLOCK: usize = 16 << 20;
     let memory = || Memory::zeroed(communicator.size() * BLOCK);
     Request::new(Operation::Collective(Collective::Alltoall), DType::U8, BLOCK, memory(), memory())
-}
-
-fn allreduce(elements: usize) -> Request {
-    let call = Operation::Collective(Collective::Allreduce);
-    let memory = || Memory::zeroed(4 * elements);
-    Request::new(call, DType::F32, elements, memory(), memory())
 }
 
 // ---- Processes ----

@@ -37,7 +37,6 @@ const SCENARIOS: &[Scenario] = &[
     ("mismatches", mismatches, false),
     ("notices", notices, false),
     ("blocking", blocking, false),
-    ("latency", latency, false),
     ("killed_before_any_message", killed_before_any_message, true),
     ("killed_while_received_from", killed_while_received_from, true),
     ("killed_while_sent_to", killed_while_sent_to, true),
@@ -61,7 +60,7 @@ macro_rules! scenarios {
 mod two_processes {
     use super::run;
     scenarios! {
-        ping_pong orders many mismatches notices blocking latency killed_before_any_message
+        ping_pong orders many mismatches notices blocking killed_before_any_message
         killed_while_received_from killed_while_sent_to killed_within_a_message killed_with_a_child last_words abort
         abort_within_a_message abort_without_time close farewells notice_behind_messages
         strangers ports
@@ -271,43 +270,6 @@ fn blocking(peer: &mut Peer) {
         thread.join().unwrap();
         // The wake-up is used up. An event of UCX may end this block early, so there is nothing to assert.
         waiter.block(Duration::from_millis(20));
-    }
-}
-
-fn latency(peer: &mut Peer) {
-    if peer.ports > 1 {
-        return; // A measurement, of one device.
-    }
-    for (sequence, (size, rounds)) in [(8, 20_000), (64 << 10, 2000), (1 << 20, 300)].into_iter().enumerate()
-    {
-        let ours = peer.tag(sequence as u32, 0, 0);
-        let (out, back) = (Tag { source: 0, ..ours }, Tag { source: 1, ..ours });
-        let (source, target) = (Region::zeroed(size), Region::zeroed(size));
-        let mut times = Vec::with_capacity(rounds);
-        for _ in 0..rounds {
-            let start = Instant::now();
-            let (mine, theirs) = if peer.rank == 0 { (out, back) } else { (back, out) };
-            let receive = |peer: &mut Peer| {
-                if peer.transport.receive(0, theirs, target.clone(), 1).unwrap() == Posted::Pending {
-                    peer.spin(1);
-                }
-            };
-            if peer.rank == 1 {
-                receive(peer);
-            }
-            if peer.transport.send(1 - peer.rank, 0, mine, source.clone(), 2).unwrap() == Posted::Pending {
-                peer.spin(2);
-            }
-            if peer.rank == 0 {
-                receive(peer);
-            }
-            times.push(start.elapsed());
-        }
-        times.sort();
-        let (least, median) = (times[0], times[rounds / 2]);
-        if peer.rank == 0 {
-            println!("{size} bytes, round trip: {median:?} median, {least:?} least");
-        }
     }
 }
 
@@ -769,21 +731,6 @@ impl Peer {
             idle = if self.step() { 0 } else { idle + 1 };
             if idle > 500 && self.transport.arm() {
                 self.transport.waiter().block(Duration::from_millis(20));
-            }
-        }
-    }
-
-    fn spin(&mut self, wanted: RequestId) {
-        let start = Instant::now();
-        for round in 1.. {
-            self.transport.progress(&mut self.events);
-            if let Some(Event::Completed { request, result }) = self.events.pop() {
-                assert_eq!((request, result), (wanted, Ok(())));
-                return;
-            }
-            if round % 1000 == 0 {
-                assert!(start.elapsed() < PATIENCE);
-                std::thread::yield_now();
             }
         }
     }

@@ -54,7 +54,7 @@ def find(
 
     Times are those of the algorithm in the row: breadth-first broadcast (bfb), or the schedule of the smaller network
     that this one is made of (expanded). Pass a network from the list to `ringroad topology`, `explain allreduce
-    --algorithm bfb --topology` or `simulate bfb --topology`, with the bandwidth of a link.
+    --algorithm bfb --topology` or `lab simulate bfb --topology`, with the bandwidth of a link.
     """
     findings = search(
         ranks,

@@ -1,4 +1,4 @@
-"""`ringroad simulate`: a schedule on a model of the network."""
+"""`ringroad lab simulate`: a schedule on a model of the network."""
 
 import math
 from pathlib import Path

@@ -30,7 +30,8 @@ def without_grid(topology: Topology, places: Places) -> Points:
         return _columns(topology, int(sizes.partition("x")[0]))
     if family == "hamming":
         return _tiles(topology.ranks, [circle(int(sizes.partition(":")[2]))] * int(sizes.partition(":")[0]))
-    if topology.nodes <= _SEARCHED and importlib.util.find_spec("networkx") and not topology._facts(diameter=False)["is_round"]:
+    is_round = topology.nodes > _SEARCHED or topology._facts(diameter=False)["is_round"]
+    if not is_round and importlib.util.find_spec("networkx"):
         return _by_distance(topology)
     return circle(topology.ranks)
 

@@ -28,9 +28,6 @@ _BURST_AMONG_PEERS = 50
 """The most calls in a burst if other peers wait for their turn."""
 _SHORTEST_BURST = 0.1
 """The least seconds of a burst, within the limit of calls: the first calls also wait for late ranks."""
-_HOPELESS, _LARGE = 4.0, 1 << 20
-"""A fixed algorithm that takes `_HOPELESS` times the fastest's time at a size of `_LARGE` bytes or more is not measured
-at larger sizes."""
 
 
 class Conductor:
@@ -148,7 +145,7 @@ class Conductor:
             bout.race.leave(one)
             yield {
                 "kind": "refusal",
-                "text": f"{one.peer}: {_HOPELESS:g} times as slow as others, and left out from {case.size} B on",
+                "text": f"{one.peer}: {race.HOPELESS:g} times as slow as others, and left out from {case.size} B on",
             }
         for text in self._warm_up(bout, seconds):
             yield {"kind": "refusal", "text": text}
@@ -162,10 +159,10 @@ class Conductor:
 
         bout.race.run(take_turns, goes_on, lambda: rivals(bout.race.contestants) if self.options.calls is None else [])
         bout.launches += 1
-        if case.size >= _LARGE and self.options.calls is None:
+        if case.size >= race.LARGE and self.options.calls is None:
             for group in rivals(bout.race.contestants):
                 ratios = race.ratios([one.times for one in group])
-                self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= _HOPELESS}
+                self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= race.HOPELESS}
 
     # ------------------------------------------------------------------------------------------ to override
 
@@ -280,6 +277,5 @@ def burst_length(time_of_call: float, seconds: float, most: int) -> int:
 
 
 def _weight(case: Case) -> int:
-    """The share of the time that a size gets: large sizes are slow, more so with more ranks, but need several rounds,
-    too."""
-    return 1 if case.size < 1 << 20 else 2 if case.size < 16 << 20 else max(2, 3 * case.ranks // 2)
+    """The share of the time that a size gets. Long vectors take longer with more ranks."""
+    return race.weight(case.size, max(2, 3 * case.ranks // 2))

@@ -6,7 +6,7 @@
 
 use super::bound::Bounds;
 use super::incast::Inlets;
-use super::step::{CostError, ScheduleCost, StepCost, Work};
+use super::step::{CostError, ScheduleCost, StepCost, StepTotals};
 use super::traffic::{self, Totals};
 use crate::collective::Collective;
 use crate::plan::Counts;
@@ -151,7 +151,7 @@ impl Alike {
             let (messages, reduced) = (view.messages(index), view.reduced(index) as f64 / vector);
             let incast = inlets.of_step(view, index);
             let [all_messages, all_sent, all_reduced] = view.all(index);
-            let all = Work {
+            let all = StepTotals {
                 messages: all_messages,
                 sent: all_sent as f64 / vector,
                 reduced: all_reduced as f64 / vector,

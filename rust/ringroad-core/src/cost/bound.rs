@@ -5,7 +5,7 @@
 //! equally. Before a schedule is made there is a weaker bound, from its number of steps and from what must reach the
 //! ranks whatever the algorithm.
 
-use super::step::{CostError, ScheduleCost, StepCost, Work};
+use super::step::{CostError, ScheduleCost, StepCost, StepTotals};
 use crate::collective::Collective;
 use crate::schedule::View;
 use crate::topology::{Topology, Unreachable};
@@ -142,7 +142,7 @@ impl<'a> Bounds<'a> {
             // Data of the farthest rank may come over ranks in between, one step for each of them.
             let farthest = if partial { nearest } else { self.farthest as usize };
             let hops = farthest.saturating_sub((count - 1) * nearest).max(nearest);
-            let all = Work { sent: all * BELOW, ..Work::default() };
+            let all = StepTotals { sent: all * BELOW, ..StepTotals::default() };
             *first = StepCost { messages: 1, link_load, seconds_per_byte, all, ..self.hops(hops) };
         }
         ScheduleCost { steps, busiest_link: link_load }

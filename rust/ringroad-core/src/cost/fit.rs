@@ -81,7 +81,7 @@ const ROUNDS: usize = 30;
 /// them.
 const INDEPENDENT: f64 = 1e-9;
 
-type Row = [f64; COUNT];
+type Equation = [f64; COUNT];
 
 impl Coefficient {
     /// `model` with this value of the coefficient.
@@ -118,7 +118,7 @@ pub fn fit(prior: &CostModel, observations: &[Observation<'_>]) -> Result<Fit, F
         return Err(FitError::Time(wrong.seconds));
     }
     let free = free(prior);
-    let rows: Vec<Row> = observations.iter().map(|o| row(&free, o)).collect();
+    let rows: Vec<Equation> = observations.iter().map(|o| row(&free, o)).collect();
     // The links' own extra latencies are subtracted: no coefficient is to explain them.
     let wanted: Vec<f64> =
         observations.iter().map(|o| 1.0 - free.seconds(o.cost, o.bytes) / o.seconds).collect();
@@ -162,14 +162,14 @@ fn untouched(coefficient: Coefficient, model: CostModel, prior: &CostModel) -> C
 }
 
 /// How often each coefficient counts in the observed time, divided by that time.
-fn row(free: &CostModel, observation: &Observation<'_>) -> Row {
+fn row(free: &CostModel, observation: &Observation<'_>) -> Equation {
     let Observation { cost, bytes, seconds } = *observation;
     let without = free.seconds(cost, bytes);
     COEFFICIENTS.map(|coefficient| (coefficient.put(*free, 1.0).seconds(cost, bytes) - without) / seconds)
 }
 
 /// Least squares in which large deviations count less.
-fn robust(rows: &[Row], wanted: &[f64]) -> Row {
+fn robust(rows: &[Equation], wanted: &[f64]) -> Equation {
     let mut weights = vec![1.0; rows.len()];
     let mut values = least_squares(rows, wanted, &weights);
     for _ in 0..ROUNDS {
@@ -195,7 +195,7 @@ fn robust(rows: &[Row], wanted: &[f64]) -> Row {
 
 /// The values, none negative, with the least weighted sum of squared deviations; among equals those with the most
 /// zeros.
-fn least_squares(rows: &[Row], wanted: &[f64], weights: &[f64]) -> Row {
+fn least_squares(rows: &[Equation], wanted: &[f64], weights: &[f64]) -> Equation {
     let mut squares = [[0.0; COUNT]; COUNT];
     let mut sides = [0.0; COUNT];
     for ((row, wanted), weight) in rows.iter().zip(wanted).zip(weights) {
@@ -204,7 +204,7 @@ fn least_squares(rows: &[Row], wanted: &[f64], weights: &[f64]) -> Row {
             (0..COUNT).for_each(|j| squares[i][j] += weight * row[i] * row[j]);
         }
     }
-    let misfit = |values: &Row| -> f64 {
+    let misfit = |values: &Equation| -> f64 {
         let each = rows.iter().zip(wanted).zip(weights);
         each.map(|((row, wanted), weight)| weight * (product(row, values) - wanted).powi(2)).sum()
     };
@@ -224,7 +224,7 @@ fn least_squares(rows: &[Row], wanted: &[f64], weights: &[f64]) -> Row {
 
 /// The solution in which only the coefficients of `subset` may differ from 0, by Cholesky's factorisation; `None` where
 /// the coefficients depend on each other.
-fn solve(squares: &[[f64; COUNT]; COUNT], sides: &Row, subset: u32) -> Option<Row> {
+fn solve(squares: &[[f64; COUNT]; COUNT], sides: &Equation, subset: u32) -> Option<Equation> {
     let used: Vec<usize> = (0..COUNT).filter(|i| subset >> i & 1 == 1).collect();
     // Columns are scaled: seconds per byte and seconds per step differ by many orders of magnitude.
     let scale: Vec<f64> = used.iter().map(|i| squares[*i][*i].sqrt()).collect();
@@ -257,7 +257,7 @@ fn solve(squares: &[[f64; COUNT]; COUNT], sides: &Row, subset: u32) -> Option<Ro
     Some(values)
 }
 
-fn product(row: &Row, values: &Row) -> f64 {
+fn product(row: &Equation, values: &Equation) -> f64 {
     row.iter().zip(values).map(|(entry, value)| entry * value).sum()
 }
 

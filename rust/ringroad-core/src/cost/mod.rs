@@ -24,7 +24,7 @@ pub use incast::DEFAULT_INCAST_LATENCY;
 pub use model::{CostModel, DEFAULT_STEP_LATENCY};
 pub use report::{CandidateCost, Cost};
 pub use select::{rank, Candidate, Origin, Ranked, SwitchRange, SwitchTable, TableError};
-pub use step::{CostError, ScheduleCost, StepCost, Work};
+pub use step::{CostError, ScheduleCost, StepCost, StepTotals};
 pub use tuner::{read_rules, rules_of, rules_of_table, write_rules, Measurement, Rule, RuleError};
 
 #[cfg(test)]

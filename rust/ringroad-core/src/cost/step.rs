@@ -66,12 +66,12 @@ pub struct StepCost {
     pub copied: f64,
     /// The totals over all ranks.
     #[serde(default)]
-    pub all: Work,
+    pub all: StepTotals,
 }
 
 /// The totals over all ranks in a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Work {
+pub struct StepTotals {
     /// How many messages the ranks send.
     pub messages: usize,
     /// What the ranks send, as a fraction of the message.

@@ -56,7 +56,7 @@ fn a_ring_reduce_scatter_costs_what_the_textbook_says() {
         reduced: 0.25,
         port_load: 0.25,
         copied: 0.25,
-        all: Work { messages: 4, sent: 1.0, reduced: 1.0 },
+        all: StepTotals { messages: 4, sent: 1.0, reduced: 1.0 },
     };
     assert_eq!(cost.steps, [step; 3]);
     assert_eq!((cost.hops(), cost.link_load()), (3, 0.75));
@@ -135,9 +135,9 @@ fn cores_share_out_the_work_of_all_ranks() {
     let to_one: Vec<(Rank, Rank, usize)> = (1..8).map(|source| (source, 0, 1)).collect();
     // The work of all ranks, and the messages, copies and reductions of the busiest rank.
     let cases = [
-        (to_one, Work { messages: 7, sent: 7.0, reduced: 7.0 }, [7.0, 1.0, 7.0]),
-        (vec![(0, 1, 1)], Work { messages: 1, sent: 1.0, reduced: 1.0 }, [1.0, 1.0, 1.0]),
-        (shift(8, 1), Work { messages: 8, sent: 8.0, reduced: 8.0 }, [1.0, 1.0, 1.0]),
+        (to_one, StepTotals { messages: 7, sent: 7.0, reduced: 7.0 }, [7.0, 1.0, 7.0]),
+        (vec![(0, 1, 1)], StepTotals { messages: 1, sent: 1.0, reduced: 1.0 }, [1.0, 1.0, 1.0]),
+        (shift(8, 1), StepTotals { messages: 8, sent: 8.0, reduced: 8.0 }, [1.0, 1.0, 1.0]),
     ];
     for (sends, all, [messages, copied, reduced]) in cases {
         let cost = cost(&one_step(8, 1, &sends), "switch:8");

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::DiscoveryError;
 use super::evidence::Evidence;
-use super::network::{Network, Traced};
+use super::network::{Cabling, Traced};
 use super::nics;
 use super::opaque;
 use super::racks::are_separate;
@@ -20,7 +20,7 @@ use crate::units::{NodeId, Rank};
 
 /// A network as it was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Found {
+pub struct FoundNetwork {
     /// The network, with rates and routes.
     pub topology: Topology,
     /// The spec of the network of the catalogue that it is, such as `torus:3x3`.
@@ -37,11 +37,11 @@ pub struct Found {
 pub type LinkFacts = Rate;
 
 /// Makes a topology of what was seen and measured.
-pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
+pub fn assemble(evidence: &Evidence) -> Result<FoundNetwork, DiscoveryError> {
     check(evidence)?;
     let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
     let mut notes = wiring.notes.clone();
-    let mut network = Network::routed(&wiring, evidence);
+    let mut network = Cabling::routed(&wiring, evidence);
     let is_meshed = wiring.is_opaque() && are_separate(evidence);
     let is_joined = network.is_connected();
     if !is_joined || (wiring.is_opaque() && !is_meshed) {
@@ -83,7 +83,7 @@ pub fn assemble(evidence: &Evidence) -> Result<Found, DiscoveryError> {
         }
         Traced::All => with_ways(topology, &placed, &network, &evidence.host_of, &numbers, &mut notes),
     };
-    Ok(Found { topology, recognised: spec, positions, links, notes })
+    Ok(FoundNetwork { topology, recognised: spec, positions, links, notes })
 }
 
 /// The network of the catalogue with the graph's rates, and its ranks where they are, or else the graph; with what is known
@@ -120,7 +120,7 @@ fn known(
 fn with_ways(
     topology: Topology,
     placed: &Placed,
-    network: &Network,
+    network: &Cabling,
     host_of: &[usize],
     numbers: &[NodeId],
     notes: &mut Vec<String>,

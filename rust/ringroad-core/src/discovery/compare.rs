@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::rounding::median;
-use super::{Found, How};
+use super::{FoundNetwork, How};
 use crate::topology::{Topology, DEFAULT_BANDWIDTH};
 use crate::units::{NodeId, Rank};
 
@@ -47,7 +47,7 @@ pub struct WrongLink {
 impl Mismatch {
     /// How the network that was found differs from the named one; `None` if it may be that. Networks whose switches answer
     /// nobody look alike, so of these only hosts and equally numbered links are compared.
-    pub fn between(named: &Topology, found: &Found) -> Option<Mismatch> {
+    pub fn between(named: &Topology, found: &FoundNetwork) -> Option<Mismatch> {
         let (wanted, seen) = (between_ranks(named), between_ranks(&found.topology));
         if named.ranks() != found.topology.ranks() {
             return None;
@@ -100,7 +100,7 @@ impl WrongLink {
 
 /// The named network with the rates that were measured, where its links have the default one: somebody who names a graph
 /// rarely states rates.
-pub fn with_found_rates(named: &Topology, found: &Found) -> Option<Topology> {
+pub fn with_found_rates(named: &Topology, found: &FoundNetwork) -> Option<Topology> {
     if states_rates(named) {
         return None;
     }
@@ -125,7 +125,7 @@ fn states_rates(named: &Topology) -> bool {
 }
 
 /// The ends and the rates of links whose rates were measured.
-fn measured(found: &Found) -> impl Iterator<Item = ((NodeId, NodeId), f64)> + '_ {
+fn measured(found: &FoundNetwork) -> impl Iterator<Item = ((NodeId, NodeId), f64)> + '_ {
     let links = found.topology.links().iter().zip(&found.links);
     let measured = links.filter(|(_, rate)| rate.how == How::Measured);
     measured.map(|(link, rate)| ((link.source, link.target), rate.bytes_per_second))
@@ -171,7 +171,7 @@ fn missing_and_further(wanted: &Links, seen: &Links) -> Vec<WrongLink> {
 }
 
 /// Links that carry much less than others, compared with what is named.
-fn slow(named: &Topology, found: &Found) -> Vec<WrongLink> {
+fn slow(named: &Topology, found: &FoundNetwork) -> Vec<WrongLink> {
     let wanted = match joined(named).keys().eq(joined(&found.topology).keys()) {
         true => joined(named),
         // Their switches may have other numbers.
@@ -196,7 +196,7 @@ fn slow(named: &Topology, found: &Found) -> Vec<WrongLink> {
 }
 
 /// What to write for the network that was found, and its rates where the name states some or links are slow.
-fn spec(named: &Topology, found: &Found, wrong: &[WrongLink]) -> Option<String> {
+fn spec(named: &Topology, found: &FoundNetwork, wrong: &[WrongLink]) -> Option<String> {
     let cut: BTreeSet<(NodeId, NodeId)> = wrong
         .iter()
         .filter(|link| link.found == 0.0)
@@ -222,7 +222,7 @@ fn spec(named: &Topology, found: &Found, wrong: &[WrongLink]) -> Option<String> 
 }
 
 /// The measured rates, as options of a spec: the usual one, and those that differ from it.
-fn rates(found: &Found) -> String {
+fn rates(found: &FoundNetwork) -> String {
     let links: Links = measured(found).collect();
     let Some(usual) = median(links.values().copied()) else { return String::new() };
     let mut text = format!(",bandwidth={}Mbit/s", megabits(usual));

@@ -27,7 +27,7 @@ mod routes;
 mod targets;
 mod wiring;
 
-pub use assemble::{assemble, Found, LinkFacts};
+pub use assemble::{assemble, FoundNetwork, LinkFacts};
 pub use compare::{with_found_rates, Mismatch, WrongLink};
 pub use error::DiscoveryError;
 pub use evidence::{Evidence, Flow, HostFacts, Latency, Round, Trace};

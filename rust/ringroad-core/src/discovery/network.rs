@@ -12,7 +12,7 @@ use crate::units::Seconds;
 
 /// Hosts, then switches, and what joins them.
 #[derive(Debug, Clone)]
-pub(super) struct Network {
+pub(super) struct Cabling {
     pub hosts: usize,
     pub nodes: usize,
     pub cables: Vec<Cable>,
@@ -49,14 +49,14 @@ impl Cable {
     }
 }
 
-impl Network {
+impl Cabling {
     /// The network that traces show.
-    pub fn routed(wiring: &Wiring, evidence: &Evidence) -> Network {
+    pub fn routed(wiring: &Wiring, evidence: &Evidence) -> Cabling {
         let rates = capacities(wiring, &evidence.rounds);
         let edges = wiring.edges.iter().zip(rates);
         let cables = edges.map(|(edge, rate)| Cable::new(edge.from, edge.to, rate)).collect();
         let paths = wiring.paths.iter().map(|path| ((path.from, path.to), path.edges.clone())).collect();
-        Network { hosts: wiring.hosts, nodes: wiring.nodes(), cables, paths }
+        Cabling { hosts: wiring.hosts, nodes: wiring.nodes(), cables, paths }
     }
 
     /// Whether every host reaches every other one.

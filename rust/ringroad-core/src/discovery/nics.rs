@@ -1,7 +1,7 @@
 //! Hosts that send and receive less than their links carry together.
 
 use super::evidence::Evidence;
-use super::network::Network;
+use super::network::Cabling;
 use super::rates::{flows, How, Rate};
 use super::rounding::median;
 use crate::topology::{Topology, TopologyError};
@@ -15,7 +15,7 @@ const STEPS: f64 = 20.0;
 
 /// What every host's card carries in bandwidths of the host's first link, where cards are what limits hosts that have
 /// links to each other only. Where only some are, or they differ, there is a note.
-pub(super) fn ratio(evidence: &Evidence, network: &Network, notes: &mut Vec<String>) -> Option<f64> {
+pub(super) fn ratio(evidence: &Evidence, network: &Cabling, notes: &mut Vec<String>) -> Option<f64> {
     if network.nodes > network.hosts {
         return None;
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::evidence::Evidence;
-use super::network::{Cable, Network};
+use super::network::{Cable, Cabling};
 use super::racks::Racks;
 use super::rates::{How, Rate};
 
@@ -11,7 +11,7 @@ use super::rates::{How, Rate};
 const LIMITED: f64 = 0.85;
 
 /// The network between the hosts, from rates alone.
-pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
+pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Cabling {
     let hosts = evidence.hosts.len();
     let Racks { racks, cables: loads, uplinks, is_shared, .. } = Racks::of(evidence);
     let several: Vec<usize> = (0..racks.len()).filter(|rack| racks[*rack].len() > 1).collect();
@@ -51,7 +51,7 @@ pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Network {
         cables.push(Cable::new(host, above[host], rate(up.capacity(), How::Measured)));
         cables.push(Cable::new(above[host], host, rate(down.capacity(), How::Measured)));
     }
-    Network { hosts, nodes: top + 1, cables, paths: BTreeMap::new() }
+    Cabling { hosts, nodes: top + 1, cables, paths: BTreeMap::new() }
 }
 
 fn rate(capacity: Option<(f64, f64)>, how: How) -> Option<Rate> {

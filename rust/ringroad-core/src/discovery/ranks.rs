@@ -1,7 +1,7 @@
 //! Ranks on the hosts of a network: as a graph, in which hosts with several ranks have a memory.
 
 use super::evidence::Evidence;
-use super::network::Network;
+use super::network::Cabling;
 use super::rates::{How, Rate};
 use super::rounding::median;
 use super::routes::Paths;
@@ -23,7 +23,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    pub fn new(network: &Network, evidence: &Evidence) -> Result<Placed, TopologyError> {
+    pub fn new(network: &Cabling, evidence: &Evidence) -> Result<Placed, TopologyError> {
         let (ranks, hosts) = (evidence.host_of.len(), network.hosts);
         let mut ranks_of = vec![Vec::new(); hosts];
         evidence.host_of.iter().enumerate().for_each(|(rank, host)| ranks_of[*host].push(rank));
@@ -71,7 +71,7 @@ impl Placed {
 
 impl Placed {
     /// The nodes on the way from each rank to each other one, if it is known for all.
-    pub fn paths(&self, network: &Network, host_of: &[usize]) -> Option<Paths> {
+    pub fn paths(&self, network: &Cabling, host_of: &[usize]) -> Option<Paths> {
         let ranks = host_of.len();
         let way = |(from, to): (Rank, Rank)| {
             if from == to {
@@ -91,7 +91,7 @@ impl Placed {
 }
 
 /// The rate that most cables of hosts have, as near as the median tells.
-fn usual(network: &Network) -> f64 {
+fn usual(network: &Cabling) -> f64 {
     let of_hosts = |kind: fn(bool, bool) -> bool| {
         let cables = network.cables.iter();
         let cables = cables.filter(move |cable| kind(cable.from < network.hosts, cable.to < network.hosts));

@@ -25,13 +25,13 @@ impl Buffer {
 }
 
 /// A buffer and the chunk in it.
-pub(super) type Place = (Buffer, usize);
+pub(super) type Location = (Buffer, usize);
 
 /// Chunks whose places follow each other at both ends: the first place at each, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    pub source: Place,
-    pub target: Place,
+    pub source: Location,
+    pub target: Location,
     pub count: usize,
 }
 
@@ -86,7 +86,7 @@ impl Buffers {
     }
 
     /// The place of a slot in the input or output.
-    fn home(&self, rank: Rank, chunk: ChunkId, slot: Slot) -> Option<Place> {
+    fn home(&self, rank: Rank, chunk: ChunkId, slot: Slot) -> Option<Location> {
         if slot != 0 {
             return None;
         }
@@ -109,7 +109,7 @@ impl Buffers {
     }
 
     /// The place of a slot that the schedule uses.
-    pub fn place(&self, rank: Rank, chunk: ChunkId, slot: Slot) -> Place {
+    pub fn place(&self, rank: Rank, chunk: ChunkId, slot: Slot) -> Location {
         let home = self.home(rank, chunk, slot);
         home.unwrap_or_else(|| (Buffer::Scratch, self.scratch[rank][&(slot, chunk)]))
     }
@@ -130,7 +130,7 @@ impl Buffers {
         for chunk in chunks.iter() {
             let source = self.place(from.0, chunk, from.1);
             let target = self.place(into.0, chunk, into.1);
-            let follows = |(buffer, first): Place, count, next| next == (buffer, first + count);
+            let follows = |(buffer, first): Location, count, next| next == (buffer, first + count);
             match runs.last_mut() {
                 Some(Run { source: s, target: t, count })
                     if *count < most && follows(*s, *count, source) && follows(*t, *count, target) =>

@@ -6,7 +6,7 @@
 //!
 //! Source: `et_def.proto`, `et_feeder_node.cpp` and `generator.py` of mlcommons/chakra; the schema's version is 1.0.0.
 
-use super::goal::{operations, Work};
+use super::goal::{operations, GoalStep};
 use super::InterchangeError;
 use crate::plan::Plan;
 use crate::schedule::Schedule;
@@ -97,14 +97,14 @@ fn file(rank: Rank, plan: &Plan, simulator: &Simulator) -> Vec<u8> {
     add(Message::default().bytes(1, SCHEMA_VERSION.as_bytes()));
     for (number, (work, waits)) in operations(plan, simulator.model.reduce_cost).into_iter().enumerate() {
         let (name, kind) = match work {
-            Work::Send { peer, tag, .. } => (format!("send_{peer}_{tag}"), SEND),
-            Work::Receive { peer, tag, .. } => (format!("receive_{peer}_{tag}"), RECEIVE),
-            Work::Reduce { .. } => (format!("reduce_{number}"), COMPUTE),
+            GoalStep::Send { peer, tag, .. } => (format!("send_{peer}_{tag}"), SEND),
+            GoalStep::Receive { peer, tag, .. } => (format!("receive_{peer}_{tag}"), RECEIVE),
+            GoalStep::Reduce { .. } => (format!("reduce_{number}"), COMPUTE),
         };
         let mut node = Message::default();
         node.number(1, number as u64).bytes(2, name.as_bytes()).number(3, kind).numbers(5, &waits);
         match work {
-            Work::Send { peer, tag, bytes } | Work::Receive { peer, tag, bytes } => {
+            GoalStep::Send { peer, tag, bytes } | GoalStep::Receive { peer, tag, bytes } => {
                 let (source, target) = if kind == SEND { (rank, peer) } else { (peer, rank) };
                 node.attribute("is_cpu_op", Value::Bool(false))
                     .attribute("comm_src", Value::Int32(source as u64))
@@ -112,7 +112,7 @@ fn file(rank: Rank, plan: &Plan, simulator: &Simulator) -> Vec<u8> {
                     .attribute("comm_tag", Value::Int32(u64::from(tag)))
                     .attribute("comm_size", Value::Int64(bytes as u64));
             }
-            Work::Reduce { bytes, seconds } => {
+            GoalStep::Reduce { bytes, seconds } => {
                 node.number(7, (seconds * 1e6).round() as u64)
                     .attribute("is_cpu_op", Value::Bool(false))
                     .attribute("num_ops", Value::Int64(bytes as u64))

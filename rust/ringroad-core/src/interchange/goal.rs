@@ -27,7 +27,7 @@ use crate::units::{Bytes, Rank, Seconds};
 
 /// What an operation is, to a simulator.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Work {
+pub(super) enum GoalStep {
     Send {
         peer: Rank,
         tag: u32,
@@ -46,14 +46,16 @@ pub(super) enum Work {
 }
 
 /// The operations of a rank, each with those that it waits for.
-pub(super) fn operations(plan: &Plan, reduce_cost: Seconds) -> Vec<(Work, Vec<usize>)> {
-    let reduce = |bytes| Work::Reduce { bytes, seconds: bytes as f64 * reduce_cost };
+pub(super) fn operations(plan: &Plan, reduce_cost: Seconds) -> Vec<(GoalStep, Vec<usize>)> {
+    let reduce = |bytes| GoalStep::Reduce { bytes, seconds: bytes as f64 * reduce_cost };
     let work = |command: Command| match command {
-        Command::Send { peer, message, source, .. } => Work::Send { peer, tag: message, bytes: source.bytes },
-        Command::Receive { peer, message, target, .. } => {
-            Work::Receive { peer, tag: message, bytes: target.bytes }
+        Command::Send { peer, message, source, .. } => {
+            GoalStep::Send { peer, tag: message, bytes: source.bytes }
         }
-        Command::Expect { peer, message, bytes, .. } => Work::Receive { peer, tag: message, bytes },
+        Command::Receive { peer, message, target, .. } => {
+            GoalStep::Receive { peer, tag: message, bytes: target.bytes }
+        }
+        Command::Expect { peer, message, bytes, .. } => GoalStep::Receive { peer, tag: message, bytes },
         // As many additions as operands but one.
         Command::Reduce { target, sources, .. } => {
             reduce(plan.sources(sources).len().saturating_sub(1) * target.bytes)
@@ -66,7 +68,7 @@ pub(super) fn operations(plan: &Plan, reduce_cost: Seconds) -> Vec<(Work, Vec<us
         | Command::Average { .. } => reduce(0),
     };
     let all = plan.operations().iter();
-    let mut operations: Vec<(Work, Vec<usize>)> = all.map(|o| (work(o.command), Vec::new())).collect();
+    let mut operations: Vec<(GoalStep, Vec<usize>)> = all.map(|o| (work(o.command), Vec::new())).collect();
     for before in 0..operations.len() {
         let after = plan.dependents(before as u32).iter();
         after.for_each(|after| operations[*after as usize].1.push(before));
@@ -85,13 +87,13 @@ pub fn write(schedule: &Schedule, bytes: Bytes, simulator: &Simulator) -> Result
         push(format_args!("\nrank {rank} {{\n"));
         for (number, (work, waits)) in operations(plan, simulator.model.reduce_cost).into_iter().enumerate() {
             match work {
-                Work::Send { peer, tag, bytes } => {
+                GoalStep::Send { peer, tag, bytes } => {
                     push(format_args!("l{number}: send {bytes}b to {peer} tag {tag}\n"));
                 }
-                Work::Receive { peer, tag, bytes } => {
+                GoalStep::Receive { peer, tag, bytes } => {
                     push(format_args!("l{number}: recv {bytes}b from {peer} tag {tag}\n"));
                 }
-                Work::Reduce { seconds, .. } => {
+                GoalStep::Reduce { seconds, .. } => {
                     push(format_args!("l{number}: calc {}\n", (seconds * 1e9).round() as u64));
                 }
             }

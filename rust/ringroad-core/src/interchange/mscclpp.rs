@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::buffers::{Buffer, Buffers, Place, Run};
+use super::buffers::{Buffer, Buffers, Location, Run};
 use super::InterchangeError;
 use crate::collective::Collective;
 use crate::schedule::{Action, Schedule, Send};
@@ -78,7 +78,7 @@ struct Semaphore {
 #[derive(Serialize)]
 struct Block {
     id: usize,
-    ops: Vec<Operation>,
+    ops: Vec<GpuOperation>,
     channels: Vec<BlockChannels>,
     remote_buffer_refs: Vec<BlockBuffers>,
 }
@@ -96,7 +96,7 @@ struct BlockBuffers {
 }
 
 #[derive(Serialize, Default)]
-struct Operation {
+struct GpuOperation {
     name: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     src_buff: Vec<Part>,
@@ -122,13 +122,13 @@ struct Part {
     size: usize,
 }
 
-impl Operation {
-    fn named(name: &'static str) -> Operation {
-        Operation { name, ..Operation::default() }
+impl GpuOperation {
+    fn named(name: &'static str) -> GpuOperation {
+        GpuOperation { name, ..GpuOperation::default() }
     }
 
-    fn local(action: Action, run: Run) -> Operation {
-        let part = |(buffer, index): Place| Part {
+    fn local(action: Action, run: Run) -> GpuOperation {
+        let part = |(buffer, index): Location| Part {
             buffer: Some(buffer.letter()),
             buffer_id: None,
             index,
@@ -138,7 +138,13 @@ impl Operation {
             Action::Reduce => ("re", vec![part(run.target), part(run.source)], Some("sum")),
             Action::Copy => ("copy", vec![part(run.source)], None),
         };
-        Operation { name, src_buff, dst_buff: vec![part(run.target)], reduce_op, ..Operation::default() }
+        GpuOperation {
+            name,
+            src_buff,
+            dst_buff: vec![part(run.target)],
+            reduce_op,
+            ..GpuOperation::default()
+        }
     }
 }
 
@@ -357,15 +363,15 @@ impl Writer {
         }
         let mut ops = Vec::new();
         if id > 0 {
-            ops.push(Operation { semaphore_ids: vec![id - 1], ..Operation::named("sem_acquire") });
-            ops.push(Operation::named("nop"));
+            ops.push(GpuOperation { semaphore_ids: vec![id - 1], ..GpuOperation::named("sem_acquire") });
+            ops.push(GpuOperation::named("nop"));
         }
         for turn in turns {
             push_turn(&mut ops, turn, &channel, &buffer);
         }
         if !is_last {
-            ops.push(Operation::named("nop"));
-            ops.push(Operation { semaphore_ids: vec![id], ..Operation::named("sem_release") });
+            ops.push(GpuOperation::named("nop"));
+            ops.push(GpuOperation { semaphore_ids: vec![id], ..GpuOperation::named("sem_release") });
         }
         Ok(Block {
             id,
@@ -384,14 +390,14 @@ impl Writer {
 
 /// Adds the operations of a turn. A `nop` lets the threads of a block wait for each other.
 fn push_turn(
-    ops: &mut Vec<Operation>,
+    ops: &mut Vec<GpuOperation>,
     turn: &Turn,
     channel: &BTreeMap<Rank, usize>,
     buffer: &HashMap<(Rank, Buffer), usize>,
 ) {
     for (peer, run) in &turn.puts {
         let ((from, index), (into, remote), size) = (run.source, run.target, run.count);
-        ops.push(Operation {
+        ops.push(GpuOperation {
             src_buff: vec![Part { buffer: Some(from.letter()), buffer_id: None, index, size }],
             dst_buff: vec![Part {
                 buffer: None,
@@ -401,25 +407,25 @@ fn push_turn(
             }],
             channel_ids: vec![channel[peer]],
             channel_type: Some("memory"),
-            ..Operation::named("put")
+            ..GpuOperation::named("put")
         });
     }
     if !turn.puts.is_empty() {
-        ops.push(Operation::named("nop"));
+        ops.push(GpuOperation::named("nop"));
     }
     for (name, peers) in [("signal", &turn.signals), ("wait", &turn.waits)] {
         let ids: Vec<usize> = peers.iter().map(|peer| channel[peer]).collect();
         for ids in ids.chunks(MOST_CHANNELS_PER_OPERATION) {
             let channel_type = Some("memory");
-            ops.push(Operation { channel_ids: ids.to_vec(), channel_type, ..Operation::named(name) });
+            ops.push(GpuOperation { channel_ids: ids.to_vec(), channel_type, ..GpuOperation::named(name) });
         }
     }
     if !turn.waits.is_empty() {
-        ops.push(Operation::named("nop"));
+        ops.push(GpuOperation::named("nop"));
     }
     // What is combined into a place may be combined further.
     for (action, run) in &turn.combines {
-        ops.push(Operation::local(*action, *run));
-        ops.push(Operation::named("nop"));
+        ops.push(GpuOperation::local(*action, *run));
+        ops.push(GpuOperation::named("nop"));
     }
 }

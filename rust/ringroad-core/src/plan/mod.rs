@@ -196,7 +196,7 @@ impl Command {
 
 /// A command, and the step of the schedule to which it belongs (for errors and traces).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
+pub struct PlannedCommand {
     /// What the operation does.
     pub command: Command,
     /// The step of the schedule, from 0.
@@ -206,7 +206,7 @@ pub struct Operation {
 /// One rank's part of one collective call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    operations: Vec<Operation>,
+    operations: Vec<PlannedCommand>,
     /// For every operation, how many other operations it waits for.
     pending: Vec<u32>,
     /// The operations that wait for operation `i` are `dependents[starts[i]..starts[i + 1]]`.
@@ -220,7 +220,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn new(operations: Vec<Operation>, waits: Vec<Vec<u32>>, sources: Vec<Span>, scratch: usize) -> Plan {
+    fn new(
+        operations: Vec<PlannedCommand>,
+        waits: Vec<Vec<u32>>,
+        sources: Vec<Span>,
+        scratch: usize,
+    ) -> Plan {
         let mut lists: Vec<Vec<u32>> = vec![Vec::new(); operations.len()];
         for (operation, before) in waits.iter().enumerate() {
             before.iter().for_each(|b| lists[*b as usize].push(operation as u32));
@@ -253,18 +258,18 @@ impl Plan {
     pub fn send(peer: Rank, port: Port, bytes: usize) -> Plan {
         let source = Span::new(Buffer::Input, 0, bytes);
         let command = Command::Send { peer, port, message: 0, source, stays: false };
-        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], vec![], 0)
+        Plan::new(vec![PlannedCommand { command, step: 0 }], vec![vec![]], vec![], 0)
     }
 
     /// A plan with a single receive of `bytes` output bytes that `peer` sends by its `port`.
     pub fn receive(peer: Rank, port: Port, bytes: usize) -> Plan {
         let target = Span::new(Buffer::Output, 0, bytes);
         let command = Command::Receive { peer, port, message: 0, target };
-        Plan::new(vec![Operation { command, step: 0 }], vec![vec![]], vec![], 0)
+        Plan::new(vec![PlannedCommand { command, step: 0 }], vec![vec![]], vec![], 0)
     }
 
     /// The operations. Each waits only for operations before it.
-    pub fn operations(&self) -> &[Operation] {
+    pub fn operations(&self) -> &[PlannedCommand] {
         &self.operations
     }
 

@@ -12,7 +12,7 @@ pub(super) type MessageId = usize;
 
 /// Something that happens at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Event {
+pub(super) enum Moment {
     /// A rank enters the call.
     Enter(Rank),
     /// A message's start-up is over: it may take its links.
@@ -33,7 +33,7 @@ pub(super) enum Event {
 struct Entry {
     time: Seconds,
     number: u64,
-    event: Event,
+    event: Moment,
 }
 
 impl PartialEq for Entry {
@@ -65,7 +65,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    pub fn enter(&mut self, time: Seconds, event: Event) {
+    pub fn enter(&mut self, time: Seconds, event: Moment) {
         self.heap.push(Entry { time, number: self.count, event });
         self.count += 1;
     }
@@ -74,7 +74,7 @@ impl Agenda {
         self.heap.peek().map(|entry| entry.time)
     }
 
-    pub fn pop(&mut self) -> Option<(Seconds, Event)> {
+    pub fn pop(&mut self) -> Option<(Seconds, Moment)> {
         self.heap.pop().map(|entry| (entry.time, entry.event))
     }
 }

@@ -3,19 +3,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::agenda::{Agenda, Event, MessageId};
+use super::agenda::{Agenda, MessageId, Moment};
 use super::record::Record;
 use super::scenario::Conditions;
 use super::traffic::{Side, Traffic};
 use super::{Outcome, Pace, Simulator};
 use crate::cost::{CostModel, Inlets};
 use crate::executor::Executor;
-use crate::plan::{Command, Operation, Plan};
+use crate::plan::{Command, Plan, PlannedCommand};
 use crate::trace::TraceKind;
 use crate::units::{Rank, Seconds};
 
 /// A reduction that waits for the processor or is in progress.
 struct Reduction {
+    kind: TraceKind,
     operation: u32,
     step: u32,
     bytes: usize,
@@ -27,7 +28,7 @@ struct Reduction {
 struct Machine {
     executor: Executor,
     /// Operations that may start but belong to steps that have not started, by step.
-    held: BTreeMap<u32, Vec<(u32, Operation)>>,
+    held: BTreeMap<u32, Vec<(u32, PlannedCommand)>>,
     reductions: VecDeque<Reduction>,
     slowness: f64,
     /// Where transfers and reductions overlap: how long the processor could have reduced during the step's transfer.
@@ -99,7 +100,7 @@ impl<'a> Run<'a> {
 
     pub fn finish(mut self) -> Outcome {
         for (rank, late) in self.late.iter().enumerate() {
-            self.agenda.enter(*late, Event::Enter(rank));
+            self.agenda.enter(*late, Moment::Enter(rank));
         }
         loop {
             let next = self.agenda.next_time();
@@ -125,8 +126,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn handle(&mut self, time: Seconds, event: Event) {
-        if let Event::Drain(flow, changes) = event {
+    fn handle(&mut self, time: Seconds, event: Moment) {
+        if let Moment::Drain(flow, changes) = event {
             // An event from before the flow's rate changed is ignored; it does not even advance the time.
             if !self.traffic.is_current(flow, changes) {
                 return;
@@ -134,16 +135,16 @@ impl<'a> Run<'a> {
         }
         self.now = self.now.max(time);
         match event {
-            Event::Enter(rank) => self.collect(rank),
-            Event::Depart(message) => self.depart(message),
-            Event::Drain(flow, _) => {
+            Moment::Enter(rank) => self.collect(rank),
+            Moment::Depart(message) => self.depart(message),
+            Moment::Drain(flow, _) => {
                 let message = self.traffic.drain(flow, self.now);
                 self.left(message);
             }
-            Event::Left(message) => self.left(message),
-            Event::Arrive(message) => self.arrive(message),
-            Event::Take(message) => self.received(message),
-            Event::Reduced(rank) => self.reduced(rank),
+            Moment::Left(message) => self.left(message),
+            Moment::Arrive(message) => self.arrive(message),
+            Moment::Take(message) => self.received(message),
+            Moment::Reduced(rank) => self.reduced(rank),
         }
     }
 
@@ -164,7 +165,7 @@ impl<'a> Run<'a> {
 
     /// Starts an operation. An operation that takes no time completes at once, and then the caller must collect the
     /// operations that may start.
-    fn start(&mut self, rank: Rank, number: u32, operation: Operation) {
+    fn start(&mut self, rank: Rank, number: u32, operation: PlannedCommand) {
         let side = Side { operation: number, start: self.now };
         match operation.command {
             Command::Send { peer, port, message, source, .. } => {
@@ -185,12 +186,13 @@ impl<'a> Run<'a> {
             Command::Reduce { .. } | Command::Encode { .. } | Command::Decode { .. } => {
                 let machine = &mut self.machines[rank];
                 let CostModel { reduce_cost, codec_cost, .. } = self.simulator.model;
-                let (bytes, cost) = match operation.command {
+                let (kind, bytes, cost) = match operation.command {
                     Command::Reduce { target, sources, .. } => {
                         let sources = machine.executor.plan().sources(sources).len();
-                        (target.bytes * (sources - 1), reduce_cost)
+                        (TraceKind::Reduce, target.bytes * (sources - 1), reduce_cost)
                     }
-                    command => (command.bytes(), codec_cost),
+                    Command::Encode { .. } => (TraceKind::Encode, operation.command.bytes(), codec_cost),
+                    command => (TraceKind::Decode, command.bytes(), codec_cost),
                 };
                 let all = bytes as f64 * cost * machine.slowness;
                 let seconds = (all - machine.credit).max(0.0);
@@ -199,6 +201,7 @@ impl<'a> Run<'a> {
                     self.reduce(
                         rank,
                         Reduction {
+                            kind,
                             operation: number,
                             step: operation.step,
                             bytes,
@@ -240,7 +243,7 @@ impl<'a> Run<'a> {
             self.machines[rank].next_post = end;
             end + start_up
         };
-        self.agenda.enter(departure, Event::Depart(message));
+        self.agenda.enter(departure, Moment::Depart(message));
     }
 
     /// Handles the end of a message's start-up.
@@ -266,7 +269,7 @@ impl<'a> Run<'a> {
         if self.simulator.pace == Pace::Synchronous && self.traffic.is_at_last_stage(id) {
             self.arrivals.push(id);
         } else {
-            self.agenda.enter(self.now + latency, Event::Arrive(id));
+            self.agenda.enter(self.now + latency, Moment::Arrive(id));
         }
         if !self.traffic.is_at_first_stage(id) {
             return;
@@ -325,7 +328,7 @@ impl<'a> Run<'a> {
             }
         }
         if at > self.now {
-            self.agenda.enter(at, Event::Take(id));
+            self.agenda.enter(at, Moment::Take(id));
         } else {
             self.accept(id);
         }
@@ -352,7 +355,7 @@ impl<'a> Run<'a> {
         self.machines[rank].reductions.push_back(reduction);
         if idle {
             let end = self.reduction_end(seconds);
-            self.agenda.enter(end, Event::Reduced(rank));
+            self.agenda.enter(end, Moment::Reduced(rank));
         }
     }
 
@@ -373,9 +376,9 @@ impl<'a> Run<'a> {
             next.start = self.now;
             let seconds = next.seconds;
             let end = self.reduction_end(seconds);
-            self.agenda.enter(end, Event::Reduced(rank));
+            self.agenda.enter(end, Moment::Reduced(rank));
         }
-        self.record.reduction(rank, done.bytes, done.step, done.start, self.now);
+        self.record.computation(done.kind, rank, done.bytes, done.step, [done.start, self.now]);
         self.complete(rank, done.operation, done.step);
         self.collect(rank);
     }
@@ -390,7 +393,7 @@ impl<'a> Run<'a> {
             let at = self.now + self.startup();
             self.departed = at;
             let departures = std::mem::take(&mut self.departures).into_iter();
-            departures.for_each(|message| self.agenda.enter(at, Event::Depart(message)));
+            departures.for_each(|message| self.agenda.enter(at, Moment::Depart(message)));
             return true;
         }
         if !self.arrivals.is_empty() {
@@ -401,7 +404,7 @@ impl<'a> Run<'a> {
                 let transfer = self.now - self.departed;
                 self.machines.iter_mut().for_each(|machine| machine.credit = transfer);
             }
-            arrivals.into_iter().for_each(|message| self.agenda.enter(at, Event::Arrive(message)));
+            arrivals.into_iter().for_each(|message| self.agenda.enter(at, Moment::Arrive(message)));
             return true;
         }
         self.open_gate()

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::agenda::{Agenda, Event, MessageId};
+use super::agenda::{Agenda, MessageId, Moment};
 use super::fair::{FairNetwork, FlowId};
 use super::paths::{Path, Paths, Stage};
 use crate::units::{Port, Rank, Seconds};
@@ -199,7 +199,7 @@ impl Traffic {
     fn flow(&mut self, id: MessageId, now: Seconds, agenda: &mut Agenda) {
         let shares = self.stage(id).shares.clone();
         if self.messages[id].bytes == 0 || shares.is_empty() {
-            return agenda.enter(now, Event::Left(id));
+            return agenda.enter(now, Moment::Left(id));
         }
         self.note_change(now);
         let flow = self.network.begin(shares);
@@ -243,7 +243,7 @@ impl Traffic {
             let flow = &mut flows[id];
             flow.bytes_left = (flow.bytes_left - rate_before * (now - flow.since)).max(0.0);
             (flow.since, flow.changes) = (now, flow.changes + 1);
-            agenda.enter(now + flow.bytes_left / network.rate(id), Event::Drain(id, flow.changes));
+            agenda.enter(now + flow.bytes_left / network.rate(id), Moment::Drain(id, flow.changes));
         });
     }
 }

@@ -17,7 +17,7 @@ use crate::units::{bandwidth, seconds, NotAQuantity, Rank, Seconds};
 
 /// What a spec says after the wiring.
 #[derive(Debug, Default)]
-pub(super) struct Options {
+pub(super) struct SpecOptions {
     pub routing: Option<Routing>,
     /// The position of every rank.
     pub positions: Option<Vec<Rank>>,
@@ -29,8 +29,8 @@ pub(super) struct Options {
 }
 
 /// Splits a text into the wiring and what follows it. `spec` is the whole text, for errors.
-pub(super) fn options<'a>(spec: &str, text: &'a str) -> Result<(&'a str, Options), TopologyError> {
-    let mut options = Options::default();
+pub(super) fn options<'a>(spec: &str, text: &'a str) -> Result<(&'a str, SpecOptions), TopologyError> {
+    let mut options = SpecOptions::default();
     let (text, positions) = match text.rsplit_once('@').filter(|(_, list)| !list.contains(')')) {
         Some((text, list)) => (text.trim_end(), Some(list)),
         None => (text, None),
@@ -56,7 +56,7 @@ pub(super) fn options<'a>(spec: &str, text: &'a str) -> Result<(&'a str, Options
     Ok((first.map_or(text, |first| text[..commas[first]].trim_end()), options))
 }
 
-impl Options {
+impl SpecOptions {
     fn read(&mut self, spec: &str, name: &str, value: &str) -> Result<(), TopologyError> {
         let rate = |error: NotAQuantity| TopologyError::Rate {
             spec: spec.to_owned(),

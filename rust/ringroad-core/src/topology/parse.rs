@@ -5,7 +5,7 @@ use std::str::FromStr;
 use super::catalogue::{example, examples, family, names, operator, Operator};
 use super::expression::{arguments, commas, depth, Arguments};
 use super::family::Made;
-use super::options::{options, Options};
+use super::options::{options, SpecOptions};
 use super::text::FILES;
 use super::{Routing, Topology, TopologyError};
 use crate::units::nearest;
@@ -92,7 +92,7 @@ fn operand(text: &str) -> Result<Topology, TopologyError> {
 }
 
 /// The name of a graph and what follows it, of a spec such as `graph:name`.
-pub(super) fn graph(spec: &str) -> Result<Option<(String, Options)>, TopologyError> {
+pub(super) fn graph(spec: &str) -> Result<Option<(String, SpecOptions)>, TopologyError> {
     let Some(rest) = spec.trim().strip_prefix("graph:") else { return Ok(None) };
     let (name, options) = options(spec, rest)?;
     Ok(Some((name.to_owned(), options)))

@@ -103,7 +103,7 @@ impl Known {
 
 /// What a search has found about the paths from a node to the destination.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct Reached {
     hops: usize,
     latency: Seconds,
     extra_latency: Seconds,
@@ -116,7 +116,7 @@ struct Found {
 #[derive(Debug, Clone)]
 struct Search {
     destination: Option<NodeId>,
-    found: Vec<Option<Found>>,
+    found: Vec<Option<Reached>>,
     queue: Vec<NodeId>,
     done: usize,
 }
@@ -127,13 +127,13 @@ impl Search {
             self.found[node] = None;
         }
         self.destination = Some(destination);
-        self.found[destination] = Some(Found { hops: 0, latency: 0.0, extra_latency: 0.0, paths: 1.0 });
+        self.found[destination] = Some(Reached { hops: 0, latency: 0.0, extra_latency: 0.0, paths: 1.0 });
         self.queue.push(destination);
         self.done = 0;
     }
 
     /// Resumes the search until the entry of `node` is final, and returns it; `None` where no path leads from `node`.
-    fn reach(&mut self, node: NodeId, topology: &Topology, incoming: &Adjacency) -> Option<Found> {
+    fn reach(&mut self, node: NodeId, topology: &Topology, incoming: &Adjacency) -> Option<Reached> {
         while let Some(&head) = self.queue.get(self.done) {
             let here = self.found[head]?;
             if self.found[node].is_some_and(|found| found.hops <= here.hops) {
@@ -151,7 +151,7 @@ impl Search {
                     }
                     Some(_) => {}
                     empty => {
-                        *empty = Some(Found { hops, latency, extra_latency, paths: here.paths });
+                        *empty = Some(Reached { hops, latency, extra_latency, paths: here.paths });
                         self.queue.push(link.source);
                     }
                 }
@@ -270,7 +270,7 @@ impl<'a> Routes<'a> {
         if self.search.destination != Some(destination) {
             self.search.restart(destination);
         }
-        let Found { hops, latency, extra_latency, .. } =
+        let Reached { hops, latency, extra_latency, .. } =
             self.search.reach(source, self.topology, &self.incoming)?;
         if self.topology.routing() == Routing::SinglePath {
             return self.single(source);

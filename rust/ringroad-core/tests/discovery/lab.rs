@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use ringroad_core::discovery::{
-    assemble, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Flows, Found, HostFacts,
-    Latency, Round, Trace, Wiring,
+    assemble, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Flows, FoundNetwork,
+    HostFacts, Latency, Round, Trace, Wiring,
 };
 use ringroad_core::topology::{Routes, Routing, Topology};
 
@@ -232,7 +232,7 @@ impl Lab {
         evidence
     }
 
-    pub fn discover(&mut self) -> Found {
+    pub fn discover(&mut self) -> FoundNetwork {
         assemble(&self.evidence()).unwrap()
     }
 }

@@ -9,7 +9,7 @@ mod racks;
 use std::collections::BTreeMap;
 
 use lab::{Dice, Lab, GOOD};
-use ringroad_core::discovery::Found;
+use ringroad_core::discovery::FoundNetwork;
 use ringroad_core::topology::{Link, Routes, Topology};
 
 const MEGABIT: f64 = 125_000.0;
@@ -28,7 +28,7 @@ fn links(topology: &Topology) -> BTreeMap<(usize, usize), f64> {
 }
 
 /// Compares links, their rates and the paths of bytes on a network without switches whose hosts have a rank each.
-fn compare(lab: &Lab, found: &Found, tolerance: f64) -> Result<(), String> {
+fn compare(lab: &Lab, found: &FoundNetwork, tolerance: f64) -> Result<(), String> {
     let links = links(&found.topology);
     let (ends, expected): (Vec<_>, Vec<_>) = (links.keys().collect(), lab.links.keys().collect());
     if ends != expected {
@@ -58,7 +58,7 @@ fn compare(lab: &Lab, found: &Found, tolerance: f64) -> Result<(), String> {
 }
 
 /// Discovers a network whose ranks are at these positions, and says what is wrong.
-fn discovered(truth: &Topology, places: &[usize], expected: Option<&str>) -> Result<Found, String> {
+fn discovered(truth: &Topology, places: &[usize], expected: Option<&str>) -> Result<FoundNetwork, String> {
     let mut lab = Lab::new(truth, places, GOOD);
     let found = lab.discover();
     let wrong = |what: &str| Err(format!("{truth}: {what}: {:?}, {:?}", found.recognised, found.notes));

@@ -1,12 +1,12 @@
 //! Networks that somebody has named, and that are others.
 
-use ringroad_core::discovery::{assemble, Evidence, Found, How, Mismatch, Rate};
+use ringroad_core::discovery::{assemble, Evidence, FoundNetwork, How, Mismatch, Rate};
 use ringroad_core::topology::{Link, Topology};
 
 use crate::lab::{Lab, GOOD};
 use crate::{in_order, links, MEGABIT};
 
-fn found(truth: &str) -> Found {
+fn found(truth: &str) -> FoundNetwork {
     let truth = Topology::parse(truth).unwrap();
     let rate = truth.links()[0].bytes_per_second();
     let truth = if rate > 1e9 { truth.with_links(Some(100.0 * MEGABIT), None).unwrap() } else { truth };
@@ -94,7 +94,7 @@ fn cables_of_switches_are_compared_too() {
         |link: &Link| Rate { bytes_per_second: link.bytes_per_second(), spread: 0.0, how: How::Measured };
     let links = topology.links().iter().map(rate).collect();
     let recognised = Some("switch:4".to_owned());
-    let found = Found { topology, recognised, positions: Some(in_order(4)), links, notes: Vec::new() };
+    let found = FoundNetwork { topology, recognised, positions: Some(in_order(4)), links, notes: Vec::new() };
     let mismatch = Mismatch::between(&Topology::parse("switch:4").unwrap(), &found).unwrap();
     assert_eq!(
         mismatch.to_string(),

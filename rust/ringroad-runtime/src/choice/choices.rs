@@ -23,7 +23,7 @@ use crate::choice::evaluation::Evaluator;
 use crate::choice::profile::{Place, Profile};
 use crate::choice::schedule_cache::Schedules;
 use crate::choice::user_schedules::Sent;
-use crate::config::{Algorithms, Network};
+use crate::config::{Algorithms, TopologySource};
 use crate::error::{Error, Result};
 use crate::os::lock::Mutex;
 use crate::os::machine::cache::CacheMode;
@@ -90,10 +90,10 @@ pub enum Origin {
 
 impl Origin {
     /// Whether communicators of some of the ranks find out anew, where they cannot stand on a part of this network.
-    pub(crate) fn of_parts(self) -> Network {
+    pub(crate) fn of_parts(self) -> TopologySource {
         match self {
-            Origin::Given | Origin::Found => Network::Auto,
-            Origin::Assumed => Network::Off,
+            Origin::Given | Origin::Found => TopologySource::Auto,
+            Origin::Assumed => TopologySource::Off,
         }
     }
 }

@@ -21,12 +21,13 @@ use super::patience::server;
 use super::{Communicator, State};
 use crate::bootstrap::{identity, Handle, Heard, Line, Listener, Question as Asked, TcpStore, Unreachable};
 use crate::choice::choices::{Choices, Origin};
-use crate::config::{Budget, Config, Network, Secret};
+use crate::config::{Budget, Config, Secret, TopologySource};
 use crate::network;
 use crate::network::pace::Pace;
 use crate::network::watch::{Sign, Suspicion};
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
+use crate::transport::Connection;
 
 /// How long calls may go on before they halt.
 const SOON: f32 = 0.1;
@@ -91,6 +92,8 @@ pub struct NetworkView {
     pub changes: Vec<NetworkChange>,
     /// Which ranks were the reason that calls took longer, not the network.
     pub stragglers: Vec<Straggle>,
+    /// The connections to other hosts, if they are of our own.
+    pub connections: Vec<Connection>,
 }
 
 /// What is known now.
@@ -147,7 +150,7 @@ impl Adaptation {
         let several = network::hosts(endpoints).into_iter().any(|host| host > 0);
         let is_found = communicator.choices.origin == Origin::Found;
         let budget = config.budget.adaptation.or(is_found.then_some(Budget::ADAPTATION))?;
-        let is_off = budget.is_zero() || config.topology == Network::Off;
+        let is_off = budget.is_zero() || config.topology == TopologySource::Off;
         if !several || is_off || !config.devices_of_ports().is_empty() {
             return None;
         }

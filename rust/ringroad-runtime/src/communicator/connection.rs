@@ -24,7 +24,7 @@ use crate::choice::choices::Origin;
 use crate::choice::options::Options;
 use crate::choice::planner::Planner;
 use crate::choice::schedule_cache::Schedules;
-use crate::config::{Config, Debug, Network, Secret, Within};
+use crate::config::{Config, Debug, Secret, TopologySource, Within};
 use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -69,6 +69,7 @@ impl Communicator {
             let mut endpoint = EndpointInfo::new(rank, size, "", "", Vec::new());
             offered.announce(&mut endpoint, config);
             endpoint.handle = handle.clone();
+            endpoint.rdma = ucx_sys::has_rdma();
             let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, deadline)?;
             match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, deadline)
             {
@@ -189,7 +190,7 @@ impl Communicator {
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
         communicator.first_barrier(rendezvous, deadline)?;
         communicator.record_into(config)?;
-        let is_asked_for = config.topology == Network::Off && config.debug < Debug::Info;
+        let is_asked_for = config.topology == TopologySource::Off && config.debug < Debug::Info;
         if rank == 0
             && communicator.choices.origin != Origin::Given
             && explored.insight.hosts > 1
@@ -394,10 +395,10 @@ fn explore(
     let is_named = options.topology.is_some() || config.topology.given().is_some();
     let budget = match &config.topology {
         _ if is_named => config.budget.discovery.min(CHECK),
-        Network::Off => Duration::ZERO,
+        TopologySource::Off => Duration::ZERO,
         _ => config.budget.discovery,
     };
-    let is_wanted = !budget.is_zero() || config.topology == Network::Auto && !is_named;
+    let is_wanted = !budget.is_zero() || config.topology == TopologySource::Auto && !is_named;
     let budget = (rank == 0).then(|| is_wanted.then_some(budget.as_secs_f64()));
     let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
     let text = rendezvous.share(EXPLORE, text.as_deref(), 64)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringroad_core::discovery::{Evidence, Found};
+use ringroad_core::discovery::{Evidence, FoundNetwork};
 use ringroad_core::Collective;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use crate::transport::buffer::Memory;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Discovered {
     /// The network.
-    pub found: Found,
+    pub found: FoundNetwork,
     /// What it follows from.
     pub evidence: Evidence,
 }
@@ -36,7 +36,7 @@ impl Communicator {
         let found = (self.rank == 0).then(|| network::found(&evidence));
         let text = found.map(|found| serde_json::to_vec(&found).expect("numbers and text can be written"));
         let all = calls.collect("found", &text.unwrap_or_default(), usize::MAX)?;
-        let found: std::result::Result<Found, String> = serde_json::from_slice(&all[0])
+        let found: std::result::Result<FoundNetwork, String> = serde_json::from_slice(&all[0])
             .map_err(|error| Error::Topology(format!("what rank 0 has found cannot be read: {error}")))?;
         Ok(Discovered { found: found.map_err(Error::Topology)?, evidence })
     }

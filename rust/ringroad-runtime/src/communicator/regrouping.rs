@@ -24,7 +24,7 @@ use crate::bootstrap::{
     TcpStore, Unreachable,
 };
 use crate::choice::options::{fitting, part_of, Options};
-use crate::config::{Config, Network, Secret};
+use crate::config::{Config, Secret, TopologySource};
 use crate::error::{refused, Error, Result};
 use crate::os::lock::Mutex;
 
@@ -56,7 +56,7 @@ impl Communicator {
         check_group(rank, handles.len())?;
         // The topology of the settings may describe the job as it was started.
         let mut config = config.clone();
-        if let (Network::Given(topology), None) = (&config.topology, &options.topology) {
+        if let (TopologySource::Given(topology), None) = (&config.topology, &options.topology) {
             config.topology = fitting(Some((**topology).clone()), handles.len(), rank == 0).into();
         }
         let config = &config;

@@ -38,6 +38,8 @@ struct Part<'a> {
     members: Vec<Member<'a>>,
     /// What the kernel says of ranks of this host that are stopped (`T`, `t`) or have ended (`X`).
     halted: Vec<(Rank, char)>,
+    /// How many threads wait for a call.
+    waiting: usize,
     /// `None` if threads have kept the engine for too long.
     standing: Option<Standing>,
     changes: Vec<NetworkChange>,
@@ -80,6 +82,7 @@ impl Reporter for Reporting {
             size: self.endpoints.len(),
             members: self.endpoints.iter().filter(|_| inquiry.members).map(Member::of).collect(),
             halted: halted.collect(),
+            waiting: driver.waiting(),
             standing: driver.peek(BUSY, |engine| engine.standing()),
             changes,
             stragglers,

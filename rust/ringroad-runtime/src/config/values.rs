@@ -65,13 +65,13 @@ pub struct TransportKind {
     pub within: Option<Within>,
     /// Between hosts; `None`: as suits them.
     pub between: Option<Between>,
-    /// How many connections of our own each pair of ranks has.
-    pub streams: usize,
+    /// How many connections of our own each pair of ranks has; `None`: as many as suit.
+    pub streams: Option<usize>,
 }
 
 impl TransportKind {
     pub(super) fn read(text: &str) -> Result<TransportKind, String> {
-        let mut kind = TransportKind { within: None, between: None, streams: 1 };
+        let mut kind = TransportKind { within: None, between: None, streams: None };
         for word in text.split(',').map(str::trim) {
             let (name, streams) =
                 word.split_once(':').map_or((word, None), |(name, streams)| (name, Some(streams)));
@@ -87,9 +87,12 @@ impl TransportKind {
             if let Some(streams) = streams {
                 let streams = streams.parse().ok().filter(|streams| (1..=MOST_STREAMS).contains(streams));
                 let is_tcp = kind.between == Some(Between::Tcp);
-                kind.streams = streams.filter(|_| is_tcp).ok_or_else(|| {
-                    format!("{word:?} is not tcp with a number of connections from 1 to {MOST_STREAMS}")
-                })?;
+                kind.streams = streams.filter(|_| is_tcp);
+                if kind.streams.is_none() {
+                    return Err(format!(
+                        "{word:?} is not tcp with a number of connections from 1 to {MOST_STREAMS}"
+                    ));
+                }
             }
         }
         Ok(kind)
@@ -296,7 +299,7 @@ fn device_names(text: &str) -> Result<Vec<String>, String> {
 
 /// What the settings say about the network.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum Network {
+pub enum TopologySource {
     /// Ranks on several hosts find out.
     #[default]
     Auto,
@@ -306,28 +309,28 @@ pub enum Network {
     Given(Box<Topology>),
 }
 
-impl Network {
+impl TopologySource {
     /// The topology, if one is given.
     pub fn given(&self) -> Option<&Topology> {
         match self {
-            Network::Given(topology) => Some(topology),
-            Network::Auto | Network::Off => None,
+            TopologySource::Given(topology) => Some(topology),
+            TopologySource::Auto | TopologySource::Off => None,
         }
     }
 
-    pub(super) fn read(text: &str) -> Result<Network, String> {
+    pub(super) fn read(text: &str) -> Result<TopologySource, String> {
         match text {
-            "auto" => Ok(Network::Auto),
-            "off" => Ok(Network::Off),
-            _ => read_topology(text).map(Box::new).map(Network::Given),
+            "auto" => Ok(TopologySource::Auto),
+            "off" => Ok(TopologySource::Off),
+            _ => read_topology(text).map(Box::new).map(TopologySource::Given),
         }
     }
 }
 
 /// Without a topology, ranks find out.
-impl From<Option<Topology>> for Network {
-    fn from(given: Option<Topology>) -> Network {
-        given.map_or(Network::Auto, |topology| Network::Given(Box::new(topology)))
+impl From<Option<Topology>> for TopologySource {
+    fn from(given: Option<Topology>) -> TopologySource {
+        given.map_or(TopologySource::Auto, |topology| TopologySource::Given(Box::new(topology)))
     }
 }
 

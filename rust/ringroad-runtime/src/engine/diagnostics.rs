@@ -1,6 +1,6 @@
 //! Descriptions for error messages: where each rank was, and for which ranks it waited.
 
-use ringroad_core::plan::{Command, Operation as Step};
+use ringroad_core::plan::{Command, PlannedCommand};
 use ringroad_core::Rank;
 
 use super::peers::Suspect;
@@ -33,7 +33,7 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
 /// The first step of a call that has not ended, from whom it waits for messages there, and to whom it sends.
 pub(super) fn pending(task: &Task) -> (Option<u32>, Vec<Rank>, Vec<Rank>) {
     let (mut from, mut to) = (Vec::new(), Vec::new());
-    let mut first: Option<Step> = None;
+    let mut first: Option<PlannedCommand> = None;
     for (_, step) in task.executor.unfinished() {
         if step.step != first.get_or_insert(step).step {
             break;

@@ -129,6 +129,11 @@ impl Driver {
         }
     }
 
+    /// How many threads wait for a call.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// A panic would leave calls that never end. So it fails all calls, and is returned as an error.
     fn with_locked<T>(&self, action: impl FnOnce(&mut Engine) -> T) -> (Result<T>, Ended) {
         let mut engine = self.engine.try_lock().unwrap_or_else(|| {

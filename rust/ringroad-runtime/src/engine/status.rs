@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::diagnostics::pending;
 use super::{Engine, Task};
-use crate::calls::call::{Operation, Prepared};
+use crate::calls::call::Prepared;
 
 /// How one rank of a communicator stands.
 #[derive(Debug, Serialize)]
@@ -137,6 +137,6 @@ fn in_flight(
         step,
         waits_for,
         sends_to,
-        any: matches!(task.call().key.operation, Operation::ReceiveAny { .. }),
+        any: matches!(task.call().key.operation.ends(), Some((None, _))),
     }
 }

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use ringroad_core::discovery::{assemble, Evidence, Found, How};
+use ringroad_core::discovery::{assemble, Evidence, FoundNetwork, How};
 use ringroad_core::topology::Link;
 use ringroad_core::Topology;
 
 /// What rank 0 knows of the network, besides what the user says.
 #[derive(Debug, Default)]
 pub(crate) struct Insight {
-    pub found: Option<Found>,
+    pub found: Option<FoundNetwork>,
     /// The bandwidth that the slowest NIC states, in bytes per second, where nothing was measured.
     pub stated: Option<f64>,
     /// Why nothing was found out, if that was tried.
@@ -90,7 +90,7 @@ impl Gathered {
 }
 
 /// What follows from the evidence; otherwise why nothing does.
-pub(crate) fn found(evidence: &Evidence) -> std::result::Result<Found, String> {
+pub(crate) fn found(evidence: &Evidence) -> std::result::Result<FoundNetwork, String> {
     assemble(evidence).map_err(|error| error.to_string())
 }
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 
 use super::{
-    is_earlier, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
-    Unclaimed, Wait,
+    is_earlier, Connection, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::transport::buffer::Region;
 
@@ -36,6 +36,10 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
     fn describe(&self) -> Description {
         let (local, remote) = (self.local.describe(), self.remote.describe());
         Description { text: format!("{local}, {remote}"), sharing: local.sharing, cma: local.cma, ..remote }
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        self.remote.connections()
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {

@@ -16,8 +16,8 @@ use std::thread;
 
 use common::Means::{self, Mailboxes, Shared};
 use common::{
-    config, each, group, group_with, group_with_pools, patient, pooled, values, watch, Case, Prepared, MEANS,
-    SLOW,
+    config, each, group, group_with, group_with_pools, patient, pooled, receive, send, values, watch, Case,
+    Prepared, MEANS, SLOW,
 };
 use half::{bf16, f16};
 use members::brief_members;
@@ -26,18 +26,6 @@ use ringroad_core::random::Random;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::{CallKey, Communicator, DType, Memory, Operation, Options, ReduceOp, Request};
-
-const OPS: [ReduceOp; 9] = [
-    ReduceOp::Sum,
-    ReduceOp::Avg,
-    ReduceOp::Product,
-    ReduceOp::Min,
-    ReduceOp::Max,
-    ReduceOp::Band,
-    ReduceOp::Bor,
-    ReduceOp::Bxor,
-    ReduceOp::PremulSum,
-];
 
 /// Cases of all collectives, with lengths of which some are eager and some are not.
 fn mixture(ranks: usize, count: usize) -> Vec<Case> {
@@ -48,16 +36,6 @@ fn mixture(ranks: usize, count: usize) -> Vec<Case> {
         Case { in_place: number.is_multiple_of(5), seed: number as u64, ..case }
     };
     (0..count).map(case).collect()
-}
-
-fn send(peer: usize, tag: u32, content: &[u8]) -> Request {
-    let operation = Operation::Send { peer, tag };
-    Request::new(operation, DType::U8, content.len(), Memory::of(content), Memory::nothing())
-}
-
-fn receive(peer: usize, tag: u32, bytes: usize) -> Request {
-    let operation = Operation::Receive { peer, tag };
-    Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
 }
 
 /// The message number `number` from `source` to `target` with `tag`.
@@ -73,9 +51,9 @@ fn lengths(ranks: usize) -> [usize; 6] {
 
 /// The reductions for `collective`: several only if it reduces.
 fn ops(collective: Collective, dtype: DType) -> impl Iterator<Item = ReduceOp> {
-    let counted = if collective.reduces() { OPS.len() } else { 1 };
+    let counted = if collective.reduces() { ReduceOp::ALL.len() } else { 1 };
     let refused = move |op: &ReduceOp| collective.is_prefix() && *op == ReduceOp::Avg;
-    OPS.into_iter().take(counted).filter(move |op| op.supports(dtype) && !refused(op))
+    ReduceOp::ALL.into_iter().take(counted).filter(move |op| op.supports(dtype) && !refused(op))
 }
 
 /// Every collective, data type and reduction, in place and out of place. Lengths and roots take turns.

@@ -103,6 +103,24 @@ pub fn config() -> Config {
     Config::default()
 }
 
+/// A sum of floats that are 0.
+pub fn allreduce(elements: usize) -> Request {
+    let call = Operation::Collective(Collective::Allreduce);
+    Request::new(call, DType::F32, elements, Memory::zeroed(4 * elements), Memory::zeroed(4 * elements))
+}
+
+/// A message of these bytes.
+pub fn send(peer: usize, tag: u32, content: &[u8]) -> Request {
+    let operation = Operation::Send { peer, tag };
+    Request::new(operation, DType::U8, content.len(), Memory::of(content), Memory::nothing())
+}
+
+/// A message of so many bytes.
+pub fn receive(peer: usize, tag: u32, bytes: usize) -> Request {
+    let operation = Operation::Receive { peer, tag };
+    Request::new(operation, DType::U8, bytes, Memory::nothing(), Memory::zeroed(bytes))
+}
+
 /// A group of ranks that are threads, with default settings.
 pub fn group(ranks: usize, means: impl Into<Means>) -> Vec<Communicator> {
     group_with(ranks, means, &config(), &patient())

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ringroad_runtime::{Communicator, DType, Memory, Operation, Request};
+use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Request};
 
 /// How much later than promised an error may come.
 pub const SLACK: Duration = Duration::from_secs(5);
+/// The timeout of calls that are meant to time out.
+pub const SHORT: Duration = Duration::from_millis(600);
 
 /// The UCX libraries to test with: each with a name, and with a path, "system", or the reason why it is missing.
 pub fn libraries() -> [(&'static str, Result<String, String>); 2] {
@@ -70,6 +72,37 @@ fn output(child: Child) -> (bool, String) {
 pub fn never() -> Request {
     let operation = Operation::Receive { peer: 0, tag: 1 };
     Request::new(operation, DType::U8, 8, Memory::nothing(), Memory::zeroed(8))
+}
+
+/// Rank 1 makes another call than this one.
+pub fn late(communicator: &Communicator, request: Request) {
+    let start = Instant::now();
+    let error = if communicator.rank() == 1 {
+        communicator.run(never()).unwrap_err()
+    } else {
+        communicator.run(Request { timeout: Some(SHORT), ..request }).unwrap_err()
+    };
+    println!("after {:?}: {error}", start.elapsed());
+    assert!(start.elapsed() < SHORT + SLACK);
+    let Error::Timeout(message) = &error else { panic!("{error:?}") };
+    // Over cables a rank is notified, if at all, only by the ranks that it is connected to.
+    let (_, absent) = message.split_once("Not in this call:").expect(message);
+    assert!(absent.contains("\n  rank 1 ("), "{message}");
+    useless(communicator);
+}
+
+/// Rank 0 gives up between two of these calls.
+pub fn aborted(communicator: &Communicator, request: impl Fn() -> Request) {
+    let first = communicator.run(request());
+    if communicator.rank() == 0 {
+        first.unwrap();
+        communicator.abort("enough of it").unwrap();
+        return useless(communicator);
+    }
+    // Some ranks may be notified in the first call or after it.
+    let error = first.and_then(|_| communicator.run(request())).unwrap_err();
+    assert!(matches!(&error, Error::Aborted(message) if message.contains("enough of it")), "{error:?}");
+    useless(communicator);
 }
 
 /// Checks that after a failure no call can be made, and that closing takes no time.

@@ -13,24 +13,19 @@ mod timeouts;
 use std::time::Duration;
 
 use common::Means::{self, Mailboxes, Shared};
-use common::{boxed, config, each, group, Case};
+use common::{allreduce, boxed, config, each, group, Case};
 use ringroad_core::algorithms::find;
 use ringroad_core::{Collective, Rank};
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::shared::SharedMemory;
 use ringroad_runtime::transport::Transport;
-use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
+use ringroad_runtime::{Communicator, DType, Error, Options, ReduceOp, Request};
 use ringroad_testing::fault::{Fault, FaultInjector};
 
 /// The timeout of calls that are meant to time out.
 const SHORT: Duration = Duration::from_millis(600);
 /// How much later than promised an error may come. The contract is two seconds, but machines are busy.
 const SLACK: Duration = Duration::from_secs(5);
-
-fn allreduce(elements: usize) -> Request {
-    let call = Operation::Collective(Collective::Allreduce);
-    Request::new(call, DType::F32, elements, Memory::zeroed(4 * elements), Memory::zeroed(4 * elements))
-}
 
 fn with(request: Request, algorithm: &str) -> Request {
     request.by(find(algorithm).unwrap())

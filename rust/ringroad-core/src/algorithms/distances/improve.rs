@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::nest::{home, radius, widen, Nest};
-use super::torus::{Place, Torus};
+use super::torus::{Standing, Torus};
 
 /// Up to this size, the search covers all distances that can be the best, if all dimensions are equal. If they are not,
 /// it improves one kind of dimensions after the other, and may miss the best. Distances of larger sizes are made of
@@ -18,7 +18,7 @@ impl Torus {
         if size > SMALL {
             return self.descend(nests, kind, effort);
         }
-        let least_done = |step: &Vec<Place>| {
+        let least_done = |step: &Vec<Standing>| {
             let done = step.iter().flat_map(|(_, done)| self.kinds.iter().zip(done));
             done.filter(|(of, _)| **of == kind).map(|(_, done)| *done).min()
         };
@@ -116,7 +116,7 @@ impl Search<'_> {
             self.effort = self.effort.saturating_sub(size + steps.len() * places.len().pow(2));
             let load = load + self.torus.load(&self.nests, steps);
             // In earlier steps, every block that has been given away by now has moved by at least one hop.
-            let held = |(_, done): &Place| self.torus.held(&self.nests, done);
+            let held = |(_, done): &Standing| self.torus.held(&self.nests, done);
             let gone =
                 places.len() as u64 * held(&self.torus.steps[0][0]) - places.iter().map(held).sum::<u64>();
             let bound = (load + gone.div_ceil(places.len() as u64), hops + distance + farthest.max(level));

@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 
 /// What happens, in this order.
 #[derive(Clone, Copy)]
-enum Event {
+enum Happening {
     /// A sender reads a message.
     Leave(usize),
     /// A message is received.
@@ -32,7 +32,7 @@ enum Event {
 /// What happens, and the step of each event.
 struct Timeline {
     messages: Vec<Message>,
-    events: Vec<(Event, usize)>,
+    events: Vec<(Happening, usize)>,
 }
 
 impl Timeline {
@@ -42,12 +42,12 @@ impl Timeline {
         messages.sort_by_key(|m| (m.level, order(m.receiver), m.sender));
         let mut locals = levels.locals.clone();
         locals.sort_by_key(|(index, level)| (*level, order(*index)));
-        let mut all: Vec<(usize, usize, Event)> = Vec::with_capacity(2 * messages.len() + locals.len());
+        let mut all: Vec<(usize, usize, Happening)> = Vec::with_capacity(2 * messages.len() + locals.len());
         for (number, message) in messages.iter().enumerate() {
-            all.push((message.level, 0, Event::Leave(number)));
-            all.push((message.level, 1, Event::Arrive(number)));
+            all.push((message.level, 0, Happening::Leave(number)));
+            all.push((message.level, 1, Happening::Arrive(number)));
         }
-        all.extend(locals.into_iter().map(|(index, level)| (level, 2, Event::Local(index))));
+        all.extend(locals.into_iter().map(|(index, level)| (level, 2, Happening::Local(index))));
         all.sort_by_key(|(level, phase, _)| (*level, *phase));
         Timeline { messages, events: all.into_iter().map(|(level, _, event)| (event, level)).collect() }
     }
@@ -93,13 +93,13 @@ fn check_order(program: &Program, timeline: &Timeline) -> Result<(), Interchange
     let mut order = Order::of(program, &timeline.messages)?;
     for (event, _) in &timeline.events {
         let index = match *event {
-            Event::Leave(number) => timeline.messages[number].sender,
-            Event::Arrive(number) => timeline.messages[number].receiver,
-            Event::Local(index) => index,
+            Happening::Leave(number) => timeline.messages[number].sender,
+            Happening::Arrive(number) => timeline.messages[number].receiver,
+            Happening::Local(index) => index,
         };
         let Instruction { kind, source, target, .. } = program.instructions[index];
         // What receives and sends has used its places when it received.
-        if kind.receives && matches!(event, Event::Leave(_)) {
+        if kind.receives && matches!(event, Happening::Leave(_)) {
             continue;
         }
         if kind.reads_source() {
@@ -171,7 +171,7 @@ impl<'a> Values<'a> {
         for (time, (event, _)) in timeline.events.iter().enumerate() {
             let time = time as u32 + 1;
             match *event {
-                Event::Leave(number) => {
+                Happening::Leave(number) => {
                     let sender = timeline.messages[number].sender;
                     let Instruction { line, count, .. } = program.instructions[sender];
                     let first = outgoing(program, &self.kept, sender);
@@ -180,8 +180,8 @@ impl<'a> Values<'a> {
                         self.sent[number].push(chunk);
                     }
                 }
-                Event::Arrive(number) => self.arrive(number, time)?,
-                Event::Local(index) => {
+                Happening::Arrive(number) => self.arrive(number, time)?,
+                Happening::Local(index) => {
                     let Instruction { line, kind, source, target, count, .. } = program.instructions[index];
                     for (from, into) in (source..source + count).zip(target..) {
                         let chunk = self.get(from, line, time)?;
@@ -312,7 +312,7 @@ impl Names {
         // When each instruction sends.
         let mut leaves: HashMap<usize, usize> = HashMap::new();
         for (time, (event, _)) in timeline.events.iter().enumerate() {
-            if let Event::Leave(number) = event {
+            if let Happening::Leave(number) = event {
                 leaves.insert(timeline.messages[*number].sender, time);
             }
         }
@@ -324,12 +324,12 @@ impl Names {
                 (first..first + count).for_each(|place| next[same[place] as usize] = (time, reads));
             };
             match *event {
-                Event::Leave(number) => {
+                Happening::Leave(number) => {
                     let sender = timeline.messages[number].sender;
                     let first = outgoing(program, &values.kept, sender);
                     touch(first, program.instructions[sender].count, true, &self.same);
                 }
-                Event::Arrive(number) => {
+                Happening::Arrive(number) => {
                     let index = timeline.messages[number].receiver;
                     let Instruction { kind, source, target, count, .. } = program.instructions[index];
                     if kind.stores {
@@ -351,7 +351,7 @@ impl Names {
                             .for_each(|place| next[self.same[place] as usize] = (time, true));
                     }
                 }
-                Event::Local(index) => {
+                Happening::Local(index) => {
                     let Instruction { kind, source, target, count, .. } = program.instructions[index];
                     touch(target, count, kind.reduces, &self.same);
                     touch(source, count, true, &self.same);
@@ -461,9 +461,9 @@ impl Emission<'_> {
             }
             let draft = steps.last_mut().expect("a step has been started");
             match event {
-                Event::Leave(_) => {}
-                Event::Arrive(number) => self.message(draft, *number),
-                Event::Local(index) => self.local(draft, *index),
+                Happening::Leave(_) => {}
+                Happening::Arrive(number) => self.message(draft, *number),
+                Happening::Local(index) => self.local(draft, *index),
             }
         }
         let last = steps.last_mut().expect("there is a first step");

@@ -11,7 +11,7 @@ use quick_xml::escape::escape;
 
 use super::document::MOST_CHANNELS;
 use crate::collective::Collective;
-use crate::interchange::buffers::{Buffers, Place, Run};
+use crate::interchange::buffers::{Buffers, Location, Run};
 use crate::interchange::InterchangeError;
 use crate::schedule::{Action, Schedule};
 use crate::units::{Port, Rank};
@@ -43,7 +43,7 @@ struct Gpu {
     blocks: Vec<(Connection, Vec<usize>)>,
     numbers: HashMap<Connection, usize>,
     /// For each place, what wrote it last and what has read it since.
-    touched: HashMap<Place, (Option<usize>, Vec<usize>)>,
+    touched: HashMap<Location, (Option<usize>, Vec<usize>)>,
 }
 
 impl Gpu {
@@ -54,13 +54,13 @@ impl Gpu {
         name: &'static str,
         run: Run,
         (round, order): (usize, usize),
-        reads: &[Place],
-        writes: Option<Place>,
+        reads: &[Location],
+        writes: Option<Location>,
     ) {
         let number = self.instructions.len();
-        let places = |firsts: &[Place]| {
+        let places = |firsts: &[Location]| {
             let all = firsts.iter().flat_map(|(buffer, at)| (*at..at + run.count).map(|at| (*buffer, at)));
-            all.collect::<Vec<Place>>()
+            all.collect::<Vec<Location>>()
         };
         let (reads, writes) = (places(reads), places(writes.as_slice()));
         let mut waits = Vec::new();
@@ -201,7 +201,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
         }
         for (rank, connection, name, run, at, action) in received {
             // The receiver adds to the place that it writes.
-            let (own, reads): (Run, &[Place]) = match action {
+            let (own, reads): (Run, &[Location]) = match action {
                 Action::Reduce => (Run { source: run.target, ..run }, &[run.target]),
                 Action::Copy => (run, &[]),
             };
@@ -254,7 +254,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
 /// Cuts a run into pieces that one instruction can have.
 fn pieces(run: Run) -> impl Iterator<Item = Run> {
     (0..run.count).step_by(MOST_COUNT).map(move |first| {
-        let at = |(buffer, start): Place| (buffer, start + first);
+        let at = |(buffer, start): Location| (buffer, start + first);
         Run { source: at(run.source), target: at(run.target), count: MOST_COUNT.min(run.count - first) }
     })
 }

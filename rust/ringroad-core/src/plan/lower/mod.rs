@@ -21,7 +21,7 @@ use streams::{cut, merge, zip, zip_all};
 use wire::Encoding;
 
 use super::hazards::Hazards;
-use super::{Buffer, Command, Counts, Layout, Operation, Plan, Sources, Span};
+use super::{Buffer, Command, Counts, Layout, Plan, PlannedCommand, Sources, Span};
 use crate::collective::{Collective, Holding};
 use crate::schedule::{Action, ChunkSet, Local, Row, Schedule, Send};
 use crate::units::{ChunkId, Rank, Slot};
@@ -78,7 +78,7 @@ struct Lowering<'a> {
     /// The number, counted from 1, of the last step that writes each chunk, slot after slot; 0 where no step does, and
     /// the largest number where the result is divided after the last step.
     last_written: Vec<usize>,
-    operations: Vec<Operation>,
+    operations: Vec<PlannedCommand>,
     waits: Vec<Vec<u32>>,
     sources: Vec<Span>,
     hazards: Hazards,
@@ -560,7 +560,7 @@ impl<'a> Lowering<'a> {
         write.into_iter().chain(kept).for_each(|span| self.hazards.write(span, number, &mut waits));
         waits.sort_unstable();
         waits.dedup();
-        self.operations.push(Operation { command, step: self.step as u32 });
+        self.operations.push(PlannedCommand { command, step: self.step as u32 });
         self.waits.push(waits);
     }
 }

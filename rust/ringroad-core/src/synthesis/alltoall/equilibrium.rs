@@ -13,7 +13,7 @@ use crate::synthesis::Network;
 use crate::units::Rank;
 
 use super::bounds::at_most;
-use super::paths::Row;
+use super::paths::RankPaths;
 use super::{Demands, Ended, Progress};
 
 /// A constant part of every length, as a fraction of the mean length. It keeps paths short. It falls by the factor
@@ -62,7 +62,7 @@ pub(super) struct Equilibrium<'a> {
     steep: f64,
     /// How full the busiest arc is.
     top: f64,
-    pub rows: Vec<Row>,
+    pub rows: Vec<RankPaths>,
     /// For each source, the order in which its search scans the nodes.
     orders: Vec<u32>,
     tree: Tree,
@@ -106,7 +106,7 @@ impl<'a> Equilibrium<'a> {
             floor_part: FLOOR,
             steep: STEEP,
             top: 0.0,
-            rows: vec![Row::default(); ranks],
+            rows: vec![RankPaths::default(); ranks],
             orders,
             tree,
             count: vec![0; arcs],
@@ -299,7 +299,7 @@ impl<'a> Equilibrium<'a> {
     }
 
     /// Takes other paths if the busiest arc is less full with them.
-    pub fn replace(&mut self, rows: Vec<Row>) {
+    pub fn replace(&mut self, rows: Vec<RankPaths>) {
         let (old, top) = (std::mem::replace(&mut self.rows, rows), self.top);
         self.recount();
         if self.top > top {
@@ -327,7 +327,7 @@ impl<'a> Equilibrium<'a> {
     /// Moves demand of all pairs of `source` from expensive paths to the cheapest path of each pair.
     fn shift(&mut self, source: Rank) {
         let old = std::mem::take(&mut self.rows[source]);
-        let mut new = Row::as_large_as(&old);
+        let mut new = RankPaths::as_large_as(&old);
         let mut path = Vec::new();
         let mut shares = Vec::new();
         for paths in old.targets() {
@@ -412,7 +412,7 @@ impl<'a> Equilibrium<'a> {
     }
 
     /// The paths, the load of each arc, and how full the busiest arc is.
-    pub fn into_ways(self) -> (Vec<Row>, Vec<f64>, f64) {
+    pub fn into_ways(self) -> (Vec<RankPaths>, Vec<f64>, f64) {
         (self.rows, self.load, self.top)
     }
 }

@@ -10,7 +10,7 @@
 use crate::units::Rank;
 
 use super::equilibrium::Equilibrium;
-use super::paths::Row;
+use super::paths::RankPaths;
 use super::{Ended, Progress};
 
 /// The most rows: the square of it is kept in memory.
@@ -259,7 +259,7 @@ impl Program<'_, '_> {
         if of_pair.iter().any(|paths| paths.is_empty()) {
             return;
         }
-        let mut rows = vec![Row::default(); self.search.rows.len()];
+        let mut rows = vec![RankPaths::default(); self.search.rows.len()];
         for ((source, target), paths) in self.pairs.iter().zip(of_pair) {
             paths
                 .into_iter()

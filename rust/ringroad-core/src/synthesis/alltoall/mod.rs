@@ -29,7 +29,7 @@ use serde::Serialize;
 use super::{Network, Unsuitable};
 use crate::units::Rank;
 use equilibrium::Equilibrium;
-use paths::{Paths, Row};
+use paths::{Paths, RankPaths};
 
 /// How much each rank sends to each other one. What a rank has for itself is ignored.
 #[derive(Debug, Clone, PartialEq)]
@@ -231,7 +231,7 @@ fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Conc
         }
     }
     mix(&mut paths, &by_kind);
-    let mut row = Row::default();
+    let mut row = RankPaths::default();
     paths.into_iter().for_each(|(target, share, path)| row.push(target, share as f32, path.into_iter()));
     Concurrent {
         load: found.load,

@@ -16,15 +16,15 @@ pub(super) struct Path {
 
 /// The paths of what one rank sends, ordered by target.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Row {
+pub(super) struct RankPaths {
     pub paths: Vec<Path>,
     arcs: Vec<u32>,
 }
 
-impl Row {
+impl RankPaths {
     /// An empty row with the capacity that another row's content needs.
-    pub fn as_large_as(other: &Row) -> Row {
-        Row { paths: Vec::with_capacity(other.paths.len()), arcs: Vec::with_capacity(other.arcs.len()) }
+    pub fn as_large_as(other: &RankPaths) -> RankPaths {
+        RankPaths { paths: Vec::with_capacity(other.paths.len()), arcs: Vec::with_capacity(other.arcs.len()) }
     }
 
     /// A path and its arcs.
@@ -73,10 +73,10 @@ impl Row {
 #[derive(Debug, Clone)]
 pub(super) enum Paths {
     /// One row for each source.
-    All(Vec<Row>),
+    All(Vec<RankPaths>),
     /// The row of rank 0, whose paths hold kinds of arcs; and for each rank, the arc of each kind with the rank to
     /// which it leads.
-    Alike(Row, Vec<Vec<(u32, Rank)>>),
+    Alike(RankPaths, Vec<Vec<(u32, Rank)>>),
 }
 
 impl Paths {

@@ -193,13 +193,13 @@ struct Flood<'a> {
     /// The slice of the whole vector that describes the symmetry, without its chunks, if all ranks look alike.
     symmetry: Option<Slice>,
     /// What each examined rank receives: all ranks, or rank 0 only.
-    rows: Vec<Row>,
+    rows: Vec<Arrivals>,
     /// For each step, the number of blocks that the busiest link carries per unit of its capacity.
     loads: Vec<Ratio>,
 }
 
 /// The blocks that a rank receives, by the step and the set of links by which they may come.
-type Row = BTreeMap<(u32, Mask), Vec<Rank>>;
+type Arrivals = BTreeMap<(u32, Mask), Vec<Rank>>;
 /// The blocks of one step that may come by the same links.
 type Jobs<'a> = (&'a (u32, Mask), &'a Vec<Rank>);
 
@@ -368,10 +368,10 @@ fn nothing() -> Send {
 }
 
 /// The row of a rank, from the hops of all ranks to it and to the ranks that it receives from.
-fn row(network: &Network, hops: &[Vec<u32>], rank: Rank) -> Row {
+fn row(network: &Network, hops: &[Vec<u32>], rank: Rank) -> Arrivals {
     let sources = network.incoming(rank).iter().map(|arc| &*hops[network.arcs()[*arc].source]);
     let (sources, own): (Vec<&[u32]>, &[u32]) = (sources.collect(), &hops[rank]);
-    let mut row = Row::new();
+    let mut row = Arrivals::new();
     for block in (0..own.len()).filter(|block| *block != rank) {
         let bits = sources.iter().enumerate().filter(|(_, hops)| hops[block] + 1 == own[block]);
         let links = bits.fold(0, |mask, (bit, _)| mask | 1 << bit);
@@ -381,7 +381,7 @@ fn row(network: &Network, hops: &[Vec<u32>], rank: Rank) -> Row {
 }
 
 /// The steps of a row in order, each with its jobs.
-fn steps(row: &Row) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
+fn steps(row: &Arrivals) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
     let mut jobs = row.iter().peekable();
     std::iter::from_fn(move || {
         let ((step, _), _) = *jobs.peek()?;

@@ -201,12 +201,12 @@ impl Packing {
         for Weighing { capacities, roots, .. } in found {
             let mut forest = Forest::default();
             let mut ways: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
-            let Some(down) = Found::over(&wiring, &capacities, &roots, budget)? else { continue };
+            let Some(down) = ArcTrees::over(&wiring, &capacities, &roots, budget)? else { continue };
             ways[1] = forest.plant(&wiring, &down, None);
             ways[0] = match &opposites {
                 Some(opposites) => forest.plant(&wiring, &down, Some(opposites)),
                 None => {
-                    let Some(up) = Found::over(&turned, &capacities, &roots, budget)? else { continue };
+                    let Some(up) = ArcTrees::over(&turned, &capacities, &roots, budget)? else { continue };
                     let same: Vec<usize> = (0..wiring.wires.len()).collect();
                     forest.plant(&wiring, &up, Some(&same))
                 }
@@ -327,24 +327,24 @@ impl Variant {
 }
 
 /// A packing, as trees over arcs between ranks.
-struct Found {
+struct ArcTrees {
     arcs: Vec<Arc>,
     batches: Vec<Batch>,
     /// The largest rate at which every part can flow. 0 if it was not computed.
     rate: Ratio,
 }
 
-impl Found {
+impl ArcTrees {
     /// Packs `roots` trees from each rank over wires of these capacities; `None` if the search finds none.
     fn over(
         wiring: &Wiring,
         capacities: &[u64],
         roots: &[u64],
         budget: Budget<'_>,
-    ) -> Result<Option<Found>, Spent> {
+    ) -> Result<Option<ArcTrees>, Spent> {
         let Some(arcs) = without_switches(wiring, capacities, roots, budget)? else { return Ok(None) };
         let batches = pack(wiring.ranks, &arcs, roots, budget)?;
-        Ok(batches.map(|batches| Found { arcs, batches, rate: Ratio::ZERO }))
+        Ok(batches.map(|batches| ArcTrees { arcs, batches, rate: Ratio::ZERO }))
     }
 
     /// The least load of a vector that is cut into `parts` parts.
@@ -357,10 +357,10 @@ impl Found {
 const MOST_EACH: u64 = 16;
 
 /// The best packing with these weights.
-fn optimal(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<Found, Unsuitable> {
+fn optimal(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<ArcTrees, Unsuitable> {
     if wiring.ranks == 1 {
         let (arcs, batches) = (Vec::new(), vec![Batch { count: 1, arcs: Vec::new() }]);
-        return Ok(Found { arcs, batches, rate: Ratio::new(1u64, 1u64) });
+        return Ok(ArcTrees { arcs, batches, rate: Ratio::new(1u64, 1u64) });
     }
     let rate = rate(wiring, weights, budget)?.ok_or(Unsuitable::NoTrees)?;
     let (trees, scale) = (rate.numerator(), rate.denominator());
@@ -375,8 +375,8 @@ fn optimal(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<Found
             };
             let capacities: Vec<u64> = wiring.wires.iter().map(|wire| share(wire.capacity)).collect();
             let roots: Vec<u64> = weights.iter().map(|weight| weight * each).collect();
-            if let Some(found) = Found::over(wiring, &capacities, &roots, budget)? {
-                return Ok(Found { rate, ..found });
+            if let Some(found) = ArcTrees::over(wiring, &capacities, &roots, budget)? {
+                return Ok(ArcTrees { rate, ..found });
             }
         }
     }
@@ -457,7 +457,7 @@ impl Wiring {
 impl Forest {
     /// Adds the trees of a packing. Returns the tree of each part, root by root. For trees that lead up, `turned` gives
     /// the opposite wire of each wire.
-    fn plant(&mut self, wiring: &Wiring, found: &Found, turned: Option<&[usize]>) -> Vec<usize> {
+    fn plant(&mut self, wiring: &Wiring, found: &ArcTrees, turned: Option<&[usize]>) -> Vec<usize> {
         let first = self.lanes.len();
         for arc in &found.arcs {
             let wires: Vec<usize> = match turned {

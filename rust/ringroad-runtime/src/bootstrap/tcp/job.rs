@@ -95,7 +95,7 @@ pub struct JobStore {
 }
 
 /// What a rank has found.
-enum Found {
+enum Meeting {
     Doors(Vec<TcpListener>),
     Server(TcpStream, SocketAddr, String),
 }
@@ -124,10 +124,10 @@ impl JobStore {
         let search = move || {
             let search = Search { place: &own, over, start: Instant::now() };
             let found = match rank {
-                0 => search.bind().map(Found::Doors),
+                0 => search.bind().map(Meeting::Doors),
                 _ => search
                     .reach(rank, &wanted, timeout)
-                    .map(|(stream, address, who)| Found::Server(stream, address, who)),
+                    .map(|(stream, address, who)| Meeting::Server(stream, address, who)),
             };
             let _ = told.send(found);
         };
@@ -143,10 +143,10 @@ impl JobStore {
             }
         };
         let store: Box<dyn Store> = match found {
-            Found::Server(stream, address, who) => {
+            Meeting::Server(stream, address, who) => {
                 Box::new(TcpStore::over(stream, address, key, who, timeout))
             }
-            Found::Doors(doors) => {
+            Meeting::Doors(doors) => {
                 let server = Server::with_token(place.token(), secret);
                 for door in doors {
                     server
