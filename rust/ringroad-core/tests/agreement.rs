@@ -275,14 +275,15 @@ impl World {
             })
     }
 
-    /// If all have come and nothing moves, nobody waits; but who was cut off waits for most ranks until its time is up.
+    /// If all have come and nothing moves, nobody waits; but where most must agree, who has taken others for lost may wait
+    /// for them until its time is up, although they have ended.
     fn ends(&self, state: &State) -> bool {
         let mut moves = Vec::new();
         self.moves(state, &mut moves);
         let outside = |process: &Process| process.alive && process.call == Call::Outside;
         let inside = |process: &Process| process.alive && matches!(process.call, Call::Inside(_));
-        let cut_off = self.most && self.cuts > 0;
-        cut_off
+        let has_lost = self.most && self.cuts + self.pauses > 0;
+        has_lost
             || !moves.is_empty()
             || state.processes.iter().any(outside)
             || !state.processes.iter().any(inside)
