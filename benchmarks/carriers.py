@@ -60,9 +60,9 @@ def rank(carrier: str, sizes: list[str]) -> None:
         start = time.perf_counter()
         call(vector)
         # All ranks make as many calls.
-        count = np.array([time.perf_counter() - start], np.float32)
-        call(count)
-        count = int(np.clip(SECONDS * int(os.environ["WORLD_SIZE"]) / count[0], 3, MOST))
+        took = np.array([time.perf_counter() - start], np.float32)
+        call(took)
+        count = int(np.clip(SECONDS * int(os.environ["WORLD_SIZE"]) / took[0], 3, MOST))
         for _ in range(count):
             start = time.perf_counter()
             call(vector)

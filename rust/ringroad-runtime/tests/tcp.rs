@@ -178,6 +178,32 @@ fn many_messages_are_in_flight() {
     }
 }
 
+/// Whoever looks first, and however often before the other does.
+#[test]
+fn ranks_that_call_at_the_same_time_share_a_connection() {
+    for (first, looks, secret) in
+        [(0, 1, None), (1, 1, None), (0, 4, SECRETS[1]), (1, 4, None), (1, 2, SECRETS[1])]
+    {
+        let mut group = Group::new(group(2, secret));
+        let mut requests = Vec::new();
+        let targets = [Region::zeroed(5000), Region::zeroed(5000)];
+        for (from, to) in [(0, 1), (1, 0)] {
+            requests.push(group.receive(to, tag(from, 0, 0), targets[to].clone()));
+            requests.push(group.send(from, to, tag(from, 0, 0), Region::of(&pattern(5000, from as u32))));
+        }
+        (0..looks).for_each(|_| group.step(first));
+        for request in requests {
+            group.finish(request).unwrap();
+        }
+        for (to, target) in targets.iter().enumerate() {
+            assert!(content(target) == pattern(5000, 1 - to as u32), "to rank {to}");
+        }
+        let [one, other] = [0, 1].map(|rank| group.all[rank].connections());
+        assert_eq!((one.len(), other.len(), &group.failed), (1, 1, &vec![]));
+        assert_eq!((one[0].peer, other[0].peer), (1, 0));
+    }
+}
+
 #[test]
 fn equal_tags_stay_in_order() {
     let mut group = Group::new(group(2, None));

@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(events, []);
             assert_eq!(group[to].unexpected(from, 3), Some(tag(from, 3)));
             let message = Tag::of_message(from, 9);
-            group[from].send(to, 0, message, Region::of(&[7; 3]), 1).unwrap();
+            group[from].send(to, 0, message, Region::of(&[7u8; 3]), 1).unwrap();
             group[from].flush();
             group[to].inspect(None, &mut events);
             let unclaimed = Some(Unclaimed { tag: message, bytes: 3 });

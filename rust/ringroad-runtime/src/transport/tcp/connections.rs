@@ -147,40 +147,49 @@ impl TcpTransport {
             let who = Who { link: self.links.len(), peer, device, stream };
             self.links.push(None);
             self.desk.peers[peer].links[place] = Some(who.link);
-            return self.open(who, admitted, Writer::default());
+            self.open(who, admitted, Writer::default());
+            return true;
         };
         match &mut self.links[number] {
-            Some(own) if !own.is_open() && peer > self.rank => {
+            // Even if this rank's call has been taken, the peer may not know it yet, and must not find its own refused.
+            Some(own) if peer > self.rank && own.is_call() => {
                 let _ = epoll::delete(&self.poll, &admitted.socket);
                 own.rival = Some(Box::new(admitted));
-                false
             }
-            Some(own) if !own.is_open() => {
+            Some(own) if peer < self.rank && !own.is_open() => {
                 let (who, writer) = (own.who, std::mem::take(&mut own.writer));
-                self.open(who, admitted, writer)
+                self.open(who, admitted, writer);
+                return true;
             }
             // It has called before, and has its connection.
-            _ => false,
+            _ => {}
         }
+        false
     }
 
-    /// Opens a connection to a caller, in place of the one with its number. Returns whether that has worked.
-    fn open(&mut self, who: Who, admitted: Admitted, writer: Writer) -> bool {
-        let Ok(mut link) = Link::admit(who, admitted, self.settings.send_buffer, writer) else {
-            return false;
-        };
-        if who.peer > self.rank {
-            link.welcome();
+    /// Opens a connection to a caller, in place of the one with its number.
+    fn open(&mut self, who: Who, admitted: Admitted, writer: Writer) {
+        let opened = Link::admit(who, admitted, self.settings.send_buffer, writer).and_then(|mut link| {
+            link.told = link.wanted();
+            let name = EventData::new_u64(LINK | who.link as u64);
+            let known = epoll::modify(&self.poll, &link.socket, name, link.told);
+            let known = known.or_else(|_| epoll::add(&self.poll, &link.socket, name, link.told));
+            known.map_err(|error| format!("epoll: {error}"))?;
+            Ok(link)
+        });
+        match opened {
+            Ok(mut link) => {
+                if who.peer > self.rank {
+                    link.welcome();
+                }
+                self.links[who.link] = Some(link);
+                self.write(who.link);
+            }
+            Err(reason) => {
+                self.links[who.link] = None;
+                self.fail(who.peer, &format!("its call cannot be taken: {reason}"));
+            }
         }
-        link.told = link.wanted();
-        let name = EventData::new_u64(LINK | who.link as u64);
-        let known = epoll::modify(&self.poll, &link.socket, name, link.told);
-        if known.or_else(|_| epoll::add(&self.poll, &link.socket, name, link.told)).is_err() {
-            return false;
-        }
-        self.links[who.link] = Some(link);
-        self.write(who.link);
-        true
     }
 
     /// Reads from a connection, and writes to it if there is room again.
@@ -189,16 +198,18 @@ impl TcpTransport {
         let who = link.who;
         let device = self.wiring.remote_end(who.device);
         let hello = Hello { from: self.rank, to: who.peer, device, stream: who.stream };
-        let can_write = link.is_open() && flags.contains(EventFlags::OUT);
+        let was_open = link.is_open();
+        let can_write = was_open && flags.contains(EventFlags::OUT);
         let is_other = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
         let mut outcome = Ok(Outcome::Open(false));
-        if !link.is_open() || is_other {
+        if !was_open || is_other {
             outcome = link.attend(&self.key, hello, &mut self.desk, &mut self.scratch);
         }
         let farewell = link.reader().and_then(|reader| reader.farewell.take());
+        let is_new = link.is_open() && !was_open;
         let has_answers = !link.writer.is_blocked && !link.writer.is_empty();
         let written = match outcome {
-            Ok(Outcome::Open(_)) if can_write || has_answers => link.write(&mut self.desk),
+            Ok(Outcome::Open(_)) if can_write || is_new || has_answers => link.write(&mut self.desk),
             _ => Ok(false),
         };
         if let Some(aborted) = farewell {
@@ -256,10 +267,10 @@ impl TcpTransport {
         if self.desk.peers[who.peer].failed.is_none() && !link.is_open() {
             let writer = std::mem::take(&mut link.writer);
             if let Some(rival) = link.rival.take() {
-                if self.open(who, *rival, writer) {
-                    return true;
-                }
-            } else if let Ok(mut again) = self.dial(who, link.tries) {
+                self.open(who, *rival, writer);
+                return true;
+            }
+            if let Ok(mut again) = self.dial(who, link.tries) {
                 again.writer = writer;
                 self.links[number] = Some(again);
                 return true;

@@ -44,7 +44,7 @@ pub(super) struct Link {
     pub tries: usize,
     /// Whether the other host was silent when it was last looked at.
     pub was_silent: bool,
-    /// A call of the peer, which counts if this one fails.
+    /// A call of the peer, which counts if this one fails. Kept until the peer has taken this one.
     pub rival: Option<Box<Admitted>>,
 }
 
@@ -99,6 +99,11 @@ impl Link {
         matches!(&self.stage, Stage::Open(reader) if reader.is_welcome)
     }
 
+    /// Whether this rank has called.
+    pub fn is_call(&self) -> bool {
+        self.tries > 0
+    }
+
     /// Writes nothing more, and lets the peer see that.
     pub fn hang_up(&mut self) {
         self.writer = Writer::default();
@@ -150,11 +155,13 @@ impl Link {
                 write_whole(&self.socket, &message)?;
                 self.writer.begin(&session);
                 self.stage = Stage::Open(Box::new(Reader::new(&session, hello.from < hello.to)));
-                self.write(desk)?;
                 Ok(Outcome::Open(true))
             }
             Stage::Open(reader) => {
                 let outcome = reader.read(&self.socket, self.who, desk, scratch)?;
+                if outcome == Outcome::Open(true) {
+                    self.rival = None;
+                }
                 for frame in reader.answers.drain(..) {
                     self.writer.answer(frame, Region::nothing());
                 }
