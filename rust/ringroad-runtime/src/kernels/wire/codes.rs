@@ -18,37 +18,13 @@ use std::marker::PhantomData;
 use half::f16;
 use ringroad_core::Wire;
 
-use super::super::block::keep_loop;
 use super::super::element::{Element, Isa};
-use super::numbers::{key, Bf16, Grid, SIGN};
-use super::packed::Packed;
-use super::run::Real;
-
-/// The singles that are computed with at once.
-pub(super) const LANES: usize = 32;
-pub(super) type Lanes = [f32; LANES];
+use super::lanes::{groups, singles, Lanes, Real, LANES};
+use super::numbers::{Bf16, Grid, SIGN};
+use super::packed::{key, Packed};
 
 /// The bytes of the longest record.
 pub(super) type Record = [u8; 2 * Wire::BLOCK];
-
-/// Where the groups of so many elements or words begin.
-#[inline(always)]
-pub(super) fn groups(length: usize) -> impl Iterator<Item = usize> {
-    (0..length / LANES).map(|group| {
-        keep_loop();
-        group * LANES
-    })
-}
-
-/// The singles of a group.
-///
-/// # Safety
-/// `block` must be readable for a block of elements, and the machine have what `I` requires.
-#[inline(always)]
-pub(super) unsafe fn singles<I: Isa, E: Real>(block: *const E, at: usize) -> Lanes {
-    // SAFETY: the caller's promise.
-    unsafe { E::singles::<I>(&block.add(at).cast::<[E; LANES]>().read_unaligned()) }
-}
 
 /// A format's conversions. Pointers need no alignment.
 pub(super) trait Code {

@@ -74,12 +74,6 @@ whole!(Four, Wire::Int4, 4);
 /// Whole numbers to which others are rounded at random.
 pub(super) struct Dithered<G>(PhantomData<G>);
 
-/// What the choice for an element of a block depends on, besides its bits.
-#[inline(always)]
-pub(super) fn key(seed: u32, element: usize) -> u32 {
-    seed.wrapping_mul(0x27d4_eb2d).wrapping_add((element as u32).wrapping_mul(0x9e37_79b9))
-}
-
 impl<G: Grid> Packed for Dithered<G> {
     const BITS: usize = G::BITS;
 

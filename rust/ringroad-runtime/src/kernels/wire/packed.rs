@@ -3,9 +3,13 @@
 use ringroad_core::Wire;
 
 use super::super::element::Isa;
-use super::codes::{groups, singles, Lanes, LANES};
-use super::numbers::key;
-use super::run::Real;
+use super::lanes::{groups, singles, Lanes, Real, LANES};
+
+/// What the choice for an element of a block depends on, besides its bits.
+#[inline(always)]
+pub(super) fn key(seed: u32, element: usize) -> u32 {
+    seed.wrapping_mul(0x27d4_eb2d).wrapping_add((element as u32).wrapping_mul(0x9e37_79b9))
+}
 
 /// Codes of `BITS` bits that are put together to words of 32. Of `w` words, the first has the codes of the elements 0, `w`,
 /// `2 * w` and so on, from its lowest bits on.

@@ -6,61 +6,12 @@ use ringroad_core::Wire;
 use super::super::block::block;
 use super::super::element::{Element, Isa, Portable};
 use super::super::instruction_set::{InstructionSet, Version};
-use super::super::op::{Add, Arithmetic};
-use super::codes::{groups, Code, Lanes, Record, Scaled, F16, LANES};
+use super::super::op::Add;
+use super::codes::{Code, Record, Scaled, F16};
+use super::format::Format;
+use super::lanes::{groups, Lanes, Real, LANES};
 use super::numbers::{Bf16, Dithered, Eight, Float, Four};
-use super::Format;
 use crate::kernels::dtype::DType;
-
-/// An element of a vector that can be encoded.
-pub(super) trait Real: Element<Lane: Arithmetic> {
-    /// # Safety
-    /// The machine must have what `I` requires.
-    unsafe fn singles<I: Isa>(elements: &[Self; LANES]) -> Lanes;
-
-    /// # Safety
-    /// As [`Real::singles`].
-    unsafe fn of_singles<I: Isa>(lanes: &Lanes) -> [Self; LANES];
-}
-
-macro_rules! of_single_lanes {
-    ($($element:ty),*) => {$(
-        impl Real for $element {
-            #[inline(always)]
-            unsafe fn singles<I: Isa>(elements: &[Self; LANES]) -> Lanes {
-                // SAFETY: the caller's promise.
-                unsafe { Self::widen::<I, LANES>(elements) }
-            }
-
-            #[inline(always)]
-            unsafe fn of_singles<I: Isa>(lanes: &Lanes) -> [Self; LANES] {
-                // SAFETY: the caller's promise.
-                unsafe { Self::narrow::<I, LANES>(lanes) }
-            }
-        }
-    )*};
-}
-of_single_lanes!(f16, bf16, f32);
-
-impl Real for f64 {
-    #[inline(always)]
-    unsafe fn singles<I: Isa>(elements: &[f64; LANES]) -> Lanes {
-        let mut lanes = [0.0; LANES];
-        for lane in 0..LANES {
-            lanes[lane] = elements[lane] as f32;
-        }
-        lanes
-    }
-
-    #[inline(always)]
-    unsafe fn of_singles<I: Isa>(lanes: &Lanes) -> [f64; LANES] {
-        let mut elements = [0.0; LANES];
-        for lane in 0..LANES {
-            elements[lane] = f64::from(lanes[lane]);
-        }
-        elements
-    }
-}
 
 /// What is done with a chunk.
 pub(super) trait Job {

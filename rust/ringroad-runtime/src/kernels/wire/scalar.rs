@@ -5,7 +5,7 @@
 use half::{bf16, f16};
 use ringroad_core::Wire;
 
-use super::Format;
+use super::format::Format;
 use crate::kernels::dtype::{DType, ReduceOp};
 use crate::kernels::scalar;
 
