@@ -59,14 +59,14 @@ class Exchange:
         timeout: float | None,
         algorithm: str | Schedule | None = None,
     ) -> None:
-        carried = carrier(dtype)
-        counts = counts * (dtype.itemsize // carried.itemsize)
-        send, out = (comm.empty(int(n), carried) for n in (counts[comm.rank].sum(), counts[:, comm.rank].sum()))
-        self.outgoing, self.incoming = send.view(dtype), out.view(dtype)
+        lengths = counts[comm.rank].sum(), counts[:, comm.rank].sum()
+        self.outgoing, self.incoming = (comm.empty(int(length), dtype) for length in lengths)
         self.call: PreparedCall | None = None
         if counts.any():
             by = algorithm or at_once(comm.size)
-            self.call = comm.prepare("alltoall", send, out, counts=counts, algorithm=by, timeout=timeout)
+            self.call = comm.prepare(
+                "alltoall", self.outgoing, self.incoming, counts=counts, algorithm=by, timeout=timeout
+            )
 
     def run(self, finish: Callable[[], Any], async_op: bool) -> Any:
         """Makes the call, and returns what `finish` does; with `async_op` a `Pending`."""
@@ -273,12 +273,6 @@ def places(slots: Iterable[Slot]) -> list[int]:
     return [
         index for _, _, index in sorted((peer, number, i) for i, (peer, number) in enumerate(slots) if peer != NOBODY)
     ]
-
-
-def carrier(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype itself if calls know it, otherwise that of bytes."""
-    known = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}.get(dtype.kind, 0) >= dtype.itemsize and dtype.isnative
-    return dtype if known else np.dtype(np.uint8)
 
 
 def keep(kept: dict[Any, Any], key: Any, value: Any) -> None:

@@ -229,6 +229,7 @@ def test_ranks_that_all_send_are_told():
 
 SEEDS = range(1000 if FULL else 20)
 RANKS = 3
+SECONDS = 1700 if FULL else 170
 
 
 def run_programs(comm):
@@ -257,11 +258,12 @@ def by_mpi4py():
         pytest.skip(str(error))
     program = [sys.executable, str(PROGRAMS / "random_messages.py"), *map(str, SEEDS)]
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(command + program, env=os.environ | allowed, capture_output=True, text=True, timeout=170)
+    done = subprocess.run(command + program, env=os.environ | allowed, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
+@pytest.mark.timeout(SECONDS + 10)
 @pytest.mark.parametrize("transport", ["threads", *TRANSPORTS, *OWN])
 def test_random_programs(clusters, transport):
     """Every rank receives what the program says."""
@@ -270,6 +272,7 @@ def test_random_programs(clusters, transport):
         assert wrong == []
 
 
+@pytest.mark.timeout(SECONDS + 10)
 def test_random_programs_by_mpi4py(by_mpi4py):
     """mpi4py receives the same."""
     for seed, logs in zip(SEEDS, by_mpi4py, strict=True):

@@ -1,4 +1,4 @@
-"""Every numbered example runs, eight of them by `make check-all` only.
+"""Every numbered example runs, some of them by `make check-all` only.
 
 Those for launchers and frameworks, from 20 on, are in test_frameworks.py.
 """
@@ -21,6 +21,7 @@ LONG = (
     "16_torch_survivors.py",
     "17_slow_network.py",
     "18_local_sgd.py",
+    "19_elastic.py",
 )
 SHORTER = {"10_ddp_digits.py": ["--ranks", "2", "--epochs", "2"]}
 EXAMPLES = sorted((ROOT / "examples").glob("[01][0-9]_*.py"))

@@ -13,12 +13,16 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
-from helpers import FULL, OWN, PROGRAMS
+from faults.hosts import Hosts
+from faults.kinds import TRANSPORTS as OVER_HOSTS
+from helpers import FULL, OWN, PROGRAMS, long
 
 LIMIT = 60.0
 """Seconds after the last event within which all must be together again, and then within which all must end."""
@@ -29,19 +33,22 @@ PAUSE = 2.5
 @dataclass(frozen=True)
 class Event:
     at: float  # seconds after all first members have come
-    what: str  # start, kill, stop
+    what: str  # start, kill, stop, cut
     who: int = 0  # among those that run
-    length: float = 0.0  # of a stop
+    length: float = 0.0  # of a stop or a cut
 
 
-def draw(random: Random) -> tuple[int, list[Event]]:
+def draw(random: Random, cuts: bool) -> tuple[int, list[Event]]:
     """How many processes found the group, and what happens to it."""
-    count = random.randint(1, 6)
+    count = random.randint(2 if cuts else 1, 6)
     events = [Event(3 * random.random(), "start") for _ in range(random.choice([0, 1, 1, 2, 3]))]
     events += [Event(3 * random.random(), "kill", random.randrange(6)) for _ in range(random.choice([0, 1, 1, 2, 3]))]
     for _ in range(random.choice([0, 0, 1, 2])):
         length = random.choice([0.1, 1.0, 2.0, 4.0, 8.0, 12.0]) * (0.8 + 0.4 * random.random())
         events.append(Event(3 * random.random(), "stop", random.randrange(6), length))
+    if cuts:
+        how = random.choice(["cut drop", "cut drop one way"])
+        events.append(Event(3 * random.random(), how, random.randrange(2), random.choice([1.0, 4.0, 12.0, 20.0])))
     if random.random() < 0.3:  # several at once
         at = 3 * random.random()
         events += [
@@ -53,18 +60,24 @@ def draw(random: Random) -> tuple[int, list[Event]]:
 class History:
     """One group while it runs."""
 
-    def __init__(self, place: Path, count: int, events: list[Event]) -> None:
-        self.place, self.count, self.events = place, count, events
+    def __init__(self, place: Path, count: int, events: list[Event], hosts: Hosts | None = None) -> None:
+        self.place, self.count, self.events, self.hosts = place, count, events, hosts
         with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+            port = free.getsockname()[1]
+        self.address = f"tcp://10.77.0.1:{port},10.77.0.2:{port}" if hosts else f"tcp://127.0.0.1:{port}"
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.away: set[int] = set()  # process numbers of those that were stopped for long
+        self.away: set[int] = set()  # process numbers of those that were stopped or cut off for long
 
     def start(self, minimum: int) -> None:
         command = [sys.executable, PROGRAMS / "elastic_member.py", self.address, str(minimum), self.place]
         env = os.environ | (OWN["own"] if self.count % 2 else {}) | {"PYTHONHASHSEED": "0"}
+        enter = None
+        if hosts := self.hosts:
+            side = len(self.processes) % 2
+            env |= OVER_HOSTS["own-hosts"] | {"RINGROAD_HOST": f"host-{side}"}
+            enter = lambda: hosts.enter(side)  # noqa: E731
         with (self.place / "errors").open("ab") as errors:
-            self.processes.append(subprocess.Popen(command, env=env, stdout=errors, stderr=errors))
+            self.processes.append(subprocess.Popen(command, env=env, stdout=errors, stderr=errors, preexec_fn=enter))
 
     def log(self, pid: int) -> list[dict]:
         path = self.place / f"{pid}.jsonl"
@@ -95,9 +108,13 @@ class History:
         self.wait("the first members do not come together", self.are_together)
         begin = time.monotonic()
         stopped: list[tuple[float, subprocess.Popen[bytes]]] = []
+        healing = 0.0
         for event in [*self.events, Event(3.0, "none")]:
             due = begin + event.at
-            while stopped or time.monotonic() < due:
+            while stopped or healing or time.monotonic() < due:
+                if self.hosts and healing and time.monotonic() > healing:
+                    self.hosts.heal()
+                    healing = 0.0
                 for end, process in [one for one in stopped if one[0] <= time.monotonic()]:
                     process.send_signal(signal.SIGCONT)
                     stopped.remove((end, process))
@@ -112,12 +129,18 @@ class History:
                 if any(self.log(other.pid) for other in running if other is not victim):  # a member is left
                     victim.kill()
                     victim.wait()
+            elif event.what.startswith("cut"):
+                assert self.hosts
+                self.hosts.cut(event.what.removeprefix("cut "), event.who)
+                healing = time.monotonic() + event.length
             elif event.what == "stop" and running:
                 process = running[event.who % len(running)]
                 process.send_signal(signal.SIGSTOP)
                 stopped.append((time.monotonic() + event.length, process))
                 if event.length > PAUSE:
                     self.away.add(process.pid)
+        if self.hosts:
+            self.away = {process.pid for process in self.processes}
         if not self.away:
             self.wait("the members do not come together again", self.are_together)
         else:
@@ -158,11 +181,41 @@ class History:
             process.wait()
 
 
-@pytest.mark.parametrize("seed", range(200 if FULL else 5))
-def test_histories(seed: int, tmp_path: Path) -> None:
-    history = History(tmp_path, *draw(Random(seed)))
+@pytest.mark.parametrize("seeds", [range(seed, seed + 5) for seed in range(0, 200, 5)] if FULL else [(1, 3, 5, 7)])
+def test_histories(seeds: Sequence[int], tmp_path: Path) -> None:
+    """Several at a time, since the processes mostly wait."""
+
+    def run(seed: int) -> None:
+        place = tmp_path / str(seed)
+        place.mkdir()
+        history = History(place, *draw(Random(seed), cuts=False))
+        try:
+            history.run()
+        finally:
+            history.close()
+        history.judge()
+
+    with ThreadPoolExecutor(len(seeds)) as pool:
+        list(pool.map(run, seeds))
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    try:
+        both = Hosts("-elastic")
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(str(error))
+    yield both
+    both.close()
+
+
+@long
+@pytest.mark.parametrize("seed", range(50))
+def test_histories_with_cuts(seed: int, hosts: Hosts, tmp_path: Path) -> None:
+    history = History(tmp_path, *draw(Random(1000 + seed), cuts=True), hosts)
     try:
         history.run()
     finally:
+        hosts.heal()
         history.close()
     history.judge()

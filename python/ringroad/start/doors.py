@@ -50,7 +50,7 @@ def addresses(text: str) -> list[Address]:
         host, _, port = one.strip().rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             raise ValueError(f"address is tcp://host:port[,host:port ...], not {text!r}")
-        found.append((host, int(port)))
+        found.append((host.strip("[]"), int(port)))
     return found
 
 

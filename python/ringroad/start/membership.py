@@ -38,6 +38,8 @@ _LOOK = 0.02
 """Seconds between two looks at the notes."""
 _AGAIN = 0.3
 """Seconds after which a newcomer asks again."""
+_GRACE = 1.0
+"""Seconds that a process waits for members of an existing group before it founds one with others."""
 _ANSWER = 1.0
 """Seconds within which a process must answer that is asked for a note."""
 _TRIES = 5
@@ -206,12 +208,15 @@ class Membership:
         self._use(regroup([self._own], own=self._own), [self._own])
         self._group, self._epoch = secrets.token_hex(8), 0
         settle(True)
+        # If there is a group, but its member at the first address has just died, the others show their view soon.
+        ready = time.monotonic() + (_GRACE if self._minimum > 1 else 0)
         while len(self._members) < self._minimum and time.monotonic() < deadline:
             view = self._doors.look()
             if view and view.group != self._group:
                 break  # there is one, whose members do not know of this process
             try:
-                if len(self._members) + len(self.asks()) < self._minimum or not self.admit(self._minimum):
+                enough = len(self._members) + len(self.asks()) >= self._minimum and time.monotonic() > ready
+                if not enough or not self.admit(self._minimum):
                     time.sleep(_LOOK)
                     continue
                 settle(False)

@@ -88,6 +88,8 @@ class _Training:
         if kinds != self._kinds():
             raise ReplicaError(f"the group trains a model of {kinds}, but that of this process has {self._kinds()}")
         state = {int(index): {key: _made(value) for key, value in one.items()} for index, one in kept.items()}
+        for group in groups:  # JSON has no tuples
+            group |= {key: tuple(value) for key, value in group.items() if isinstance(value, list) and key != "params"}
         self._optimizer.load_state_dict({"state": state, "param_groups": groups})
 
     def parts(self) -> list[Part]:

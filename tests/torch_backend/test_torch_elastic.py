@@ -1,0 +1,71 @@
+"""A model and an optimizer as the state of an elastic group, in threads of one process."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import ringroad
+import torch
+from ringroad.start.progress import Progress
+from ringroad.torch.elastic import _Training
+from torch import nn
+
+
+def training(seed, steps, make, outputs=2):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, outputs))
+    model.register_buffer("scale", torch.rand(2))
+    optimizer = make(model.parameters())
+    learn(model, optimizer, steps)
+    return model, optimizer
+
+
+def learn(model, optimizer, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (model(torch.ones(4, 3)) - 1).square().sum().backward()
+        optimizer.step()
+
+
+def bits(model, optimizer):
+    state = optimizer.state_dict()
+    tensors = [*model.state_dict().values(), *(one for kept in state["state"].values() for one in kept.values())]
+    return b"".join(tensor.numpy().tobytes() for tensor in tensors), str(state["param_groups"])
+
+
+def leveled(trained):
+    """The first one holds the state, the others come anew."""
+    members = [Progress(_Training(*one)) for one in trained]
+    for rank, member in enumerate(members):
+        member.begin(holds=rank == 0)
+    comms = ringroad.Communicator.in_process(len(members), timeout=60)
+    pool = ThreadPoolExecutor(len(members))
+    return [pool.submit(member.level, comm) for member, comm in zip(members, comms, strict=True)], comms
+
+
+MAKERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    "momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, nesterov=True),
+    "adam": lambda parameters: torch.optim.AdamW(parameters, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_newcomer_gets_model_and_optimizer(make):
+    trained = [training(1, 3, make), training(2, 0, make), training(3, 1, make)]
+    trained[0][1].param_groups[0]["lr"] = 0.05
+    for done in leveled(trained)[0]:
+        done.result()
+    for _ in range(2):
+        assert len({bits(*one) for one in trained}) == 1
+        for one in trained:
+            learn(*one, 1)
+
+
+def test_another_model():
+    make = MAKERS["adam"]
+    works, comms = leveled([training(1, 1, make), training(1, 1, make, outputs=1)])
+    with pytest.raises(ringroad.ReplicaError, match="the group trains a model of"):
+        works[1].result()
+    comms[1].close()
+    with pytest.raises(ringroad.PeerError):
+        works[0].result()
