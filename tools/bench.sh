@@ -5,7 +5,9 @@
 #   far       large allreduces beside Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
 #   network   emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
 #   discover  emulated networks that nobody names to the ranks: what they find, and how fast they are then (40 minutes)
+#   carriers  emulated networks by what carries the messages: tcp, UCX, gloo, plain sockets (40 minutes)
 #   model     the cost model: every algorithm on 16,384 ranks, and the figures of all papers
+#   thin      slow emulated networks: wire formats beside exact elements, gloo and Open MPI (15 minutes)
 #   kernels   the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
 #   solvers   conjugate gradients beside mpi4py, on 2 and 4 ranks (1 minute)
 #   torch     calls and training steps of torch beside gloo (2 minutes)
@@ -35,6 +37,23 @@ network() {
     done
 }
 
+# Wire formats on slow emulated networks, one after the other.
+thin() {
+    local out=${record:-/dev/null} part network rate
+    part=$(mktemp)
+    # shellcheck disable=SC2064
+    trap "rm -f '$part'" EXIT
+    : >"$out"
+    for network in ${NETWORKS:-ring:4 torus:3x3 hosts:2x4}; do
+        for rate in ${RATES:-50Mbit 100Mbit 200Mbit}; do
+            RINGROAD_PROFILE=none "${bench[@]}" --testbed "$network" --rate "$rate" --wire bf16,int8 \
+                --peers "${PEERS:-gloo,mpi4py-ucx}" --place in_place --sizes "${SIZES:-256K,1M,4M,16M}" \
+                --budget "${BUDGET:-100}" --json "$part"
+            cat "$part" >>"$out"
+        done
+    done
+}
+
 case $set in
 gloo)
     "${bench[@]}" --ranks "${RANKS:-2,4}" --buffers torch --peers gloo "${json[@]}"
@@ -53,9 +72,16 @@ network)
     with_mpi
     network
     ;;
+thin)
+    with_mpi
+    thin
+    ;;
 discover)
     "$python" benchmarks/discover_bench.py "${json[@]}"
     "$python" benchmarks/discover_check.py
+    ;;
+carriers)
+    "$python" benchmarks/carriers.py "${json[@]}"
     ;;
 model)
     "$python" -m ringroad.lab.reproduce.speed

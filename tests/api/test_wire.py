@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import ringroad
+from helpers import OWN, TRANSPORTS, launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 WIRES = ["bf16", "f16", "fp8", "int8", "int4"]
 """All formats."""
-ERROR = {"bf16": 1 / 256, "f16": 1 / 2048, "fp8": 1 / 28, "int8": 1 / 254, "int4": 1 / 14}
+ERROR = {"bf16": 1 / 256, "f16": 1 / 2048, "fp8": 1 / 26, "int8": 1 / 252, "int4": 1 / 12}
 """The most by which one rounding moves an element, as a fraction of the largest magnitude of its block."""
 
 
@@ -52,6 +54,79 @@ def test_replicas_of_a_sum_are_bit_identical(wire: Any, algorithm: str | None) -
             rounding = 2.0**-10 if dtype == "float16" else 2.0**-23
             bound = ranks * (ERROR[wire] * 1.1 + rounding) * norm
             assert np.abs(sums[0].astype("float64") - exact).max(initial=0) <= bound
+
+
+def test_stochastic_rounding_is_the_same_on_all_ranks_and_differs_between_calls() -> None:
+    group = ringroad.Communicator.in_process(3, timeout=60)
+    given = vectors(3, 3000)
+    exact = given[0] + given[1] + given[2]
+    bound = 3 * 2 * ERROR["int8"] * 1.1 * sum(np.abs(vector).max() for vector in given)
+    calls = []
+    for _ in range(8):
+        sums = everywhere(group, lambda comm: comm.allreduce(given[comm.rank], wire="int8:stochastic"))
+        assert all(result.tobytes() == sums[0].tobytes() for result in sums)
+        assert np.abs(sums[0] - exact).max() <= bound
+        calls.append(sums[0])
+    assert len({call.tobytes() for call in calls}) == len(calls)
+    assert np.abs(np.mean(calls, 0) - exact).mean() < 0.6 * np.abs(calls[0] - exact).mean()
+    (comm,) = ringroad.Communicator.in_process(1)
+    for wire, dtype in [("fp8:stochastic", "float32"), ("int8:stochastic", "float16")]:
+        with pytest.raises(ValueError, match="int8 and int4 of float32 and float64 can be stochastic"):
+            comm.allreduce(np.ones(3, dtype), wire=wire)
+
+
+def test_an_error_is_allowed_in_other_collectives_too() -> None:
+    ranks = 4
+    group = ringroad.Communicator.in_process(ranks, timeout=60, topology="ring:4,bandwidth=50Mbit/s")
+    given = vectors(ranks, 50_000 * ranks)
+    total = sum(given)
+    norm = sum(np.abs(vector).max() for vector in given)
+    rows = np.stack(given).reshape(ranks, ranks, -1).transpose(1, 0, 2).reshape(ranks, -1)
+    calls = {
+        "reduce_scatter": (lambda comm, **how: comm.reduce_scatter(given[comm.rank], **how), total.reshape(ranks, -1)),
+        "allgather": (lambda comm, **how: comm.allgather(given[comm.rank], **how), [np.concatenate(given)] * ranks),
+        "broadcast": (lambda comm, **how: comm.broadcast(given[comm.rank].copy(), 1, **how), [given[1]] * ranks),
+        "alltoall": (lambda comm, **how: comm.alltoall(given[comm.rank], **how), rows),
+    }
+    for name, (call, exact) in calls.items():
+        found = everywhere(group, lambda comm, call=call: call(comm, max_error=0.05))
+        errors = [np.abs(result - answer).max() for result, answer in zip(found, exact, strict=True)]
+        assert 1e-4 * norm < max(errors) <= 0.05 * norm, name
+
+
+def test_traces_tell_codecs_from_reductions() -> None:
+    group = ringroad.Communicator.in_process(2, timeout=60)
+    given = vectors(2, 5000)
+
+    def traced(comm: ringroad.Communicator) -> ringroad.measure.Trace:
+        with ringroad.measure.trace(comm) as trace:
+            comm.allreduce(given[comm.rank], wire="int8")
+        return trace
+
+    trace = everywhere(group, traced)[0]
+    kinds = {event.kind for event in trace.events}
+    assert {"encode", "decode"} <= kinds
+    assert "reduce" not in kinds
+
+
+OVER_TCP = """
+import numpy as np
+import ringroad
+
+with ringroad.init(timeout=30) as comm:
+    for wire in ("bf16", "f16", "fp8", "int8", "int4", "int8:stochastic"):
+        data = np.random.default_rng(comm.rank).standard_normal(300_000).astype(np.float32)
+        exact = comm.allreduce(data)
+        total = comm.allreduce(data, wire=wire)
+        assert 0 < np.abs(total - exact).max() < 4, wire
+        assert (comm.allgather(total).reshape(comm.size, -1) == total).all(), wire
+"""
+
+
+@pytest.mark.parametrize("transport", [TRANSPORTS["tcp"], OWN["own"]], ids=["ucx", "own"])
+def test_replicas_are_bit_identical_over_tcp(tmp_path: Path, transport: dict[str, str]) -> None:
+    for ended in launch(OVER_TCP, 3, env={"RINGROAD_STORE": f"file://{tmp_path}"} | transport):
+        assert ended.status == 0, ended
 
 
 def test_bytes_that_are_no_shorter_are_sent_as_they_are() -> None:

@@ -172,7 +172,8 @@ class History:
                 assert process.returncode == 0, self.told()
                 assert log[-1]["event"] in ("end", "error"), self.told()
         assert all(len(digests) == 1 for digests in after.values()), self.told()
-        assert len(ends) == 1 or (self.away and not ends), self.told()
+        may_be_lost = self.away and any(event.what != "stop" for event in self.events if event.what != "start")
+        assert len(ends) == 1 or (may_be_lost and not ends), self.told()
         assert not ends or seen >= set(range(1, max(ends)[0] + 1)), self.told()
 
     def close(self) -> None:
@@ -210,7 +211,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 @long
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(50 if FULL else 1))
 def test_histories_with_cuts(seed: int, hosts: Hosts, tmp_path: Path) -> None:
     history = History(tmp_path, *draw(Random(1000 + seed), cuts=True), hosts)
     try:

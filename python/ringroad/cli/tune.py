@@ -181,6 +181,7 @@ def _report(profile: Profile, path: Path | None) -> dict[str, Any]:
             "hop_latency": model.hop_latency,
             "bandwidth": model.bandwidth,
             "reduce_cost": model.reduce_cost,
+            "codec_cost": model.codec_cost,
             "cores": model.cores,
             "over_links": model.over_links,
         },
@@ -203,6 +204,7 @@ def _print(profile: Profile, path: Path | None, warnings: Sequence[str]) -> None
     links = "links " if model.cores is None or model.over_links else "copies"
     print(f"{links}             {_speed(1 / model.bandwidth if model.bandwidth else 0.0)}")
     print(f"reducing           {_speed(model.reduce_cost)}")
+    print(f"wire formats       {_speed(model.codec_cost)}")
     print_wrapped(
         f"fitted to {len(profile.measurements)} measurements; off by {100 * median:.0f} % in the median, "
         f"{100 * p90:.0f} % at most for nine tenths, {100 * worst:.0f} % at worst\n"

@@ -1,7 +1,7 @@
 """`ringroad.measure.trace(comm)` and `RINGROAD_TRACE`: measured timelines of the ranks of a communicator.
 
 Both use the format of Chrome's trace viewer, which ui.perfetto.dev opens: a process for each rank, with rows for calls,
-sends, receives and reductions, and an arrow for each message.
+sends, receives and computations, and an arrow for each message.
 """
 
 import json
@@ -24,10 +24,10 @@ _BARS = ("X", "B")
 
 
 class TraceEvent(NamedTuple):
-    """A call, a message as its sender or its receiver sees it, or a reduction, measured or simulated. Times in seconds.
+    """A call, a message as one of its ranks sees it, or a computation, measured or simulated. Times in seconds.
 
     Attributes:
-        kind: "call", "send", "receive" or "reduce".
+        kind: "call", "send", "receive", "reduce", or, of messages in a wire format, "encode" or "decode".
         rank: The rank that does it.
         peer: The other rank of a message.
         step: The step of the schedule, from 0; None for a call.
@@ -40,7 +40,7 @@ class TraceEvent(NamedTuple):
         call: What was called, in words; None if the event is no call.
     """
 
-    kind: Literal["call", "send", "receive", "reduce"]
+    kind: Literal["call", "send", "receive", "reduce", "encode", "decode"]
     rank: int
     peer: int
     step: int | None

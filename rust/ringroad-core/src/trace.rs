@@ -20,10 +20,21 @@ pub enum TraceKind {
     Receive,
     /// A reduction on the rank's processor. The peer is the rank itself.
     Reduce,
+    /// Elements become a message in a wire format. The peer is the rank itself.
+    Encode,
+    /// A message in a wire format becomes elements, or is added to elements. The peer is the rank itself.
+    Decode,
 }
 
 impl TraceKind {
-    const ALL: [TraceKind; 4] = [TraceKind::Call, TraceKind::Send, TraceKind::Receive, TraceKind::Reduce];
+    const ALL: [TraceKind; 6] = [
+        TraceKind::Call,
+        TraceKind::Send,
+        TraceKind::Receive,
+        TraceKind::Reduce,
+        TraceKind::Encode,
+        TraceKind::Decode,
+    ];
 
     /// The name, as it is serialised.
     pub fn name(self) -> &'static str {
@@ -32,6 +43,8 @@ impl TraceKind {
             TraceKind::Send => "send",
             TraceKind::Receive => "receive",
             TraceKind::Reduce => "reduce",
+            TraceKind::Encode => "encode",
+            TraceKind::Decode => "decode",
         }
     }
 }
@@ -43,9 +56,10 @@ pub struct TraceEvent {
     pub kind: TraceKind,
     /// The rank on which it happened.
     pub rank: Rank,
-    /// The other rank of a message; the rank itself for calls and reductions.
+    /// The other rank of a message; the rank itself for all else.
     pub peer: Rank,
-    /// The size of the message, the larger of a call's input and output, or the number of bytes that were reduced.
+    /// The size of the message, the larger of a call's input and output, or the number of bytes that were reduced,
+    /// encoded or decoded: those of the elements.
     pub bytes: Bytes,
     /// The number of the call within its communicator.
     pub sequence: u32,
@@ -153,7 +167,7 @@ impl TraceEvent {
             TraceKind::Call => self.call.as_deref().unwrap_or("call").to_owned(),
             TraceKind::Send => format!("send to {}", self.peer),
             TraceKind::Receive => format!("receive from {}", self.peer),
-            TraceKind::Reduce => "reduce".to_owned(),
+            own => own.name().to_owned(),
         };
         let mut arguments = json!({"peer": self.peer, "bytes": self.bytes, "sequence": self.sequence, "message": self.message});
         if let Some(step) = self.step {

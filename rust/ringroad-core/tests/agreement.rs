@@ -275,13 +275,17 @@ impl World {
             })
     }
 
-    /// If all have come and nothing moves, nobody waits.
+    /// If all have come and nothing moves, nobody waits; but who was cut off waits for most ranks until its time is up.
     fn ends(&self, state: &State) -> bool {
         let mut moves = Vec::new();
         self.moves(state, &mut moves);
         let outside = |process: &Process| process.alive && process.call == Call::Outside;
         let inside = |process: &Process| process.alive && matches!(process.call, Call::Inside(_));
-        !moves.is_empty() || state.processes.iter().any(outside) || !state.processes.iter().any(inside)
+        let cut_off = self.most && self.cuts > 0;
+        cut_off
+            || !moves.is_empty()
+            || state.processes.iter().any(outside)
+            || !state.processes.iter().any(inside)
     }
 }
 
@@ -417,6 +421,7 @@ fn small_worlds() {
     check(World { cuts: 1, ..NOTHING });
     check(World { cuts: 1, quorum: 2, ..NOTHING });
     check(World { cuts: 1, most: true, ..NOTHING });
+    check(World { pauses: 1, most: true, ballots: 2, ..NOTHING });
     check(World { ranks: 4, deaths: 3, ..NOTHING });
 }
 
@@ -432,6 +437,8 @@ fn large_worlds() {
     check(World { cuts: 2, ..NOTHING });
     check(World { cuts: 2, quorum: 2, ..NOTHING });
     check(World { cuts: 2, most: true, ..NOTHING });
+    check(World { pauses: 2, most: true, ballots: 2, ..NOTHING });
+    check(World { pauses: 1, cuts: 1, most: true, ballots: 2, ..NOTHING });
     check(World { pauses: 1, deaths: 2, most: true, ..NOTHING });
     check(World { ranks: 4, deaths: 1, timeouts: 1, ..NOTHING });
     check(World { ranks: 4, cuts: 1, ballots: 2, ..NOTHING });

@@ -106,7 +106,7 @@ pub fn reduction(op: &str, factor: Option<f64>) -> PyResult<(ReduceOp, f64)> {
 pub fn precision(wire: Option<&str>, max_error: Option<f64>) -> PyResult<Precision> {
     Ok(match (wire, max_error) {
         (None, None) => Precision::Exact,
-        (Some(name), None) => Precision::Wire(wire_named(name)?),
+        (Some(name), None) => Precision::named(name).map_err(raise)?,
         (None, Some(error)) => Precision::Within(MaxError::new(error).map_err(raise)?),
         (Some(_), Some(_)) => {
             return Err(PyValueError::new_err("pass wire= or max_error=, not both"));

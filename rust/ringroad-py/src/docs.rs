@@ -60,8 +60,9 @@ macro_rules! algorithm_argument {
 macro_rules! wire_arguments {
     () => {
         r#"    wire: A format in which floating-point elements are sent: "bf16", "f16", "fp8", "int8" or "int4"; the
-        same on all ranks. All ranks end with the same bits, which differ from the exact result. None: as they
-        are.
+        same on all ranks. All ranks end with the same bits, which differ from the exact result. Rounding is to
+        the nearest number; "int8:stochastic" and "int4:stochastic" choose one of the two next numbers at random,
+        so that errors are 0 on average and at most twice as large. None: as they are.
     max_error: Instead of `wire`, the most by which the result may differ from the exact one, as a fraction of
         the sum of the ranks' largest magnitudes. The fastest format and algorithm within it are chosen."#
     };

@@ -11,7 +11,7 @@ use criterion::{
     criterion_group, criterion_main, BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput,
 };
 use ringroad_core::Wire;
-use ringroad_runtime::kernels::{combine, copy, divide, scalar, wire as codec, Stores};
+use ringroad_runtime::kernels::{combine, copy, digest, divide, scalar, wire as codec, Stores};
 use ringroad_runtime::{DType, ReduceOp};
 
 const OPS: [ReduceOp; 3] = [ReduceOp::Sum, ReduceOp::Max, ReduceOp::Avg];
@@ -173,5 +173,25 @@ fn codecs(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, codecs, kernels);
+/// The digest by which replicas are compared, beside a copy that reads and writes as many bytes together.
+fn digests(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("digest");
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(50))
+        .measurement_time(Duration::from_millis(200));
+    for (size, bytes) in SIZES {
+        let [all, from, mut to] = [bytes, bytes / 2, bytes / 2].map(Operand::new);
+        measure(&mut group, "copy", (size, bytes), 1, || {
+            // SAFETY: both have so many bytes, do not overlap, and nobody else uses them.
+            unsafe { copy(to.start_mut(), from.start(), bytes / 2, Stores::Plain) }
+        });
+        measure(&mut group, "digest", (size, bytes), 1, || {
+            std::hint::black_box(digest(all.slice()));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, codecs, digests, kernels);
 criterion_main!(benches);

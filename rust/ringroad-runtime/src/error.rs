@@ -92,4 +92,5 @@ convert! {
     ringroad_core::cost::TableError => Schedule,
     ringroad_core::topology::TopologyError => Topology,
     ringroad_core::collective::UnknownCollective => Argument,
+    ringroad_core::wire::UnknownWire => Argument,
 }

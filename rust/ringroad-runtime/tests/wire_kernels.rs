@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use ringroad_core::Wire;
 use ringroad_runtime::kernels::dtype::DType;
-use ringroad_runtime::kernels::wire::scalar;
+use ringroad_runtime::kernels::wire::{dithers, scalar, Format};
 use ringroad_runtime::kernels::InstructionSet;
 
 const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
@@ -62,22 +62,22 @@ fn same(dtype: DType, a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Encodes with every instruction set, compares with the twin, and returns the bytes and what they stand for.
-fn encoded(wire: Wire, dtype: DType, input: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let elements = input.len() / dtype.size();
-    let bytes = scalar::encode(wire, dtype, input);
+fn encoded(format: Format, dtype: DType, input: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (wire, elements) = (format.wire, input.len() / dtype.size());
+    let bytes = scalar::encode(format, dtype, input);
     let kept = scalar::decode(wire, dtype, &bytes, elements);
     for set in InstructionSet::available() {
         let source = input.as_ptr();
         let found = fenced(bytes.len(), &[], |target| {
             // SAFETY: the memory has so many bytes, none overlaps another, and nobody else uses it.
-            unsafe { set.encode(wire, dtype, target, source, None, elements) }
+            unsafe { set.encode(format, dtype, target, source, None, elements) }
         });
         assert_eq!(found, bytes, "{wire} of {elements} {dtype} with {set}");
         // In place.
         let mut again = vec![0; bytes.len()];
         let rounded = fenced(input.len(), input, |both| {
             // SAFETY: as above, and the elements are kept where they are read.
-            unsafe { set.encode(wire, dtype, again.as_mut_ptr(), both, Some(both), elements) }
+            unsafe { set.encode(format, dtype, again.as_mut_ptr(), both, Some(both), elements) }
         });
         assert_eq!(again, bytes, "{wire} of {elements} {dtype} with {set}");
         assert!(same(dtype, &rounded, &kept), "{wire} of {elements} {dtype} with {set}");
@@ -110,13 +110,21 @@ fn smallest(wire: Wire) -> f64 {
 }
 
 fn check(wire: Wire, dtype: DType, input: &[u8]) {
-    if !wire.shortens(dtype.size()) {
-        return;
+    if wire.shortens(dtype.size()) {
+        check_format(wire.into(), dtype, input);
+        if dithers(wire, dtype) {
+            check_format(Format { wire, seed: Some(input.len() as u32) }, dtype, input);
+        }
     }
-    let elements = input.len() / dtype.size();
-    let (bytes, kept) = encoded(wire, dtype, input);
+}
+
+fn check_format(format: Format, dtype: DType, input: &[u8]) {
+    let (wire, elements) = (format.wire, input.len() / dtype.size());
+    let (bytes, kept) = encoded(format, dtype, input);
     assert_eq!(bytes.len(), wire.encoded(elements));
-    let (again, rounded) = encoded(wire, dtype, &kept);
+    // Another seed does not move what is on the grid.
+    let seed = format.seed.map(|seed| seed + 1);
+    let (again, rounded) = encoded(Format { seed, ..format }, dtype, &kept);
     assert_eq!(again, bytes, "{wire} of {dtype}: {:?}", values_of(dtype, input));
     assert!(same(dtype, &rounded, &kept));
     let [relative, absolute] = precision(dtype);
@@ -124,7 +132,8 @@ fn check(wire: Wire, dtype: DType, input: &[u8]) {
     for (before, after) in input.chunks(Wire::BLOCK).zip(kept.chunks(Wire::BLOCK)) {
         let top = before.iter().filter(|x| x.is_finite()).fold(0f64, |top, x| top.max(x.abs()));
         let range = if wire == Wire::F16 { 65504.0 } else { f64::from(f32::MAX) * (1.0 - 2f64.powi(-8)) };
-        let most = wire.error() * top + relative * top + absolute + smallest(wire);
+        let distance = if format.seed.is_some() { 2.0 * wire.error() } else { wire.error() };
+        let most = distance * top + relative * top + absolute + smallest(wire);
         for (x, y) in before.iter().zip(after) {
             if !x.is_finite() {
                 assert!(x.is_nan() && y.is_nan() || x == y, "{wire} of {dtype}: {x} became {y}");
@@ -165,6 +174,27 @@ fn every_format_keeps_its_promises() {
             for (wire, dtype) in Wire::ALL.into_iter().flat_map(|wire| DTYPES.map(|dtype| (wire, dtype))) {
                 check(wire, dtype, &bytes_of(dtype, &vector));
             }
+        }
+    }
+}
+
+/// Rounded at random, many times, a number is itself on average.
+#[test]
+fn dithers_are_even() {
+    let vector: Vec<f64> = (0..Wire::BLOCK).map(|at| at as f64 / Wire::BLOCK as f64).collect();
+    let input = bytes_of(DType::F32, &vector);
+    for wire in [Wire::Int8, Wire::Int4] {
+        let mut sums = vec![0.0; Wire::BLOCK];
+        const TIMES: u32 = 4000;
+        for seed in 0..TIMES {
+            let bytes = scalar::encode(Format { wire, seed: Some(seed) }, DType::F32, &input);
+            let rounded = values_of(DType::F32, &scalar::decode(wire, DType::F32, &bytes, Wire::BLOCK));
+            sums.iter_mut().zip(rounded).for_each(|(sum, x)| *sum += x / f64::from(TIMES));
+        }
+        // Five standard deviations, and what 128 dithers leave.
+        let most = 2.0 * wire.error() * (2.5 / f64::from(TIMES).sqrt() + 1.0 / 256.0);
+        for (mean, x) in sums.iter().zip(&vector) {
+            assert!((mean - x).abs() <= most, "{wire}: {x} is {mean} on average, more than {most} away");
         }
     }
 }

@@ -62,8 +62,8 @@ def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
     figure, axes = pyplot.subplots(figsize=(10, 1.5 + 0.28 * max(len(rows), 4)), layout="constrained")
     for row, rank in enumerate(rows):
         own = [event for event in events if event.rank == rank]
-        for kind, bottom in (("send", 0.05), ("reduce", -0.4)):
-            bars = [event for event in own if event.kind == kind]
+        for kinds, bottom in ((["send"], 0.05), (["reduce", "encode", "decode"], -0.4)):
+            bars = [event for event in own if event.kind in kinds]
             spans = [(event.start / size, (event.end - event.start) / size) for event in bars]
             facecolors = [colours[event.step] for event in bars]
             axes.broken_barh(spans, (row - bottom - 0.35, 0.35), facecolors=facecolors, edgecolors="white", lw=0.3)
@@ -92,6 +92,7 @@ def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
     signs = {
         "send": Patch(color=middle, label="upper bar: a rank sends"),
         "reduce": Patch(color=middle, label="lower bar: it reduces"),
+        "encode": Patch(color=middle, label="lower bar: it encodes or decodes"),
         "receive": Line2D([], [], marker="o", ls="", ms=3, color=middle, label="dot: a message has arrived"),
     }
     handles: list[Artist] = [sign for kind, sign in signs.items() if kind in drawn]

@@ -45,7 +45,7 @@ enum Phase {
     /// It leads, and collects promises.
     Prepare { ballot: Ballot, promises: BTreeMap<Rank, Promise> },
     /// It leads, and these ranks have to accept its decision. Those that have said whether they had been paused.
-    Accept { ballot: Ballot, decision: Decision, members: BTreeMap<Rank, Option<bool>> },
+    Accept { ballot: Ballot, decision: Decision, members: BTreeMap<Rank, Option<bool>>, most: bool },
 }
 
 /// How an agreement ends for a rank.
@@ -108,7 +108,7 @@ impl Proposer {
             Phase::Prepare { ballot, promises } if !promises.contains_key(&peer) => {
                 Some(Request::Prepare(*ballot))
             }
-            Phase::Accept { ballot, decision, members } if members.get(&peer) == Some(&None) => {
+            Phase::Accept { ballot, decision, members, .. } if members.get(&peer) == Some(&None) => {
                 Some(Request::Accept(*ballot, decision.clone()))
             }
             // A lower rank that was lost may come back, and lead.
@@ -157,13 +157,14 @@ impl Proposer {
                     self.choose(ballot, &promises);
                 }
             }
-            Phase::Accept { decision, members, .. } => {
+            Phase::Accept { decision, members, most, .. } => {
                 let missing = |(rank, accepted): (&Rank, &Option<bool>)| {
                     accepted.is_none() && !self.peers[*rank].is_here()
                 };
                 if members.values().all(Option::is_some) {
                     let awake = members.values().any(|paused| *paused == Some(false));
-                    self.end(match awake || members.len() == self.peers.len() {
+                    let enough = *most && self.are_majority(&members.keys().copied().collect::<Vec<_>>());
+                    self.end(match awake || enough || members.len() == self.peers.len() {
                         true => Outcome::Decided(decision.clone()),
                         false => Outcome::Paused,
                     });
@@ -295,7 +296,9 @@ impl Proposer {
         let mut members: Vec<Rank> =
             promises.keys().copied().filter(|rank| self.peers[*rank].is_here()).collect();
         let awake = members.iter().any(|rank| !promises[rank].0.paused);
-        if !awake && members.len() < self.peers.len() {
+        let most = promises.values().any(|(vote, _)| vote.most);
+        let enough = most && self.are_majority(&members);
+        if !awake && !enough && members.len() < self.peers.len() {
             return self.end(Outcome::Paused);
         }
         let accepted = promises.values().filter_map(|(_, accepted)| accepted.as_ref());
@@ -313,21 +316,25 @@ impl Proposer {
         if members.len() < quorum {
             return self.end(Outcome::TooFew { alive: members, quorum });
         }
-        if promises.values().any(|(vote, _)| vote.most) && !self.are_most(&members) {
+        if most && !self.are_most(&members) {
             // It goes on as soon as silent ones answer, or says that it was left out.
             return;
         }
         let members = members.into_iter().map(|rank| (rank, None)).collect();
-        self.phase = Phase::Accept { ballot, decision, members };
+        self.phase = Phase::Accept { ballot, decision, members, most };
     }
 
     /// Whether these may go on, as [`Vote::most`] says.
     fn are_most(&self, members: &[Rank]) -> bool {
-        let (twice, size) = (2 * members.len(), self.peers.len());
         let has_ended = |rank: Rank| self.peers[rank].gone && !self.peers[rank].lost;
-        twice > size
-            || (twice == size && members.contains(&0))
-            || (0..size).all(|rank| members.contains(&rank) || has_ended(rank))
+        let alone = (0..self.peers.len()).all(|rank| members.contains(&rank) || has_ended(rank));
+        alone || self.are_majority(members)
+    }
+
+    /// Whether no others can have decided anything without one of these, by [`Vote::most`].
+    fn are_majority(&self, members: &[Rank]) -> bool {
+        let (twice, size) = (2 * members.len(), self.peers.len());
+        twice > size || (twice == size && members.contains(&0))
     }
 
     fn end(&mut self, outcome: Outcome) {

@@ -77,9 +77,16 @@ impl Record {
         });
     }
 
-    pub fn reduction(&mut self, rank: Rank, bytes: usize, step: u32, start: Seconds, end: Seconds) {
+    pub fn computation(
+        &mut self,
+        kind: TraceKind,
+        rank: Rank,
+        bytes: usize,
+        step: u32,
+        [start, end]: [Seconds; 2],
+    ) {
         if self.detailed {
-            let (kind, end) = (TraceKind::Reduce, Some(end));
+            let end = Some(end);
             let (sequence, message, step) = (0, 0, Some(step));
             let bytes = bytes as u64;
             self.events.push(TraceEvent {

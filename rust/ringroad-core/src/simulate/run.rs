@@ -16,6 +16,7 @@ use crate::units::{Rank, Seconds};
 
 /// A reduction that waits for the processor or is in progress.
 struct Reduction {
+    kind: TraceKind,
     operation: u32,
     step: u32,
     bytes: usize,
@@ -185,12 +186,13 @@ impl<'a> Run<'a> {
             Command::Reduce { .. } | Command::Encode { .. } | Command::Decode { .. } => {
                 let machine = &mut self.machines[rank];
                 let CostModel { reduce_cost, codec_cost, .. } = self.simulator.model;
-                let (bytes, cost) = match operation.command {
+                let (kind, bytes, cost) = match operation.command {
                     Command::Reduce { target, sources, .. } => {
                         let sources = machine.executor.plan().sources(sources).len();
-                        (target.bytes * (sources - 1), reduce_cost)
+                        (TraceKind::Reduce, target.bytes * (sources - 1), reduce_cost)
                     }
-                    command => (command.bytes(), codec_cost),
+                    Command::Encode { .. } => (TraceKind::Encode, operation.command.bytes(), codec_cost),
+                    command => (TraceKind::Decode, command.bytes(), codec_cost),
                 };
                 let all = bytes as f64 * cost * machine.slowness;
                 let seconds = (all - machine.credit).max(0.0);
@@ -199,6 +201,7 @@ impl<'a> Run<'a> {
                     self.reduce(
                         rank,
                         Reduction {
+                            kind,
                             operation: number,
                             step: operation.step,
                             bytes,
@@ -375,7 +378,7 @@ impl<'a> Run<'a> {
             let end = self.reduction_end(seconds);
             self.agenda.enter(end, Moment::Reduced(rank));
         }
-        self.record.reduction(rank, done.bytes, done.step, done.start, self.now);
+        self.record.computation(done.kind, rank, done.bytes, done.step, [done.start, self.now]);
         self.complete(rank, done.operation, done.step);
         self.collect(rank);
     }

@@ -142,8 +142,27 @@ pub enum Precision {
     Exact,
     /// In this format.
     Wire(Wire),
+    /// In this format, rounded at random, by the number of the call: the same on all ranks.
+    Stochastic(Wire),
     /// In any format and by any algorithm whose error has this bound.
     Within(MaxError),
+}
+
+/// What follows the name of a format that rounds at random.
+const STOCHASTIC: &str = ":stochastic";
+
+impl Precision {
+    /// What `wire=` names: a format, also one with `:stochastic`.
+    pub fn named(name: &str) -> Result<Precision> {
+        Ok(match name.strip_suffix(STOCHASTIC) {
+            None => Precision::Wire(name.parse()?),
+            Some(name) => Precision::Stochastic(name.parse()?),
+        })
+    }
+
+    fn is_stochastic(self) -> bool {
+        matches!(self, Precision::Stochastic(_))
+    }
 }
 
 /// The most by which a result may differ from the exact one, as a fraction of the sum of the ranks' largest magnitudes.
@@ -317,7 +336,14 @@ impl CallKey {
             Operation::Collective(_) if self.reduces() && !adds => {
                 format!("it rounds what sum and avg add up; {op} is always exact")
             }
-            Operation::Collective(_) => return Ok(()),
+            Operation::Collective(_) => {
+                match self.precision {
+                    Precision::Stochastic(wire) if !wire::dithers(wire, *dtype) => {
+                        format!("int8 and int4 of float32 and float64 can be stochastic, {wire} of {dtype} cannot")
+                    }
+                    _ => return Ok(()),
+                }
+            }
             other => format!("{} is not a collective on arrays", other.name()),
         };
         Err(Error::Argument(format!("this call takes no wire format: {reason}")))
@@ -419,7 +445,8 @@ impl CallKey {
         };
         mix(kind.as_bytes());
         mix(algorithm.as_bytes());
-        mix(&[self.op.code(), self.dtype.code(), wire.map_or(0, Wire::code)]);
+        let format = wire.map_or(0, |wire| wire.code() | u8::from(self.precision.is_stochastic()) << 7);
+        mix(&[self.op.code(), self.dtype.code(), format]);
         if let ReduceOp::Own(Own { name, commutative }) = self.op {
             mix(name.as_bytes());
             mix(&[u8::from(commutative)]);
@@ -480,6 +507,13 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// How elements are encoded in the call of this number, which is the same on all ranks.
+    #[inline]
+    pub(crate) fn format(&self, number: u64) -> Option<wire::Format> {
+        let seed = self.key.precision.is_stochastic().then_some(number as u32);
+        self.wire.map(|wire| wire::Format { wire, seed })
+    }
+
     pub(crate) fn new(
         key: CallKey,
         member: Member,
@@ -534,7 +568,8 @@ impl fmt::Display for Prepared {
                     write!(f, ", {}", key.op)?;
                 }
                 if let Some(wire) = self.wire {
-                    write!(f, ", in {wire}")?;
+                    let how = if key.precision.is_stochastic() { STOCHASTIC } else { "" };
+                    write!(f, ", in {wire}{how}")?;
                 }
                 write!(f, ", by {algorithm}")
             }

@@ -200,7 +200,9 @@ impl Planner {
         let element = key.dtype.size();
         let wire = match key.precision {
             Precision::Exact => None,
-            Precision::Wire(wire) => Some(wire).filter(|wire| wire.shortens(element)),
+            Precision::Wire(wire) | Precision::Stochastic(wire) => {
+                Some(wire).filter(|wire| wire.shortens(element))
+            }
             Precision::Within(most) => return self.choose_within(key, collective, bytes, most),
         };
         let sent = wire.map_or(bytes as Bytes, |wire| encoded(wire, bytes, element));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ringroad_core::plan::{Buffer, Command, Plan, Span};
-use ringroad_core::{Rank, Wire};
+use ringroad_core::Rank;
 
 use crate::kernels::dtype::{DType, ReduceOp};
 use crate::kernels::{self, wire as codec, Stores};
@@ -120,7 +120,7 @@ impl Buffers {
         &self,
         plan: &Plan,
         number: u32,
-        (op, dtype, wire): (ReduceOp, DType, Option<Wire>),
+        (op, dtype, format): (ReduceOp, DType, Option<codec::Format>),
         factor: f64,
         ranks: u32,
         mut distance: impl FnMut(Rank) -> Option<CacheMode>,
@@ -170,17 +170,17 @@ impl Buffers {
                 unsafe { kernels::copy(to, from, source.bytes, stores) }
             }
             Command::Encode { target, source, kept } => {
-                let (wire, elements) = (wire.expect("the call has a format"), elements(source));
-                assert_eq!(target.bytes, wire.encoded(elements));
+                let (format, elements) = (format.expect("the call has a format"), elements(source));
+                assert_eq!(target.bytes, format.wire.encoded(elements));
                 assert!(kept.is_none_or(|kept| kept.bytes == source.bytes));
                 let kept = kept.map(|kept| self.pointer(kept));
                 // SAFETY: as above.
                 unsafe {
-                    codec::encode(wire, dtype, self.pointer(target), self.pointer(source), kept, elements)
+                    codec::encode(format, dtype, self.pointer(target), self.pointer(source), kept, elements)
                 }
             }
             Command::Decode { target, left, source } => {
-                let (wire, elements) = (wire.expect("the call has a format"), elements(target));
+                let (wire, elements) = (format.expect("the call has a format").wire, elements(target));
                 assert_eq!(source.bytes, wire.encoded(elements));
                 assert!(left.is_none_or(|left| left.bytes == target.bytes));
                 let left = left.map(|left| self.pointer(left).cast_const());

@@ -31,7 +31,7 @@ use ringroad_core::plan::Command;
 use ringroad_core::Rank;
 
 use crate::bootstrap::EndpointInfo;
-use crate::calls::call::{CallKey, Prepared};
+use crate::calls::call::CallKey;
 use crate::calls::function::Reduction;
 use crate::calls::work::Message;
 use crate::choice::choices::Lowering;
@@ -371,6 +371,9 @@ impl Engine {
         if self.closed {
             return;
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.connections = self.transport.connections();
+        }
         if self.failure.is_none() {
             if self.calls.is_busy() {
                 self.leave(format!(
@@ -496,9 +499,10 @@ impl Engine {
                         }
                     }
                     let (plan, ranks) = (task.executor.plan(), self.peers.ranks() as u32);
-                    let Prepared { key: CallKey { op, dtype, .. }, wire, .. } = *task.call();
+                    let CallKey { op, dtype, .. } = task.call().key;
+                    let format = task.call().format(task.number);
                     let distance = |peer| self.transport.local_memory()?.distance(peer);
-                    task.buffers.perform(plan, number, (op, dtype, wire), task.factor, ranks, distance);
+                    task.buffers.perform(plan, number, (op, dtype, format), task.factor, ranks, distance);
                     if let Some(recorder) = &mut self.recorder {
                         recorder.end_operation(request);
                     }

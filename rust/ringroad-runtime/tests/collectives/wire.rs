@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 use ringroad_core::schedule::Rounding;
 use ringroad_core::{Collective, Topology, Wire};
+use ringroad_runtime::kernels::wire::dithers;
 use ringroad_runtime::{CallKey, DType, Memory, Operation, Precision, ReduceOp, Request};
 
 use crate::common::{each, group, watch, MEANS};
@@ -38,7 +39,7 @@ fn numbers(dtype: DType, memory: &Memory) -> Vec<f64> {
 }
 
 /// What the type of the elements rounds.
-fn precision(dtype: DType) -> f64 {
+fn own_error(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => 1.0 / 1024.0,
         DType::BF16 => 1.0 / 128.0,
@@ -59,26 +60,36 @@ fn replicas_are_bit_identical_within_the_bound() {
             let member = ringroad_core::algorithms::find(name).unwrap();
             let Ok(schedule) = member.build(&ring, Collective::Allreduce) else { continue };
             let rounding = Rounding::of(&schedule).unwrap();
-            for (wire, dtype) in Wire::ALL.into_iter().flat_map(|wire| DTYPES.map(|dtype| (wire, dtype))) {
+            let stochastic = [Wire::Int8, Wire::Int4].map(Precision::Stochastic);
+            let formats = Wire::ALL.map(Precision::Wire).into_iter().chain(stochastic);
+            for (precision, dtype) in formats.flat_map(|format| DTYPES.map(|dtype| (format, dtype))) {
+                let (wire, roundings) = match precision {
+                    // One such rounding errs like two to the nearest.
+                    Precision::Stochastic(wire) if !dithers(wire, dtype) => continue,
+                    Precision::Stochastic(wire) => (wire, 2 * rounding.roundings),
+                    Precision::Wire(wire) => (wire, rounding.roundings),
+                    _ => unreachable!("these are formats"),
+                };
                 for (&elements, op) in lengths.iter().zip([ReduceOp::Sum, ReduceOp::Avg].into_iter().cycle())
                 {
                     let results = each(&communicators, |communicator| {
                         let input = memory(dtype, &values(communicator.rank(), elements));
                         let output = Memory::zeroed(elements * dtype.size());
                         let key = CallKey::new(Operation::Collective(Collective::Allreduce), dtype, elements);
-                        let key = CallKey { op, precision: Precision::Wire(wire), ..key };
+                        let key = CallKey { op, precision, ..key };
                         let request = Request::of(key, input, output).by(member);
                         communicator.run(request).unwrap().to_vec::<u8>()
                     });
-                    let what =
-                        format!("{wire} of {elements} {dtype} over {ranks} ranks by {name}, {means:?}");
+                    let what = format!(
+                        "{precision:?} of {elements} {dtype} over {ranks} ranks by {name}, {means:?}"
+                    );
                     assert!(results.iter().all(|result| *result == results[0]), "{what}: other bits");
                     let divisor = if op == ReduceOp::Avg { ranks as f64 } else { 1.0 };
                     let inputs: Vec<Vec<f64>> = (0..ranks)
                         .map(|rank| numbers(dtype, &memory(dtype, &values(rank, elements))))
                         .collect();
                     let bound = ranks as f64
-                        * (wire.bound(rounding.roundings) + precision(dtype) * f64::from(rounding.roundings));
+                        * (wire.bound(roundings) + own_error(dtype) * f64::from(rounding.roundings));
                     let found = numbers(dtype, &Memory::of(&results[0]));
                     for (at, found) in found.iter().enumerate() {
                         let exact = inputs.iter().map(|input| input[at]).sum::<f64>() / divisor;

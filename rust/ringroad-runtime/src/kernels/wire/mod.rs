@@ -8,6 +8,8 @@
 //! singles it is infinite. [`scalar`] is the slow twin.
 
 mod codes;
+mod numbers;
+mod packed;
 mod run;
 pub mod scalar;
 
@@ -17,6 +19,29 @@ use super::instruction_set::InstructionSet;
 use crate::kernels::dtype::DType;
 use run::{Decode, Encode};
 
+/// A format, and how elements are rounded to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    /// The format.
+    pub wire: Wire,
+    /// Where [`dithers`] allows it: of the two numbers next to an element, one is chosen at random, the nearer one more often,
+    /// so that errors are 0 on average. The choice depends only on the seed, the element, and its place in the block. What
+    /// is a number of the format stays what it is. None: to the nearest number, and to the even one of two.
+    pub seed: Option<u32>,
+}
+
+impl From<Wire> for Format {
+    fn from(wire: Wire) -> Format {
+        Format { wire, seed: None }
+    }
+}
+
+/// Whether elements of this type can be rounded at random in this format. Those of 16 bits cannot: they are too short to
+/// be numbers of the format exactly.
+pub const fn dithers(wire: Wire, dtype: DType) -> bool {
+    matches!((wire, dtype), (Wire::Int8 | Wire::Int4, DType::F32 | DType::F64))
+}
+
 /// Whether vectors of this type can be sent in a format.
 pub const fn supports(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
@@ -25,14 +50,14 @@ pub const fn supports(dtype: DType) -> bool {
 /// Encodes `elements` elements. If `kept` is given, what they are decoded to is also written there.
 ///
 /// # Panics
-/// If the data type is not [supported](supports).
+/// If the data type is not [supported](supports), or there is a seed and the format does not [dither](dithers).
 ///
 /// # Safety
 /// `source` must be readable for `elements * dtype.size()` bytes, `target` writable for `wire.encoded(elements)`, and
 /// `kept` writable for as many as `source`, none of it written by others meanwhile. `target` overlaps neither; `kept`
 /// is `source` exactly or does not overlap it.
 pub unsafe fn encode(
-    wire: Wire,
+    format: impl Into<Format>,
     dtype: DType,
     target: *mut u8,
     source: *const u8,
@@ -40,7 +65,7 @@ pub unsafe fn encode(
     elements: usize,
 ) {
     // SAFETY: the caller's promise.
-    unsafe { InstructionSet::best().encode(wire, dtype, target, source, kept, elements) }
+    unsafe { InstructionSet::best().encode(format, dtype, target, source, kept, elements) }
 }
 
 /// Decodes `elements` elements, and adds them to those of `left`, if that is given.
@@ -88,15 +113,17 @@ impl InstructionSet {
     /// As [`encode`].
     pub unsafe fn encode(
         self,
-        wire: Wire,
+        format: impl Into<Format>,
         dtype: DType,
         target: *mut u8,
         source: *const u8,
         kept: Option<*mut u8>,
         elements: usize,
     ) {
+        let format = format.into();
+        let seed = format.seed.unwrap_or_default();
         // SAFETY: the caller's promise.
-        unsafe { run::with(self, wire, dtype, Encode { target, source, kept, elements }) }
+        unsafe { run::with(self, format, dtype, Encode { target, source, kept, elements, seed }) }
     }
 
     /// [`decode`] with this instruction set.
@@ -113,6 +140,6 @@ impl InstructionSet {
         elements: usize,
     ) {
         // SAFETY: the caller's promise.
-        unsafe { run::with(self, wire, dtype, Decode { target, left, source, elements }) }
+        unsafe { run::with(self, wire.into(), dtype, Decode { target, left, source, elements }) }
     }
 }

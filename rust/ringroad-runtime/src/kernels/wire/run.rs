@@ -7,7 +7,9 @@ use super::super::block::block;
 use super::super::element::{Element, Isa, Portable};
 use super::super::instruction_set::{InstructionSet, Version};
 use super::super::op::{Add, Arithmetic};
-use super::codes::{groups, Bf16, Code, Eight, Float, Four, Lanes, Record, Scaled, F16, LANES};
+use super::codes::{groups, Code, Lanes, Record, Scaled, F16, LANES};
+use super::numbers::{Bf16, Dithered, Eight, Float, Four};
+use super::Format;
 use crate::kernels::dtype::DType;
 
 /// An element of a vector that can be encoded.
@@ -74,6 +76,7 @@ pub(super) struct Encode {
     pub source: *const u8,
     pub kept: Option<*mut u8>,
     pub elements: usize,
+    pub seed: u32,
 }
 
 /// The arguments of [`decode`](super::decode).
@@ -96,7 +99,7 @@ impl Job for Encode {
             for at in 0..whole {
                 let next = C::scale::<I, E>(source.add((at + 1).min(whole - 1) * Wire::BLOCK));
                 let record = self.target.add(at * C::RECORD);
-                C::encode::<I, E>(source.add(at * Wire::BLOCK), scale, record);
+                C::encode::<I, E>(source.add(at * Wire::BLOCK), scale, self.seed, record);
                 if let Some(kept) = kept {
                     decode_block::<I, E, C>(kept.add(at * Wire::BLOCK), None, record);
                 }
@@ -109,7 +112,12 @@ impl Job for Encode {
             // SAFETY: as above, for the last elements.
             unsafe {
                 copy(block.as_mut_ptr(), source.add(whole * Wire::BLOCK), rest);
-                C::encode::<I, E>(block.as_ptr(), C::scale::<I, E>(block.as_ptr()), record.as_mut_ptr());
+                C::encode::<I, E>(
+                    block.as_ptr(),
+                    C::scale::<I, E>(block.as_ptr()),
+                    self.seed,
+                    record.as_mut_ptr(),
+                );
                 let bytes = C::WIRE.encoded(rest);
                 let last = std::slice::from_raw_parts_mut(self.target.add(whole * C::RECORD), bytes);
                 C::trim(&record, rest, last);
@@ -210,14 +218,14 @@ unsafe fn put<I: Isa, E: Real>(target: *mut E, left: Option<*const E>, at: usize
 ///
 /// # Safety
 /// The job's pointers are as promised; an `InstructionSet` is one that this machine has.
-pub(super) unsafe fn with<J: Job>(set: InstructionSet, wire: Wire, dtype: DType, job: J) {
+pub(super) unsafe fn with<J: Job>(set: InstructionSet, format: Format, dtype: DType, job: J) {
     // SAFETY: the caller's promise.
     unsafe {
         match dtype {
-            DType::F16 => with_element::<J, f16>(set, wire, job),
-            DType::BF16 => with_element::<J, bf16>(set, wire, job),
-            DType::F32 => with_element::<J, f32>(set, wire, job),
-            DType::F64 => with_element::<J, f64>(set, wire, job),
+            DType::F16 => with_element::<J, f16>(set, format, job),
+            DType::BF16 => with_element::<J, bf16>(set, format, job),
+            DType::F32 => with_element::<J, f32>(set, format, job),
+            DType::F64 => with_element::<J, f64>(set, format, job),
             other => panic!("{other} is not encoded"),
         }
     }
@@ -225,15 +233,18 @@ pub(super) unsafe fn with<J: Job>(set: InstructionSet, wire: Wire, dtype: DType,
 
 /// # Safety
 /// As [`with`].
-unsafe fn with_element<J: Job, E: Real>(set: InstructionSet, wire: Wire, job: J) {
+unsafe fn with_element<J: Job, E: Real>(set: InstructionSet, format: Format, job: J) {
     // SAFETY: the caller's promise.
     unsafe {
-        match wire {
-            Wire::Bf16 => with_code::<J, E, Bf16>(set, job),
-            Wire::F16 => with_code::<J, E, F16>(set, job),
-            Wire::Fp8 => with_code::<J, E, Scaled<Float>>(set, job),
-            Wire::Int8 => with_code::<J, E, Scaled<Eight>>(set, job),
-            Wire::Int4 => with_code::<J, E, Scaled<Four>>(set, job),
+        match (format.wire, format.seed) {
+            (Wire::Int8, Some(_)) => with_code::<J, E, Scaled<Dithered<Eight>>>(set, job),
+            (Wire::Int4, Some(_)) => with_code::<J, E, Scaled<Dithered<Four>>>(set, job),
+            (wire, Some(_)) => panic!("{wire} does not dither"),
+            (Wire::Bf16, None) => with_code::<J, E, Bf16>(set, job),
+            (Wire::F16, None) => with_code::<J, E, F16>(set, job),
+            (Wire::Fp8, None) => with_code::<J, E, Scaled<Float>>(set, job),
+            (Wire::Int8, None) => with_code::<J, E, Scaled<Eight>>(set, job),
+            (Wire::Int4, None) => with_code::<J, E, Scaled<Four>>(set, job),
         }
     }
 }

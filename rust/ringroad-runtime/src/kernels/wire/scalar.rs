@@ -5,13 +5,15 @@
 use half::{bf16, f16};
 use ringroad_core::Wire;
 
+use super::Format;
 use crate::kernels::dtype::{DType, ReduceOp};
 use crate::kernels::scalar;
 
 /// The bytes of these elements.
-pub fn encode(wire: Wire, dtype: DType, elements: &[u8]) -> Vec<u8> {
+pub fn encode(format: impl Into<Format>, dtype: DType, elements: &[u8]) -> Vec<u8> {
+    let format = format.into();
     let singles: Vec<f32> = elements.chunks_exact(dtype.size()).map(|bytes| single(dtype, bytes)).collect();
-    singles.chunks(Wire::BLOCK).flat_map(|block| record(wire, block)).collect()
+    singles.chunks(Wire::BLOCK).flat_map(|block| record(format, block)).collect()
 }
 
 /// The elements of these bytes.
@@ -116,7 +118,15 @@ fn others(wire: Wire) -> [u8; 3] {
     }
 }
 
-fn record(wire: Wire, block: &[f32]) -> Vec<u8> {
+/// What is added to an element's code before it is rounded: from -1/2 to 1/2, as good as at random.
+fn dither(seed: u32, element: usize, x: f32) -> f32 {
+    let key = seed.wrapping_mul(0x27d4_eb2d).wrapping_add((element as u32).wrapping_mul(0x9e37_79b9));
+    let mixed = (x.to_bits() ^ key).wrapping_mul(0x85eb_ca6b);
+    let mixed = (mixed ^ mixed >> 15).wrapping_mul(0xc2b2_ae35);
+    ((mixed >> 25) as f32 - 63.5) / 128.0
+}
+
+fn record(Format { wire, seed }: Format, block: &[f32]) -> Vec<u8> {
     let halves: Option<fn(&f32) -> u16> = match wire {
         Wire::Bf16 => Some(|x| bf16::from_f32(*x).to_bits()),
         Wire::F16 => Some(|x| f16::from_f32(*x).to_bits()),
@@ -139,13 +149,17 @@ fn record(wire: Wire, block: &[f32]) -> Vec<u8> {
     let scale = f32::from_bits(up(top / largest).min(down(f32::MAX / largest))).max(least);
     let divided = |x: f32| x * (1.0 / scale);
     let [nan, plus, minus] = others(wire);
-    let code = |x: &f32| match x {
+    let code = |(element, x): (usize, &f32)| match x {
         x if x.is_nan() => nan,
         x if *x == f32::INFINITY => plus,
         x if *x == f32::NEG_INFINITY => minus,
-        x => signed(wire, nearest(&grid, divided(*x)), x.is_sign_negative()),
+        x => {
+            let number = divided(*x) + seed.map_or(0.0, |seed| dither(seed, element, *x));
+            let negative = if seed.is_some() { number < 0.0 } else { x.is_sign_negative() };
+            signed(wire, nearest(&grid, number), negative)
+        }
     };
-    let codes: Vec<u16> = block.iter().map(|x| code(x).into()).collect();
+    let codes: Vec<u16> = block.iter().enumerate().map(|numbered| code(numbered).into()).collect();
     let scale = if all_finite { scale } else { -scale };
     [&scale.to_le_bytes()[..], &written(wire, &codes)].concat()
 }

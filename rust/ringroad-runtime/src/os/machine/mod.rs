@@ -177,8 +177,8 @@ numbers! {
         "what a rank copies in a second there; `ringroad tune` measures it";
     pub(crate) SHARED_REDUCE: f64 = 250e9, on TWO_CORES,
         "what a rank reduces in a second there, besides the copy that it would make otherwise; `ringroad tune` measures it";
-    pub(crate) CODEC: f64 = 10e9, on TWO_CORES,
-        "how many bytes of a vector a rank encodes or decodes in a second, where messages have a wire format; `make bench SET=kernels` measures it";
+    pub(crate) CODEC: f64 = 15e9, on TWO_CORES,
+        "how many bytes of a vector in memory a rank encodes or decodes in a second, where messages have a wire format; `ringroad tune` measures it";
     pub(crate) OVERSUBSCRIBED_STEP: Duration = Duration::from_nanos(2500), on TWO_CORES,
         "where ranks share cores, a step costs this besides SHARED_STEP for every rank of a core but the first: it ends when all have had a turn; `ringroad tune` measures it";
     pub(crate) OVERSUBSCRIBED_MESSAGE: Duration = Duration::from_nanos(600), on TWO_CORES,
