@@ -5,6 +5,7 @@
 #   far       large allreduces beside Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
 #   network   emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
 #   discover  emulated networks that nobody names to the ranks: what they find, and how fast they are then (40 minutes)
+#   carriers  emulated networks by what carries the messages: tcp, UCX, gloo, plain sockets (40 minutes)
 #   model     the cost model: every algorithm on 16,384 ranks, and the figures of all papers
 #   thin      slow emulated networks: wire formats beside exact elements, gloo and Open MPI (15 minutes)
 #   kernels   the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
@@ -78,6 +79,9 @@ thin)
 discover)
     "$python" benchmarks/discover_bench.py "${json[@]}"
     "$python" benchmarks/discover_check.py
+    ;;
+carriers)
+    "$python" benchmarks/carriers.py "${json[@]}"
     ;;
 model)
     "$python" -m ringroad.lab.reproduce.speed

@@ -202,13 +202,22 @@ def all_commands() -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ Python's API
 
 
+CONSTANTS = {
+    "ANY": "Any tag, or any rank, for ``recv`` and ``probe``: a number that is no tag and no rank.",
+    "NOBODY": "No rank, for messages beyond an end: a number that is no rank. They end at once, and change nothing.",
+}
+"""What the constants of `ringroad` mean."""
+
+
 def api() -> Iterator[tuple[str, str]]:
-    """A page for each class of `ringroad`, one for its functions, and one for each further module."""
+    """A page for each class of `ringroad`, one for its functions and constants, and one for each further module."""
     exported = {name: getattr(ringroad, name) for name in ringroad.__all__ if name != "__version__"}
-    functions = [name for name, what in exported.items() if not inspect.isclass(what)]
+    functions = [name for name, what in exported.items() if callable(what) and not inspect.isclass(what)]
     classes = [name for name, what in exported.items() if inspect.isclass(what) and not _is_error(what)]
     names = ["functions", *classes]
-    yield "api/functions.md", _directives("Functions", "ringroad", [f"autofunction:: {name}" for name in functions])
+    constants = [f"data:: {name}\n\n   {meaning}" for name, meaning in CONSTANTS.items()]
+    described = [*(f"autofunction:: {name}" for name in functions), *constants]
+    yield "api/functions.md", _directives("Functions and constants", "ringroad", described)
     for name in classes:
         yield f"api/{name}.md", _directives(name, "ringroad", [f"autoclass:: {name}\n   :members:"])
     for module in modules():

@@ -1,7 +1,6 @@
 """`Cart`: ranks on a grid."""
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from ringroad._halo import Halo, Plan
 from ringroad._native import NOBODY, Communicator
-from ringroad._neighbours import Array, Graph
+from ringroad._neighbours import Array, Graph, numbers
 from ringroad._placement import order
 
 
@@ -37,8 +36,8 @@ class Cart(Graph):
         near = [self._near(rank) for rank in range(_comm.size)]
         edges = [(rank, peer) for rank, peers in enumerate(near) for peer in peers if peer != NOBODY]
         # What comes from below was sent up.
-        numbers = (list(slots), [slot ^ 1 for slot in slots])
-        super().__init__(_comm, near[_comm.rank], near[_comm.rank], numbers, edges)
+        labels = (list(slots), [slot ^ 1 for slot in slots])
+        super().__init__(_comm, near[_comm.rank], near[_comm.rank], labels, edges)
         self._plans: dict[Any, Plan] = {}
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]:
@@ -267,10 +266,7 @@ def cart(comm: Communicator, shape: Any, periodic: Any, reorder: bool, timeout: 
 
 
 def _lengths(shape: Any, size: int) -> tuple[int, ...]:
-    try:
-        given = [operator.index(length) for length in (shape if np.iterable(shape) else [shape])]
-    except TypeError:
-        raise TypeError(f"shape must be a whole number or several, not {shape!r}") from None
+    given = numbers(shape, "shape")
     known, free = math.prod(length for length in given if length), given.count(0)
     if not given or min(given) < 0 or size % known or (known != size and not free):
         raise ValueError(f"a grid of shape {shape!r} cannot have {size} ranks; split the communicator, or let one be 0")

@@ -8,7 +8,6 @@ all-to-all, whose other blocks are empty.
 
 import itertools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringroad._native import NOBODY, Communicator, Schedule
-from ringroad._neighbours import Array, Exchange, Pending, at_once, keep, places
+from ringroad._neighbours import Array, Exchange, Pending, at_once, keep, numbers, places
 
 Direction = tuple[int, ...]
 Where = tuple[slice, ...]
@@ -75,7 +74,7 @@ class Plan:
         if not block.flags.writeable:
             raise ValueError("block is read-only; pass an array that can be written")
         dimensions = len(cart.shape)
-        widths = tuple(operator.index(w) for w in (width if isinstance(width, Sequence) else [width] * dimensions))
+        widths = tuple(numbers(width, "width")) * (1 if np.iterable(width) else dimensions)
         if len(widths) != dimensions or min(widths) < 0:
             raise ValueError(f"width must be a number from 0 on for each of {dimensions} dimensions, not {width}")
         if block.ndim < dimensions:
@@ -97,8 +96,7 @@ class Plan:
                 if peer != NOBODY:
                     self.counts[rank, peer] += math.prod(_lengths(_outermost(shape, self.widths, direction), shape))
         peers = self._peers(cart.comm.rank, directions)
-        numbers = range(len(directions))
-        outgoing = places(zip(peers, numbers, strict=True))
+        outgoing = places(zip(peers, range(len(directions)), strict=True))
         # What comes from a direction was sent in the opposite one, and lies where that comes in the order.
         incoming = places(zip(peers, (directions.index(_opposite(d)) for d in directions), strict=True))
         self.sent = [_outermost(self.shape, self.widths, directions[index]) for index in outgoing]
@@ -159,7 +157,7 @@ class Halo:
         ...             x[1:-1] += (x[2:] - 2 * x[1:-1] + x[:-2]) / 4
         ...         return x[1:-1].tolist()
         ...     cluster.run(diffused)
-        [[0.0625, 0.375], [0.5625, 0.5625]]
+        [[0.0625, 0.3125], [0.625, 0.5625]]
     """
 
     def __init__(self, _plan: Plan, _block: Array, _timeout: float | None) -> None:

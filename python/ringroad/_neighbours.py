@@ -136,12 +136,10 @@ class Graph:
             PeerError: Another rank died, left or closed its communicator.
 
         Example:
-            >>> with ringroad.local(3) as cluster:
-            ...     def received(comm):
-            ...         ring = comm.cart(3, periodic=True)
-            ...         return ring.neighbour_alltoall(np.array([-comm.rank, comm.rank])).tolist()
-            ...     cluster.run(received)
-            [[2, -1], [0, -2], [1, 0]]
+            >>> a, b = [comm.cart(2, periodic=True) for comm in ringroad.Communicator.in_process(2)]
+            >>> work = a.neighbour_alltoall(np.array([1, 2]), async_op=True)
+            >>> b.neighbour_alltoall(np.array([3, 4])).tolist(), work.result().tolist()
+            ([2, 1], [4, 3])
         """
         send = array(send, "send")
         if send.shape[:1] != (len(self.destinations),):
@@ -173,10 +171,10 @@ class Graph:
             PeerError: As for `neighbour_alltoall`.
 
         Example:
-            >>> with ringroad.local(3) as cluster:
-            ...     line = cluster.run(lambda comm: comm.cart(3).neighbour_allgather([comm.rank]).tolist())
-            >>> line
-            [[[0], [1]], [[0], [2]], [[1], [0]]]
+            >>> a, b = [comm.cart(2) for comm in ringroad.Communicator.in_process(2)]
+            >>> work = a.neighbour_allgather(np.array([1, 2]), async_op=True)
+            >>> b.neighbour_allgather(np.array([3, 4])).tolist(), work.result().tolist()
+            ([[1, 2], [0, 0]], [[0, 0], [3, 4]])
         """
         send = array(send, "send")
         return self._exchange(send.dtype, send.shape, out, timeout, async_op, lambda to: np.copyto(to, send))
@@ -242,7 +240,7 @@ class Graph:
 
 
 def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] | None, timeout: float | None) -> Graph:
-    given = (ranks(neighbours, "neighbours"), None if sources is None else ranks(sources, "sources"))
+    given = (numbers(neighbours, "neighbours"), None if sources is None else numbers(sources, "sources"))
     everybody = comm.allgather_object(given, timeout=timeout)
     named: list[list[int]] = [[] for _ in range(comm.size)]
     for rank, (to, of) in enumerate(everybody):
@@ -258,9 +256,9 @@ def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] 
     if of is None:
         is_mutual = all(sorted(to) == named[rank] for rank, (to, _) in enumerate(everybody))
         of = to if is_mutual else named[comm.rank]
-    numbers = [[peers[:index].count(peer) for index, peer in enumerate(peers)] for peers in (to, of)]
+    counted = [[peers[:index].count(peer) for index, peer in enumerate(peers)] for peers in (to, of)]
     edges = [(rank, peer) for rank, (to, _) in enumerate(everybody) for peer in to]
-    return Graph(comm, to, of, (numbers[0], numbers[1]), edges)
+    return Graph(comm, to, of, (counted[0], counted[1]), edges)
 
 
 def at_once(size: int) -> str:
@@ -282,11 +280,12 @@ def keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
     kept[key] = value
 
 
-def ranks(given: Any, name: str) -> list[int]:
+def numbers(given: Any, name: str) -> list[int]:
+    """The whole numbers of a list, or one number."""
     try:
-        return [operator.index(rank) for rank in given]
+        return [operator.index(number) for number in (given if np.iterable(given) else [given])]
     except TypeError:
-        raise TypeError(f"{name} must be a list of ranks, not {given!r}") from None
+        raise TypeError(f"{name} must be whole numbers, not {given!r}") from None
 
 
 def array(given: ArrayLike, name: str) -> Array:

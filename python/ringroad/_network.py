@@ -17,8 +17,8 @@ class Transport:
         sharing: With how many other ranks this one shares memory.
         cma: Whether long messages are copied out of private memory of ranks that share memory.
         ucx: The version of UCX, if it carries the other messages; else None.
-        means: The transports that UCX uses, such as "tcp"; empty before the first connection.
-        devices: The network devices that UCX uses, if they are known.
+        means: The transports between hosts, such as "tcp"; empty before the first connection.
+        devices: The network devices that it uses, if they are known.
     """
 
     text: str
@@ -30,6 +30,33 @@ class Transport:
 
     def __str__(self) -> str:
         return self.text
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A tcp connection to another rank, as the kernel has counted it.
+
+    Attributes:
+        peer: The rank at the other end.
+        address: Where that is.
+        device: The network device of this rank, if the connection uses one only; else None.
+        stream: Counts the connections to the peer by the same device, from 0.
+        sent: The bytes that have been sent.
+        received: The bytes that have come.
+        sent_again: The bytes that had to be sent again.
+        round_trip: How long an answer usually takes, in seconds.
+        rate: The bytes per second that have arrived at the peer when it was last measured; short messages make it low.
+    """
+
+    peer: int
+    address: str
+    device: str | None
+    stream: int
+    sent: int
+    received: int
+    sent_again: int
+    round_trip: float
+    rate: float
 
 
 class ChangedLink(NamedTuple):
@@ -140,6 +167,7 @@ class NetworkView:
             not, as far as can be told.
         changes: What has changed since the communicator was made.
         stragglers: Which ranks, and not the network, were the reason that calls took longer than usual.
+        connections: This rank's tcp connections to other hosts; none if UCX carries the messages.
     """
 
     topology: Topology
@@ -148,6 +176,7 @@ class NetworkView:
     mismatch: Mismatch | None
     changes: list[NetworkChange]
     stragglers: list[Straggle]
+    connections: list[Connection]
 
     @classmethod
     def _read(cls, text: str) -> "NetworkView":
@@ -169,6 +198,7 @@ class NetworkView:
                 Straggle(call=one["call"], ranks=one["ranks"], ratio=one["reason"]["ratio"])
                 for one in view["stragglers"]
             ],
+            connections=[Connection(**one) for one in view["connections"]],
         )
 
 

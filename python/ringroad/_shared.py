@@ -3,7 +3,6 @@
 import fcntl
 import math
 import mmap
-import operator
 import os
 from typing import Any
 
@@ -11,11 +10,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ringroad._native import Communicator, TransportError
+from ringroad._neighbours import numbers
 from ringroad._objects import _countdown
 
 
 def shared(comm: Communicator, shape: Any, dtype: DTypeLike, timeout: float | None) -> NDArray[Any]:
-    lengths = tuple(operator.index(n) for n in (shape if np.iterable(shape) else [shape]))
+    lengths = tuple(numbers(shape, "shape"))
     kind = np.dtype(dtype)
     if kind.hasobject:
         raise TypeError(f"the objects of dtype {kind} cannot be shared")
@@ -31,7 +31,7 @@ def shared(comm: Communicator, shape: Any, dtype: DTypeLike, timeout: float | No
         if comm.rank == local[0]:
             try:
                 descriptor = _file(bytes)
-            except OSError as error:
+            except (OSError, OverflowError) as error:
                 problem = f"rank {comm.rank} cannot make {bytes} bytes of shared memory: {error}"
         said = (lengths, kind.str, problem, None if descriptor is None else _place(descriptor))
         everybody = comm.allgather_object(said, timeout=left())

@@ -221,7 +221,8 @@ def _nothing(
 ) -> str:
     """Why no job has been found."""
     if jobs:
-        return f"no job here begins with {key!r}: there are {', '.join(jobs)}"
+        others = f"; other processes refuse: {refused[0]}" if refused else ""
+        return f"no job here begins with {key!r}: there are {', '.join(jobs)}{others}"
     stopped = [process.pid for process in mute if process.trouble == "stopped"]
     if stopped:
         return f"all ranks here are stopped (pids {runs_text(stopped)}): ask on another host, or kill -CONT them"

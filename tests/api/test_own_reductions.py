@@ -305,6 +305,11 @@ def test_structured_arrays_travel():
         request = comm.send(mine, 1 - comm.rank, async_op=True)
         assert np.array_equal(comm.recv(np.empty_like(mine), 1 - comm.rank), other)
         request.wait()
+        request = comm.send(mine, 1 - comm.rank, tag=5, async_op=True)
+        found = comm.probe(tag=5)
+        assert (found.count, found.dtype) == (mine.nbytes, np.dtype("V1"))
+        assert np.array_equal(comm.recv(np.empty_like(mine), tag=5), other)
+        request.wait()
         texts = comm.alltoall(np.array([f"{comm.rank}{rank}" for rank in range(2)]))
         assert texts.tolist() == [f"{rank}{comm.rank}" for rank in range(2)]
         with pytest.raises(ringroad.MismatchError, match="shift"):

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import ringroad
+from helpers import OWN, TRANSPORTS, launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 WIRES = ["bf16", "f16", "fp8", "int8", "int4"]
 """All formats."""
@@ -105,6 +107,26 @@ def test_traces_tell_codecs_from_reductions() -> None:
     kinds = {event.kind for event in trace.events}
     assert {"encode", "decode"} <= kinds
     assert "reduce" not in kinds
+
+
+OVER_TCP = """
+import numpy as np
+import ringroad
+
+with ringroad.init(timeout=30) as comm:
+    for wire in ("bf16", "f16", "fp8", "int8", "int4", "int8:stochastic"):
+        data = np.random.default_rng(comm.rank).standard_normal(300_000).astype(np.float32)
+        exact = comm.allreduce(data)
+        total = comm.allreduce(data, wire=wire)
+        assert 0 < np.abs(total - exact).max() < 4, wire
+        assert (comm.allgather(total).reshape(comm.size, -1) == total).all(), wire
+"""
+
+
+@pytest.mark.parametrize("transport", [TRANSPORTS["tcp"], OWN["own"]], ids=["ucx", "own"])
+def test_replicas_are_bit_identical_over_tcp(tmp_path: Path, transport: dict[str, str]) -> None:
+    for ended in launch(OVER_TCP, 3, env={"RINGROAD_STORE": f"file://{tmp_path}"} | transport):
+        assert ended.status == 0, ended
 
 
 def test_bytes_that_are_no_shorter_are_sent_as_they_are() -> None:

@@ -31,7 +31,6 @@ from ringroad.doctor import (
 from ringroad.doctor.pairs import Part, _measure_pairs, pairs_of
 from ringroad.doctor.roster import RankInfo, Roster
 from ringroad.measure import facts
-from ringroad.testbed.fabric import DEVICE
 from ringroad.testbed.network import EmulatedNetwork
 
 GIB = 1 << 30
@@ -372,9 +371,9 @@ def test_the_oldest_torch_is_that_of_the_backend():
 
 def test_ucx():
     found = {"version": "1.22.0", "origin": "system", "path": "/usr/lib/libucp.so.0"}
-    check(software.ucx(found, True), "ok", "1.22.0", "/usr/lib")
-    check(software.ucx({"error": "no UCX found"}, False), "note", "between hosts only", "libucx0")
-    check(software.ucx({"error": "no UCX found"}, True), "note", "own tcp", "libucx0")
+    check(software.ucx(found, "tcp: no device"), "ok", "1.22.0", "/usr/lib")
+    check(software.ucx({"error": "no UCX found"}, "tcp: no device"), "note", "only hosts with RDMA", "libucx0")
+    check(software.ucx({"error": "no UCX found"}, "ucx: so it is"), "warning", "so it is", "libucx0")
 
 
 def test_copies_of_ucx(tmp_path, root):
@@ -481,10 +480,11 @@ def test_messages_between_two_processes():
     check(found, "ok", "B/s, between two processes")
 
 
-def test_messages_over_ucx():
-    if "error" in facts.ucx():
+@pytest.mark.parametrize("carrier", ["UCX", "tcp"])
+def test_messages_over_the_network(carrier):
+    if carrier == "UCX" and "error" in facts.ucx():
         pytest.skip(facts.ucx()["error"])
-    check(messages.over_ucx(60), "ok", "B/s, over ucx ")
+    check(messages.over_network(carrier, 60), "ok", f"B/s, over {carrier.lower()} ")
 
 
 def test_messages_that_do_not_arrive(bare):
@@ -493,7 +493,7 @@ def test_messages_that_do_not_arrive(bare):
     check(messages.shared_memory(60), "failure", "RINGROAD_TIMEOUT", "RINGROAD_DEBUG=INFO")
     bare.setenv("RINGROAD_TIMEOUT", "60")
     bare.setenv("RINGROAD_UCX_LIBRARY", "/nonexistent/libucp.so.0")
-    check(messages.over_ucx(60), "failure", "/nonexistent/libucp.so.0", "UCX_LOG_LEVEL")
+    check(messages.over_network("UCX", 60), "failure", "/nonexistent/libucp.so.0", "UCX_LOG_LEVEL")
 
 
 def test_shared_memory_that_is_not_used(bare):
@@ -525,9 +525,11 @@ def test_damaged_messages():
 def test_what_carries_a_pair():
     near = Transport("shared memory, cma", 1, True, None, [], [])
     far = Transport("ucx 1.22.0 (cma, tcp; devices eth0)", 0, False, "1.22.0", ["cma", "tcp"], ["eth0"])
+    tcp = Transport("tcp (encrypted; devices lo)", 0, False, None, ["tcp"], ["lo"])
     both = replace(far, sharing=1)
     assert messages.over(near, True) == messages.over(both, True) == "shared memory"
     assert messages.over(both, False) == messages.over(far, True) == "UCX (cma, tcp)"
+    assert messages.over(tcp, False) == "tcp"
 
 
 # ------------------------------------------------------------------------------------------------ ranks
@@ -635,6 +637,13 @@ def test_pairs():
     assert [one.verdict for one in comparison.paired(mixed)] == ["ok", "ok"]
     late, _ = comparison.paired({0: Part(pairs=even, planned=2016, tried=3)})
     check(late, "note", "only 3 of 2016 pairs", "--timeout")
+
+
+def test_lost_packets():
+    few, many = Part(again=[(1, 0.01)]), Part(again=[(0, 0.03), (2, 0.125)])
+    assert list(comparison.sent_again({0: few})) == []
+    (found,) = comparison.sent_again({0: few, 1: many})
+    check(found, "warning", "rank 1 had to send 12.5% of its bytes to rank 2 again", "1 others", "cables")
 
 
 def test_no_time_for_pairs():
@@ -754,7 +763,6 @@ def test_a_job_on_two_hosts(tmp_path):
     """Rank 0 reports on both. MASTER_ADDR leads nowhere else."""
     needs_testbed()
     env = {"RINGROAD_STORE": f"file://{tmp_path}", "MASTER_ADDR": "127.0.0.1"}
-    env |= {"UCX_NET_DEVICES": DEVICE, "UCX_TLS": "tcp,self"}
     code = COMMAND.format(["doctor", "--json"])
     with EmulatedNetwork(ringroad.Topology("ring:2"), 1.25e8) as network:
         ranks = launch(code, 3, env=env, timeout=150, host=lambda rank: (network.command(rank // 2, []), {}))
@@ -763,8 +771,7 @@ def test_a_job_on_two_hosts(tmp_path):
     assert by_name(report)["ranks"]["found"] == "3 of 3 came, on 2 hosts"
     ways = {tuple(one["ranks"]): one["over"] for one in report["pairs"]}
     assert ways.pop((0, 1)) == "shared memory"
-    # UCX 1.13 does not tell which of its transports it uses.
-    assert set(ways) == {(0, 2), (1, 2)} and set(ways.values()) <= {"UCX (tcp)", "UCX (of tcp,self)"}
+    assert ways == {(0, 2): "tcp", (1, 2): "tcp"}
     here, there = (one for one in report["findings"] if one["name"] == "rendezvous")
     assert here["verdict"] == there["verdict"] == "warning" and here["host"] == ""
     assert there["host"] == report["ranks"][2]["host"] != report["ranks"][0]["host"]

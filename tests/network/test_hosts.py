@@ -38,13 +38,14 @@ def on(network: EmulatedNetwork, per_host: list[int]) -> Host:
     return lambda rank: (network.command(hosts[rank], []), {})
 
 
-@pytest.mark.parametrize("per_host", [[2, 2], [3, 1]])
-def test_shared_memory_within_and_ucx_between(two_hosts, tmp_path, per_host):
+@pytest.mark.parametrize(("per_host", "carrier"), [([2, 2], "tcp"), ([3, 1], "ucx"), ([3, 1], "tcp")])
+def test_shared_memory_within_and_the_network_between(two_hosts, tmp_path, per_host, carrier):
     env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": DEVICE, "UCX_TLS": "tcp,self"}
+    env["RINGROAD_TRANSPORT"] = "" if carrier == "tcp" else f"auto,{carrier}"
     for ended in launch(CHECK, 4, env=env, host=on(two_hosts, per_host)):
         topology, transport, chosen = ended.json()
         assert "shared memory (with" in transport or per_host == [3, 1], transport
-        assert "ucx" in transport and "tcp" in transport, transport
+        assert f"{carrier} " in transport, transport
         if per_host == [2, 2]:
             assert topology == "hosts:2x2"
             assert any(name.startswith("hierarchical") for name in chosen), chosen
@@ -58,14 +59,14 @@ STORE = PROGRAMS / "store_of_files.py"
 @pytest.mark.parametrize("served_by", ["10.77.0.1", "127.0.0.1"])
 def test_the_way_to_the_others_is_listened_on(two_hosts, tmp_path, served_by):
     """Wherever the store seems to be: the ranks try by which addresses they reach each other."""
-    env = {"FOLDER": str(tmp_path), "SERVED_BY": served_by, "UCX_TLS": "tcp,self"}
+    env = {"FOLDER": str(tmp_path), "SERVED_BY": served_by}
     for ended in launch(STORE, 2, env=env, host=on(two_hosts, [1, 1])):
         assert ended.json().endswith(f"; devices {DEVICE})"), ended.json()
 
 
 def test_death_is_seen_across_hosts(two_hosts, tmp_path):
     code = PROGRAMS / "death_across_hosts.py"
-    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "UCX_NET_DEVICES": DEVICE}
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store"}
     ended = launch(code, 4, env=env, host=on(two_hosts, [2, 2]))
     assert [e.status for e in ended] == [0, 0, 0, -9], [e.err for e in ended]
 
@@ -73,14 +74,17 @@ def test_death_is_seen_across_hosts(two_hosts, tmp_path):
 SILENT = PROGRAMS / "silent_host.py"
 
 
-@pytest.mark.parametrize("ucx", ["libucp.so.0", pytest.param("wheel", marks=long)])
+@pytest.mark.parametrize("over", ["tcp", *(pytest.param(ucx, marks=long) for ucx in ("libucp.so.0", "wheel"))])
 @pytest.mark.parametrize("what", ["cut", pytest.param("stopped", marks=long)])
-def test_a_cut_cable_is_a_loss_and_a_stopped_rank_is_none(two_hosts, tmp_path, what, ucx):
-    """With any version of UCX: the host at the far end of a cut cable does not answer, that of a stopped rank does."""
-    library, begun = _ucx_wheel() if ucx == "wheel" else ucx, tmp_path / "begun"
+def test_a_cut_cable_is_a_loss_and_a_stopped_rank_is_none(two_hosts, tmp_path, what, over):
+    """With any version of UCX, too: the host at the far end of a cut cable does not answer, that of a stopped rank
+    does."""
+    library, begun = _ucx_wheel() if over == "wheel" else over, tmp_path / "begun"
     if library is None:
         pytest.skip("pip has installed no UCX")
-    env = {"RINGROAD_STORE": f"file://{tmp_path}/store", "RINGROAD_UCX_LIBRARY": library, "UCX_NET_DEVICES": DEVICE}
+    env = {"RINGROAD_STORE": f"file://{tmp_path}/store"}
+    if over != "tcp":
+        env |= {"RINGROAD_TRANSPORT": "auto,ucx", "RINGROAD_UCX_LIBRARY": library, "UCX_NET_DEVICES": DEVICE}
 
     def cut() -> None:
         while not begun.exists():
@@ -159,6 +163,15 @@ def direct_ring() -> Iterator[list[namespaces.Host]]:
 @pytest.mark.parametrize(
     ("env", "words"),
     [
+        ({"RINGROAD_TRANSPORT": "auto,tcp"}, ["tcp ("]),
+        (
+            {
+                "RINGROAD_TRANSPORT": "auto,tcp",
+                "RINGROAD_NET_DEVICES": "per-port:plus,minus",
+                "RINGROAD_TOPOLOGY": "ring:3",
+            },
+            ["; cabled ports plus, minus)"],
+        ),
         ({}, ["; devices minus, plus)"]),
         (
             {"RINGROAD_NET_DEVICES": "per-port:plus,minus", "RINGROAD_TOPOLOGY": "ring:3"},
@@ -171,7 +184,8 @@ def test_devices_that_lead_to_some_hosts_only(direct_ring, tmp_path, env, words)
     """The ranks find out which device leads to whom, and use all that are needed. UCX crashes otherwise."""
     if (wheel := _ucx_wheel()) is None:
         pytest.skip("pip has installed no UCX")
-    env |= {"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_UCX_LIBRARY": wheel, "UCX_TLS": "tcp,self"}
+    env = {"RINGROAD_TRANSPORT": "auto,ucx", "RINGROAD_STORE": f"file://{tmp_path}"} | env
+    env |= {"RINGROAD_UCX_LIBRARY": wheel, "UCX_TLS": "tcp,self"}
     if "RINGROAD_NET_DEVICES" not in env:
         env["RINGROAD_STORE"] = f"tcp://10.87.0.1:{free_port()}"
     for ended in launch(DIRECT, 3, env=env, host=lambda rank: (direct_ring[rank].enter(), {})):

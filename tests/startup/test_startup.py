@@ -185,7 +185,8 @@ if os.environ["RANK"] == "1":
     resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20), -1))
 init(timeout=60)
 """
-    for ended in launch(code, 2, env={"RINGROAD_STORE": f"file://{tmp_path}", "RINGROAD_UCX_LIBRARY": "/nowhere"}):
+    env = {"RINGROAD_TRANSPORT": "auto,ucx", "RINGROAD_UCX_LIBRARY": "/nowhere"}
+    for ended in launch(code, 2, env=env | {"RINGROAD_STORE": f"file://{tmp_path}"}):
         assert ended.status == 1
         assert "TransportError" in ended.err and "/nowhere" in ended.err, ended.err
         assert "rank 1 (" in ended.err and "ulimit -v" in ended.err, ended.err

@@ -27,7 +27,7 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "shm": {"RINGROAD_TRANSPORT": "ucx"},
     "tcp": {"RINGROAD_TRANSPORT": "ucx", "UCX_TLS": "tcp,self"},
     # Namespaces share a kernel, so UCX would use shared memory instead of the cable.
-    "hosts": {"UCX_NET_DEVICES": CABLE, "UCX_TLS": "tcp,self"},
+    "hosts": {"RINGROAD_TRANSPORT": "auto,ucx", "UCX_NET_DEVICES": CABLE, "UCX_TLS": "tcp,self"},
     "own": {"RINGROAD_TRANSPORT": "tcp"},
     "own-hosts": {"RINGROAD_TRANSPORT": "auto,tcp", "RINGROAD_NET_DEVICES": CABLE},
 }

@@ -29,6 +29,7 @@ def info(as_json: Json = False) -> None:
     cores = f"{host['cores']} allowed" + ("" if quota is None else f", time for {significant(quota)}")
     shared = f"{about_bytes(memory['size'])}, {about_bytes(memory['free'])} free" if memory else "none"
     _section("versions", [(name, version or "not installed") for name, version in report["versions"].items()])
+    _section("between hosts", [("messages", report["between_hosts"])])
     _section("UCX", list(report["ucx"].items()))
     _section("UCX variables set", list(report["ucx_variables"].items()))
     _section(

@@ -43,7 +43,7 @@ def machine_checks(place: Place) -> list[Check]:
         return [] if "error" in ucx() else [software.ucx_copies(ucx()["path"], software.ucx_candidates(os.environ))]
 
     def over_ucx() -> Iterable[Finding]:
-        return [] if "error" in ucx() else [messages.over_ucx(_MESSAGE_SECONDS)]
+        return [] if "error" in ucx() else [messages.over_network("UCX", _MESSAGE_SECONDS)]
 
     return [
         Check("versions", lambda: software.versions(facts.versions()), _READING),
@@ -60,7 +60,11 @@ def machine_checks(place: Place) -> list[Check]:
         Check("address space", machine.address_space, _READING),
         Check("clock source", machine.clock_source, _READING),
         Check("shared memory", lambda: messages.shared_memory(_MESSAGE_SECONDS), _MESSAGES, 1.5 * _MESSAGE_SECONDS),
-        Check("UCX", lambda: software.ucx(ucx(), place.several_hosts), _MESSAGES),
+        Check("between hosts", lambda: Finding("between hosts", "ok", facts.carrier()), _READING),
+        Check(
+            "tcp messages", lambda: messages.over_network("tcp", _MESSAGE_SECONDS), _MESSAGES, 1.5 * _MESSAGE_SECONDS
+        ),
+        Check("UCX", lambda: software.ucx(ucx(), facts.carrier()), _MESSAGES),
         Check("copies of UCX", copies, _READING),
         Check("UCX messages", over_ucx, _MESSAGES, 1.5 * _MESSAGE_SECONDS),
     ]

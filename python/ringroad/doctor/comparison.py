@@ -10,6 +10,7 @@ from ringroad.doctor.messages import speed_text
 from ringroad.doctor.pairs import Part
 from ringroad.doctor.roster import RankInfo, Roster
 
+_LOST = 0.02  # of the bytes that were sent
 _SLOWER = 4.0  # times the median of the pairs over the same transport
 _LATER = 10.0  # likewise
 _SHOWN = 6  # differences of a network
@@ -142,6 +143,16 @@ def paired(parts: Mapping[int, Part]) -> Iterator[Finding]:
         yield Finding("pairs", "note", text, "Allow more time with --timeout")
     for way in sorted({pair["over"] for pair in pairs}):
         yield from _group(way, [pair for pair in pairs if pair["over"] == way])
+
+
+def sent_again(parts: Mapping[int, Part]) -> Iterator[Finding]:
+    """Whether much of what ranks sent to each other over tcp was lost on the way."""
+    found = [(part, rank, peer) for rank, one in parts.items() for peer, part in one.again if part > _LOST]
+    if found:
+        part, rank, peer = max(found)
+        text = f"rank {rank} had to send {part:.1%} of its bytes to rank {peer} again; so had {len(found) - 1} others"
+        remedy = "Compare cables, ports, MTU and queues of the network on the way; run it again when it is idle"
+        yield Finding("lost packets", "warning", text, remedy)
 
 
 def _group(way: str, pairs: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

@@ -56,6 +56,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
         *comparison.network(roster, parts),
         *comparison.near(roster, parts),
         *comparison.paired(parts),
+        *comparison.sent_again(parts),
     ]
     pairs = sorted((pair for one in parts.values() for pair in one.pairs), key=lambda pair: pair["ranks"])
     return Report(findings, [asdict(info) for _, info in sorted(roster.infos.items())], pairs)

@@ -142,7 +142,7 @@ def memfd(found: Probed) -> Finding:
         "Run the ranks of a host as one user with a common /proc (docker run --pid=host, or one container for all), "
         f"without hidepid; in a sandbox use {_SEALED} memfd_create"
     )
-    return Finding("memfd", "warning", f"{why}: ranks of a host cannot share memory and need UCX", remedy)
+    return Finding("memfd", "warning", f"{why}: ranks of a host cannot share memory and use tcp", remedy)
 
 
 def pidfd(found: Probed) -> Finding:

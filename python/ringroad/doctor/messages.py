@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -99,9 +99,10 @@ def over(transport: Transport, near: bool) -> str:
     """What carries the messages of a pair."""
     if near and transport.sharing:
         return "shared memory"
+    means = ", ".join(transport.means)
     if transport.ucx is None:
-        return transport.text
-    return f"UCX ({', '.join(transport.means)})" if transport.means else "UCX"
+        return means or transport.text
+    return f"UCX ({means})" if means else "UCX"
 
 
 def speed_text(measured: Mapping[str, float]) -> str:
@@ -126,13 +127,18 @@ def shared_memory(timeout: float) -> Finding:
     return Finding("shared memory", "ok", text)
 
 
-def over_ucx(timeout: float) -> Finding:
-    """Messages over UCX."""
-    found = _between_two({"RINGROAD_TRANSPORT": "ucx"}, timeout)
+_REMEDIES = {
+    "UCX": "See the findings on UCX, CMA and /dev/shm; UCX_LOG_LEVEL=info ringroad doctor prints more",
+    "tcp": "See the findings on interfaces and settings, and whether a firewall blocks connections to this host itself",
+}
+
+
+def over_network(carrier: Literal["UCX", "tcp"], timeout: float) -> Finding:
+    """Messages over what carries them between hosts."""
+    found, name = _between_two({"RINGROAD_TRANSPORT": carrier.lower()}, timeout), f"{carrier} messages"
     if isinstance(found, str):
-        remedy = "See the findings on UCX, CMA and /dev/shm; UCX_LOG_LEVEL=info ringroad doctor prints more"
-        return Finding("UCX messages", "failure", f"two processes cannot communicate: {found}", remedy)
-    return Finding("UCX messages", "ok", f"{speed_text(found)}, over {found['transport']}")
+        return Finding(name, "failure", f"two processes cannot communicate: {found}", _REMEDIES[carrier])
+    return Finding(name, "ok", f"{speed_text(found)}, over {found['transport']}")
 
 
 def _between_two(environ: Mapping[str, str], timeout: float) -> dict[str, Any] | str:

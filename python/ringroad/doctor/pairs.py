@@ -1,6 +1,7 @@
 """What a rank of a job finds with the others: whether they can communicate, and how fast every pair is."""
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ringroad._native import Communicator, RingroadError
-from ringroad._network import NetworkView
+from ringroad._network import Connection, NetworkView
 from ringroad._support.text import bandwidth_text
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.doctor import remaining
@@ -37,6 +38,8 @@ class Part:
     origin: str = ""
     differences: list[str] = field(default_factory=list)
     spec: str | None = None
+    again: list[tuple[int, float]] = field(default_factory=list)
+    """Ranks, and the part of the bytes for them that was sent more than once."""
 
 
 def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
@@ -57,7 +60,10 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
         ) as comm:
             planned, tried = _measure_pairs(comm, present, deadline, pairs)
             carried = comm.transport
-            return Part("", carried.text, carried.sharing, comm.hosts, pairs, planned, tried, **_network(comm.network))
+            network = comm.network
+            again = [(present[peer], part) for peer, part in _sent_again(network.connections)]
+            known = _network(network) | {"again": again}
+            return Part("", carried.text, carried.sharing, comm.hosts, pairs, planned, tried, **known)
     except (RingroadError, ValueError) as error:
         return Part(error=one_line(error), pairs=pairs)
 
@@ -68,6 +74,16 @@ def _network(view: NetworkView) -> dict[str, Any]:
     if view.mismatch:
         known |= {"differences": view.mismatch.words, "spec": view.mismatch.spec}
     return known
+
+
+def _sent_again(connections: Sequence[Connection]) -> list[tuple[int, float]]:
+    """Peers, and the part of the bytes for them that was sent more than once."""
+    sent: dict[int, int] = defaultdict(int)
+    again: dict[int, int] = defaultdict(int)
+    for one in connections:
+        sent[one.peer] += one.sent
+        again[one.peer] += one.sent_again
+    return [(peer, again[peer] / sent[peer]) for peer in sent if again[peer]]
 
 
 def _network_text(view: NetworkView) -> str:

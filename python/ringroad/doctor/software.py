@@ -59,13 +59,13 @@ def _numbers(version: str) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------------ UCX
 
 
-def ucx(found: Mapping[str, str], several_hosts: bool) -> Finding:
-    """The UCX that ranks would load. Ranks of one host need none."""
+def ucx(found: Mapping[str, str], carrier: str) -> Finding:
+    """The UCX that ranks would load, where `carrier` carries messages between hosts."""
     if "error" in found:
         remedy = "pip install libucx-cu12, or apt-get install libucx0"
-        if several_hosts:
-            return Finding("UCX", "note", f"{found['error']}: hosts use ringroad's own tcp", remedy)
-        return Finding("UCX", "note", f"{found['error']}: needed between hosts only", remedy)
+        if carrier.startswith("ucx"):
+            return Finding("UCX", "warning", f"{found['error']}; between hosts: {carrier}", remedy)
+        return Finding("UCX", "note", f"{found['error']}: only hosts with RDMA devices need it", remedy)
     why = f": {found['why']}" if "why" in found else ""
     return Finding("UCX", "ok", f"{found['version']} ({found['origin']}{why}), {found['path']}")
 

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ringroad._native import Config, ConfigError, RingroadError, __version__, machine, ucx_info
+from ringroad._native import Config, ConfigError, RingroadError, __version__, between_hosts, machine, ucx_info
 from ringroad._support.ucx import _ucx_wheel
 
 _SIOCGIFADDR = 0x8915
@@ -27,6 +27,7 @@ def describe() -> dict[str, Any]:
     found = json.loads(machine())
     return {
         "versions": versions(),
+        "between_hosts": carrier(),
         "ucx": ucx(),
         "ucx_variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith("UCX_")},
         "host": {
@@ -108,6 +109,14 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def carrier() -> str:
+    """What would carry messages between this host and others like it, and why."""
+    try:
+        return between_hosts()
+    except ConfigError as error:
+        return str(error)
 
 
 def ucx() -> dict[str, str]:

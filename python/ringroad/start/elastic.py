@@ -42,10 +42,9 @@ def elastic(
             overwritten. For models and optimizers see `ringroad.torch.elastic`.
         minimum: If there is no group yet, found one as soon as so many processes have come. Only the process at the
             first address does so. None: only join.
-        timeout: Seconds within which every call of the group must end. That is when a member that is stopped is
-        noticed. patience: Seconds within which this process must be taken in, now or when it was left out, and within
-        which members
-            must come when others are lost.
+        timeout: Seconds within which every call of the group must end. A member that is stopped is noticed then.
+        patience: Seconds within which this process must be taken in, now or when it was left out, and within which
+            members must come when others are lost.
 
     Returns:
         The group.
@@ -74,7 +73,15 @@ def elastic(
 
 
 class ElasticGroup:
-    """A group whose members come and go. `ringroad.elastic` makes it."""
+    """A group whose members come and go. `ringroad.elastic` makes it, and explains arguments and errors.
+
+    Args:
+        address: Where members are found.
+        state: What they hold in common.
+        minimum: How many found the group.
+        timeout: Seconds within which a call must end.
+        patience: Seconds to wait for other members.
+    """
 
     def __init__(self, address: str, state: State, minimum: int | None, timeout: float, patience: float) -> None:
         if minimum is not None and minimum < 1:

@@ -273,6 +273,18 @@ pub fn read_seconds(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64
     units::seconds(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// Returns what would carry messages between this host and others like it, and why.
+///
+/// Returns:
+///     `tcp: ` or `ucx`, and the reason.
+///
+/// Raises:
+///     ConfigError: A setting is invalid.
+#[pyfunction]
+pub fn between_hosts() -> PyResult<String> {
+    Ok(ringroad_runtime::communicator::between_hosts(&Config::from_env().map_err(raise)?))
+}
+
 /// Returns which UCX library would be used.
 ///
 /// Args:

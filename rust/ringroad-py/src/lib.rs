@@ -99,6 +99,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(info::read_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_bandwidth, module)?)?;
     module.add_function(wrap_pyfunction!(info::read_seconds, module)?)?;
+    module.add_function(wrap_pyfunction!(info::between_hosts, module)?)?;
     module.add_function(wrap_pyfunction!(info::ucx_info, module)?)?;
     module.add_function(wrap_pyfunction!(rounding::round_raw, module)?)?;
     module.add_function(wrap_pyfunction!(status::processes_here, module)?)?;

@@ -17,7 +17,8 @@ use crate::schedule::PySchedule;
 impl PyCommunicator {
     /// Puts the ranks on a grid, on which neighbours exchange blocks and the borders of arrays.
     ///
-    /// Ranks stand in row-major order, as `numpy.unravel_index(rank, shape)` says. It is collective: all ranks call it.
+    /// Ranks stand in row-major order, as `numpy.unravel_index(rank, shape)` says. All ranks call it. Without `reorder` it
+    /// sends nothing.
     ///
     /// Args:
     ///     shape: The lengths of the dimensions, whose product is `size`, or one number. A length of 0 is chosen, such
@@ -35,11 +36,9 @@ impl PyCommunicator {
     #[doc = call_errors!()]
     ///
     /// Example:
-    ///     >>> with ringroad.local(4) as cluster:
-    ///     ...     def neighbours(comm):
-    ///     ...         cart = comm.cart((2, 2), periodic=(True, False))
-    ///     ...         return cart.coordinates, cart.shift(0), cart.shift(1) == (0, ringroad.NOBODY)
-    ///     ...     cluster.run(neighbours)[1]
+    ///     >>> ranks = ringroad.Communicator.in_process(4)
+    ///     >>> cart = ranks[1].cart((2, 2), periodic=(True, False))
+    ///     >>> cart.coordinates, cart.shift(0), cart.shift(1) == (0, ringroad.NOBODY)
     ///     ((0, 1), (3, 3), True)
     #[pyo3(signature = (shape, *, periodic=None, reorder=false, timeout=None))]
     fn cart<'py>(

@@ -35,6 +35,10 @@ impl PyNotes {
     }
 
     /// Leaves a note in this process.
+    ///
+    /// Args:
+    ///     key: Its name.
+    ///     note: Any bytes.
     fn keep(
         &self,
         #[pyo3(from_py_with = argument)] key: &str,
@@ -43,7 +47,10 @@ impl PyNotes {
         self.0.keep(key, &note).map_err(raise)
     }
 
-    /// Returns the notes in this process whose keys begin with `prefix`, in no order.
+    /// Returns the notes in this process whose keys begin with a text, in no order.
+    ///
+    /// Args:
+    ///     prefix: How the keys begin.
     fn kept<'py>(
         &self,
         py: Python<'py>,
@@ -52,12 +59,21 @@ impl PyNotes {
         self.0.kept(prefix).iter().map(|note| PyBytes::new(py, note)).collect()
     }
 
-    /// Removes the notes in this process whose keys begin with `prefix`.
+    /// Removes the notes in this process whose keys begin with a text.
+    ///
+    /// Args:
+    ///     prefix: How the keys begin.
     fn forget(&self, #[pyo3(from_py_with = argument)] prefix: &str) {
         self.0.forget(prefix);
     }
 
     /// Leaves a note in the process behind a handle.
+    ///
+    /// Args:
+    ///     handle: The process.
+    ///     key: Its name.
+    ///     note: Any bytes.
+    ///     timeout: Seconds within which it must answer; None: two.
     ///
     /// Raises:
     ///     PeerError: That process has certainly ended.
@@ -77,6 +93,11 @@ impl PyNotes {
     }
 
     /// Returns the note of this key in the process behind a handle, or None. Raises as `leave`.
+    ///
+    /// Args:
+    ///     handle: The process.
+    ///     key: The name of the note.
+    ///     timeout: Seconds within which it must answer; None: two.
     #[pyo3(signature = (handle, key, timeout=None))]
     fn read<'py>(
         &self,

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PySlice;
+use pyo3::types::{PySlice, PyString};
 use ringroad_runtime::{DType, Message, NOBODY};
 
 use crate::arguments::number_of;
@@ -36,7 +36,7 @@ impl PyMessage {
         self.0.tag
     }
 
-    /// The number of its elements.
+    /// The number of its elements; of records and other types that are moved as bytes, the number of bytes.
     #[getter]
     fn count(&self) -> usize {
         self.0.bytes / self.0.dtype.size()
@@ -45,12 +45,11 @@ impl PyMessage {
     /// The type of its elements, as a NumPy dtype.
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let numpy = py.import("numpy")?;
         let kind = match self.0.dtype {
             DType::BF16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
-            dtype => numpy.getattr(dtype.name())?,
+            dtype => PyString::new(py, dtype.name()).into_any(),
         };
-        numpy.getattr("dtype")?.call1((kind,))
+        py.import("numpy")?.getattr("dtype")?.call1((kind,))
     }
 
     fn __repr__(&self) -> String {

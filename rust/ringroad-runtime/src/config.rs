@@ -163,7 +163,7 @@ settings! {
     "RINGROAD_TRANSPORT" => transport: TransportKind {
         default: "auto",
         values: Values::Words("auto, cma or no-cma, for ranks of a host; ucx or tcp, for all ranks; one of the former and one of the latter, such as auto,tcp, for ranks of a host and those of other hosts. For tcp, a number of connections for each pair of ranks may follow, such as tcp:4"),
-        help: "how messages travel between processes. Within a host: by shared memory, where the kernel, if it permits that, copies long messages directly out of other ranks' private memory: auto if ranks share cores, cma always, no-cma never. Between hosts: by UCX, or by ringroad's own tcp connections, which need no UCX and are encrypted if RINGROAD_SECRET is set. ucx or tcp alone: within a host, too",
+        help: "how messages travel between processes. Within a host: by shared memory, where the kernel, if it permits that, copies long messages directly out of other ranks' private memory: auto if ranks share cores, cma always, no-cma never. Between hosts: by ringroad's own tcp connections, which are encrypted if RINGROAD_SECRET is set, or by UCX, which is the default where all hosts have RDMA devices. ucx or tcp alone: within a host, too",
         read: TransportKind::read,
     }
     "RINGROAD_HOST" => host: Option<String> {

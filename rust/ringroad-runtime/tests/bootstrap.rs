@@ -695,11 +695,11 @@ fn transports_are_read() {
     let read = |text| read(&[("RINGROAD_TRANSPORT", text)]).unwrap().transport;
     let kind = |within, between, streams| TransportKind { within, between, streams };
     for (text, expected) in [
-        ("auto", kind(Some(Within::Auto), None, 1)),
-        ("ucx", kind(None, Some(Between::Ucx), 1)),
-        ("TCP", kind(None, Some(Between::Tcp), 1)),
-        ("cma, tcp:4", kind(Some(Within::Cma), Some(Between::Tcp), 4)),
-        ("ucx,no-cma", kind(Some(Within::NoCma), Some(Between::Ucx), 1)),
+        ("auto", kind(Some(Within::Auto), None, None)),
+        ("ucx", kind(None, Some(Between::Ucx), None)),
+        ("TCP", kind(None, Some(Between::Tcp), None)),
+        ("cma, tcp:4", kind(Some(Within::Cma), Some(Between::Tcp), Some(4))),
+        ("ucx,no-cma", kind(Some(Within::NoCma), Some(Between::Ucx), None)),
     ] {
         assert_eq!(read(text), expected, "{text}");
     }
@@ -739,7 +739,7 @@ fn values_are_read() {
     assert_eq!(config.topology.given().unwrap().spec(), "torus:4x2");
     assert_eq!(config.timeout, Duration::from_millis(1500));
     assert_eq!(config.ucx_library.as_deref(), Some(Path::new("/opt/ucx/lib/libucp.so.0")));
-    let no_cma = TransportKind { within: Some(Within::NoCma), between: None, streams: 1 };
+    let no_cma = TransportKind { within: Some(Within::NoCma), between: None, streams: None };
     assert_eq!(config.transport, no_cma);
     let devices = ["mlx5_0:1", "eth0"].map(str::to_owned).to_vec();
     assert_eq!(config.net_devices, Some(Devices::Any(devices)));

@@ -53,7 +53,7 @@ const fn killed(name: &'static str, body: fn(&Communicator)) -> Scenario {
 const fn hosts(name: &'static str, body: fn(&Communicator)) -> Scenario {
     const ONE: &[(&str, &str)] = &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma")];
     const TWO: &[(&str, &str)] = &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma")];
-    let transport = &["shared memory (with 1 of 3 ranks), ucx "];
+    let transport = &["shared memory (with 1 of 3 ranks), tcp "];
     Scenario { environment: &[ONE, ONE, TWO], transport, ..scenario(name, &[4], body) }
 }
 
@@ -91,11 +91,11 @@ const SCENARIOS: &[Scenario] = &[
     scenario("idle", &[2], idle),
     scenario("interrupted", &[2], interrupted),
     Scenario {
-        environment: &[NO_CMA[0], &[("RINGROAD_TRANSPORT", "ucx")], NO_CMA[0]],
+        environment: &[NO_CMA[0], &[("RINGROAD_TRANSPORT", "tcp")], NO_CMA[0]],
         transport: &[
-            "shared memory (with 1 of 2 ranks), ucx ",
-            "ucx ",
-            "shared memory (with 1 of 2 ranks), ucx ",
+            "shared memory (with 1 of 2 ranks), tcp ",
+            "tcp ",
+            "shared memory (with 1 of 2 ranks), tcp ",
         ],
         ..scenario("one_without", &[3], collectives)
     },
@@ -111,16 +111,16 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         environment: &[
-            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
-            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
-            &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma,tcp")],
+            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,ucx")],
+            &[("RINGROAD_HOST", "one"), ("RINGROAD_TRANSPORT", "no-cma,ucx")],
+            &[("RINGROAD_HOST", "two"), ("RINGROAD_TRANSPORT", "no-cma,ucx")],
         ],
         transport: &[
-            "shared memory (with 1 of 2 ranks), tcp ",
-            "shared memory (with 1 of 2 ranks), tcp ",
-            "tcp ",
+            "shared memory (with 1 of 2 ranks), ucx ",
+            "shared memory (with 1 of 2 ranks), ucx ",
+            "ucx ",
         ],
-        ..scenario("own_tcp_beside_memory", &[3], collectives)
+        ..scenario("ucx_beside_memory", &[3], collectives)
     },
     Scenario {
         environment: &[&[("RINGROAD_TRANSPORT", "tcp")]],
@@ -130,7 +130,7 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         before: hide,
         environment: &[&[("RINGROAD_DEBUG", "INFO")]],
-        transport: &["ucx "],
+        transport: &["tcp "],
         says: "shares no memory with others of its host",
         ..scenario("unreadable", &[2], collectives)
     },
@@ -165,7 +165,7 @@ macro_rules! tests {
 mod processes_of_a_host {
     use super::run;
     tests! {
-        own_tcp own_sealed_tcp own_tcp_beside_memory killed_over_own_tcp
+        own_tcp own_sealed_tcp ucx_beside_memory killed_over_own_tcp
         collectives results_past_the_caches killed_8_bytes killed_100_kilobytes killed_4_megabytes killed_asleep killed_in_a_flow
         exit_without_close messages late_for_a_flow late different_calls aborted no_memory_to_share closed_early idle interrupted one_without unreadable
         collectives_by_cma messages_by_cma secret_by_cma killed_in_message_by_cma killed_in_collective_by_cma late_by_cma

@@ -4,7 +4,8 @@ mod common;
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::Case;
@@ -20,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn settings(secret: Option<&str>) -> TcpSettings {
     let devices = vec!["lo".to_owned()];
-    TcpSettings { devices, streams: 1, secret: secret.map(str::to_owned), ..TcpSettings::default() }
+    TcpSettings { devices, streams: Some(1), secret: secret.map(str::to_owned), ..TcpSettings::default() }
 }
 
 fn group_with(ranks: usize, settings: &TcpSettings, topology: &Topology) -> Vec<TcpTransport> {
@@ -145,7 +146,7 @@ fn messages_of_all_sizes_come_in_any_order() {
 /// Many requests in flight at once, in both directions, with several connections for a pair.
 #[test]
 fn many_messages_are_in_flight() {
-    for (secret, streams) in [(None, 1), (None, 3), (Some("x"), 2)] {
+    for (secret, streams) in [(None, Some(1)), (None, Some(3)), (Some("x"), Some(2)), (None, None)] {
         let settings = TcpSettings { streams, ..settings(secret) };
         let mut group = Group::new(group_with(3, &settings, &Topology::switch(3).unwrap()));
         let size = |message: u32| [8, 3000, 40_000, 700_000][message as usize % 4];
@@ -174,6 +175,32 @@ fn many_messages_are_in_flight() {
         for (message, target) in targets {
             assert!(content(&target) == pattern(size(message), message), "message {message}");
         }
+    }
+}
+
+/// Whoever looks first, and however often before the other does.
+#[test]
+fn ranks_that_call_at_the_same_time_share_a_connection() {
+    for (first, looks, secret) in
+        [(0, 1, None), (1, 1, None), (0, 4, SECRETS[1]), (1, 4, None), (1, 2, SECRETS[1])]
+    {
+        let mut group = Group::new(group(2, secret));
+        let mut requests = Vec::new();
+        let targets = [Region::zeroed(5000), Region::zeroed(5000)];
+        for (from, to) in [(0, 1), (1, 0)] {
+            requests.push(group.receive(to, tag(from, 0, 0), targets[to].clone()));
+            requests.push(group.send(from, to, tag(from, 0, 0), Region::of(&pattern(5000, from as u32))));
+        }
+        (0..looks).for_each(|_| group.step(first));
+        for request in requests {
+            group.finish(request).unwrap();
+        }
+        for (to, target) in targets.iter().enumerate() {
+            assert!(content(target) == pattern(5000, 1 - to as u32), "to rank {to}");
+        }
+        let [one, other] = [0, 1].map(|rank| group.all[rank].connections());
+        assert_eq!((one.len(), other.len(), &group.failed), (1, 1, &vec![]));
+        assert_eq!((one[0].peer, other[0].peer), (1, 0));
     }
 }
 
@@ -284,7 +311,7 @@ fn collectives_are_right() {
     let cases = [
         (settings(None), Topology::switch(4)),
         (settings(Some("x")), Topology::switch(2)),
-        (TcpSettings { streams: 2, ..settings(None) }, Topology::ring(3)),
+        (TcpSettings { streams: Some(2), ..settings(None) }, Topology::ring(3)),
         (two_ports, Topology::ring(4)),
     ];
     for (settings, topology) in cases {
@@ -398,12 +425,74 @@ fn ranks_of_other_groups_are_strangers() {
     assert!(reason.contains("the connection to rank 1 at ") && reason.contains("another"), "{reason}");
 }
 
+/// Passes on what comes from a caller and what is answered, and keeps the former.
+fn listen_in(door: TcpListener, address: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let kept = heard.clone();
+    std::thread::spawn(move || {
+        let mut caller = door.accept().unwrap().0;
+        let mut called = TcpStream::connect(address).unwrap();
+        let (mut back, mut to) = (called.try_clone().unwrap(), caller.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut back, &mut to));
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = caller.read(&mut bytes) {
+            kept.lock().unwrap().extend_from_slice(&bytes[..count]);
+            called.write_all(&bytes[..count]).unwrap();
+        }
+    });
+    heard
+}
+
+/// Where a transport listens.
+fn address(transport: &TcpTransport) -> SocketAddr {
+    let text = transport.addresses()[0][16..].to_vec();
+    String::from_utf8(text).unwrap().split(' ').next().unwrap().parse().unwrap()
+}
+
+/// What somebody has heard of a connection is worth nothing on another one.
+#[test]
+fn replays_are_turned_away() {
+    for secret in SECRETS {
+        let mut group = Group::new(group(2, secret));
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = group.all[1].addresses()[0].clone();
+        let card = [&own[..16], door.local_addr().unwrap().to_string().as_bytes()].concat();
+        let cards = [group.all[0].addresses(), vec![card]];
+        let called = address(&group.all[1]);
+        let heard = listen_in(door, called);
+        group
+            .all
+            .iter_mut()
+            .for_each(|one| one.set_addresses(&cards, &Topology::switch(2).unwrap()).unwrap());
+        let target = Region::zeroed(3000);
+        let received = group.receive(1, tag(0, 0, 0), target.clone());
+        group.send(0, 1, tag(0, 0, 0), Region::of(&pattern(3000, 4)));
+        group.finish(received).unwrap();
+        assert!(content(&target) == pattern(3000, 4));
+        let heard = heard.lock().unwrap().clone();
+        assert!(heard.len() > 3000);
+        let mut stranger = TcpStream::connect(called).unwrap();
+        stranger.write_all(&heard).unwrap();
+        stranger.set_nonblocking(true).unwrap();
+        let mut answered = 0;
+        group.until("the replay is refused", |_| match stranger.read(&mut [0; 256]) {
+            Ok(count) => {
+                answered += count;
+                count == 0
+            }
+            Err(error) => error.kind() != std::io::ErrorKind::WouldBlock,
+        });
+        assert!(answered <= 48, "a second message at most, and not {answered} bytes");
+        assert_eq!((&group.failed, &group.notices), (&vec![], &vec![]));
+        assert!(group.all[1].unexpected(0, 0).is_none());
+    }
+}
+
 /// Strangers send random bytes, nothing, or a recorded call; the group goes on, and none of them keeps others out.
 #[test]
 fn strangers_do_no_harm() {
     let mut group = Group::new(group(2, None));
-    let text = group.all[1].addresses()[0][16..].to_vec();
-    let address: SocketAddr = String::from_utf8(text).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let address = address(&group.all[1]);
     let mut strangers: Vec<TcpStream> = Vec::new();
     for round in 0..300 {
         let mut stranger = TcpStream::connect(address).unwrap();

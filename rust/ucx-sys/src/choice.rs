@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::environment::RDMA;
 use crate::load::{Origin, SONAME};
 
 pub(crate) type Version = (u32, u32, u32);
@@ -34,7 +35,7 @@ impl Found {
     pub fn look(wheel: &Path) -> Found {
         let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let named = |folder: PathBuf| !folder.as_os_str().is_empty() && folder.join(SONAME).exists();
-        let cards = std::fs::read_dir("/sys/class/infiniband");
+        let cards = std::fs::read_dir(RDMA);
         Found {
             by_path: std::env::split_paths(&search).any(named),
             rdma: cards.is_ok_and(|mut cards| cards.next().is_some()),

@@ -41,9 +41,24 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
 const TLS: &str = "UCX_TLS";
 const WITHIN_HOST: [&str; 2] = ["posix", "cma"];
 
+/// Where the kernel lists RDMA devices.
+pub(crate) const RDMA: &str = "/sys/class/infiniband";
+
+/// Whether this host has an RDMA device that is up.
+pub fn has_rdma() -> bool {
+    is_up(Path::new(RDMA))
+}
+
+fn is_up(devices: &Path) -> bool {
+    let list = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let ports = list(devices).flat_map(|device| list(&device.path().join("ports")).collect::<Vec<_>>());
+    let states = ports.map(|port| std::fs::read_to_string(port.path().join("state")));
+    states.flatten().any(|state| state.contains("ACTIVE"))
+}
+
 /// The value for `UCX_TLS` if neither the user nor the caller has chosen one.
 pub fn default_tls() -> String {
-    tls_for(Path::new("/sys/class/infiniband"), may_read_memory())
+    tls_for(Path::new(RDMA), may_read_memory())
 }
 
 /// The default without the transports that work only within a host; `None` if the user has chosen. For jobs on
@@ -146,5 +161,18 @@ mod tests {
         assert_eq!(tls_for(&here.join("absent"), true), "posix,cma,self,tcp");
         assert_eq!(tls_for(here, true), "posix,cma,self,tcp,rc,ud");
         assert_eq!(tls_for(here, false), "posix,self,tcp,rc,ud");
+    }
+
+    #[test]
+    fn rdma_devices_count_if_they_are_up() {
+        let devices = std::env::temp_dir().join(format!("ucx-sys-{}", std::process::id()));
+        let port = devices.join("mlx5_0/ports/1");
+        std::fs::create_dir_all(&port).unwrap();
+        assert!(!is_up(&devices));
+        for (state, up) in [("1: DOWN\n", false), ("4: ACTIVE\n", true)] {
+            std::fs::write(port.join("state"), state).unwrap();
+            assert_eq!(is_up(&devices), up, "{state}");
+        }
+        std::fs::remove_dir_all(&devices).unwrap();
     }
 }

@@ -59,6 +59,8 @@ pub struct EndpointInfo {
     pub devices: Vec<NetDevice>,
     /// Whether the user has named the devices to use.
     pub named: bool,
+    /// Whether its host has an RDMA device that is up.
+    pub rdma: bool,
     /// How many cores the process may use.
     pub cores: usize,
     /// The numbers of these cores; with a quota, of more than it may use at a time.
@@ -98,6 +100,7 @@ impl EndpointInfo {
             addresses,
             devices: Vec::new(),
             named: false,
+            rdma: false,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
             cpu: processor(),

@@ -27,6 +27,7 @@ use crate::network::pace::Pace;
 use crate::network::watch::{Sign, Suspicion};
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
+use crate::transport::Connection;
 
 /// How long calls may go on before they halt.
 const SOON: f32 = 0.1;
@@ -91,6 +92,8 @@ pub struct NetworkView {
     pub changes: Vec<NetworkChange>,
     /// Which ranks were the reason that calls took longer, not the network.
     pub stragglers: Vec<Straggle>,
+    /// The connections to other hosts, if they are of our own.
+    pub connections: Vec<Connection>,
 }
 
 /// What is known now.

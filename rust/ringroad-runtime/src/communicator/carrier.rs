@@ -56,11 +56,11 @@ impl<'a> Opening<'a> {
 }
 
 impl Carrier {
-    /// Opens this rank's devices: those of UCX if nothing else is asked for, and there is a UCX. Blocking on the waiter also
-    /// ends when local ranks ring.
+    /// Opens this rank's devices. Blocking on the waiter also ends when local ranks ring.
     pub fn open(opening: Opening) -> Result<Carrier> {
         let between = opening.config.transport.between;
-        if between == Some(Between::Tcp) {
+        let rdma = opening.endpoints.iter().all(|endpoint| endpoint.rdma);
+        if between.unwrap_or(preferred(rdma)) == Between::Tcp {
             return Carrier::open_tcp(&opening);
         }
         match Carrier::load_ucx(&opening) {
@@ -183,6 +183,27 @@ impl Carrier {
             Carrier::Tcp(transport) => Box::new(Routed::new(local, *transport)),
         }
     }
+}
+
+/// What carries messages between hosts if the settings do not say it. `rdma`: whether all hosts have RDMA devices, which only
+/// UCX can use. If there is no UCX, our own connections do.
+fn preferred(rdma: bool) -> Between {
+    if rdma {
+        Between::Ucx
+    } else {
+        Between::Tcp
+    }
+}
+
+/// What would carry messages between hosts like this one, and why.
+pub fn between_hosts(config: &Config) -> String {
+    let text = match (config.transport.between, preferred(ucx_sys::has_rdma())) {
+        (Some(Between::Ucx), _) => "ucx: RINGROAD_TRANSPORT says so",
+        (Some(Between::Tcp), _) => "tcp: RINGROAD_TRANSPORT says so",
+        (None, Between::Ucx) => "ucx if all hosts have it and RDMA devices, as this one; otherwise tcp",
+        (None, Between::Tcp) => "tcp: this host has no RDMA device that is up",
+    };
+    text.to_owned()
 }
 
 /// The settings that UCX reads only from the environment. Variables that the user has set come first.

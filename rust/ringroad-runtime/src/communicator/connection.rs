@@ -69,6 +69,7 @@ impl Communicator {
             let mut endpoint = EndpointInfo::new(rank, size, "", "", Vec::new());
             offered.announce(&mut endpoint, config);
             endpoint.handle = handle.clone();
+            endpoint.rdma = ucx_sys::has_rdma();
             let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, deadline)?;
             match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, deadline)
             {

@@ -25,6 +25,7 @@ use ringroad_core::{Bytes, Collective, Rank, Wire};
 use self::adaptation::Adaptation;
 pub use self::adaptation::{NetworkChange, NetworkView, Reason, Straggle};
 pub use self::arrays::Given;
+pub use self::carrier::between_hosts;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
 pub use self::regrouping::Means;

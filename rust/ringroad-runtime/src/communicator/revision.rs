@@ -311,6 +311,11 @@ impl Communicator {
             mismatch: choices.mismatch.clone(),
             changes,
             stragglers,
+            connections: self
+                .driver
+                .get()
+                .map(|driver| driver.with(|engine| engine.transport().connections()))
+                .unwrap_or_default(),
         }
     }
 

@@ -65,13 +65,13 @@ pub struct TransportKind {
     pub within: Option<Within>,
     /// Between hosts; `None`: as suits them.
     pub between: Option<Between>,
-    /// How many connections of our own each pair of ranks has.
-    pub streams: usize,
+    /// How many connections of our own each pair of ranks has; `None`: as many as suit.
+    pub streams: Option<usize>,
 }
 
 impl TransportKind {
     pub(super) fn read(text: &str) -> Result<TransportKind, String> {
-        let mut kind = TransportKind { within: None, between: None, streams: 1 };
+        let mut kind = TransportKind { within: None, between: None, streams: None };
         for word in text.split(',').map(str::trim) {
             let (name, streams) =
                 word.split_once(':').map_or((word, None), |(name, streams)| (name, Some(streams)));
@@ -87,9 +87,12 @@ impl TransportKind {
             if let Some(streams) = streams {
                 let streams = streams.parse().ok().filter(|streams| (1..=MOST_STREAMS).contains(streams));
                 let is_tcp = kind.between == Some(Between::Tcp);
-                kind.streams = streams.filter(|_| is_tcp).ok_or_else(|| {
-                    format!("{word:?} is not tcp with a number of connections from 1 to {MOST_STREAMS}")
-                })?;
+                kind.streams = streams.filter(|_| is_tcp);
+                if kind.streams.is_none() {
+                    return Err(format!(
+                        "{word:?} is not tcp with a number of connections from 1 to {MOST_STREAMS}"
+                    ));
+                }
             }
         }
         Ok(kind)

@@ -371,6 +371,9 @@ impl Engine {
         if self.closed {
             return;
         }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.connections = self.transport.connections();
+        }
         if self.failure.is_none() {
             if self.calls.is_busy() {
                 self.leave(format!(

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{Engine, Task};
 use crate::error::Error;
-use crate::transport::RequestId;
+use crate::transport::{Connection, RequestId};
 
 /// The largest number of events that are kept: about 30 MB in memory, and 90 MB as a file.
 const MOST: usize = 1 << 18;
@@ -33,6 +33,8 @@ pub struct Recorded {
     pub started: u64,
     /// How many events were dropped for lack of room.
     pub lost: u64,
+    /// The connections to other hosts.
+    pub connections: Vec<Connection>,
     /// The events.
     pub trace: Trace,
 }
@@ -41,9 +43,10 @@ impl Recorded {
     /// The trace as JSON for Perfetto and Chrome's trace viewer. `otherData` holds what is needed to combine the
     /// ranks' traces.
     pub fn to_chrome(&self) -> String {
-        let Recorded { name, rank, ranks, clock, started, lost, trace } = self;
+        let Recorded { name, rank, ranks, clock, started, lost, connections, trace } = self;
         let about = json!({
             "communicator": name, "rank": rank, "ranks": ranks, "clock": clock, "started": started, "lost": lost,
+            "connections": connections,
         });
         trace.to_chrome_with(about)
     }
@@ -68,6 +71,8 @@ pub(super) struct Recorder {
     calls: HashMap<usize, usize>,
     /// The directory for the file that is written at the end, if there is to be one.
     directory: Option<PathBuf>,
+    /// The connections, once they are to be closed.
+    pub connections: Vec<Connection>,
     /// The index of the first event of the trace that [`Engine::start_trace`] began.
     wanted: Option<usize>,
 }
@@ -82,6 +87,7 @@ impl Recorder {
             requests: HashMap::new(),
             calls: HashMap::new(),
             directory: None,
+            connections: Vec::new(),
             wanted: None,
         }
     }
@@ -198,6 +204,11 @@ impl Engine {
             clock: self.peers.first_on_machine(),
             started: recorder.start.as_nanos() as u64,
             lost: recorder.lost,
+            connections: if self.closed {
+                recorder.connections.clone()
+            } else {
+                self.transport.connections()
+            },
             trace: Trace { events },
         }
     }

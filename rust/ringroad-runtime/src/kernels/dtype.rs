@@ -83,6 +83,9 @@ impl DType {
         DType::U64,
     ];
 
+    /// What the receiver of a message knows of a type that kernels do not know: that it consists of bytes.
+    pub const OF_BYTES: DType = DType::Opaque { bytes: 1, name: "V1" };
+
     /// Bytes of one element.
     pub const fn size(self) -> usize {
         match self {
@@ -149,9 +152,9 @@ impl DType {
         }
     }
 
-    /// The inverse of [`code`](Self::code).
+    /// The inverse of [`code`](Self::code); types that kernels do not know are [`OF_BYTES`](Self::OF_BYTES).
     pub fn from_code(code: u8) -> Option<DType> {
-        Self::ALL.into_iter().find(|dtype| dtype.code() == code)
+        Self::ALL.into_iter().chain([Self::OF_BYTES]).find(|dtype| dtype.code() == code)
     }
 }
 

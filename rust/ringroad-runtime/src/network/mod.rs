@@ -5,8 +5,6 @@
 //! it. Datagrams and flows go to addresses of this job's ranks and nowhere else, and need no privileges. Nobody decides
 //! anything because of silence: what could not be found out is missing, and the result says so.
 
-#[allow(unsafe_code)] // asks the kernel
-mod account;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
 mod history;

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
-use super::account;
 use super::ports::bind;
 use super::reach::Token;
+use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
 /// overflow, after which tcp takes longer to recover than a flow lasts, and acknowledgements wait in those of the flow back.
@@ -195,7 +195,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
         total += length as u64;
         // What has arrived by now may have waited for this thread.
         let now = Instant::now();
-        let arrived = account::received(&stream).map_or(total, |arrived| arrived.max(total));
+        let arrived = TcpInfo::of(&stream).map_or(total, |info| info.received().max(total));
         let good = now.elapsed() < DOUBTFUL;
         note(&|arrivals| {
             if good { &mut arrivals.points } else { &mut arrivals.doubtful }.push((now, arrived as f64));

@@ -15,4 +15,6 @@ pub(crate) mod routes;
 #[allow(unsafe_code)]
 pub(crate) mod scheduler;
 pub(crate) mod sync;
+#[allow(unsafe_code)]
+pub(crate) mod tcp_info;
 pub(crate) mod turns;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ringroad_core::Rank;
 use serde::Serialize;
 
 /// What carries messages, in words and as data.
@@ -20,6 +21,29 @@ pub struct Description {
     pub means: Vec<String>,
     /// The network devices that UCX uses, if they are known.
     pub devices: Vec<String>,
+}
+
+/// A connection to another rank, as the kernel has counted it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Connection {
+    /// The rank at the other end.
+    pub peer: Rank,
+    /// Where that is.
+    pub address: String,
+    /// The network device of this rank, if the connection uses one only.
+    pub device: Option<String>,
+    /// Counts the connections to the peer by the same device, from 0.
+    pub stream: usize,
+    /// The bytes that have been sent.
+    pub sent: u64,
+    /// The bytes that have come.
+    pub received: u64,
+    /// The bytes that had to be sent again.
+    pub sent_again: u64,
+    /// How long an answer usually takes, in seconds.
+    pub round_trip: f64,
+    /// The bytes per second that have arrived at the peer when it was last measured; short messages make it low.
+    pub rate: f64,
 }
 
 impl fmt::Display for Description {

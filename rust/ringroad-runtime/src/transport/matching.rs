@@ -3,30 +3,23 @@
 use std::collections::VecDeque;
 
 use super::tags::{pop, push, Queue, Tags};
-use crate::transport::{Kind, Subject, Tag, Unclaimed};
+use crate::transport::{Kind, Subject, Tag};
 
 /// The list of candidates for the oldest message holds at least this many before it is cleaned up.
 const OLDEST: usize = 32;
 
-/// A message that has come, as [`Matching`] sees it.
-pub(super) trait Tagged {
-    /// Its tag, packed.
-    fn tag(&self) -> u64;
-
-    /// Its length in bytes.
-    fn bytes(&self) -> usize;
-
-    /// Counts the messages that no receive matched when they came.
-    fn order(&self) -> u64;
-
-    /// Sets what [`Tagged::order`] returns.
-    fn set_order(&mut self, order: u64);
+/// A message that no receive matched when it came.
+struct Kept<M> {
+    tag: u64,
+    /// Counts these messages.
+    order: u64,
+    message: M,
 }
 
 /// Messages without receives, and receives without messages.
 pub(super) struct Matching<M, W> {
     /// Messages that have come and that no receive has matched yet.
-    unclaimed: Tags<Queue<M>>,
+    unclaimed: Tags<Queue<Kept<M>>>,
     unclaimed_number: u64,
     /// The order numbers and keys of those among them that belong to collectives, the oldest first. Some may have
     /// been matched since.
@@ -49,10 +42,10 @@ impl<M, W> Default for Matching<M, W> {
     }
 }
 
-impl<M: Tagged, W> Matching<M, W> {
-    /// Whether a message with this key has come that no receive has matched.
-    pub(super) fn has(&self, key: u64) -> bool {
-        self.unclaimed.contains_key(&key)
+impl<M, W> Matching<M, W> {
+    /// The first message with this key that no receive has matched.
+    pub(super) fn first(&self, key: u64) -> Option<&M> {
+        self.unclaimed.get(&key).map(|messages| &messages.first.message)
     }
 
     /// Whether a receive waits for a message with this key.
@@ -62,13 +55,15 @@ impl<M: Tagged, W> Matching<M, W> {
 
     /// Takes the first message with this key.
     pub(super) fn take_message(&mut self, key: u64) -> Option<M> {
-        pop(&mut self.unclaimed, key)
+        pop(&mut self.unclaimed, key).map(|kept| kept.message)
     }
 
     /// The first message with this key that is as wanted.
     pub(super) fn find(&mut self, key: u64, is_it: impl Fn(&M) -> bool) -> Option<&mut M> {
         let queue = self.unclaimed.get_mut(&key)?;
-        std::iter::once(&mut queue.first).chain(&mut queue.others).find(|message| is_it(message))
+        let mut all =
+            std::iter::once(&mut queue.first).chain(&mut queue.others).map(|kept| &mut kept.message);
+        all.find(|message| is_it(message))
     }
 
     /// Takes the first receive with this key.
@@ -81,14 +76,15 @@ impl<M: Tagged, W> Matching<M, W> {
         push(&mut self.wanted, key, wanted);
     }
 
-    /// Keeps a message until a receive matches it.
-    pub(super) fn keep_message(&mut self, key: u64, mut message: M) {
+    /// Keeps a message with this tag until a receive matches it.
+    pub(super) fn keep_message(&mut self, tag: u64, message: M) {
+        let key = tag & Tag::MATCH;
         self.unclaimed_number += 1;
-        message.set_order(self.unclaimed_number);
-        if Tag::unpack(message.tag()).kind == Kind::Collective {
-            self.note_oldest(message.order(), key);
+        let order = self.unclaimed_number;
+        if Tag::unpack(tag).kind == Kind::Collective {
+            self.note_oldest(order, key);
         }
-        push(&mut self.unclaimed, key, message);
+        push(&mut self.unclaimed, key, Kept { tag, order, message });
     }
 
     /// Notes an unmatched message, which may become the oldest.
@@ -96,7 +92,7 @@ impl<M: Tagged, W> Matching<M, W> {
         if self.oldest.len() >= self.oldest_room.max(OLDEST) {
             let Matching { oldest, unclaimed, .. } = self;
             oldest.retain(|(order, key)| {
-                unclaimed.get(key).is_some_and(|messages| messages.first.order() <= *order)
+                unclaimed.get(key).is_some_and(|messages| messages.first.order <= *order)
             });
             self.oldest_room = 2 * self.oldest.len() + OLDEST;
         }
@@ -108,8 +104,8 @@ impl<M: Tagged, W> Matching<M, W> {
         loop {
             let (order, key) = self.oldest.front()?;
             match self.unclaimed.get(key) {
-                Some(messages) if messages.first.order() <= *order => {
-                    return Some(Tag::unpack(messages.first.tag()))
+                Some(messages) if messages.first.order <= *order => {
+                    return Some(Tag::unpack(messages.first.tag))
                 }
                 _ => self.oldest.pop_front(),
             };
@@ -125,14 +121,14 @@ impl<M: Tagged, W> Matching<M, W> {
     /// A message of this call that no receive has matched.
     pub(super) fn of_call(&self, call: u64) -> Option<Tag> {
         let key = self.unclaimed.keys().filter(|key| *key & Tag::CALL == call).min()?;
-        Some(Tag::unpack(self.unclaimed[key].first.tag()))
+        Some(Tag::unpack(self.unclaimed[key].first.tag))
     }
 
     /// The first message of this subject that no receive has matched.
-    pub(super) fn first_of(&self, subject: Subject) -> Option<Unclaimed> {
+    pub(super) fn first_of(&self, subject: Subject) -> Option<(Tag, &M)> {
         let fitting = self.unclaimed.iter().filter(|(key, _)| subject.includes(**key));
-        let first = fitting.map(|(_, messages)| &messages.first).min_by_key(|message| message.order())?;
-        Some(Unclaimed { tag: Tag::unpack(first.tag()), bytes: first.bytes() })
+        let first = fitting.map(|(_, messages)| &messages.first).min_by_key(|message| message.order)?;
+        Some((Tag::unpack(first.tag), &first.message))
     }
 
     /// From now on, no receive waits.

@@ -23,7 +23,7 @@ pub mod tcp;
 #[allow(unsafe_code)]
 pub mod ucx;
 
-pub use description::Description;
+pub use description::{Connection, Description};
 pub(crate) use local::Returns;
 pub use local::{Arrived, LocalMemory};
 
@@ -345,6 +345,11 @@ pub trait Transport: Send {
 
     /// The oldest message of any collective that no receive has matched yet, if there is one.
     fn oldest_unexpected(&mut self) -> Option<Tag>;
+
+    /// The connections to other ranks, if the transport knows them.
+    fn connections(&self) -> Vec<Connection> {
+        Vec::new()
+    }
 
     /// Prepares for blocking. Returns `false` if something has happened meanwhile: then call `progress` instead.
     fn arm(&mut self) -> bool;

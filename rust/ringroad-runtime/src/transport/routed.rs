@@ -6,8 +6,8 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank};
 
 use super::{
-    is_earlier, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
-    Unclaimed, Wait,
+    is_earlier, Connection, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    TransportError, Unclaimed, Wait,
 };
 use crate::transport::buffer::Region;
 
@@ -36,6 +36,10 @@ impl<N: Transport, F: Transport> Transport for Routed<N, F> {
     fn describe(&self) -> Description {
         let (local, remote) = (self.local.describe(), self.remote.describe());
         Description { text: format!("{local}, {remote}"), sharing: local.sharing, cma: local.cma, ..remote }
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        self.remote.connections()
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
@@ -185,7 +189,7 @@ mod tests {
             assert_eq!(events, []);
             assert_eq!(group[to].unexpected(from, 3), Some(tag(from, 3)));
             let message = Tag::of_message(from, 9);
-            group[from].send(to, 0, message, Region::of(&[7; 3]), 1).unwrap();
+            group[from].send(to, 0, message, Region::of(&[7u8; 3]), 1).unwrap();
             group[from].flush();
             group[to].inspect(None, &mut events);
             let unclaimed = Some(Unclaimed { tag: message, bytes: 3 });

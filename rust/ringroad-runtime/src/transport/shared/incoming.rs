@@ -197,7 +197,7 @@ impl SharedMemory {
                 if Tag::unpack(message.tag).kind == Kind::Collective {
                     self.incoming(Tag::unpack(key).source).ahead += 1;
                 }
-                self.matching.keep_message(key, message);
+                self.matching.keep_message(message.tag, message);
             }
         }
     }

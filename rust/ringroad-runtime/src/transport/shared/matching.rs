@@ -3,7 +3,7 @@
 use ringroad_core::Rank;
 
 use crate::transport::buffer::Region;
-use crate::transport::matching::{self, Tagged};
+use crate::transport::matching;
 use crate::transport::{Arrived, Failure, Kind, Posted, RequestId, Returns, Tag, LOOKED_AT};
 
 /// A receive that has been posted.
@@ -56,8 +56,6 @@ impl Wanted {
 pub(super) struct Message {
     /// Packed, as in [`Wanted`]: reading a tag that was just written in pieces would stall.
     pub(super) tag: u64,
-    /// Counts the messages that no receive matched when they came.
-    pub(super) order: u64,
     pub(super) bytes: usize,
     pub(super) came: Came,
     pub(super) arrived: Arrived,
@@ -74,21 +72,3 @@ pub(super) enum Came {
 
 /// Messages without receives, and receives without messages.
 pub(super) type Matching = matching::Matching<Message, Wanted>;
-
-impl Tagged for Message {
-    fn tag(&self) -> u64 {
-        self.tag
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn order(&self) -> u64 {
-        self.order
-    }
-
-    fn set_order(&mut self, order: u64) {
-        self.order = order;
-    }
-}

@@ -336,7 +336,7 @@ impl Transport for SharedMemory {
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
         self.take_all_held_up();
-        self.matching.first_of(subject)
+        self.matching.first_of(subject).map(|(tag, message)| Unclaimed { tag, bytes: message.bytes })
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
@@ -430,7 +430,7 @@ impl LocalMemory for SharedMemory {
     }
 
     fn spin(&mut self, tag: Tag) {
-        if self.matching.has(tag.pack() & Tag::MATCH) {
+        if self.matching.first(tag.pack() & Tag::MATCH).is_some() {
             return;
         }
         for round in 0..SPIN {

@@ -317,7 +317,7 @@ impl Peer {
         let inline = parcel.form() == Form::Inline;
         let returns = if inline { Returns::ToTransport } else { Returns::ToSender(number) };
         let arrived = Arrived { region, peer: self.rank, returns };
-        Message { tag: parcel.tag, order: 0, bytes, came, arrived }
+        Message { tag: parcel.tag, bytes, came, arrived }
     }
 }
 

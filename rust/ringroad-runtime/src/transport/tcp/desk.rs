@@ -11,7 +11,7 @@ use ringroad_core::Rank;
 use super::frame::Frame;
 use super::slab::Slab;
 use crate::transport::buffer::Region;
-use crate::transport::matching::{Matching, Tagged};
+use crate::transport::matching::Matching;
 use crate::transport::notice;
 use crate::transport::{Event, Failure, Kind, RequestId, Subject, Tag, Unclaimed};
 
@@ -45,8 +45,6 @@ pub(super) struct Who {
     /// This rank's device.
     pub device: usize,
     pub stream: usize,
-    /// Whether this rank has called. It sends its messages by such connections; the answers come back by them.
-    pub is_outgoing: bool,
 }
 
 /// Where the bytes that follow a header go.
@@ -107,6 +105,8 @@ pub(super) enum Consequence {
     /// No bytes follow, and this is answered on the same connection.
     Answer(Frame),
     Nothing,
+    /// The peer has taken this rank's call.
+    Opens,
     /// The peer leaves.
     Leaves {
         aborted: bool,
@@ -129,7 +129,6 @@ impl Wanted {
 /// A message that no receive has taken up.
 pub(super) struct Message {
     tag: u64,
-    order: u64,
     bytes: usize,
     state: Came,
 }
@@ -144,24 +143,6 @@ enum Came {
         link: usize,
         send: u32,
     },
-}
-
-impl Tagged for Message {
-    fn tag(&self) -> u64 {
-        self.tag
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn order(&self) -> u64 {
-        self.order
-    }
-
-    fn set_order(&mut self, order: u64) {
-        self.order = order;
-    }
 }
 
 /// What the poster of a receive has to do.
@@ -207,9 +188,8 @@ pub(super) struct PartOut {
 pub(super) struct Peer {
     /// Why it is lost, if it is.
     pub failed: Option<String>,
-    /// The connections to it and from it, by device and stream.
-    pub outgoing: Vec<Option<usize>>,
-    pub incoming: Vec<Option<usize>>,
+    /// The connections to it, by device and stream.
+    pub links: Vec<Option<usize>>,
     /// What it has granted this rank and is not used up.
     credit: usize,
     /// What its eager messages cost that are not granted again; and how much of that has been taken up.
@@ -238,8 +218,7 @@ impl Desk {
         let limits = Limits::new(ranks);
         let peer = || Peer {
             credit: limits.window,
-            outgoing: vec![None; devices * streams],
-            incoming: vec![None; devices * streams],
+            links: vec![None; devices * streams],
             queues: (0..devices).map(|_| VecDeque::new()).collect(),
             ..Peer::default()
         };
@@ -302,9 +281,11 @@ impl Desk {
         }
     }
 
-    /// Whether a message for this receive has come.
-    pub fn has_come(&self, device: usize, tag: Tag) -> bool {
-        self.matching[device].has(tag.pack() & Tag::MATCH)
+    /// Whether a message for this receive has come whole.
+    pub fn has_come(&mut self, device: usize, tag: Tag) -> bool {
+        self.matching[device]
+            .first(tag.pack() & Tag::MATCH)
+            .is_some_and(|message| matches!(message.state, Came::Whole(_)))
     }
 
     /// The tag of a message of this call that no receive has taken up.
@@ -314,7 +295,8 @@ impl Desk {
 
     /// The first message of this subject that no receive has taken up.
     pub fn first_of(&self, subject: Subject) -> Option<Unclaimed> {
-        self.matching.iter().find_map(|matching| matching.first_of(subject))
+        let found = self.matching.iter().find_map(|matching| matching.first_of(subject));
+        found.map(|(tag, message)| Unclaimed { tag, bytes: message.bytes })
     }
 
     /// The oldest message of a collective at each device that no receive has taken up.
@@ -331,11 +313,6 @@ impl Desk {
 
     /// A header that has come. An error says what is wrong with it.
     pub fn heard(&mut self, who: Who, frame: Frame) -> Result<Consequence, String> {
-        let is_answer = matches!(frame, Frame::Accept { .. } | Frame::Decline { .. } | Frame::Credit { .. });
-        let is_for_all = matches!(frame, Frame::Notice { .. } | Frame::Farewell { .. });
-        if !is_for_all && is_answer != who.is_outgoing {
-            return Err(format!("it has sent {frame:?} the wrong way"));
-        }
         let unknown = || format!("it has sent {frame:?}, which concerns no message");
         Ok(match frame {
             Frame::Eager { tag, bytes } => Consequence::Body(self.eager(who, tag, bytes)?),
@@ -346,8 +323,8 @@ impl Desk {
                 let leaving = Leaving { source, receive, request, given: 0, left: 0 };
                 let send = peer.leaving.insert(leaving);
                 peer.queues[who.device].push_back(send);
-                let streams = peer.outgoing.len() / peer.queues.len();
-                let all = &peer.outgoing[who.device * streams..][..streams];
+                let streams = peer.links.len() / peer.queues.len();
+                let all = &peer.links[who.device * streams..][..streams];
                 self.touched.extend(all.iter().flatten());
                 Consequence::Nothing
             }
@@ -381,6 +358,7 @@ impl Desk {
             }
             Frame::Notice { bytes } => return Err(format!("it has sent an invalid notice of {bytes} bytes")),
             Frame::Farewell { aborted } => Consequence::Leaves { aborted },
+            Frame::Welcome => Consequence::Opens,
         })
     }
 
@@ -394,7 +372,7 @@ impl Desk {
         let (key, matching) = (tag & Tag::MATCH, &mut self.matching[who.device]);
         let Some(wanted) = matching.take_wanted(key) else {
             let region = Region::scratch(bytes).map_err(|error| error.to_string())?;
-            matching.keep_message(key, Message { tag, order: 0, bytes, state: Came::Partly(who.link) });
+            matching.keep_message(tag, Message { tag, bytes, state: Came::Partly(who.link) });
             return Ok(Place::Unexpected { region, key });
         };
         self.take_up(who.peer, who.device, bytes);
@@ -412,7 +390,7 @@ impl Desk {
         let (key, matching) = (tag & Tag::MATCH, &mut self.matching[who.device]);
         let Some(wanted) = matching.take_wanted(key) else {
             let state = Came::Announced { link: who.link, send };
-            matching.keep_message(key, Message { tag, order: 0, bytes, state });
+            matching.keep_message(tag, Message { tag, bytes, state });
             return Ok(Consequence::Nothing);
         };
         Ok(Consequence::Answer(match misfit(tag, bytes, &wanted) {
@@ -465,15 +443,15 @@ impl Desk {
         let peer = &mut self.peers[peer];
         peer.taken += bytes + COST;
         if peer.taken >= self.limits.window / 4 {
-            let streams = peer.incoming.len() / peer.queues.len();
-            self.touched.extend(peer.incoming[device * streams]);
+            let streams = peer.links.len() / peer.queues.len();
+            self.touched.extend(peer.links[device * streams]);
         }
     }
 
     /// What the peer of this connection is to be told of what has been taken up.
     pub fn grant(&mut self, who: Who) -> Option<Frame> {
         let peer = &mut self.peers[who.peer];
-        if who.is_outgoing || who.stream > 0 || peer.taken < self.limits.window / 4 {
+        if who.stream > 0 || peer.taken < self.limits.window / 4 {
             return None;
         }
         peer.used -= peer.taken;
@@ -483,9 +461,6 @@ impl Desk {
     /// The next part of an accepted message that can leave by this connection. Messages leave in the order in which they
     /// were accepted.
     pub fn next_part(&mut self, who: Who) -> Option<PartOut> {
-        if !who.is_outgoing {
-            return None;
-        }
         let Peer { queues, leaving, .. } = &mut self.peers[who.peer];
         let send = queues[who.device].pop_front()?;
         let message = leaving.get_mut(send)?;

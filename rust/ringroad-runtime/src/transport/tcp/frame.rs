@@ -22,6 +22,8 @@ pub(crate) enum Frame {
     Credit { cost: u64 },
     /// A notice, which concerns the whole communicator.
     Notice { bytes: usize },
+    /// The sender has taken the call of the receiver.
+    Welcome,
     /// The sender leaves: after its last message, or because it has aborted.
     Farewell { aborted: bool },
 }
@@ -46,6 +48,7 @@ impl Frame {
             Frame::Credit { cost } => (6, 0, cost, 0),
             Frame::Notice { bytes } => (7, 0, 0, bytes as u64),
             Frame::Farewell { aborted } => (8, u32::from(aborted), 0, 0),
+            Frame::Welcome => (9, 0, 0, 0),
         };
         debug_assert!(second <= LENGTH);
         let second = second & LENGTH | kind << 56;
@@ -75,6 +78,7 @@ impl Frame {
             6 => Frame::Credit { cost: first },
             7 => Frame::Notice { bytes },
             8 => Frame::Farewell { aborted: number != 0 },
+            9 => Frame::Welcome,
             _ => return None,
         };
         (frame.write(key) == *header).then_some(frame)
@@ -94,7 +98,7 @@ fn check(key: u64, number: u32, first: u64, second: u64) -> u32 {
 mod tests {
     use super::*;
 
-    const ALL: [Frame; 9] = [
+    const ALL: [Frame; 10] = [
         Frame::Eager { tag: u64::MAX, bytes: 7 },
         Frame::Announce { tag: 5, bytes: 1 << 40, send: u32::MAX },
         Frame::Accept { send: 3, receive: 4 },
@@ -102,6 +106,7 @@ mod tests {
         Frame::Part { receive: 1, offset: 1 << 33, bytes: 128 << 10 },
         Frame::Credit { cost: 1000 },
         Frame::Notice { bytes: 20 },
+        Frame::Welcome,
         Frame::Farewell { aborted: true },
         Frame::Farewell { aborted: false },
     ];

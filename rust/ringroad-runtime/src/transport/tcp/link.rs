@@ -5,13 +5,17 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use rustix::event::epoll::EventFlags;
+use rustix::net::getsockname;
 
 use super::desk::{Desk, Who};
 use super::door::{write_whole, Admitted, Incoming};
+use super::frame::Frame;
 use super::handshake::{Caller, GroupKey, Hello, SECOND};
+use super::places::device_of;
 use super::reader::{Outcome, Reader};
-use super::socket::{self, Info};
+use super::socket;
 use super::writer::Writer;
+use crate::os::tcp_info::TcpInfo;
 use crate::transport::buffer::Region;
 
 /// Why a peer may not answer as it should.
@@ -35,11 +39,13 @@ pub(super) struct Link {
     /// What the kernel is asked to tell.
     pub told: EventFlags,
     /// The other end.
-    remote: Option<SocketAddr>,
+    pub remote: Option<SocketAddr>,
     /// How many addresses of the peer have been tried.
     pub tries: usize,
     /// Whether the other host was silent when it was last looked at.
     pub was_silent: bool,
+    /// A call of the peer, which counts if this one fails. Kept until the peer has taken this one.
+    pub rival: Option<Box<Admitted>>,
 }
 
 /// Where and as what to call.
@@ -64,22 +70,47 @@ impl Link {
             remote: Some(target.address),
             tries: 1,
             was_silent: false,
+            rival: None,
         })
     }
 
-    /// Takes a caller who belongs to the group.
-    pub fn admit(who: Who, admitted: Admitted, unsent: Option<usize>) -> Result<Link, String> {
-        let Admitted { socket, session, from, .. } = admitted;
+    /// Takes a caller who belongs to the group, and sends it what `writer` has.
+    pub fn admit(
+        who: Who,
+        admitted: Admitted,
+        unsent: Option<usize>,
+        mut writer: Writer,
+    ) -> Result<Link, String> {
+        let Admitted { socket, session, from: remote, .. } = admitted;
         socket::prepare(&socket, unsent).map_err(|error| error.to_string())?;
-        let mut writer = Writer::default();
         writer.begin(&session);
-        let stage = Stage::Open(Box::new(Reader::new(&session)));
+        let stage = Stage::Open(Box::new(Reader::new(&session, true)));
         let told = EventFlags::empty();
-        Ok(Link { who, socket, stage, writer, told, remote: from, tries: 0, was_silent: false })
+        Ok(Link { who, socket, stage, writer, told, remote, tries: 0, was_silent: false, rival: None })
     }
 
+    /// Tells a caller that its call has been taken.
+    pub fn welcome(&mut self) {
+        self.writer.answer(Frame::Welcome, Region::nothing());
+    }
+
+    /// Whether this rank may write to the peer.
     pub fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open(_))
+        matches!(&self.stage, Stage::Open(reader) if reader.is_welcome)
+    }
+
+    /// Whether this rank has called.
+    pub fn is_call(&self) -> bool {
+        self.tries > 0
+    }
+
+    /// Writes nothing more, and lets the peer see that.
+    pub fn hang_up(&mut self) {
+        self.writer = Writer::default();
+        if let Stage::Open(reader) = &mut self.stage {
+            reader.is_welcome = false;
+        }
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
     }
 
     /// Since when the other host has not answered, if it has not.
@@ -90,10 +121,14 @@ impl Link {
         }
     }
 
-    /// Names the peer, and where it is.
+    /// Names the peer, where it is, and the device that leads there.
     pub fn name(&self) -> String {
         let at = self.remote.map_or_else(String::new, |remote| format!(" at {remote}"));
-        format!("the connection to rank {}{at}", self.who.peer)
+        let own = getsockname(&self.socket).ok().and_then(|own| SocketAddr::try_from(own).ok());
+        let by = own
+            .and_then(|own| device_of(own.ip()))
+            .map_or_else(String::new, |name| format!(" by device {name}"));
+        format!("the connection to rank {}{at}{by}", self.who.peer)
     }
 
     /// Goes on after the kernel has said that something can be done.
@@ -119,12 +154,14 @@ impl Link {
                 let (session, message) = finished.ok_or(STRANGER)?;
                 write_whole(&self.socket, &message)?;
                 self.writer.begin(&session);
-                self.stage = Stage::Open(Box::new(Reader::new(&session)));
-                self.write(desk)?;
+                self.stage = Stage::Open(Box::new(Reader::new(&session, hello.from < hello.to)));
                 Ok(Outcome::Open(true))
             }
             Stage::Open(reader) => {
                 let outcome = reader.read(&self.socket, self.who, desk, scratch)?;
+                if outcome == Outcome::Open(true) {
+                    self.rival = None;
+                }
                 for frame in reader.answers.drain(..) {
                     self.writer.answer(frame, Region::nothing());
                 }
@@ -160,6 +197,6 @@ impl Link {
 
     /// Whether the other host owes an answer and gives none.
     pub fn is_silent(&self) -> bool {
-        Info::of(&self.socket).is_some_and(|info| info.is_silent())
+        TcpInfo::of(&self.socket).is_some_and(|info| info.is_silent())
     }
 }

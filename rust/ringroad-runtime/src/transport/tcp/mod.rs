@@ -1,9 +1,7 @@
 //! Messages over TCP connections of our own, for hosts that are joined by Ethernet.
 //!
-//! **Connections.** A rank calls the peers to which it has something to send. It sends its messages by the connection that it
-//! has made, and gets the answers to them by the same one; the peer's messages come by one that the peer makes. So
-//! answers never wait behind messages that go the same way, and nobody has to agree who calls. Each device that serves
-//! ports has its own connections (see `ucx::ports`).
+//! **Connections.** A rank calls the peers to which it has something to send, unless they have called before: two ranks share
+//! a connection (`connections`). Each device that serves ports has its own (see `ucx::ports`).
 //!
 //! **Messages.** A short message leaves with its header (eager). A longer one is announced; its bytes leave in parts once the receiver
 //! has accepted it, and are read straight into the receiver's memory. So are those of an eager message whose receive has
@@ -19,6 +17,8 @@
 //! noticed by what the kernel says of the connections. A rank that is stopped is not lost: its host answers. A forked
 //! child closes its copies of the sockets; it can have a transport of its own.
 
+mod accounts;
+mod connections;
 mod desk;
 mod door;
 mod frame;
@@ -42,21 +42,20 @@ use std::time::{Duration, Instant};
 
 use ringroad_core::{Port, Rank, Topology};
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::event::Timespec;
 
-use self::desk::{Desk, Taken, Who};
+use self::desk::{Desk, Taken};
 use self::door::Guests;
 use self::frame::Frame;
-use self::handshake::{GroupKey, Hello};
-use self::link::{Link, Target};
+use self::handshake::GroupKey;
+use self::link::Link;
 use self::places::Device;
-use self::reader::{Outcome, SCRATCH};
+use self::reader::SCRATCH;
 use super::events::EventWait;
 use super::forks::Watched;
 use super::ucx::Wiring;
 use super::{
-    Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError, Unclaimed,
-    Wait, ABORTED, CLOSED,
+    Connection, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
+    Unclaimed, Wait,
 };
 use crate::config::MOST_STREAMS;
 use crate::transport::buffer::Region;
@@ -94,8 +93,8 @@ pub struct TcpSettings {
     pub range: Option<(u16, u16)>,
     /// How many bytes a connection takes before it can send them.
     pub send_buffer: Option<usize>,
-    /// How many connections carry the messages from one rank to another by one device; at least 1.
-    pub streams: usize,
+    /// How many connections carry the messages between two ranks by one device; `None`: as many as suit (`accounts`).
+    pub streams: Option<usize>,
     /// The job's secret, if there is one: then everything is encrypted.
     pub secret: Option<String>,
 }
@@ -120,7 +119,7 @@ pub struct TcpTransport {
     waiter: Arc<EventWait>,
     scratch: Box<[u8]>,
     looked: Option<Instant>,
-    /// Whether anything has happened since the waiter was last told so.
+    /// Whether anything has happened since the waiter was last told so, if only that strangers have called.
     moved: bool,
     is_closed: bool,
     /// Dropped last: until then, children close these sockets.
@@ -151,10 +150,9 @@ impl TcpTransport {
         let events = poll.try_clone().map_err(|e| error(format!("event descriptor: {e}")))?;
         let events = std::iter::once(events).chain(others).collect();
         let waiter = Arc::new(EventWait::new(events).map_err(error)?);
-        let settings = TcpSettings { streams: settings.streams.clamp(1, MOST_STREAMS), ..settings };
         Ok(TcpTransport {
             rank,
-            desk: Desk::new(size, devices.len(), settings.streams),
+            desk: Desk::new(size, devices.len(), MOST_STREAMS),
             key: GroupKey::new(settings.secret.as_deref(), []),
             settings,
             _watched: Watched::new(poll.as_raw_fd(), false),
@@ -206,282 +204,6 @@ impl TcpTransport {
         port % self.devices.len()
     }
 
-    fn check(&self, peer: Rank) -> Result<(), TransportError> {
-        if self.is_closed {
-            return Err(error("the transport has been closed"));
-        }
-        if peer == self.rank {
-            return Err(error(format!("rank {peer} cannot connect to itself")));
-        }
-        if peer >= self.addresses.len() {
-            let ranks = self.addresses.len();
-            return Err(error(format!("rank {peer} has no address, of {ranks} ranks")));
-        }
-        match &self.desk.peers[peer].failed {
-            None => Ok(()),
-            Some(reason) => Err(error(format!("rank {peer} has failed: {reason}"))),
-        }
-    }
-
-    /// The connection by which messages to `peer` leave, opened if necessary.
-    #[inline]
-    fn outgoing(&mut self, peer: Rank, device: usize, stream: usize) -> Result<usize, TransportError> {
-        match self.desk.peers[peer].outgoing[device * self.settings.streams + stream] {
-            Some(link) => Ok(link),
-            None => self.call(peer, device, stream),
-        }
-    }
-
-    #[cold]
-    fn call(&mut self, peer: Rank, device: usize, stream: usize) -> Result<usize, TransportError> {
-        let who = Who { link: self.links.len(), peer, device, stream, is_outgoing: true };
-        let link = self.dial(who, 0).map_err(|reason| self.cannot_connect(peer, &reason))?;
-        self.links.push(Some(link));
-        self.desk.peers[peer].outgoing[device * self.settings.streams + stream] = Some(who.link);
-        Ok(who.link)
-    }
-
-    /// Calls the next address of a peer after `tries` of them.
-    fn dial(&self, who: Who, tries: usize) -> Result<Link, String> {
-        let addresses = &self.addresses[who.peer][self.wiring.remote_end(who.device)];
-        let own = &self.devices[who.device];
-        // A port of its own leads out by its own device.
-        let is_port = !self.settings.ports.is_empty();
-        let device = own.name.as_deref().filter(|_| is_port);
-        let mut reason = String::new();
-        for tries in tries..addresses.len() * ROUNDS {
-            let address = addresses[tries % addresses.len()];
-            let from = own.doors.iter().map(|(_, door)| door.ip());
-            let from = from.filter(|_| is_port).find(|from| from.is_ipv4() == address.is_ipv4());
-            match Link::call(who, &Target { address, from, device }, self.settings.send_buffer) {
-                Ok(mut link) => {
-                    link.tries = tries + 1;
-                    link.told = link.wanted();
-                    add(&self.poll, &link.socket, LINK | who.link as u64, link.told)?;
-                    return Ok(link);
-                }
-                Err(found) => reason = found,
-            }
-        }
-        Err(reason)
-    }
-
-    fn cannot_connect(&self, peer: Rank, reason: &str) -> TransportError {
-        error(format!("cannot connect to rank {peer}: {reason}"))
-    }
-
-    /// Does what the kernel says can be done now. Returns whether anything has happened.
-    fn look(&mut self) -> bool {
-        let mut ready = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; READY];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let Ok((ready, _)) = epoll::wait(&self.poll, &mut ready, Some(&now)) else { return false };
-        let mut happened = false;
-        for event in ready {
-            let name = event.data.u64();
-            happened |= match name & (3 << 62) {
-                DOOR => self.let_in((name & !DOOR) as usize),
-                GUEST => self.hear_guest(name & !GUEST),
-                _ => self.attend(name as usize, event.flags),
-            };
-        }
-        self.write_touched() | happened
-    }
-
-    fn let_in(&mut self, door: usize) -> bool {
-        let mut doors = self.devices.iter().flat_map(|device| &device.doors);
-        let Some((door, _)) = doors.nth(door) else { return false };
-        for _ in 0..CALLERS {
-            // If there are no descriptors for more, they wait.
-            let Ok(Some(socket)) = socket::accept(door) else { break };
-            let (number, socket) = self.guests.add(socket);
-            // Without a place in the list it is never heard, and has to go at last.
-            let _ = add(&self.poll, socket, GUEST | number, EventFlags::IN);
-        }
-        // Strangers are no progress.
-        false
-    }
-
-    fn hear_guest(&mut self, number: u64) -> bool {
-        let (rank, ranks) = (self.rank, self.addresses.len());
-        let (devices, streams) = (self.devices.len(), self.settings.streams);
-        let is_meant = |hello: Hello| {
-            let Hello { from, to, device, stream } = hello;
-            to == rank && from != rank && from < ranks && device < devices && stream < streams
-        };
-        let Some(admitted) = self.guests.hear(number, &self.key, is_meant) else { return false };
-        let Hello { from: peer, device, stream, .. } = admitted.hello;
-        let link = self.links.len();
-        let place = &mut self.desk.peers[peer].incoming[device * streams + stream];
-        if place.is_some() {
-            // It has called before, and has its connection.
-            return false;
-        }
-        let who = Who { link, peer, device, stream, is_outgoing: false };
-        let Ok(mut made) = Link::admit(who, admitted, self.settings.send_buffer) else { return false };
-        *place = Some(link);
-        made.told = made.wanted();
-        if modify(&self.poll, &made, made.told).is_err() {
-            return false;
-        }
-        self.links.push(Some(made));
-        true
-    }
-
-    /// Reads from a connection, and writes to it if there is room again.
-    fn attend(&mut self, number: usize, flags: EventFlags) -> bool {
-        let Some(mut link) = self.links.get_mut(number).and_then(Option::take) else { return false };
-        let who = link.who;
-        let hello = Hello {
-            from: self.rank,
-            to: who.peer,
-            device: self.wiring.remote_end(who.device),
-            stream: who.stream,
-        };
-        let can_write = link.is_open() && flags.contains(EventFlags::OUT);
-        let is_other = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
-        let mut outcome = Ok(Outcome::Open(false));
-        if !link.is_open() || is_other {
-            outcome = link.attend(&self.key, hello, &mut self.desk, &mut self.scratch);
-        }
-        let farewell = link.reader().and_then(|reader| reader.farewell.take());
-        let has_answers = link.is_open() && !link.writer.is_blocked && !link.writer.is_empty();
-        let written = match outcome {
-            Ok(Outcome::Open(_)) if can_write || has_answers => link.write(&mut self.desk),
-            _ => Ok(false),
-        };
-        let result = outcome.and_then(|outcome| written.map(|written| (outcome, written)));
-        let result = result.map_err(|reason| format!("{} broke: {reason}", link.name()));
-        if let Some(aborted) = farewell {
-            self.note_farewell(who.peer, aborted);
-        }
-        match result {
-            Ok((Outcome::Open(moved), written)) => {
-                self.keep(number, link);
-                moved || written
-            }
-            Ok((Outcome::Ended, _)) => {
-                let reason = format!("{} was closed by the other side", link.name());
-                self.lose(link, &reason);
-                true
-            }
-            Err(reason) => {
-                self.lose(link, &reason);
-                true
-            }
-        }
-    }
-
-    /// Puts a connection back, and asks the kernel for what it now waits for.
-    fn keep(&mut self, number: usize, mut link: Link) {
-        let wanted = link.wanted();
-        if wanted != link.told {
-            link.told = wanted;
-            // The socket is in the list as long as it is open.
-            let _ = modify(&self.poll, &link, wanted);
-        }
-        self.links[number] = Some(link);
-    }
-
-    /// Writes to connections for which there is something new.
-    fn write_touched(&mut self) -> bool {
-        let mut happened = false;
-        while let Some(number) = self.desk.touched.pop() {
-            happened |= self.write(number);
-        }
-        happened
-    }
-
-    fn write(&mut self, number: usize) -> bool {
-        let Some(mut link) = self.links.get_mut(number).and_then(Option::take) else { return false };
-        if link.writer.is_blocked {
-            self.links[number] = Some(link);
-            return false;
-        }
-        match link.write(&mut self.desk) {
-            Ok(written) => {
-                self.keep(number, link);
-                written
-            }
-            Err(reason) => {
-                let reason = format!("{} broke: {reason}", link.name());
-                self.lose(link, &reason);
-                true
-            }
-        }
-    }
-
-    /// Gives up a connection. If it was being made, another address is tried first.
-    fn lose(&mut self, mut link: Link, reason: &str) {
-        let who = link.who;
-        if self.desk.peers[who.peer].failed.is_none() && who.is_outgoing && !link.is_open() {
-            if let Ok(mut again) = self.dial(who, link.tries) {
-                again.writer = std::mem::take(&mut link.writer);
-                self.links[who.link] = Some(again);
-                return;
-            }
-        }
-        let place = who.device * self.settings.streams + who.stream;
-        let peer = &mut self.desk.peers[who.peer];
-        let all = if who.is_outgoing { &mut peer.outgoing } else { &mut peer.incoming };
-        all[place] = None;
-        drop(link);
-        // What the peer has sent before, and its farewell, may not have been read yet.
-        let others: Vec<usize> = self.desk.peers[who.peer].incoming.iter().flatten().copied().collect();
-        for other in others {
-            self.attend(other, EventFlags::IN);
-        }
-        self.fail(who.peer, reason);
-    }
-
-    fn note_farewell(&mut self, peer: Rank, aborted: bool) {
-        let reason = if aborted { ABORTED } else { CLOSED };
-        let is_known = self.desk.peers[peer].failed.is_some();
-        self.fail(peer, reason);
-        // A farewell says more than a connection that broke.
-        if is_known && !aborted {
-            self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
-        }
-    }
-
-    /// Notes that a peer is lost. What it has sent before is still read.
-    fn fail(&mut self, peer: Rank, reason: &str) {
-        if self.desk.peers[peer].failed.is_some() {
-            return;
-        }
-        self.desk.peers[peer].failed = Some(reason.to_owned());
-        self.desk.forget(peer);
-        for place in 0..self.desk.peers[peer].outgoing.len() {
-            if let Some(number) = self.desk.peers[peer].outgoing[place].take() {
-                self.links[number] = None;
-            }
-        }
-        self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
-    }
-
-    /// Notices calls that nobody answers, and hosts that are silent.
-    fn look_for_silence(&mut self) {
-        let now = Instant::now();
-        let since = self.looked.map(|looked| now - looked);
-        if since.is_some_and(|since| since < LOOK) {
-            return;
-        }
-        self.looked = Some(now);
-        let awake = since.is_some_and(|since| since < ASLEEP);
-        for number in 0..self.links.len() {
-            let Some(link) = &mut self.links[number] else { continue };
-            let is_silent = link.is_open() && link.is_silent();
-            let was_silent = std::mem::replace(&mut link.was_silent, is_silent);
-            let is_late = link.calls_since().is_some_and(|since| now - since > CALL);
-            if (awake && is_silent && was_silent) || is_late {
-                let reason =
-                    format!("{} gets no answer: its host or a network on the way is down", link.name());
-                if let Some(link) = self.links[number].take() {
-                    self.lose(link, &reason);
-                }
-            }
-        }
-    }
-
     /// Takes the event that says that this request is complete, if it has been the last to be noted.
     fn completed(&mut self, request: RequestId) -> Posted {
         let done = Event::Completed { request, result: Ok(()) };
@@ -521,8 +243,8 @@ impl Transport for TcpTransport {
         // A device whose cable leads elsewhere connects only if a message needs it.
         for device in 0..self.devices.len() {
             if self.wiring.joins(device, peer) {
-                for stream in 0..self.settings.streams {
-                    self.outgoing(peer, device, stream)?;
+                for stream in 0..self.settings.streams.unwrap_or(1).clamp(1, MOST_STREAMS) {
+                    self.link(peer, device, stream)?;
                 }
             }
         }
@@ -538,7 +260,7 @@ impl Transport for TcpTransport {
         request: RequestId,
     ) -> Result<Posted, TransportError> {
         self.check(peer)?;
-        let number = self.outgoing(peer, self.device(port), 0)?;
+        let number = self.link(peer, self.device(port), 0)?;
         let frame = self.desk.header(peer, tag.pack(), &source, request);
         let body = if matches!(frame, Frame::Eager { .. }) { source } else { Region::nothing() };
         let Some(link) = &mut self.links[number] else {
@@ -591,9 +313,8 @@ impl Transport for TcpTransport {
         if self.check(peer).is_err() {
             return;
         }
-        // Answers leave by connections of the peer, which this rank's messages do not fill.
-        let incoming = self.desk.peers[peer].incoming.iter().flatten().next().copied();
-        let Some(number) = incoming.or_else(|| self.outgoing(peer, 0, 0).ok()) else { return };
+        let made = self.desk.peers[peer].links.iter().flatten().next().copied();
+        let Some(number) = made.or_else(|| self.link(peer, 0, 0).ok()) else { return };
         if let Some(link) = &mut self.links[number] {
             link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::of(payload));
             self.write(number);
@@ -618,7 +339,7 @@ impl Transport for TcpTransport {
     fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
         // Not when a call begins, which happens often: a rank that waits, or is idle, looks without a next call.
         if next.is_none() && !self.is_closed {
-            self.look_for_silence();
+            self.look_at_all();
         }
         self.progress(events);
     }
@@ -629,6 +350,10 @@ impl Transport for TcpTransport {
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
         self.desk.first_of(subject)
+    }
+
+    fn connections(&self) -> Vec<Connection> {
+        self.accounts()
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
@@ -664,11 +389,6 @@ impl Drop for TcpTransport {
 
 fn add(poll: &OwnedFd, socket: &OwnedFd, name: u64, wanted: EventFlags) -> Result<(), String> {
     epoll::add(poll, socket, EventData::new_u64(name), wanted).map_err(|e| format!("epoll: {e}"))
-}
-
-fn modify(poll: &OwnedFd, link: &Link, wanted: EventFlags) -> Result<(), String> {
-    let name = EventData::new_u64(LINK | link.who.link as u64);
-    epoll::modify(poll, &link.socket, name, wanted).map_err(|e| format!("epoll: {e}"))
 }
 
 fn error(reason: impl Into<String>) -> TransportError {

@@ -39,13 +39,15 @@ pub(super) struct Reader {
     opener: Option<Opener>,
     /// What the peer is to be answered.
     pub answers: Vec<Frame>,
+    /// Whether this rank may write.
+    pub is_welcome: bool,
     /// The farewell of the peer, once it has come: whether it has aborted.
     pub farewell: Option<bool>,
 }
 
 impl Reader {
     /// Reads what comes after a handshake.
-    pub fn new(session: &Session) -> Reader {
+    pub fn new(session: &Session, is_welcome: bool) -> Reader {
         let opener = session.cipher.clone().map(|cipher| Opener::new(cipher, session.received));
         let header = [0; HEADER];
         Reader {
@@ -55,6 +57,7 @@ impl Reader {
             body: None,
             opener,
             answers: Vec::new(),
+            is_welcome,
             farewell: None,
         }
     }
@@ -174,6 +177,7 @@ impl Reader {
             Consequence::Body(place) if frame.body() == 0 => desk.came(who, place),
             Consequence::Body(place) => self.body = Some(Body { place, bytes: frame.body(), came: 0 }),
             Consequence::Answer(frame) => self.answers.push(frame),
+            Consequence::Opens => self.is_welcome = true,
             Consequence::Leaves { aborted } => self.farewell = Some(aborted),
             Consequence::Nothing => {}
         }
@@ -207,9 +211,9 @@ pub(crate) fn hear_anything(bytes: &[u8]) {
     for request in 0..3 {
         desk.header(1, tag(0, request).pack(), &source, request.into());
     }
-    for (link, is_outgoing) in [(0, false), (1, true)] {
-        let who = Who { link, peer: 1, device: 0, stream: 0, is_outgoing };
-        let mut reader = Reader::new(&session);
+    for link in 0..2 {
+        let who = Who { link, peer: 1, device: 0, stream: 0 };
+        let mut reader = Reader::new(&session, true);
         for (number, words) in bytes.chunks(13).enumerate() {
             let word = |at: usize| words.get(at).map_or(0, |byte| u64::from(*byte));
             let number = number as u32;
@@ -225,7 +229,7 @@ pub(crate) fn hear_anything(bytes: &[u8]) {
             let tag = tag(word(1) as usize % 3, word(2) as u32 % 4).pack() ^ (word(3) / 200);
             let length = [0, 8, 300, 1 << 16, LONG, usize::MAX >> 8, word(4) as usize][word(5) as usize % 7];
             let few = (word(6) % 4) as u32;
-            let frame = match word(0) % 9 {
+            let frame = match word(0) % 10 {
                 0 => Frame::Eager { tag, bytes: length },
                 1 => Frame::Announce { tag, bytes: length, send: few },
                 2 => Frame::Accept { send: few, receive: number },
@@ -234,6 +238,7 @@ pub(crate) fn hear_anything(bytes: &[u8]) {
                 5 => Frame::Credit { cost: word(7) << (word(8) % 56) },
                 6 => Frame::Notice { bytes: length },
                 7 => Frame::Farewell { aborted: few == 0 },
+                8 => Frame::Welcome,
                 _ => Frame::Decline { send: u32::MAX },
             };
             let body = vec![word(9) as u8; frame.body().min(LONG)];
@@ -252,7 +257,7 @@ pub(crate) fn hear_anything(bytes: &[u8]) {
             }
             let _ = desk.grant(who);
         }
-        let _ = Reader::new(&session).feed(bytes, who, &mut desk);
+        let _ = Reader::new(&session, true).feed(bytes, who, &mut desk);
         desk.forget(1);
     }
 }

@@ -16,6 +16,8 @@ const LENGTH: usize = 2;
 const RECORD: usize = LENGTH + PLAIN + TAG;
 /// How many records are written or read at once.
 const RECORDS: usize = 4;
+/// As many bytes become a record where they are. Shorter ones are collected.
+const LONG: usize = 4 << 10;
 
 /// Encrypts what leaves.
 pub(super) struct Sealer {
@@ -23,6 +25,8 @@ pub(super) struct Sealer {
     /// The number of the next record.
     number: u64,
     plain: Vec<u8>,
+    /// Whether nothing more belongs to the next record.
+    is_full: bool,
     /// Records, and how much of them has left.
     records: Vec<u8>,
     left: usize,
@@ -31,7 +35,7 @@ pub(super) struct Sealer {
 impl Sealer {
     pub fn new(cipher: Arc<StatelessTransportState>, number: u64) -> Sealer {
         let (plain, records) = (Vec::with_capacity(PLAIN), Vec::with_capacity(RECORDS * RECORD));
-        Sealer { cipher, number, plain, records, left: 0 }
+        Sealer { cipher, number, plain, is_full: false, records, left: 0 }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -43,23 +47,43 @@ impl Sealer {
         self.left == 0 && self.records.len() + RECORD <= RECORDS * RECORD
     }
 
-    /// Adds to the next record what fits of these bytes. Returns how many that are.
-    pub fn take(&mut self, bytes: &[u8]) -> usize {
+    /// Adds to the next record what belongs to it of these bytes, which follow those that were added before. Returns how
+    /// many that are.
+    pub fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_long = bytes.len() >= LONG;
+        self.is_full |= is_long && !self.plain.is_empty();
+        if self.is_full {
+            return Ok(0);
+        }
         let count = bytes.len().min(PLAIN - self.plain.len());
-        self.plain.extend_from_slice(&bytes[..count]);
-        count
+        if is_long {
+            self.encrypt(&bytes[..count])?;
+            self.is_full = true;
+        } else {
+            self.plain.extend_from_slice(&bytes[..count]);
+        }
+        Ok(count)
     }
 
-    /// Encrypts the next record.
+    /// Ends the record.
     pub fn seal(&mut self) -> io::Result<()> {
-        let length = self.plain.len() + TAG;
+        let mut plain = std::mem::take(&mut self.plain);
+        if !plain.is_empty() {
+            self.encrypt(&plain)?;
+            plain.clear();
+        }
+        (self.plain, self.is_full) = (plain, false);
+        Ok(())
+    }
+
+    fn encrypt(&mut self, plain: &[u8]) -> io::Result<()> {
+        let length = plain.len() + TAG;
         self.records.extend_from_slice(&(length as u16).to_le_bytes());
         let start = self.records.len();
         self.records.resize(start + length, 0);
-        let sealed = self.cipher.write_message(self.number, &self.plain, &mut self.records[start..]);
+        let sealed = self.cipher.write_message(self.number, plain, &mut self.records[start..]);
         sealed.map_err(io::Error::other)?;
         self.number += 1;
-        self.plain.clear();
         Ok(())
     }
 
@@ -94,7 +118,8 @@ pub(super) struct Opener {
 
 impl Opener {
     pub fn new(cipher: Arc<StatelessTransportState>, number: u64) -> Opener {
-        let (records, plain) = (vec![0; RECORDS * RECORD].into(), vec![0; PLAIN].into());
+        // With room for the tag, records are decrypted where they end up.
+        let (records, plain) = (vec![0; RECORDS * RECORD].into(), vec![0; PLAIN + TAG].into());
         Opener { cipher, number, records, have: 0, plain }
     }
 

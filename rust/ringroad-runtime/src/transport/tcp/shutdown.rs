@@ -63,7 +63,7 @@ impl TcpTransport {
     fn drive(&mut self, deadline: Instant, is_done: impl Fn(&TcpTransport) -> bool) {
         loop {
             let happened = self.look();
-            self.look_for_silence();
+            self.look_at_all();
             self.desk.events.clear();
             let now = Instant::now();
             if is_done(self) || now >= deadline {

@@ -1,7 +1,7 @@
 //! Sockets that never block, and what the kernel knows of them.
 
 use std::io;
-use std::mem::{size_of, zeroed};
+use std::mem::zeroed;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -14,12 +14,8 @@ use rustix::net::{self, sockopt, AddressFamily, SocketFlags, SocketType};
 const BACKLOG: i32 = 4096;
 /// How often the kernel asks the other host of an idle connection whether it is there, in seconds.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// How often it asks in vain before it gives up by itself. Long after [`Info::is_silent`] has noticed.
+/// How often it asks in vain before it gives up by itself. Long after [`TcpInfo::is_silent`](crate::os::tcp_info::TcpInfo::is_silent) has noticed.
 const KEEP_ALIVES: u32 = 30;
-/// How long another host may be silent.
-const SILENCE: Duration = Duration::from_secs(2);
-/// How many times the kernel must have asked it meanwhile.
-const ASKED: u8 = 2;
 /// How many bytes the kernel takes before it can send them, unless told otherwise.
 const UNSENT: usize = 256 << 10;
 
@@ -140,31 +136,4 @@ pub(super) fn is_acknowledged(socket: &OwnedFd) -> bool {
     // SAFETY: a live local, of the type that this request writes.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
     result != 0 || waiting == 0
-}
-
-/// What the kernel has counted of a connection (`TCP_INFO`).
-pub(crate) struct Info(libc::tcp_info);
-
-impl Info {
-    /// `None` for sockets of other kinds.
-    pub fn of(socket: &OwnedFd) -> Option<Info> {
-        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-        // SAFETY: plain numbers, for which zero is a value; and a buffer of the length that is named.
-        let (status, info) = unsafe {
-            let mut info: libc::tcp_info = zeroed();
-            let into = (&raw mut info).cast();
-            let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
-            (libc::getsockopt(socket.as_raw_fd(), level, name, into, &mut length), info)
-        };
-        (status == 0).then_some(Info(info))
-    }
-
-    /// Whether the other host owes an answer and has given none for a while. Its kernel answers, whatever its process
-    /// does: a rank that is stopped, or busy with something else, is not silent. The kernel's own limit
-    /// (`TCP_USER_TIMEOUT`) cannot tell these apart, since it also counts the time in which a receiver has no room.
-    pub fn is_silent(&self) -> bool {
-        let Info(info) = self;
-        let asked = (info.tcpi_unacked > 0 && info.tcpi_retransmits >= ASKED) || info.tcpi_probes >= ASKED;
-        asked && u128::from(info.tcpi_last_ack_recv) >= SILENCE.as_millis()
-    }
 }

@@ -8,16 +8,12 @@
 //!
 //! A connection that is not answered is shut down. UCX then reports its peer as failed, like any that has left.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
+use crate::os::tcp_info::TcpInfo;
 use crate::transport::forks::{inode_of, listened_to};
 
-/// How long the other host may be silent.
-const SILENCE: Duration = Duration::from_secs(3);
-/// How many times the kernel must have asked it meanwhile.
-const ASKED: u8 = 2;
 /// How often connections are looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// A rank that has not looked for longer was not awake: it must see the silence once more.
@@ -66,22 +62,9 @@ fn held(descriptor: RawFd, inode: u64) -> Option<OwnedFd> {
     (inode_of(own.as_raw_fd()) == Some(inode)).then_some(own)
 }
 
-/// Whether this is a TCP connection on which the other host owes an answer and has given none for [`SILENCE`].
+/// Whether this is a TCP connection on which the other host owes an answer.
 fn is_silent(socket: &OwnedFd) -> bool {
-    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
-    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: an open socket, and a buffer of the length that is named. Other sockets refuse the option.
-    let status = unsafe {
-        let buffer = info.as_mut_ptr().cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, buffer, &mut length)
-    };
-    if status != 0 {
-        return false;
-    }
-    // SAFETY: only numbers, all of which were zero before the kernel wrote some of them.
-    let info = unsafe { info.assume_init() };
-    let asked = (info.tcpi_unacked > 0 && info.tcpi_retransmits >= ASKED) || info.tcpi_probes >= ASKED;
-    asked && u128::from(info.tcpi_last_ack_recv) >= SILENCE.as_millis()
+    TcpInfo::of(socket).is_some_and(|info| info.is_silent())
 }
 
 #[cfg(all(test, not(miri)))]

@@ -1,0 +1,339 @@
+//! How connections begin and end.
+//!
+//! Two ranks share one connection for each pair of devices and stream, whoever of them has called: what goes one way takes
+//! the acknowledgements of what goes the other way along. If both call at the same time, the call of the lower rank counts:
+//! the higher one takes it up in place of its own, and does not send anything by its own before it is welcome.
+
+use std::time::Instant;
+
+use ringroad_core::Rank;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::Timespec;
+
+use super::desk::Who;
+use super::door::Admitted;
+use super::handshake::Hello;
+use super::link::{Link, Target};
+use super::reader::Outcome;
+use super::writer::Writer;
+use super::{
+    add, error, socket, TcpTransport, ASLEEP, CALL, CALLERS, DOOR, GUEST, LINK, LOOK, READY, ROUNDS,
+};
+use crate::config::MOST_STREAMS;
+use crate::transport::{Event, TransportError, ABORTED, CLOSED};
+
+impl TcpTransport {
+    /// An error if nothing can be exchanged with `peer`.
+    pub(super) fn check(&self, peer: Rank) -> Result<(), TransportError> {
+        if self.is_closed {
+            return Err(error("the transport has been closed"));
+        }
+        if peer == self.rank {
+            return Err(error(format!("rank {peer} cannot connect to itself")));
+        }
+        if peer >= self.addresses.len() {
+            let ranks = self.addresses.len();
+            return Err(error(format!("rank {peer} has no address, of {ranks} ranks")));
+        }
+        match &self.desk.peers[peer].failed {
+            None => Ok(()),
+            Some(reason) => Err(error(format!("rank {peer} has failed: {reason}"))),
+        }
+    }
+
+    /// The place of a connection among those to its peer.
+    fn place(&self, device: usize, stream: usize) -> usize {
+        device * MOST_STREAMS + stream
+    }
+
+    /// The number of a connection to `peer`, which is made if necessary.
+    #[inline]
+    pub(super) fn link(&mut self, peer: Rank, device: usize, stream: usize) -> Result<usize, TransportError> {
+        match self.desk.peers[peer].links[self.place(device, stream)] {
+            Some(link) => Ok(link),
+            None => self.call(Who { link: self.links.len(), peer, device, stream }),
+        }
+    }
+
+    #[cold]
+    fn call(&mut self, who: Who) -> Result<usize, TransportError> {
+        let link = self.dial(who, 0).map_err(|reason| self.cannot_connect(who.peer, &reason))?;
+        self.links.push(Some(link));
+        let place = self.place(who.device, who.stream);
+        self.desk.peers[who.peer].links[place] = Some(who.link);
+        Ok(who.link)
+    }
+
+    /// Calls the next address of a peer after `tries` of them.
+    fn dial(&self, who: Who, tries: usize) -> Result<Link, String> {
+        let addresses = &self.addresses[who.peer][self.wiring.remote_end(who.device)];
+        let own = &self.devices[who.device];
+        // A port of its own leads out by its own device.
+        let is_port = !self.settings.ports.is_empty();
+        let device = own.name.as_deref().filter(|_| is_port);
+        let mut reason = String::new();
+        for tries in tries..addresses.len() * ROUNDS {
+            let address = addresses[tries % addresses.len()];
+            let from = own.doors.iter().map(|(_, door)| door.ip());
+            let from = from.filter(|_| is_port).find(|from| from.is_ipv4() == address.is_ipv4());
+            match Link::call(who, &Target { address, from, device }, self.settings.send_buffer) {
+                Ok(mut link) => {
+                    link.tries = tries + 1;
+                    link.told = link.wanted();
+                    add(&self.poll, &link.socket, LINK | who.link as u64, link.told)?;
+                    return Ok(link);
+                }
+                Err(found) => reason = found,
+            }
+        }
+        Err(reason)
+    }
+
+    pub(super) fn cannot_connect(&self, peer: Rank, reason: &str) -> TransportError {
+        error(format!("cannot connect to rank {peer}: {reason}"))
+    }
+
+    /// Does what the kernel says can be done now. Returns whether anything has happened.
+    pub(super) fn look(&mut self) -> bool {
+        let mut ready = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; READY];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let Ok((ready, _)) = epoll::wait(&self.poll, &mut ready, Some(&now)) else { return false };
+        let mut happened = false;
+        for event in ready {
+            let name = event.data.u64();
+            happened |= match name & (3 << 62) {
+                DOOR => self.let_in((name & !DOOR) as usize),
+                GUEST => self.hear_guest(name & !GUEST),
+                _ => self.attend(name as usize, event.flags),
+            };
+        }
+        self.write_touched() | happened
+    }
+
+    fn let_in(&mut self, door: usize) -> bool {
+        let mut doors = self.devices.iter().flat_map(|device| &device.doors);
+        let Some((door, _)) = doors.nth(door) else { return false };
+        for _ in 0..CALLERS {
+            // If there are no descriptors for more, they wait.
+            let Ok(Some(socket)) = socket::accept(door) else { break };
+            self.moved = true;
+            let (number, socket) = self.guests.add(socket);
+            // Without a place in the list it is never heard, and has to go at last.
+            let _ = add(&self.poll, socket, GUEST | number, EventFlags::IN);
+        }
+        // Strangers are no progress.
+        false
+    }
+
+    fn hear_guest(&mut self, number: u64) -> bool {
+        let (rank, ranks) = (self.rank, self.addresses.len());
+        let devices = self.devices.len();
+        let is_meant = |hello: Hello| {
+            let Hello { from, to, device, stream } = hello;
+            to == rank && from != rank && from < ranks && device < devices && stream < MOST_STREAMS
+        };
+        self.moved = true;
+        self.guests.hear(number, &self.key, is_meant).is_some_and(|admitted| self.take_call(admitted))
+    }
+
+    /// Takes the call of a peer, or keeps it for the case that this rank's own one fails.
+    fn take_call(&mut self, admitted: Admitted) -> bool {
+        let Hello { from: peer, device, stream, .. } = admitted.hello;
+        let place = self.place(device, stream);
+        if self.desk.peers[peer].failed.is_some() {
+            return false;
+        }
+        let Some(number) = self.desk.peers[peer].links[place] else {
+            let who = Who { link: self.links.len(), peer, device, stream };
+            self.links.push(None);
+            self.desk.peers[peer].links[place] = Some(who.link);
+            self.open(who, admitted, Writer::default());
+            return true;
+        };
+        match &mut self.links[number] {
+            // Even if this rank's call has been taken, the peer may not know it yet, and must not find its own refused.
+            Some(own) if peer > self.rank && own.is_call() => {
+                let _ = epoll::delete(&self.poll, &admitted.socket);
+                own.rival = Some(Box::new(admitted));
+            }
+            Some(own) if peer < self.rank && !own.is_open() => {
+                let (who, writer) = (own.who, std::mem::take(&mut own.writer));
+                self.open(who, admitted, writer);
+                return true;
+            }
+            // It has called before, and has its connection.
+            _ => {}
+        }
+        false
+    }
+
+    /// Opens a connection to a caller, in place of the one with its number.
+    fn open(&mut self, who: Who, admitted: Admitted, writer: Writer) {
+        let opened = Link::admit(who, admitted, self.settings.send_buffer, writer).and_then(|mut link| {
+            link.told = link.wanted();
+            let name = EventData::new_u64(LINK | who.link as u64);
+            let known = epoll::modify(&self.poll, &link.socket, name, link.told);
+            let known = known.or_else(|_| epoll::add(&self.poll, &link.socket, name, link.told));
+            known.map_err(|error| format!("epoll: {error}"))?;
+            Ok(link)
+        });
+        match opened {
+            Ok(mut link) => {
+                if who.peer > self.rank {
+                    link.welcome();
+                }
+                self.links[who.link] = Some(link);
+                self.write(who.link);
+            }
+            Err(reason) => {
+                self.links[who.link] = None;
+                self.fail(who.peer, &format!("its call cannot be taken: {reason}"));
+            }
+        }
+    }
+
+    /// Reads from a connection, and writes to it if there is room again.
+    pub(super) fn attend(&mut self, number: usize, flags: EventFlags) -> bool {
+        let Some(link) = self.links.get_mut(number).and_then(Option::as_mut) else { return false };
+        let who = link.who;
+        let device = self.wiring.remote_end(who.device);
+        let hello = Hello { from: self.rank, to: who.peer, device, stream: who.stream };
+        let was_open = link.is_open();
+        let can_write = was_open && flags.contains(EventFlags::OUT);
+        let is_other = flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP);
+        let mut outcome = Ok(Outcome::Open(false));
+        if !was_open || is_other {
+            outcome = link.attend(&self.key, hello, &mut self.desk, &mut self.scratch);
+        }
+        let farewell = link.reader().and_then(|reader| reader.farewell.take());
+        let is_new = link.is_open() && !was_open;
+        let has_answers = !link.writer.is_blocked && !link.writer.is_empty();
+        let written = match outcome {
+            Ok(Outcome::Open(_)) if can_write || is_new || has_answers => link.write(&mut self.desk),
+            _ => Ok(false),
+        };
+        if let Some(aborted) = farewell {
+            self.note_farewell(who.peer, aborted);
+        }
+        match outcome.and_then(|outcome| written.map(|written| (outcome, written))) {
+            Ok((Outcome::Open(moved), written)) => {
+                self.keep(number);
+                moved || written
+            }
+            Ok((Outcome::Ended, _)) => self.lose(number, "was closed by the other side"),
+            Err(reason) => self.lose(number, &format!("broke: {reason}")),
+        }
+    }
+
+    /// Asks the kernel for what a connection now waits for.
+    fn keep(&mut self, number: usize) {
+        let Some(link) = &mut self.links[number] else { return };
+        let wanted = link.wanted();
+        if wanted != link.told {
+            link.told = wanted;
+            // The socket is in the list as long as it is open.
+            let name = EventData::new_u64(LINK | number as u64);
+            let _ = epoll::modify(&self.poll, &link.socket, name, wanted);
+        }
+    }
+
+    /// Writes to connections for which there is something new.
+    pub(super) fn write_touched(&mut self) -> bool {
+        let mut happened = false;
+        while let Some(number) = self.desk.touched.pop() {
+            happened |= self.write(number);
+        }
+        happened
+    }
+
+    pub(super) fn write(&mut self, number: usize) -> bool {
+        let Some(link) = self.links.get_mut(number).and_then(Option::as_mut) else { return false };
+        if link.writer.is_blocked {
+            return false;
+        }
+        match link.write(&mut self.desk) {
+            Ok(written) => {
+                self.keep(number);
+                written
+            }
+            Err(reason) => self.lose(number, &format!("broke: {reason}")),
+        }
+    }
+
+    /// Gives up a connection. If it was being made, the peer's own call or another address is tried first.
+    fn lose(&mut self, number: usize, how: &str) -> bool {
+        let Some(mut link) = self.links[number].take() else { return false };
+        let (who, reason) = (link.who, format!("{} {how}", link.name()));
+        if self.desk.peers[who.peer].failed.is_none() && !link.is_open() {
+            let writer = std::mem::take(&mut link.writer);
+            if let Some(rival) = link.rival.take() {
+                self.open(who, *rival, writer);
+                return true;
+            }
+            if let Ok(mut again) = self.dial(who, link.tries) {
+                again.writer = writer;
+                self.links[number] = Some(again);
+                return true;
+            }
+        }
+        let place = self.place(who.device, who.stream);
+        self.desk.peers[who.peer].links[place] = None;
+        drop(link);
+        // What the peer has sent before, and its farewell, may not have been read yet.
+        let others: Vec<usize> = self.desk.peers[who.peer].links.iter().flatten().copied().collect();
+        for other in others {
+            if self.links[other].as_ref().is_some_and(Link::is_open) {
+                self.attend(other, EventFlags::IN);
+            }
+        }
+        self.fail(who.peer, &reason);
+        true
+    }
+
+    fn note_farewell(&mut self, peer: Rank, aborted: bool) {
+        let reason = if aborted { ABORTED } else { CLOSED };
+        let is_known = self.desk.peers[peer].failed.is_some();
+        self.fail(peer, reason);
+        // A farewell says more than a connection that broke.
+        if is_known && !aborted {
+            self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
+        }
+    }
+
+    /// Notes that a peer is lost, and lets it see that. What it has sent before is still read.
+    fn fail(&mut self, peer: Rank, reason: &str) {
+        if self.desk.peers[peer].failed.is_some() {
+            return;
+        }
+        self.desk.peers[peer].failed = Some(reason.to_owned());
+        self.desk.forget(peer);
+        for number in self.desk.peers[peer].links.iter().flatten() {
+            match &mut self.links[*number] {
+                Some(link) if link.is_open() => link.hang_up(),
+                other => *other = None,
+            }
+        }
+        self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
+    }
+
+    /// Notices calls that nobody answers, hosts that are silent, and pairs of ranks that need more connections.
+    pub(super) fn look_at_all(&mut self) {
+        let now = Instant::now();
+        let since = self.looked.map(|looked| now - looked);
+        if since.is_some_and(|since| since < LOOK) {
+            return;
+        }
+        self.looked = Some(now);
+        let awake = since.is_some_and(|since| since < ASLEEP);
+        for number in 0..self.links.len() {
+            let Some(link) = &mut self.links[number] else { continue };
+            let is_late = link.calls_since().map(|since| now - since > CALL);
+            let is_silent = is_late.is_none() && link.is_silent();
+            let was_silent = std::mem::replace(&mut link.was_silent, is_silent);
+            if (awake && is_silent && was_silent) || is_late == Some(true) {
+                self.lose(number, "gets no answer: its host or a network on the way is down");
+            }
+        }
+        self.add_streams();
+    }
+}
