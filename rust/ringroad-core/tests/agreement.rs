@@ -275,15 +275,15 @@ impl World {
             })
     }
 
-    /// If all have come and nothing moves, nobody waits; but where most must agree, who has taken others for lost may wait
-    /// for them until its time is up, although they have ended.
+    /// If all have come and nothing moves, nobody waits. Where most must agree, a rank waits until its time is up for one
+    /// that was silent before it ended.
     fn ends(&self, state: &State) -> bool {
         let mut moves = Vec::new();
         self.moves(state, &mut moves);
         let outside = |process: &Process| process.alive && process.call == Call::Outside;
         let inside = |process: &Process| process.alive && matches!(process.call, Call::Inside(_));
-        let has_lost = self.most && self.cuts + self.pauses > 0;
-        has_lost
+        let silence = self.most && self.cuts + self.pauses > 0;
+        silence
             || !moves.is_empty()
             || state.processes.iter().any(outside)
             || !state.processes.iter().any(inside)
@@ -421,6 +421,7 @@ fn small_worlds() {
     check(World { pauses: 1, ballots: 2, ..NOTHING });
     check(World { cuts: 1, ..NOTHING });
     check(World { cuts: 1, quorum: 2, ..NOTHING });
+    check(World { deaths: 2, most: true, ..NOTHING });
     check(World { cuts: 1, most: true, ..NOTHING });
     check(World { pauses: 1, most: true, ballots: 2, ..NOTHING });
     check(World { ranks: 4, deaths: 3, ..NOTHING });
