@@ -264,7 +264,7 @@ def by_mpi4py():
 
 
 @pytest.mark.timeout(SECONDS + 10)
-@pytest.mark.parametrize("transport", ["threads", *TRANSPORTS, *OWN])
+@pytest.mark.parametrize("transport", ["threads", *(TRANSPORTS | OWN)])
 def test_random_programs(clusters, transport):
     """Every rank receives what the program says."""
     run = clusters(RANKS, transport).run if transport != "threads" else lambda each: in_threads(RANKS, each, timeout=60)
