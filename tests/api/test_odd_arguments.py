@@ -143,6 +143,11 @@ GIVEN = {
     "skew": None,
     "eager": None,
     "segment": None,
+    "members": False,
+    "within": 0.1,
+    "ports": [1],
+    "handle": "x",
+    "note": b"x",
     "neighbours": [0],
 }
 """A value for each argument that must be given."""
@@ -184,6 +189,7 @@ def objects():
         comm.prepare("allreduce", np.ones(1)),
         _native.alltoall_flow(network, None, 0.1, None, None),
         _native.plain_routes(network, "shortest"),
+        _native.Notes(),
         _native.RollCall(ringroad.MemoryStore(), 0, 1, 5.0, "here"),
         _native.simulate(ringroad.Schedule.build("ring", 4), network, 8, [], [], [], []),
     ]
