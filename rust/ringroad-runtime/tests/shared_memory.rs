@@ -19,8 +19,6 @@ use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, R
 const VARIABLE: &str = "RINGROAD_TEST_SHARED_MEMORY_CHILD";
 /// More time than any scenario takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The timeout of calls that are meant to time out.
-
 struct Scenario {
     name: &'static str,
     body: fn(&Communicator),

@@ -192,7 +192,7 @@ mod tests {
         let handle = Handle::for_machine(Some("status")).unwrap();
         let ask = |handle: &Handle, secret| {
             let inquiry = Inquiry { members: false, stacks: true };
-            ask_all(&[handle.clone()], Some(secret), inquiry, Duration::from_secs(20)).remove(0)
+            ask_all(std::slice::from_ref(handle), Some(secret), inquiry, Duration::from_secs(20)).remove(0)
         };
         let report: serde_json::Value = serde_json::from_slice(&ask(&handle, "status").unwrap()).unwrap();
         assert_eq!(report["pid"], std::process::id());
