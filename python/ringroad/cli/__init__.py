@@ -69,13 +69,6 @@ class _Group(TyperGroup):
         super().format_help(ctx, formatter)
 
 
-class _Main(_Group):
-    """All commands. Those of the laboratory can be written without `lab`."""
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return super().get_command(ctx, cmd_name) or self.commands["lab"].get_command(ctx, cmd_name)  # type: ignore[attr-defined]
-
-
 class _Laboratory(_Group):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -98,7 +91,7 @@ def _group() -> Any:
 
 
 app = typer.Typer(
-    cls=_Main,
+    cls=_Group,
     help="Collectives with the fastest algorithm for the network. (--version)",
     no_args_is_help=True,
     **_PLAIN,
