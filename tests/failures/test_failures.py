@@ -40,20 +40,33 @@ def test_calls_that_differ(clusters, transport):
         assert all(f"rank {r}" in text for r in range(3)), f"rank {rank}: {text}"
 
 
-@pytest.mark.parametrize("source", [0, None])
-def test_message_of_another_size(clusters, source):
+# (what rank 0 sends, what rank 1 receives into, from which rank, what all are told)
+MISFITS = [
+    (np.ones(12), np.ones(11), 0, "is for 88 bytes, but the message from rank 0 has 96 bytes"),
+    (np.ones(11), np.ones(10), None, "is for 80 bytes, but the message from rank 0 has 88 bytes"),
+    (np.ones(10), np.ones(20, F4), 0, "is for 80 bytes, but the message from rank 0 has 80 bytes of float64"),
+    (np.ones(400_000), np.ones(300_000), 0, "is for 2400000 bytes, but the message from rank 0 has 3200000 bytes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("transport", "number"), [("memory", 0), ("memory", 1), ("memory", 2), ("memory", 3), ("shm", 1), ("tcp", 3)]
+)
+def test_message_of_another_size(clusters, transport, number):
+    sent, out, source, words = MISFITS[number]
+
     def work(comm):
         if comm.rank == 0:
-            comm.send(np.ones(10), 1, 7)
+            comm.send(sent, 1, 7)
         if comm.rank == 1:
-            comm.recv(np.ones(11), source, 7)
+            comm.recv(out, source, 7)
         comm.barrier()
 
-    errors = failures_of(clusters(3), work)
+    errors = failures_of(clusters(3, transport), work)
     assert isinstance(errors[1], ringroad.MismatchError)
     for error in errors.values():
         assert isinstance(error, ringroad.MismatchError | ringroad.AbortedError)
-        assert "is for 88 bytes, but the message from rank 0 has 80 bytes" in str(error) and "tag 7" in str(error)
+        assert words in str(error) and "tag 7" in str(error)
 
 
 # ------------------------------------------------------------------------------------------------ deadlines

@@ -98,6 +98,11 @@ impl Completion {
         self.state.load(Ordering::Acquire) & DONE != 0
     }
 
+    /// Whether somebody waits for the end by a callback.
+    pub fn is_awaited(&self) -> bool {
+        self.state.load(Ordering::Acquire) & AWAITED != 0
+    }
+
     /// Ends the call. Returns whether there are callbacks. They run later, by [`Completion::run_callbacks`], when no
     /// lock is held.
     pub fn finish(&self, error: Option<Error>) -> bool {

@@ -100,8 +100,10 @@ mod tests {
     use crate::calls::call::Operation;
     use crate::calls::request::Request;
     use crate::choice::options::Options;
+    use crate::communicator::Communicator;
     use crate::config::Config;
-    use crate::{Communicator, DType, Memory};
+    use crate::kernels::dtype::DType;
+    use crate::transport::buffer::Memory;
 
     fn told(secret: Option<&str>) -> Vec<Value> {
         let report = Report::make(secret, Inquiry { members: true, stacks: false }).to_json();

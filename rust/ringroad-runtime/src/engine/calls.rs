@@ -91,12 +91,13 @@ impl Calls {
         self.active > 0
     }
 
-    /// Whether a call has to proceed although no thread waits for it. Short receives need not, as long as they are few:
-    /// waking a thread takes longer than what it would do for them.
+    /// Whether a call has to proceed although no thread waits for it. Short receives need not, as long as they are few
+    /// and have no callbacks: waking a thread takes longer than what it would do for them.
     pub fn need_driving(&self) -> bool {
         let rests = |task: &Task| {
             let lengths = task.call().lengths;
-            task.number == 0 && lengths[0] == 0 && lengths[1] <= RESTING_BYTES
+            let is_short = lengths[0] == 0 && lengths[1] <= RESTING_BYTES;
+            task.number == 0 && is_short && !task.completion.is_awaited()
         };
         self.active > RESTING || !self.in_flight().chain(self.waiting.iter().map(|task| &**task)).all(rests)
     }
