@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ringroad._cart import Cart
     from ringroad._discovery import DiscoveredLink, Discovery, discover
     from ringroad._halo import Halo
+    from ringroad._messages import Message
     from ringroad._native import (
         ANY,
         NOBODY,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         ConfigError,
         FileStore,
         MemoryStore,
-        Message,
         MismatchError,
         PeerError,
         PreparedCall,
@@ -123,6 +123,7 @@ _ELSEWHERE = {
     "Graph": "_neighbours",
     "Halo": "_halo",
     "LocalCluster": "start.local",
+    "Message": "_messages",
     "Op": "_operations",
     "ReplicaCheck": "_replicas",
     "ReplicaDifference": "_replicas",

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 
 from ringroad._cart import Cart
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
+from ringroad._messages import Message
 from ringroad._neighbours import Graph
 from ringroad._network import NetworkView, Transport
 from ringroad._replicas import ReplicaCheck
@@ -495,18 +496,6 @@ class Work(Generic[_Result_co]):
     @property
     def algorithm(self) -> str: ...
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
-
-@final
-class Message:
-    @property
-    def source(self) -> int: ...
-    @property
-    def tag(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
-    def __eq__(self, value: object, /) -> bool: ...
 
 NOBODY: int
 ANY: int

@@ -69,7 +69,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<roll_call::PyRollCall>()?;
     module.add_class::<notes::PyNotes>()?;
     module.add_class::<work::PyWork>()?;
-    module.add_class::<received::PyMessage>()?;
     module.add("NOBODY", arguments::NOBODY)?;
     module.add("ANY", arguments::ANY)?;
     module.add_function(wrap_pyfunction!(works::waitall, module)?)?;

@@ -10,7 +10,7 @@ use crate::array::Array;
 use crate::calls::How;
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
-use crate::received::{Landing, Outcome, PyMessage};
+use crate::received::{described, Landing, Outcome};
 use crate::work::duration;
 
 /// How a message is sent or received.
@@ -196,19 +196,19 @@ impl PyCommunicator {
     ///     >>> b.probe(tag=5).count
     ///     3
     #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None), text_signature = "(self, peer=None, tag=0, *, timeout=None)")]
-    fn probe(
+    fn probe<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         #[pyo3(from_py_with = argument)] peer: Source,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
-    ) -> PyResult<PyMessage> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let operation = Operation::Probe { peer: peer.0, tag: tag.0 };
         let request = Request::new(operation, DType::U8, 0, Memory::nothing(), Memory::nothing());
         let request = Request { timeout: duration(timeout)?, ..request };
         let called = py.detach(|| self.0.call(request)).map_err(raise)?;
         let message = self.ended(py, called)?;
-        Ok(PyMessage(message.expect("a probe ends when a message has come")))
+        described(py, &message.expect("a probe ends when a message has come"))
     }
 
     /// Returns the message that `recv` would take, if it has come, and leaves it there. Does not block.
@@ -232,13 +232,13 @@ impl PyCommunicator {
     ///     >>> b.iprobe()
     ///     <Message of 3 int64 from rank 0 (tag 0)>
     #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0))), text_signature = "(self, peer=None, tag=0)")]
-    fn iprobe(
+    fn iprobe<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         #[pyo3(from_py_with = argument)] peer: Source,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
-    ) -> PyResult<Option<PyMessage>> {
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = py.detach(|| self.0.glance(peer.0, tag.0)).map_err(raise)?;
-        Ok(found.map(PyMessage))
+        found.map(|message| described(py, &message)).transpose()
     }
 }

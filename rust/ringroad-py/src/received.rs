@@ -8,56 +8,16 @@ use ringroad_runtime::{DType, Message, NOBODY};
 use crate::arguments::number_of;
 use crate::array::Array;
 
-/// A message between two ranks, as its receiver sees it: what `probe` and `Work.message` return.
-///
-/// Example:
-///     >>> a, b = ringroad.Communicator.in_process(2)
-///     >>> a.send(np.arange(5.0), peer=1, tag=3)
-///     >>> message = b.probe(tag=ringroad.ANY)
-///     >>> message
-///     <Message of 5 float64 from rank 0 (tag 3)>
-///     >>> b.recv(np.empty(message.count, message.dtype), message.source, message.tag)
-///     array([0., 1., 2., 3., 4.])
-#[pyclass(name = "Message", module = "ringroad", frozen, eq)]
-#[derive(PartialEq)]
-pub struct PyMessage(pub Message);
-
-#[pymethods]
-impl PyMessage {
-    /// The rank that sent it; `ringroad.NOBODY` if the receive named nobody.
-    #[getter]
-    fn source(&self) -> i64 {
-        number_of(self.0.source)
-    }
-
-    /// The tag that the sender gave it.
-    #[getter]
-    fn tag(&self) -> u32 {
-        self.0.tag
-    }
-
-    /// The number of its elements; of records and other types that are moved as bytes, the number of bytes.
-    #[getter]
-    fn count(&self) -> usize {
-        self.0.bytes / self.0.dtype.size()
-    }
-
-    /// The type of its elements, as a NumPy dtype.
-    #[getter]
-    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let kind = match self.0.dtype {
-            DType::BF16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
-            dtype => PyString::new(py, dtype.name()).into_any(),
-        };
-        py.import("numpy")?.getattr("dtype")?.call1((kind,))
-    }
-
-    fn __repr__(&self) -> String {
-        let (count, dtype, tag) = (self.count(), self.0.dtype, self.0.tag);
-        let source =
-            if self.0.source == NOBODY { "nobody".to_owned() } else { format!("rank {}", self.0.source) };
-        format!("<Message of {count} {dtype} from {source} (tag {tag})>")
-    }
+/// The `ringroad.Message` that says this.
+pub fn described<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyAny>> {
+    let kind = match message.dtype {
+        DType::BF16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
+        dtype => PyString::new(py, dtype.name()).into_any(),
+    };
+    let dtype = py.import("numpy")?.getattr("dtype")?.call1((kind,))?;
+    let count = message.bytes / message.dtype.size();
+    let class = py.import("ringroad._messages")?.getattr("Message")?;
+    class.call1((number_of(message.source), message.tag, count, dtype))
 }
 
 /// The arrays of a receive.

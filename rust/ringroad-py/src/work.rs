@@ -9,7 +9,7 @@ use ringroad_runtime::Work;
 use crate::arguments::{argument, number_of, shown};
 use crate::detached::Detached;
 use crate::errors::{raise, timeout};
-use crate::received::{Outcome, PyMessage};
+use crate::received::{described, Outcome};
 
 /// The time between two checks for Ctrl-C and other signals.
 pub const SLICE: Duration = Duration::from_millis(100);
@@ -189,8 +189,8 @@ impl PyWork {
 
     /// The message that a `recv` has taken. None for other calls, and until it is known.
     #[getter]
-    fn message(&self) -> Option<PyMessage> {
-        self.work.message().map(PyMessage)
+    fn message<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.work.message().map(|message| described(py, &message)).transpose()
     }
 
     /// The name of the algorithm that the call runs.
