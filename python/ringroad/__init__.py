@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
     from ringroad import testbed as testbed
-    from ringroad._cart import Cart
     from ringroad._discovery import DiscoveredLink, Discovery, discover
-    from ringroad._halo import Halo
+    from ringroad._grids.cart import Cart
+    from ringroad._grids.halo import Halo
+    from ringroad._grids.neighbours import Graph
     from ringroad._messages import Message
     from ringroad._native import (
         ANY,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
         waitall,
         waitany,
     )
-    from ringroad._neighbours import Graph
     from ringroad._operations import Op
     from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
     from ringroad.start.elastic import ElasticGroup, elastic
@@ -116,12 +116,12 @@ __all__ = [
 
 
 _ELSEWHERE = {
-    "Cart": "_cart",
+    "Cart": "_grids.cart",
     "DiscoveredLink": "_discovery",
     "Discovery": "_discovery",
     "ElasticGroup": "start.elastic",
-    "Graph": "_neighbours",
-    "Halo": "_halo",
+    "Graph": "_grids.neighbours",
+    "Halo": "_grids.halo",
     "LocalCluster": "start.local",
     "Message": "_messages",
     "Op": "_operations",

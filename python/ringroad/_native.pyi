@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from typing_extensions import TypeVar
 
-from ringroad._cart import Cart
 from ringroad._costs import Cost, Explanation, FormatCost, Overview
+from ringroad._grids.cart import Cart
+from ringroad._grids.neighbours import Graph
 from ringroad._messages import Message
-from ringroad._neighbours import Graph
 from ringroad._network import NetworkView, Transport
 from ringroad._replicas import ReplicaCheck
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import ringroad
 from helpers import failure_of, in_threads
-from ringroad import _halo, _placement
+from ringroad._grids import halo as halos
+from ringroad._grids import placement
 
 EMPTY = -1
 """What a border has before it is filled."""
@@ -150,7 +151,7 @@ def check_halo(comm, shape, periodic, dtype, widths, corners, seed, lengths, ord
 @pytest.mark.parametrize("along", [False, True])
 def test_halos(monkeypatch, along):
     if along:
-        monkeypatch.setattr(_halo.Plan, "_costs", lambda plan: {_halo.ALONG: 0.0})
+        monkeypatch.setattr(halos.Plan, "_costs", lambda plan: {halos.ALONG: 0.0})
     for shape, periodic, draw in grids(3 + along, 15):
         widths = draw.choice([1, [draw.randint(0, 2) for _ in shape]])
         lengths = [[draw.randint(2, 4) for _ in range(n)] for n in shape]
@@ -230,10 +231,10 @@ def test_placement():
     schedule = ringroad.Schedule.build("direct", 16, "alltoall")
 
     def seconds(way):
-        blocks = _placement._placed(cart._edges, way)
+        blocks = placement._placed(cart._edges, way)
         return ringroad.lab.CostModel().cost(schedule, network, 1 << 20, blocks=blocks).seconds
 
-    ways = list(_placement._by_hosts(_placement._hosts(ringroad.Topology(network).hosts), cart.shape))
+    ways = list(placement._by_hosts(placement._hosts(ringroad.Topology(network).hosts), cart.shape))
     boxes = np.array(min(ways, key=seconds)).reshape(4, 4) // 4
     assert boxes.tolist() == [[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3], [2, 2, 3, 3]]
     assert all(sorted(way) == list(range(16)) for way in ways) and len(ways) == 3

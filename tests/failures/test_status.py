@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from helpers import PROGRAMS, free_port, long
-from ringroad import _flight, _hangs, _status, _status_text
+from ringroad._status import asking, flight, hangs, text
 from ringroad._support.processes import Processes
 from ringroad.start import signals
 
@@ -112,7 +112,7 @@ class Stage:
             (json.dumps(self.member(p)["handle"]), None if p in mute else self.report(p), mute.get(p, ""))
             for p in range(self.size)
         ]
-        return _status.join(members, answers)
+        return asking.join(members, answers)
 
 
 def all_in(*ranks, number=8, **others):
@@ -196,11 +196,11 @@ STAGED = {
 def test_the_cause_is_named(name):
     stage, kind, ranks, words = STAGED[name]
     job = stage.job()
-    first, *others = _hangs.causes(job)
+    first, *others = hangs.causes(job)
     assert (first.kind, first.ranks) == (kind, ranks), first
     assert words in first.text, first.text
     assert {cause.kind for cause in others} <= {"missing"}
-    told = "\n".join(_status_text.lines(job))
+    told = "\n".join(text.lines(job))
     assert first.text in told
     assert all(str(process.pid) in told for process in job.processes)
     assert "handle" not in json.dumps(job.to_dict()) and "token" not in json.dumps(job.to_dict())
@@ -208,18 +208,18 @@ def test_the_cause_is_named(name):
 
 def test_nothing_hangs():
     ring = {"world": {rank: [send((rank + 1) % 4)] for rank in range(4)}}
-    assert all(cause.kind == "missing" for cause in _hangs.causes(Stage(does=ring, works=(1,)).job()))
+    assert all(cause.kind == "missing" for cause in hangs.causes(Stage(does=ring, works=(1,)).job()))
     for stage in (Stage(), Stage(does=all_in(0, 1, 3, since=0.1)), Stage(does={"world": {0: [send(1)], 1: [recv(0)]}})):
-        assert _hangs.causes(stage.job()) == []
-        assert "no call hangs" in _status_text.lines(stage.job())[1]
+        assert hangs.causes(stage.job()) == []
+        assert "no call hangs" in text.lines(stage.job())[1]
 
 
 def test_many_ranks_share_rows():
     job = Stage(1000, does=all_in(*range(999), waits=[999]), stopped=(999,)).job()
     group = job.groups[0]
-    job = _status.Job([_status.Group(group.key, group.name, group.processes, group.parts)])
-    assert len(_status_text.rows(group)) == 501  # of 500 hosts; on the last one a rank does something else
-    assert _status_text.rows(group, group, 1.0)[0][-1] == "0.0"
+    job = asking.Job([asking.Group(group.key, group.name, group.processes, group.parts)])
+    assert len(text.rows(group)) == 501  # of 500 hosts; on the last one a rank does something else
+    assert text.rows(group, group, 1.0)[0][-1] == "0.0"
 
 
 def test_jobs_are_told_apart():
@@ -227,7 +227,7 @@ def test_jobs_are_told_apart():
         return {"pid": pid, "communicators": [{"group": group, "size": size} for group, size in sizes.items()]}
 
     reports = [report(1, a=4, b=2), report(2, c=2), report(3, b=2), report(4, a=4), report(5)]
-    assert _status._jobs(reports) == {"a": [1, 3, 4], "c": [2]}
+    assert asking._jobs(reports) == {"a": [1, 3, 4], "c": [2]}
 
 
 # ------------------------------------------------------------------------------------------------ torch's analyser
@@ -238,7 +238,7 @@ def analysed(job, folder, capsys):
     pytest.importorskip("torch.distributed.flight_recorder.components.builder")
     from torch.distributed.flight_recorder import fr_trace
 
-    _flight.write(job, folder)
+    flight.write(job, folder)
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         said = []

@@ -11,7 +11,21 @@ import ringroad
 PACKAGE = Path(ringroad.__file__).parent
 
 LIBRARY, FACADE = "library", "ringroad"
-ROOMS = ["_native", "_support", LIBRARY, "start", "testbed", "torch", "measure", "doctor", "lab", FACADE, "cli"]
+ROOMS = [
+    "_native",
+    "_support",
+    LIBRARY,
+    "_grids",
+    "_status",
+    "start",
+    "testbed",
+    "torch",
+    "measure",
+    "doctor",
+    "lab",
+    FACADE,
+    "cli",
+]
 """A room may import itself and those before it. The library is what is in no room. The facade is `ringroad` itself,
 which offers names of the others on first use; nothing but the command line imports it."""
 

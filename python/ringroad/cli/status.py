@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from ringroad import _flight, _status
-from ringroad._hangs import causes
-from ringroad._status import Job
-from ringroad._status_text import HEADER, RATE, again, happened, headline, is_idle, rows, title, verdicts
+from ringroad._status import asking
+from ringroad._status.asking import Job
+from ringroad._status.flight import write
+from ringroad._status.hangs import causes
+from ringroad._status.text import HEADER, RATE, again, happened, headline, is_idle, rows, title, verdicts
 from ringroad._support.text import print_json, print_table, print_wrapped
 from ringroad.cli._options import Json
 from ringroad.start.launchers import address_of, job_here
@@ -44,7 +45,7 @@ def status(
         else:
             _print(now, before, stacks)
         if flight is not None:
-            written = _flight.write(now, flight)
+            written = write(now, flight)
             if not as_json:
                 print_wrapped(
                     f"\nwrote {len(written)} files; read them with: torchfrtrace --allow-incomplete-ranks {flight}"
@@ -65,8 +66,8 @@ def _looks(job: str | None, watch: bool) -> Iterator[Job]:
 
 def _look(job: str | None) -> Job:
     if job is None or not job.startswith("tcp://"):
-        return _status.here(job)
-    return _status.at(*address_of(job), job_here())
+        return asking.here(job)
+    return asking.at(*address_of(job), job_here())
 
 
 def _print(job: Job, before: Job | None, stacks: bool) -> None:

@@ -21,8 +21,9 @@ def _tell(_number: int, _frame: object) -> None:
 
 
 def _write() -> None:
-    from ringroad import _status, _status_text
+    from ringroad._status import asking
+    from ringroad._status import text as words
 
-    text = "".join(f"ringroad: {line}\n" for line in _status_text.lines(_status.of_this_process()))
+    text = "".join(f"ringroad: {line}\n" for line in words.lines(asking.of_this_process()))
     sys.stderr.write(text)
     sys.stderr.flush()

@@ -1,5 +1,5 @@
-//! Grids and graphs of ranks, and arrays that the ranks of a host share: `ringroad._neighbours`, `ringroad._cart` and
-//! `ringroad._shared` make them of other calls.
+//! Grids and graphs of ranks, and arrays that the ranks of a host share: `ringroad._grids.neighbours`, `ringroad._grids.cart` and
+//! `ringroad._grids.shared` make them of other calls.
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -48,7 +48,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] reorder: bool,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let function = slf.py().import("ringroad._cart")?.getattr("cart")?;
+        let function = slf.py().import("ringroad._grids.cart")?.getattr("cart")?;
         function.call1((slf, shape, periodic, reorder, timeout))
     }
 
@@ -86,7 +86,7 @@ impl PyCommunicator {
         sources: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let function = slf.py().import("ringroad._neighbours")?.getattr("graph")?;
+        let function = slf.py().import("ringroad._grids.neighbours")?.getattr("graph")?;
         function.call1((slf, neighbours, sources, timeout))
     }
 
@@ -130,7 +130,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, double) = (slf.py(), PyString::new(slf.py(), "float64").into_any());
-        let function = py.import("ringroad._shared")?.getattr("shared")?;
+        let function = py.import("ringroad._grids.shared")?.getattr("shared")?;
         function.call1((slf, shape, dtype.unwrap_or(&double), timeout))
     }
 

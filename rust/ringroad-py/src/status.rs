@@ -28,7 +28,7 @@ fn stacks() -> Result<Value, String> {
     let (tell, heard) = channel();
     let look = move || {
         let read = |py: Python<'_>| -> PyResult<String> {
-            py.import("ringroad._stacks")?.getattr("stacks")?.call0()?.extract()
+            py.import("ringroad._status.stacks")?.getattr("stacks")?.call0()?.extract()
         };
         let found = Python::try_attach(|py| read(py).map_err(|error| error.to_string()));
         IS_WAITING.store(false, Ordering::Release);

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, keep, numbers, places
 from ringroad._native import NOBODY, Communicator, Schedule
-from ringroad._neighbours import Array, Exchange, Pending, at_once, keep, numbers, places
 
 Direction = tuple[int, ...]
 Where = tuple[slice, ...]

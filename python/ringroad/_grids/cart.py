@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ringroad._halo import Halo, Plan
+from ringroad._grids.halo import Halo, Plan
+from ringroad._grids.neighbours import Array, Graph, numbers
+from ringroad._grids.placement import order
 from ringroad._native import NOBODY, Communicator
-from ringroad._neighbours import Array, Graph, numbers
-from ringroad._placement import order
 
 
 class Cart(Graph):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ringroad._hangs import causes
-from ringroad._status import Group, Job
+from ringroad._status.asking import Group, Job
+from ringroad._status.hangs import causes
 from ringroad._support.text import runs_text, seconds_text
 
 HEADER = ["rank", "process", "calls", "in", "step", "since", "waits for", "Python is at"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from ringroad._status import Group, Job, Process
+from ringroad._status.asking import Group, Job, Process
 from ringroad._support.text import runs_text, seconds_text
 
 PATIENCE = 0.4

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ringroad._grids.neighbours import at_once
 from ringroad._native import Communicator, Schedule, Topology
-from ringroad._neighbours import at_once
 
 _BYTES = 1 << 20
 """What a rank sends, where ways are compared. Long messages tell which links are shared."""

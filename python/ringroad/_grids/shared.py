@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ringroad._grids.neighbours import numbers
 from ringroad._native import Communicator, TransportError
-from ringroad._neighbours import numbers
 from ringroad._objects import _countdown
 
 

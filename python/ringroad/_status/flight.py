@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from ringroad._status import Group, Job
+from ringroad._status.asking import Group, Job
 
 _VERSION = "2.10"
 _NAMES = {
