@@ -106,7 +106,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
     on_grid(name, &grid, radix, starts)
 }
 
-/// The all-to-all on a grid of ranks, whatever the network, with a step for each dimension of at most [`MAX_RADIX`] ranks:
+/// The all-to-all on a grid of ranks, whatever the network, with a step for each dimension of at most 256 ranks:
 /// a block first goes to the coordinate of its target in the first dimension, then in the second, and so on. So a rank
 /// exchanges messages only with the ranks of its own lines.
 pub fn along_dimensions(sizes: &[usize]) -> Schedule {
