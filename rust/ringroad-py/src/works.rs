@@ -20,7 +20,7 @@ fn works<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyWork>>> {
 /// Waits until all calls are complete.
 ///
 /// Args:
-///     works: The calls' `Work`s, also of several communicators.
+///     works: The `Work` objects of the calls, also of several communicators.
 ///     timeout: Seconds to wait for all of them. None: until each call's own deadline.
 ///
 /// Returns:
@@ -56,7 +56,7 @@ pub fn waitall(
 /// Waits until one of several calls is complete. It spends no more of the processor than `Work.wait`.
 ///
 /// Args:
-///     works: The calls' `Work`s, also of several communicators.
+///     works: The `Work` objects of the calls, also of several communicators.
 ///     timeout: Seconds to wait. None: until a call's own deadline.
 ///
 /// Returns:
@@ -106,7 +106,7 @@ pub fn waitany(
 /// Says which of several calls are complete, and lets all of them proceed. Does not block.
 ///
 /// Args:
-///     works: The calls' `Work`s, also of several communicators.
+///     works: The `Work` objects of the calls, also of several communicators.
 ///
 /// Returns:
 ///     A list of the indices of all calls that have ended, with or without success; possibly none.
