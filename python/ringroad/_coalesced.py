@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ringroad._arrays import as_array, check_output
 from ringroad._native import Communicator, PreparedCall
 
 Array = NDArray[Any]
@@ -20,7 +21,7 @@ def allreduce_coalesced(
     algorithm: Any,
     timeout: float | None,
 ) -> list[Array]:
-    inputs = [_array(array, f"arrays[{index}]") for index, array in enumerate(arrays)]
+    inputs = [as_array(array, f"arrays[{index}]") for index, array in enumerate(arrays)]
     if out is not None:
         _check_outputs(inputs, out)
     calls, views = [], list(inputs)
@@ -76,22 +77,9 @@ def _copied(views: list[Array], out: Sequence[Array]) -> list[Array]:
     return list(out)
 
 
-def _array(array: ArrayLike, name: str) -> Array:
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(value)")
-    return np.asarray(array)
-
-
 def _check_outputs(inputs: Sequence[Array], out: Sequence[Array], name: str = "out") -> None:
     if len(out) != len(inputs):
         raise ValueError(f"{name} must have one array for each of {len(inputs)}, not {len(out)}")
     for index, (given, array) in enumerate(zip(inputs, out, strict=True)):
-        what = f"{name}[{index}]"
-        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
-            raise TypeError(f"{what} must be a NumPy array, not {type(array).__name__}")
-        if (array.dtype, array.shape) != (given.dtype, given.shape):
-            raise ValueError(
-                f"{what} must be {given.dtype} of shape {given.shape}, not {array.dtype} of shape {array.shape}"
-            )
-        if not array.flags.writeable:
-            raise ValueError(f"{what} is read-only; pass an array that can be written")
+        expected = np.asarray(given)
+        check_output(array, expected.shape, expected.dtype, f"{name}[{index}]")

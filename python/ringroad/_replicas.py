@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._coalesced import _array
+from ringroad._arrays import as_array
 from ringroad._native import Communicator, RingroadError, digest
 from ringroad._objects import _countdown
 
@@ -212,7 +212,7 @@ def _named(arrays: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> list[tuple[
 
 
 def _part(name: str, given: ArrayLike, repair: bool) -> Part:
-    array = _array(given, name)
+    array = as_array(given, name)
     if array.dtype.hasobject:
         raise TypeError(f"{name} has dtype {array.dtype}, which holds references to objects and no values")
     if repair and not isinstance(given, np.ndarray):

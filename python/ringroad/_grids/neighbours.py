@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ringroad._arrays import as_array, check_output
 from ringroad._costs import Cost
 from ringroad._native import NOBODY, Communicator, PreparedCall, Schedule, Work
 
@@ -141,7 +142,7 @@ class Graph:
             >>> b.neighbour_alltoall(np.array([3, 4])).tolist(), work.result().tolist()
             ([2, 1], [4, 3])
         """
-        send = array(send, "send")
+        send = sendable(send, "send")
         if send.shape[:1] != (len(self.destinations),):
             raise ValueError(
                 f"send must have a block for each of {len(self.destinations)} destinations along its first axis; its "
@@ -176,7 +177,7 @@ class Graph:
             >>> b.neighbour_allgather(np.array([3, 4])).tolist(), work.result().tolist()
             ([[1, 2], [0, 0]], [[0, 0], [3, 4]])
         """
-        send = array(send, "send")
+        send = sendable(send, "send")
         return self._exchange(send.dtype, send.shape, out, timeout, async_op, lambda to: np.copyto(to, send))
 
     def cost(self, bytes: int) -> Cost:
@@ -288,19 +289,9 @@ def numbers(given: Any, name: str) -> list[int]:
         raise TypeError(f"{name} must be whole numbers, not {given!r}") from None
 
 
-def array(given: ArrayLike, name: str) -> Array:
-    if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(value)")
-    found = np.asarray(given)
+def sendable(given: ArrayLike, name: str) -> Array:
+    """The array of an argument of this name, whose elements can be sent. Raises TypeError."""
+    found = as_array(given, name)
     if found.dtype.hasobject:
         raise TypeError(f"{name} has Python objects; they have no bytes that could be sent")
     return found
-
-
-def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise TypeError(f"out must be a NumPy array, not {type(out).__name__}")
-    if (out.shape, out.dtype) != (shape, dtype):
-        raise ValueError(f"out must be {dtype} of shape {shape}, not {out.dtype} of shape {out.shape}")
-    if not out.flags.writeable:
-        raise ValueError("out is read-only; pass an array that can be written")

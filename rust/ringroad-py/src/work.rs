@@ -62,6 +62,12 @@ pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
 }
 
 impl PyWork {
+    /// Lets the call proceed. Returns how it has ended, or None.
+    fn polled(&self, py: Python<'_>) -> Option<ringroad_runtime::Result<()>> {
+        py.detach(|| self.work.is_completed());
+        self.work.result()
+    }
+
     /// What the call returns; nothing while it has not ended. The error is the call's.
     pub fn outcome(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         match self.work.result() {
@@ -113,8 +119,7 @@ impl PyWork {
 
     /// Returns whether the call has ended with success. Does not block.
     fn is_success(&self, py: Python<'_>) -> PyResult<bool> {
-        py.detach(|| self.work.is_completed());
-        let success = matches!(self.work.result(), Some(Ok(())));
+        let success = matches!(self.polled(py), Some(Ok(())));
         if success {
             self.outcome(py)?;
         }
@@ -123,8 +128,7 @@ impl PyWork {
 
     /// Returns the error with which the call failed; None if it succeeded or has not ended. Does not block.
     fn exception(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        py.detach(|| self.work.is_completed());
-        match self.work.result() {
+        match self.polled(py) {
             Some(Err(error)) => Some(raise(error).into_value(py).into_any()),
             _ => None,
         }

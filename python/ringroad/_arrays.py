@@ -1,0 +1,23 @@
+"""What calls in Python accept as arrays, and what they say of others."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def as_array(given: ArrayLike, name: str) -> NDArray[Any]:
+    """The array of an argument of this name. Raises TypeError."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask would be lost; pass {name}.filled(value)")
+    return np.asarray(given)
+
+
+def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "out") -> None:
+    """Raises TypeError or ValueError unless results of this shape and type can be written to `out`."""
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be a NumPy array, not {type(out).__name__}")
+    if (out.shape, out.dtype) != (shape, dtype):
+        raise ValueError(f"{name} must be {dtype} of shape {shape}, not {out.dtype} of shape {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError(f"{name} is read-only; pass an array that can be written")
