@@ -159,6 +159,6 @@ fn most_random_racks_are_found() {
                 failures.push(format!("{sizes:?} with {uplinks:?}, host {slow} is slow: {}", found.topology));
             }
         }
-        assert!(failures.len() <= 10, "{disturbed} of the flows disturbed: {failures:#?}");
+        assert!(failures.len() <= 8, "{disturbed} of the flows disturbed: {failures:#?}");
     }
 }
