@@ -7,6 +7,7 @@ in the last step before it is lost: then it alone knew that the step was committ
 import itertools
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from random import Random
 import pytest
 from faults.hosts import Hosts
 from faults.kinds import TRANSPORTS as OVER_HOSTS
-from helpers import FULL, OWN, PROGRAMS, long
+from helpers import FULL, OWN, PROGRAMS, ROOT, long
 
 LIMIT = 60.0
 """Seconds after the last event within which all must be together again, and then within which all must end."""
@@ -60,8 +61,11 @@ def draw(random: Random, cuts: bool) -> tuple[int, list[Event]]:
 class History:
     """One group while it runs."""
 
-    def __init__(self, place: Path, count: int, events: list[Event], hosts: Hosts | None = None) -> None:
-        self.place, self.count, self.events, self.hosts = place, count, events, hosts
+    def __init__(self, place: Path, seed: int, hosts: Hosts | None = None) -> None:
+        self.place, self.seed, self.hosts = place, seed, hosts
+        self.count, self.events = draw(Random(seed), cuts=hosts is not None)
+        self.begin = time.time()
+        self.happened: list[str] = []
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.address = f"tcp://10.77.0.1:{port},10.77.0.2:{port}" if hosts else f"tcp://127.0.0.1:{port}"
@@ -71,13 +75,15 @@ class History:
     def start(self, minimum: int) -> None:
         command = [sys.executable, PROGRAMS / "elastic_member.py", self.address, str(minimum), self.place]
         env = os.environ | (OWN["own"] if self.count % 2 else {}) | {"PYTHONHASHSEED": "0"}
+        env.pop("RINGROAD_TEST_FULL", None)
         enter = None
         if hosts := self.hosts:
             side = len(self.processes) % 2
             env |= OVER_HOSTS["own-hosts"] | {"RINGROAD_HOST": f"host-{side}"}
             enter = lambda: hosts.enter(side)  # noqa: E731
-        with (self.place / "errors").open("ab") as errors:
+        with (self.place / f"errors-{len(self.processes)}").open("wb") as errors:
             self.processes.append(subprocess.Popen(command, env=env, stdout=errors, stderr=errors, preexec_fn=enter))
+        self.note(f"start {self.processes[-1].pid}")
 
     def log(self, pid: int) -> list[dict]:
         path = self.place / f"{pid}.jsonl"
@@ -90,12 +96,29 @@ class History:
     def wait(self, what: str, good) -> None:
         end = time.monotonic() + LIMIT
         while not good():
-            assert time.monotonic() < end, f"{what}: {self.told()}"
+            assert time.monotonic() < end, what
             time.sleep(0.05)
 
+    def note(self, what: str) -> None:
+        self.happened.append(f"{time.time() - self.begin:.2f} {what}")
+
     def told(self) -> str:
-        ends = {process.pid: (process.poll(), self.log(process.pid)[-2:]) for process in self.processes}
-        return f"{ends}\n{(self.place / 'errors').read_text()[-3000:]}"
+        """All that happened. Processes that still run say where they are; the whole logs are kept."""
+        for process in self.running():
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.3)
+        kept = ROOT / "target" / "histories" / f"{self.seed}-{time.time():.0f}"
+        shutil.copytree(self.place, kept)
+        lines = [f"{self.count} processes, {self.events}; all logs are in {kept}", *self.happened]
+        for number, process in enumerate(self.processes):
+            lines.append(f"process {process.pid} ({process.poll()}):")
+            log = self.log(process.pid)
+            for before, entry, after in zip([{}, *log], log, [*log[1:], {}], strict=False):
+                if [one.get("step") for one in (before, after)] != [entry["step"] - 1, entry["step"] + 1]:
+                    lines.append(f"  {entry['at'] - self.begin:.2f} {entry}")
+            lines.append((self.place / f"errors-{number}").read_text()[-20_000:])
+        return "\n".join(lines)
 
     def are_together(self) -> bool:
         last = [(self.log(process.pid) or [{"event": "none"}])[-1] for process in self.running()]
@@ -114,9 +137,11 @@ class History:
             while stopped or healing or time.monotonic() < due:
                 if self.hosts and healing and time.monotonic() > healing:
                     self.hosts.heal()
+                    self.note("heal")
                     healing = 0.0
                 for end, process in [one for one in stopped if one[0] <= time.monotonic()]:
                     process.send_signal(signal.SIGCONT)
+                    self.note(f"go on {process.pid}")
                     stopped.remove((end, process))
                 if time.monotonic() >= due and event.what != "none":
                     break
@@ -128,14 +153,17 @@ class History:
                 victim = running[event.who % len(running)]
                 if any(self.log(other.pid) for other in running if other is not victim):  # a member is left
                     victim.kill()
+                    self.note(f"kill {victim.pid}")
                     victim.wait()
             elif event.what.startswith("cut"):
                 assert self.hosts
                 self.hosts.cut(event.what.removeprefix("cut "), event.who)
+                self.note(f"{event.what} {event.who}")
                 healing = time.monotonic() + event.length
             elif event.what == "stop" and running:
                 process = running[event.who % len(running)]
                 process.send_signal(signal.SIGSTOP)
+                self.note(f"stop {process.pid}")
                 stopped.append((time.monotonic() + event.length, process))
                 if event.length > PAUSE:
                     self.away.add(process.pid)
@@ -154,12 +182,14 @@ class History:
         ends, seen = set(), set()
         for process in self.processes:
             log = self.log(process.pid)
+            for entry in log:
+                if entry["event"] in ("changed", "joined"):
+                    after[entry["step"]].add(entry["digest"])
             log = [entry for entry in log if entry["event"] != "changed"]
             for entry, following in itertools.pairwise(log):
                 if entry["event"] == "step" and following["event"] in ("step", "end"):
-                    if process.pid in self.away and following["at"] - entry["at"] > 1:
-                        continue  # the others may have gone on without it
-                    assert following["step"] - entry["step"] == (following["event"] == "step"), self.told()
+                    more = following["step"] - entry["step"]
+                    assert more == (following["event"] == "step"), f"{process.pid} after step {entry['step']}"
                     after[entry["step"]].add(entry["digest"])
             for entry in log:
                 if entry["event"] == "step":
@@ -167,14 +197,17 @@ class History:
                 elif entry["event"] == "end":
                     ends.add((entry["step"], entry["digest"]))
                 elif entry["event"] == "error":
-                    assert entry["kind"] == "TimeoutError" and self.away, self.told()
+                    assert entry["kind"] == "TimeoutError" and self.away, f"error of {process.pid}"
             if process.returncode != -signal.SIGKILL:
-                assert process.returncode == 0, self.told()
-                assert log[-1]["event"] in ("end", "error"), self.told()
-        assert all(len(digests) == 1 for digests in after.values()), self.told()
+                assert process.returncode == 0, f"{process.pid} has failed"
+                assert log[-1]["event"] in ("end", "error"), f"{process.pid} has no end"
+            joined = [entry["event"] for entry in log].count("joined")
+            assert joined <= 1 or process.pid in self.away, f"{process.pid} was left out, and was there"
+        differ = [step for step, digests in after.items() if len(digests) > 1]
+        assert not differ, f"members hold different states after steps {differ}"
         may_be_lost = self.away and any(event.what != "stop" for event in self.events if event.what != "start")
-        assert len(ends) == 1 or (may_be_lost and not ends), self.told()
-        assert not ends or seen >= set(range(1, max(ends)[0] + 1)), self.told()
+        assert len(ends) == 1 or (may_be_lost and not ends), f"the ends are {ends}"
+        assert not ends or seen >= set(range(1, max(ends)[0] + 1)), "steps were skipped"
 
     def close(self) -> None:
         for process in self.running():
@@ -182,22 +215,30 @@ class History:
             process.wait()
 
 
+pytestmark = pytest.mark.timeout(4 * LIMIT)
+
+
+def run(seed: int, place: Path, hosts: Hosts | None = None) -> None:
+    history = History(place, seed, hosts)
+    try:
+        history.run()
+        history.judge()
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error!r}\n{history.told()}") from error
+    finally:
+        history.close()
+
+
 @pytest.mark.parametrize("seeds", [range(seed, seed + 5) for seed in range(0, 200, 5)] if FULL else [(1, 3, 5, 7)])
 def test_histories(seeds: Sequence[int], tmp_path: Path) -> None:
     """Several at a time, since the processes mostly wait."""
-
-    def run(seed: int) -> None:
-        place = tmp_path / str(seed)
+    places = [tmp_path / str(seed) for seed in seeds]
+    for place in places:
         place.mkdir()
-        history = History(place, *draw(Random(seed), cuts=False))
-        try:
-            history.run()
-        finally:
-            history.close()
-        history.judge()
-
     with ThreadPoolExecutor(len(seeds)) as pool:
-        list(pool.map(run, seeds))
+        tried = [pool.submit(run, seed, place) for seed, place in zip(seeds, places, strict=True)]
+    failures = [str(error) for one in tried if (error := one.exception())]
+    assert not failures, "\n\n".join(failures)
 
 
 @pytest.fixture(scope="module")
@@ -213,10 +254,7 @@ def hosts() -> Iterator[Hosts]:
 @long
 @pytest.mark.parametrize("seed", range(50 if FULL else 1))
 def test_histories_with_cuts(seed: int, hosts: Hosts, tmp_path: Path) -> None:
-    history = History(tmp_path, *draw(Random(1000 + seed), cuts=True), hosts)
     try:
-        history.run()
+        run(1000 + seed, tmp_path, hosts)
     finally:
         hosts.heal()
-        history.close()
-    history.judge()

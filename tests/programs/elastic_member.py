@@ -3,15 +3,19 @@
 Arguments: the address, how many processes found the group (0: join), a directory.
 """
 
+import faulthandler
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import ringroad
+from ringroad.start.elastic import ElasticGroup
 
+faulthandler.register(signal.SIGUSR1)
 address, minimum, place = sys.argv[1], int(sys.argv[2]) or None, Path(sys.argv[3])
 state = {"steps": np.zeros(1, np.int64), "chain": np.zeros(20_000), "end": np.zeros(1)}
 log = (place / f"{os.getpid()}.jsonl").open("w", buffering=1)
@@ -39,6 +43,13 @@ def digest():
     return hash(b"".join(array.tobytes() for array in state.values()))
 
 
+def joins(group, join=ElasticGroup._join):
+    """Also again, if the others have gone on without this process."""
+    join(group)
+    note("joined", step=group.step, size=group.size, rank=group.rank, digest=digest())
+
+
+ElasticGroup._join = joins
 try:
     with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=25) as group:
         while not state["end"][0]:
