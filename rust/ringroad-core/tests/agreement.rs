@@ -447,6 +447,41 @@ fn large_worlds() {
     check(World { ranks: 4, cuts: 1, quorum: 3, ballots: 2, ..NOTHING });
 }
 
+/// The network is cut twice, each time differently, and those die who know both sides: who has accepted a decision does not
+/// take those for ended that it leaves out.
+#[test]
+fn who_was_left_out_may_have_gone_on() {
+    use Event::*;
+    let world = World { ranks: 5, cuts: 5, deaths: 1, most: true, ..NOTHING };
+    let mut state = world.start();
+    let path = [
+        vec![Come(0), Come(1), Come(2), Come(3), Come(4)],
+        // First {0, 1} do not reach {3, 4}. 1 accepts {0, 1, 2}, and 2 does not hear of it.
+        vec![
+            Lose(0, 3),
+            Lose(0, 4),
+            Deliver(0, 1),
+            Receive(0, 1),
+            Deliver(0, 2),
+            Receive(0, 2),
+            Deliver(0, 1),
+        ],
+        // Then they do not reach 2, and {2, 3, 4} go on.
+        vec![Lose(2, 0), Lose(2, 1), Deliver(2, 3), Receive(2, 3), Deliver(2, 4), Receive(2, 4)],
+        vec![Deliver(2, 3), Receive(2, 3), Deliver(2, 4), Receive(2, 4)],
+        vec![Lose(3, 0), Deliver(3, 2), Receive(3, 2), Die(0), Die(2), Bury(1, 0), Bury(1, 2)],
+    ];
+    for event in path.concat() {
+        state = world.next(&state, &event);
+        assert!(world.agrees(&state), "{event:?}: {state:#?}");
+    }
+    // It asks them, and hears that they go on.
+    for event in [Deliver(1, 3), Receive(1, 3)] {
+        state = world.next(&state, &event);
+    }
+    assert_eq!(state.processes[1].call, Call::Ended(Outcome::LeftOut));
+}
+
 /// Random walks among five ranks, where everything may happen.
 #[test]
 fn random_walks() {
