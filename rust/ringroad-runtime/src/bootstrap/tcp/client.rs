@@ -210,7 +210,7 @@ fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<
             return Err(ErrorKind::TimedOut.into());
         }
         match attempt(address, key, deadline) {
-            // Closed before the handshake: the server has no place at the moment, or is about to end.
+            // Closed before the end of the handshake: the server has no place at the moment, or is about to end.
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
                 std::thread::sleep(AGAIN);
             }
