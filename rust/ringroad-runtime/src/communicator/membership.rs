@@ -201,6 +201,8 @@ impl Round<'_> {
                 Ok((rank, Heard::Ended(_))) => {
                     self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
                 }
+                // Its silence begins anew.
+                Ok((rank, Heard::Unable(_))) => asked[rank] = Some(awake.passed()),
                 Ok((_, Heard::Alive | Heard::Told(..) | Heard::Stranger(_))) | Err(_) => {}
             }
         }

@@ -130,7 +130,7 @@ mod tests {
             // Closed after the greeting, or before it.
             let mut heard = Vec::new();
             match stream.read_to_end(&mut heard) {
-                Ok(_) => assert!(heard.len() <= 24, "{heard:?}"),
+                Ok(_) => assert!(heard.len() <= 24 + 32, "{heard:?}"),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
             }
         }

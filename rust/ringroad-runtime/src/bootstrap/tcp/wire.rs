@@ -179,6 +179,8 @@ impl Key {
         read(stream, &mut theirs, None, end)?;
         let (nonce, proof) = theirs.split_at(NONCE);
         if self.proof("client", &own, nonce).verify_slice(proof).is_err() {
+            // No proof: so the client can tell a refusal from a server that has no place for it.
+            write(stream, &[0; PROOF], end)?;
             return Ok(false);
         }
         write(stream, &self.proof("server", nonce, &own).finalize().into_bytes(), end)?;
@@ -198,13 +200,8 @@ impl Key {
         let proof = self.proof("client", theirs, &own).finalize().into_bytes();
         write(stream, &[&own[..], &proof].concat(), end)?;
         let mut answer = [0; PROOF];
-        match read(stream, &mut answer, None, end) {
-            Ok(()) => Ok(self.proof("server", &own, theirs).verify_slice(&answer).is_ok()),
-            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
-                Ok(false)
-            }
-            Err(error) => Err(error),
-        }
+        read(stream, &mut answer, None, end)?;
+        Ok(self.proof("server", &own, theirs).verify_slice(&answer).is_ok())
     }
 }
 
