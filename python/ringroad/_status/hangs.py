@@ -27,7 +27,7 @@ Kind = Literal[
 ]
 
 
-Place = tuple[str, int]
+ProcessId = tuple[str, int]
 """A process: its host, and its number."""
 
 
@@ -50,7 +50,7 @@ class Cause(NamedTuple):
 def causes(job: Job, patience: float = PATIENCE) -> list[Cause]:
     """Why calls of a job hang that have taken longer than `patience`, the plainest causes first; empty if none do."""
     found: list[Cause] = []
-    seen: set[Place] = set()
+    seen: set[ProcessId] = set()
     for group in job.groups:
         found += [*_absent(group, seen), *_failed(group), *_different(group)]
         seen.update(map(_place, group.processes))
@@ -79,7 +79,7 @@ def pending(group: Group, rank: int, patience: float) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------ absent ranks
 
 
-def _absent(group: Group, seen: set[Place]) -> Iterator[Cause]:
+def _absent(group: Group, seen: set[ProcessId]) -> Iterator[Cause]:
     """Processes that have ended, are stopped, or do not answer, unless they have been seen in another communicator."""
     hosts = {p.host for p in group.processes if p.report is not None or p.trouble == "stopped"}
     silent: dict[str, list[int]] = {}
@@ -250,11 +250,11 @@ def _retransmitted(group: Group, pairs: list[tuple[int, int]]) -> str:
 # ------------------------------------------------------------------------------------------------ who waits for whom
 
 
-def _place(process: Process) -> Place:
+def _place(process: Process) -> ProcessId:
     return process.host, process.pid
 
 
-Edge = tuple[Place, Place, str]
+Edge = tuple[ProcessId, ProcessId, str]
 """That a process waits for something that another one has not begun, and for what."""
 
 
@@ -315,7 +315,7 @@ def _tags(group: Group, patience: float) -> Iterator[Cause]:
 
 def _deadlock(job: Job, patience: float) -> list[Cause]:
     """Processes that wait for each other in a circle."""
-    edges: dict[Place, list[tuple[Place, str]]] = {}
+    edges: dict[ProcessId, list[tuple[ProcessId, str]]] = {}
     for source, target, text in _dependencies(job, patience):
         edges.setdefault(source, []).append((target, text))
     circle = _circle(edges)
@@ -339,11 +339,11 @@ def _deadlock(job: Job, patience: float) -> list[Cause]:
     ]
 
 
-def _circle(edges: dict[Place, list[tuple[Place, str]]]) -> list[Place]:
+def _circle(edges: dict[ProcessId, list[tuple[ProcessId, str]]]) -> list[ProcessId]:
     """A shortest circle of places that wait for the next one; empty if there is none."""
-    best: list[Place] = []
+    best: list[ProcessId] = []
     for start in edges:
-        before: dict[Place, Place] = {}
+        before: dict[ProcessId, ProcessId] = {}
         queue = [start]
         for place in queue:
             for target, _ in edges.get(place, []):
