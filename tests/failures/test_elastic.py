@@ -5,10 +5,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
+import ringroad
 from elastic_history import LIMIT, Event, History, live, live_all
 from faults.hosts import Hosts
-from helpers import FULL, long
+from helpers import FULL, free_port, long
+from ringroad.start.membership import Membership
 
 pytestmark = pytest.mark.timeout(4 * LIMIT)
 
@@ -74,6 +77,15 @@ def test_falls(falls: list[tuple[int, Event, str, str]], tmp_path: Path) -> None
         History(tmp_path / f"{who}-{event.what}-{point}-{way.replace(' ', '-')}", 3, [event], {who: f"{point} {way}"})
         for who, event, point, way in falls
     )
+
+
+def test_who_asks_and_never_comes_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of at least two is not founded by one process alone."""
+    other = ringroad.handle()
+    monkeypatch.setattr(Membership, "asks", lambda _: [other])
+    monkeypatch.setattr(Membership, "_is_asking", lambda *_: True)
+    with pytest.raises(ringroad.TimeoutError, match="no group has taken in"):
+        ringroad.elastic(f"tcp://127.0.0.1:{free_port()}", {"sums": np.zeros(1)}, minimum=2, timeout=0.3, patience=2)
 
 
 @pytest.fixture(scope="module")

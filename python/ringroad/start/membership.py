@@ -233,7 +233,8 @@ class Membership:
                 settle(False)
             except FAILURES:
                 recover()
-            return True
+            if len(self._members) > 1:
+                return True
         if len(self._members) < self._minimum:
             self.leave()
             self._group, self._epoch, self._members = "", 0, []
