@@ -1,6 +1,7 @@
 """Why a job stands still, from what its processes say (`ringroad._status`)."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
@@ -10,6 +11,8 @@ from ringroad._support.text import runs_text, seconds_text
 PATIENCE = 0.4
 """Calls that are younger (in seconds) are no hang."""
 
+_HEARSAY = re.compile(r" \(as rank \d+ \(.*\) says\)$")
+"""By whom a rank has learned of a failure."""
 Kind = Literal[
     "ended",
     "stopped",
@@ -52,7 +55,7 @@ def causes(job: Job, patience: float = PATIENCE) -> list[Cause]:
     found: list[Cause] = []
     seen: set[Place] = set()
     for group in job.groups:
-        found += [*_absent(group, seen), *_failed(group), *_different(group)]
+        found += [*_absent(group, seen, patience), *_failed(group), *_different(group)]
         seen.update(map(_place, group.processes))
     for group in job.groups:
         found += _tags(group, patience)
@@ -79,7 +82,7 @@ def pending(group: Group, rank: int, patience: float) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------ absent ranks
 
 
-def _absent(group: Group, seen: set[Place]) -> Iterator[Cause]:
+def _absent(group: Group, seen: set[Place], patience: float) -> Iterator[Cause]:
     """Processes that have ended, are stopped, or do not answer, unless they have been seen in another communicator."""
     hosts = {p.host for p in group.processes if p.report is not None or p.trouble == "stopped"}
     silent: dict[str, list[int]] = {}
@@ -97,7 +100,9 @@ def _absent(group: Group, seen: set[Place]) -> Iterator[Cause]:
         elif process.trouble == "silent":
             silent.setdefault(process.host, []).append(rank)
         elif rank not in group.parts:
-            yield Cause("left", group.name, [rank], f"process {who} runs, but has closed or dropped the communicator")
+            if any(pending(group, other, patience) for other in group.parts):
+                text = f"process {who} runs, but has closed or dropped the communicator"
+                yield Cause("left", group.name, [rank], text)
         elif group.standing(rank) is None:
             text = f"process {who} computes for long, or has no core: its engine is not to be had"
             yield Cause("busy", group.name, [rank], text)
@@ -117,7 +122,7 @@ def _failed(group: Group) -> Iterator[Cause]:
     reasons: dict[str, list[int]] = {}
     for rank in group.parts:
         if reason := (group.standing(rank) or {}).get("failure"):
-            reasons.setdefault(reason, []).append(rank)
+            reasons.setdefault(_HEARSAY.sub("", reason), []).append(rank)
     for reason, ranks in reasons.items():
         yield Cause("failed", group.name, ranks, f"{group.name!r} has failed on {ranks_named(ranks)}: {reason}")
 
@@ -180,7 +185,7 @@ def _missing(group: Group, job: Job, patience: float) -> Iterator[Cause]:
     if not (stuck := _stuck(group, patience)):
         return
     number, inside = stuck
-    waiting = {process for process, _, _ in _dependencies(job, patience)}
+    waiting = {edge.source for edge in _dependencies(job, patience)}
     late = [rank for rank in _lacking(group, number) if _place(group.processes[rank]) not in waiting]
     call = next(iter(inside.values()))
     since = max(one["since"] for one in inside.values())
@@ -219,14 +224,18 @@ def _stalled(group: Group, patience: float) -> Iterator[Cause]:
     pairs = [(peer, rank) for rank, step in steps.items() if step == first for peer in inside[rank]["waits_for"]] or [
         (rank, peer) for rank, step in steps.items() if step == first for peer in inside[rank]["sends_to"]
     ]
-    if not pairs:
-        return
-    host = [process.host for process in group.processes]
-    far = [pair for pair in pairs if host[pair[0]] != host[pair[1]]]
     since, call = max(call["since"] for call in inside.values()), next(iter(inside.values()))
     verb = "is" if len(inside) == 1 else "are"
     what = f"call number {number} of {group.name!r} ({call['text']})"
     where = f"{ranks_named(inside)} {verb} since {seconds_text(since)} in {what}"
+    if not pairs:
+        ranks = sorted(rank for rank, step in steps.items() if step == first)
+        text = f"{where}, at step {first}, for which all messages are there: {ranks_named(ranks)} compute"
+        return (
+            yield Cause("slow", group.name, ranks, f"{text}, such as a function that reduces, or have too few cores")
+        )
+    host = [process.host for process in group.processes]
+    far = [pair for pair in pairs if host[pair[0]] != host[pair[1]]]
     if not far:
         ranks = sorted({b for _, b in pairs} if len(inside) < group.size else {rank for pair in pairs for rank in pair})
         text = f"{where}, at step {first}, and all ranks are or were in it: the ranks are slow, or have too few cores"
@@ -254,8 +263,13 @@ def _place(process: Process) -> Place:
     return process.host, process.pid
 
 
-Edge = tuple[Place, Place, str]
-"""That a process waits for something that another one has not begun, and for what."""
+class Edge(NamedTuple):
+    """That a process waits for something that another one has not begun, and for what."""
+
+    source: Place
+    target: Place
+    group: Group
+    text: str
 
 
 def _dependencies(job: Job, patience: float) -> list[Edge]:
@@ -272,7 +286,7 @@ def _dependencies(job: Job, patience: float) -> list[Edge]:
                     call["kind"]
                 )
                 edges += [
-                    (own, _place(group.processes[peer]), _edge(group, rank, peer, call, verb))
+                    Edge(own, _place(group.processes[peer]), group, _edge(group, rank, peer, call, verb))
                     for peer in awaited
                     if not call["any"]
                 ]
@@ -315,38 +329,33 @@ def _tags(group: Group, patience: float) -> Iterator[Cause]:
 
 def _deadlock(job: Job, patience: float) -> list[Cause]:
     """Processes that wait for each other in a circle."""
-    edges: dict[Place, list[tuple[Place, str]]] = {}
-    for source, target, text in _dependencies(job, patience):
-        edges.setdefault(source, []).append((target, text))
+    edges: dict[Place, dict[Place, Edge]] = {}
+    for edge in _dependencies(job, patience):
+        edges.setdefault(edge.source, {}).setdefault(edge.target, edge)
     circle = _circle(edges)
     if not circle:
         return []
-    words = [
-        next(text for target, text in edges[a] if target == b)
-        for a, b in zip(circle, circle[1:] + circle[:1], strict=True)
-    ]
-    name, ranks = next(
-        (group.name, ranks)
-        for group in job.groups
-        if (ranks := [rank for rank, process in enumerate(group.processes) if _place(process) in circle])
-    )
-    sends = all(" sends to " in text for text in words)
+    found = [edges[a][b] for a, b in zip(circle, circle[1:] + circle[:1], strict=True)]
+    group = max((edge.group for edge in found), key=lambda group: group.size)
+    ranks = [rank for rank, process in enumerate(group.processes) if _place(process) in circle]
+    sends = all(" sends to " in edge.text for edge in found)
+    who = "each other" if len(circle) > 1 else "itself"
     what = "all of them send" if sends else "each waits for what the next one has not begun"
     advice = "; use async_op=True, or sendrecv" if sends else ""
-    shown = "; ".join(words[:8]) + ("; ..." if len(words) > 8 else "")
-    return [
-        Cause("deadlock", name, ranks, f"{ranks_named(ranks)} of {name!r} wait for each other, {what}: {shown}{advice}")
-    ]
+    shown = "; ".join(edge.text for edge in found[:8]) + ("; ..." if len(found) > 8 else "")
+    verb = "wait" if len(ranks) > 1 else "waits"
+    text = f"{ranks_named(ranks)} of {group.name!r} {verb} for {who}, {what}: {shown}{advice}"
+    return [Cause("deadlock", group.name, ranks, text)]
 
 
-def _circle(edges: dict[Place, list[tuple[Place, str]]]) -> list[Place]:
+def _circle(edges: Mapping[Place, Iterable[Place]]) -> list[Place]:
     """A shortest circle of places that wait for the next one; empty if there is none."""
     best: list[Place] = []
     for start in edges:
         before: dict[Place, Place] = {}
         queue = [start]
         for place in queue:
-            for target, _ in edges.get(place, []):
+            for target in edges.get(place, ()):
                 if target not in before:
                     before[target] = place
                     queue.append(target)
@@ -360,7 +369,7 @@ def _circle(edges: dict[Place, list[tuple[Place, str]]]) -> list[Place]:
 
 def _unmatched(group: Group, job: Job, patience: float) -> Iterator[Cause]:
     """Messages whose other side has not begun, of ranks that wait for nothing else."""
-    waiting = {process for process, _, _ in _dependencies(job, patience)}
+    waiting = {edge.source for edge in _dependencies(job, patience)}
     for rank in sorted(group.parts):
         for call in pending(group, rank, patience):
             if call["number"]:

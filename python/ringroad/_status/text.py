@@ -75,7 +75,7 @@ def _calls(group: Group, rank: int) -> list[dict[str, Any]]:
     """The calls of a rank, or one that says why there are none."""
     process, standing = group.processes[rank], group.standing(rank)
     if standing is not None and not standing["failure"]:
-        return standing["calls"] or [_IDLE | {"text": "closed" if standing["closed"] else "no call"}]
+        return standing["calls"] or [_IDLE | {"text": "no call"}]
     words = {"": "has left", "silent": "does not answer"}
     why = "failed" if standing else "busy" if rank in group.parts else words.get(process.trouble, process.trouble)
     return [_IDLE | {"text": why}]
