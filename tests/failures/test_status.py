@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
-from helpers import PROGRAMS, free_port, long, within
+from helpers import PROGRAMS, check_fits, free_port, long, within
 from ringroad._status import asking, flight, hangs, text
 from ringroad._support.processes import Processes
+from ringroad.cli import status
 from ringroad.start import signals
 
 HUNG = PROGRAMS / "hung.py"
@@ -39,6 +40,14 @@ def recv(source, tag=0):
     return call(0, "recv", peer=source, tag=tag, waits=[source] if source is not None else [])
 
 
+def connection(peer, sent_again, stream=0, sent=1 << 30):
+    """A connection as Rust's `Connection` has it."""
+    return {
+        "peer": peer, "address": f"10.0.0.{peer}:4711", "device": "eth0", "stream": stream, "sent": sent,
+        "received": 5_000_000, "sent_again": sent_again, "round_trip": 2.5e-4, "rate": 1.25e9,
+    }  # fmt: skip
+
+
 @dataclass
 class Stage:
     """A job of processes, two on each host unless `alone`, and what the ranks of its communicators do."""
@@ -60,6 +69,7 @@ class Stage:
     works: tuple[int, ...] = ()
     """Ranks that only have asynchronous calls in flight."""
     failed: dict[int, str] = field(default_factory=dict)
+    connections: dict[int, list[dict]] = field(default_factory=dict)
     deaf: tuple[int, ...] = ()
     """Processes whose GIL is not to be had."""
 
@@ -84,6 +94,7 @@ class Stage:
         standing = {
             "called": made, "ended": made - sum(one["number"] > 0 for one in calls), "calls": calls, "recent": recent,
             "failure": self.failed.get(rank), "closed": False, "lost": [], "transport": "shared memory",
+            "connections": self.connections.get(rank, []),
         }  # fmt: skip
         return {
             "name": name, "group": name, "rank": rank, "size": len(places), "members": [], "halted": halted,
@@ -186,6 +197,11 @@ STAGED = {
         Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)}),
         "network", [1, 3], "sent 10 of 2000 tcp segments again",
     ),
+    "a connection loses": (
+        Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)},
+              connections={1: [connection(2, 0), connection(3, 3 << 20)]}),
+        "network", [1, 3], "rank 1 has sent 3 MiB of 1 GiB to 3 again",
+    ),
     "all are slow": (
         Stage(2, does={"world": {0: [call(8, waits=[1])], 1: [call(8, waits=[0])]}}), "slow", [0, 1], "too few cores",
     ),
@@ -220,6 +236,22 @@ def test_many_ranks_share_rows():
     job = asking.Job([asking.Group(group.key, group.name, group.processes, group.parts)])
     assert len(text.rows(group)) == 501  # of 500 hosts; on the last one a rank does something else
     assert text.rows(group, group, 1.0)[0][-1] == "0.0"
+
+
+def test_connections():
+    """Those first that had to send most again; since an earlier look, with the mean rate."""
+    stage = Stage(alone=True, connections={0: [connection(1, 0), connection(2, 7)], 1: [connection(3, 9, 1)]})
+    now, before = stage.job().groups[0], Stage(connections={0: [connection(2, 0, 0, (1 << 30) - 25_000_000)]}).job()
+    worst, next_one, last = text.links(now, before.groups[0], 2.0)
+    assert worst == ["1", "3", "eth0 (1)", "1 GiB", "4.77 MiB", "9 B", "250 us", "10 Gbit/s"]
+    assert next_one[:2] + next_one[-1:] == ["0", "2", "100 Mbit/s"] and last[:2] == ["0", "1"]
+
+
+def test_narrow_terminals(capsys, monkeypatch):
+    """As the other commands (tests/cli/test_cli_width.py)."""
+    lossy = {rank: [connection((rank + 1) % 4, 7 << rank)] for rank in range(4)}
+    job = Stage(does=all_in(0, 1, 3, waits=[2]), connections=lossy).job()
+    check_fits(capsys, monkeypatch, lambda: status._print(job, replace(job, time=job.time - 2), True, True))
 
 
 def test_jobs_are_told_apart():
