@@ -80,7 +80,7 @@ def check_many(comm):
     assert found.differences[1].groups == [[0, 1], [2, 3], [4]]
     assert found.differences[1].majority == [] and found.differences[1].minority == [0, 1, 2, 3, 4]
     kind, text = failure_of(lambda: comm.check_replicas(pairs, repair=True))
-    assert kind == "ReplicaError" and "arrays[1]: no majority; the same bits are on ranks 0, 1 / ranks 2, 3" in text
+    assert kind == "ReplicaError" and "arrays[1]: no majority; the same bits are on ranks 0-1 / ranks 2-3" in text
     assert "arrays[0]" not in text and all(map(np.array_equal, pairs, before)), text
 
     nan = np.array([0x7FC00000 + (comm.rank == 1), 0x80000000 * (comm.rank == 2)], np.uint32).view(np.float32)

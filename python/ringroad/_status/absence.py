@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 from ringroad._status.asking import Group
-from ringroad._status.cause import Cause, Place, pending, place_of, ranks_named
+from ringroad._status.cause import Cause, Place, pending, place_of
+from ringroad._support.text import ranks_text
 
 _HEARSAY = re.compile(r" \(as rank \d+ \(.*\) says\)$")
 """By whom a rank has learned of a failure."""
@@ -37,9 +38,9 @@ def absent(group: Group, seen: set[Place], patience: float) -> Iterator[Cause]:
     for host, ranks in silent.items():
         why = group.processes[ranks[0]].why
         text = (
-            f"{ranks_named(ranks)} of {group.name!r} on host {host}: {why}, though its host can be reached"
+            f"{ranks_text(ranks)} of {group.name!r} on host {host}: {why}, though its host can be reached"
             if host in hosts
-            else f"host {host} does not answer, with {ranks_named(ranks)} of {group.name!r}: the network between is "
+            else f"host {host} does not answer, with {ranks_text(ranks)} of {group.name!r}: the network between is "
             f"cut, the host is down, or its ranks are stopped ({why})"
         )
         yield Cause("silent", group.name, ranks, text)
@@ -52,4 +53,4 @@ def failed(group: Group) -> Iterator[Cause]:
         if reason := (group.standing(rank) or {}).get("failure"):
             reasons.setdefault(_HEARSAY.sub("", reason), []).append(rank)
     for reason, ranks in reasons.items():
-        yield Cause("failed", group.name, ranks, f"{group.name!r} has failed on {ranks_named(ranks)}: {reason}")
+        yield Cause("failed", group.name, ranks, f"{group.name!r} has failed on {ranks_text(ranks)}: {reason}")

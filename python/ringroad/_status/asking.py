@@ -320,6 +320,6 @@ def join(
         for key in members
         if parts[key]
     ]
-    groups.sort(key=lambda group: -group.size)
+    groups.sort(key=lambda group: (-group.size, group.key))  # the first one's key is the job's, as in `_jobs`
     known = {(p.host, p.pid) for group in groups for p in group.processes}
     return Job(groups, [one for one in others if (one.host, one.pid) not in known], seconds, time.monotonic())

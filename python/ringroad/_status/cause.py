@@ -1,10 +1,8 @@
 """What a cause is for which a job stands still."""
 
-from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from ringroad._status.asking import Group, Process
-from ringroad._support.text import runs_text
 
 PATIENCE = 0.4
 """Calls that are younger (in seconds) are no hang."""
@@ -44,12 +42,6 @@ class Cause(NamedTuple):
     group: str
     ranks: list[int]
     text: str
-
-
-def ranks_named(ranks: Iterable[int]) -> str:
-    """`rank 3`, or `ranks 1, 4-7`."""
-    some = list(ranks)
-    return f"rank{'s' * (len(some) > 1)} {runs_text(some)}"
 
 
 def pending(group: Group, rank: int, patience: float) -> list[dict[str, Any]]:

@@ -5,9 +5,9 @@ from itertools import groupby
 from typing import Any
 
 from ringroad._status.asking import Group, Job
-from ringroad._status.cause import Cause, pending, place_of, ranks_named
+from ringroad._status.cause import Cause, pending, place_of
 from ringroad._status.waiting import dependencies, lacking
-from ringroad._support.text import about_bytes, seconds_text
+from ringroad._support.text import about_bytes, ranks_text, seconds_text
 
 
 def different(group: Group) -> Iterator[Cause]:
@@ -24,7 +24,7 @@ def different(group: Group) -> Iterator[Cause]:
             continue
         by_size = sorted(kinds.values(), key=len, reverse=True)
         text = {tuple(ranks): made[number][ranks[0]] for ranks in by_size}
-        called = "; ".join(f"{ranks_named(ranks)}: {call['text']}" for ranks, call in text.items())
+        called = "; ".join(f"{ranks_text(ranks)}: {call['text']}" for ranks, call in text.items())
         same = len({call["kind"] for call in text.values()}) == 1
         odd = (
             [rank for ranks in by_size[1:] for rank in ranks]
@@ -68,7 +68,7 @@ def missing(group: Group, job: Job, patience: float) -> Iterator[Cause]:
         have, wait = ("has" if len(ranks) == 1 else "have"), ("waits" if len(inside) == 1 else "wait")
         text = (
             f"{_described(group, ranks)} {have} not made call number {number} of {group.name!r} ({call['text']}), "
-            f"in which {ranks_named(inside)} {wait} since {seconds_text(since)}"
+            f"in which {ranks_text(inside)} {wait} since {seconds_text(since)}"
         )
         yield Cause("missing", group.name, ranks, text + (f"; Python is at {position}" if position else ""))
 
@@ -84,7 +84,7 @@ def _by_position(group: Group, ranks: list[int]) -> Iterator[tuple[str, list[int
 
 
 def _described(group: Group, ranks: list[int]) -> str:
-    return group.who(ranks[0]) if len(ranks) == 1 else ranks_named(ranks)
+    return group.who(ranks[0]) if len(ranks) == 1 else ranks_text(ranks)
 
 
 def stalled(group: Group, patience: float) -> Iterator[Cause]:
@@ -102,10 +102,10 @@ def stalled(group: Group, patience: float) -> Iterator[Cause]:
     since, call = max(call["since"] for call in inside.values()), next(iter(inside.values()))
     verb = "is" if len(inside) == 1 else "are"
     what = f"call number {number} of {group.name!r} ({call['text']})"
-    where = f"{ranks_named(inside)} {verb} since {seconds_text(since)} in {what}"
+    where = f"{ranks_text(inside)} {verb} since {seconds_text(since)} in {what}"
     if not pairs:
         ranks = sorted(rank for rank, step in steps.items() if step == first)
-        text = f"{where}, at step {first}, for which all messages are there: {ranks_named(ranks)} compute"
+        text = f"{where}, at step {first}, for which all messages are there: {ranks_text(ranks)} compute"
         return (
             yield Cause("slow", group.name, ranks, f"{text}, such as a function that reduces, or have too few cores")
         )

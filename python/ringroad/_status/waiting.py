@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ringroad._status.asking import Group, Job
-from ringroad._status.cause import Cause, Place, pending, place_of, ranks_named
-from ringroad._support.text import runs_text, seconds_text
+from ringroad._status.cause import Cause, Place, pending, place_of
+from ringroad._support.text import ranks_text, runs_text, seconds_text
 
 
 def lacking(group: Group, number: int) -> list[int]:
@@ -94,7 +94,7 @@ def deadlock(job: Job, patience: float) -> list[Cause]:
     advice = "; use async_op=True, or sendrecv" if sends else ""
     shown = "; ".join(edge.text for edge in found[:8]) + ("; ..." if len(found) > 8 else "")
     verb = "wait" if len(ranks) > 1 else "waits"
-    text = f"{ranks_named(ranks)} of {group.name!r} {verb} for {who}, {what}: {shown}{advice}"
+    text = f"{ranks_text(ranks)} of {group.name!r} {verb} for {who}, {what}: {shown}{advice}"
     return [Cause("deadlock", group.name, ranks, text)]
 
 
