@@ -198,7 +198,7 @@ def check_replicas(
         timeout: Seconds after which the call fails. None: the group's.
 
     Returns:
-        A `ringroad.ReplicaCheck`, the same on all ranks; its ranks are those in the group.
+        A `ringroad.results.ReplicaCheck`, the same on all ranks; its ranks are those in the group.
 
     Raises:
         ReplicaError: Ranks passed different tensors, or one that cannot be compared, or there is no majority for a
