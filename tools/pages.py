@@ -40,6 +40,7 @@ COPIED = {
 MODULES = (
     "ringroad.torch",
     "ringroad.measure",
+    "ringroad.results",
     "ringroad.testbed",
     "ringroad.lab",
     "ringroad.lab.formats",
