@@ -106,7 +106,8 @@ class History:
             lines.append(f"process {process.pid} ({process.poll()}):")
             log = self.log(process.pid)
             for before, entry, after in zip([{}, *log], log, [*log[1:], {}], strict=False):
-                if [one.get("step") for one in (before, after)] != [entry["step"] - 1, entry["step"] + 1]:
+                step = entry.get("step", 0)
+                if [one.get("step") for one in (before, after)] != [step - 1, step + 1]:
                     lines.append(f"  {entry['at'] - self.begin:.2f} {entry}")
             lines.append((self.place / f"errors-{number}").read_text()[-20_000:])
         return "\n".join(lines)

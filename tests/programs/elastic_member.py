@@ -62,10 +62,10 @@ def fall_at(function, when, how):
                 subprocess.Popen(["sh", "-c", f"sleep 9; kill -CONT {os.getpid()}"])
             os.kill(os.getpid(), signal.SIGSTOP if how == "stop" else signal.SIGKILL)
 
-    def called(*arguments):
+    def called(*arguments, **named):
         if when == "before":
             falls()
-        result = call(*arguments)
+        result = call(*arguments, **named)
         if when == "after":
             falls()
         return result
