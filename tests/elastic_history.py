@@ -81,6 +81,9 @@ class History:
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
 
+    def has_joined(self, process: subprocess.Popen[bytes]) -> bool:
+        return any(entry["event"] == "joined" for entry in self.log(process.pid))
+
     def running(self) -> list[subprocess.Popen[bytes]]:
         return [process for process in self.processes if process.poll() is None]
 
@@ -151,7 +154,7 @@ class History:
                 self.start(0)
             elif event.what == "kill" and running:
                 victim = running[event.who % len(running)]
-                if any(self.log(other.pid) for other in running if other is not victim):  # a member is left
+                if any(self.has_joined(other) for other in running if other is not victim):  # a member is left
                     victim.kill()
                     self.note(f"kill {victim.pid}")
                     victim.wait()
@@ -185,7 +188,7 @@ class History:
             for entry in log:
                 if entry["event"] in ("changed", "joined"):
                     after[entry["step"]].add(entry["digest"])
-            log = [entry for entry in log if entry["event"] not in ("changed", "falls")]
+            log = [entry for entry in log if entry["event"] in ("joined", "step", "end", "error")]
             for entry, following in itertools.pairwise(log):
                 if entry["event"] == "step" and following["event"] in ("step", "end"):
                     more = following["step"] - entry["step"]

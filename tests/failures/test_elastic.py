@@ -1,14 +1,22 @@
 """Groups whose members come and go: random histories of starts, kills, pauses and cuts, and faults at chosen points."""
 
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
+import ringroad
 from elastic_history import LIMIT, Event, History, live, live_all
 from faults.hosts import Hosts
 from helpers import FULL, long
+from ringroad._native import Notes, TcpStore
+from ringroad.start.doors import _JOB, View
+from ringroad.start.membership import _key
 
 pytestmark = pytest.mark.timeout(4 * LIMIT)
 
@@ -74,6 +82,25 @@ def test_falls(falls: list[tuple[int, Event, str, str]], tmp_path: Path) -> None
         History(tmp_path / f"{who}-{event.what}-{point}-{way.replace(' ', '-')}", 3, [event], {who: f"{point} {way}"})
         for who, event, point, way in falls
     )
+
+
+def test_nobody_founds_a_group_with_those_that_do_not_come() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        host, port = free.getsockname()
+    with ThreadPoolExecutor(1) as pool:
+        founder = pool.submit(
+            ringroad.elastic, f"tcp://{host}:{port}", {"sum": np.zeros(1)}, minimum=2, timeout=0.5, patience=4
+        )
+        notes, ghost, text = Notes(), ringroad.handle(), None
+        while not text and not founder.done():
+            with suppress(ringroad.RingroadError):
+                text = TcpStore(host, port, 1, job=_JOB, timeout=0.2).get("view")
+        view = View.read(text)
+        notes.keep(f"elastic/asks/{_key(ghost)}", b"yes")
+        notes.leave(view.members[0], f"elastic/ask/{view.group}/ghost", ghost.encode())
+        with pytest.raises(ringroad.TimeoutError, match="no group has taken in this process"):
+            founder.result()
+        assert notes.kept(f"elastic/invitation/{_key(ghost)}/"), "it was invited"
 
 
 @pytest.fixture(scope="module")

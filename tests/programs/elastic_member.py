@@ -82,8 +82,9 @@ def joins(group, join=ElasticGroup._join):
 ElasticGroup._join = joins
 if fall:
     fall_at(*fall.split())
+note("begins")
 try:
-    with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=25) as group:
+    with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=40) as group:
         while not state["end"][0]:
             if group.update():
                 note("changed", step=group.step, size=group.size, rank=group.rank, digest=digest())
