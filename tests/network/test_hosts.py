@@ -109,9 +109,11 @@ def test_a_host_that_is_cut_off_is_named(two_hosts, tmp_path):
         command = two_hosts.command(0, [sys.executable, "-m", "ringroad", "status", "--json"])
         return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
 
+    (tmp_path / "ways").write_text("loop\n")
     with Processes() as processes, open(tmp_path / "log", "w") as log:
         for rank in range(4):
-            command = two_hosts.command(rank // 2, [sys.executable, str(PROGRAMS / "hung.py"), "loop"])
+            program = [sys.executable, str(PROGRAMS / "hung.py"), str(tmp_path / "ways")]
+            command = two_hosts.command(rank // 2, program)
             processes.start(command, env | {"RANK": str(rank)}, stdout=log, stderr=log)
         while (tmp_path / "log").read_text().count("ready") < 4:
             assert processes.ended() is None, (tmp_path / "log").read_text()

@@ -305,8 +305,20 @@ impl Choices {
 
     /// Why [`Choices::pick`] picks what it does.
     pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        self.reasons(self.choice(collective), bytes, any_order)
+    }
+
+    /// The fastest of these by the cost model, for all data.
+    pub fn by_cost(&self, collective: Collective, among: &[Member]) -> Result<Choice> {
+        let candidates: Vec<Candidate> =
+            costs(&self.topology, collective, among)?.into_iter().map(|(_, candidate)| candidate).collect();
+        let choice = Choice::by_cost(collective, &self.model, &candidates)?;
+        Ok(Choice { floats: choice.any.clone(), ..choice })
+    }
+
+    /// Why this choice picks what it does.
+    pub fn reasons(&self, choice: &Choice, bytes: Bytes, any_order: bool) -> Result<Explanation> {
         let Choices { topology, model, .. } = self;
-        let choice = self.choice(collective);
         let candidates = &candidates_of(topology, choice)?;
         Ok(Contest { topology, model, candidates, choice }.explain(bytes, any_order))
     }
