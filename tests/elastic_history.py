@@ -81,6 +81,9 @@ class History:
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
 
+    def has_joined(self, process: subprocess.Popen[bytes]) -> bool:
+        return any(entry["event"] == "joined" for entry in self.log(process.pid))
+
     def running(self) -> list[subprocess.Popen[bytes]]:
         return [process for process in self.processes if process.poll() is None]
 
@@ -106,7 +109,8 @@ class History:
             lines.append(f"process {process.pid} ({process.poll()}):")
             log = self.log(process.pid)
             for before, entry, after in zip([{}, *log], log, [*log[1:], {}], strict=False):
-                if [one.get("step") for one in (before, after)] != [entry["step"] - 1, entry["step"] + 1]:
+                step = entry.get("step", 0)
+                if [one.get("step") for one in (before, after)] != [step - 1, step + 1]:
                     lines.append(f"  {entry['at'] - self.begin:.2f} {entry}")
             lines.append((self.place / f"errors-{number}").read_text()[-20_000:])
         return "\n".join(lines)
@@ -150,7 +154,7 @@ class History:
                 self.start(0)
             elif event.what == "kill" and running:
                 victim = running[event.who % len(running)]
-                if any(self.log(other.pid) for other in running if other is not victim):  # a member is left
+                if any(self.has_joined(other) for other in running if other is not victim):  # a member is left
                     victim.kill()
                     self.note(f"kill {victim.pid}")
                     victim.wait()
@@ -184,7 +188,7 @@ class History:
             for entry in log:
                 if entry["event"] in ("changed", "joined"):
                     after[entry["step"]].add(entry["digest"])
-            log = [entry for entry in log if entry["event"] not in ("changed", "falls")]
+            log = [entry for entry in log if entry["event"] in ("joined", "step", "end", "error")]
             for entry, following in itertools.pairwise(log):
                 if entry["event"] == "step" and following["event"] in ("step", "end"):
                     more = following["step"] - entry["step"]

@@ -73,6 +73,10 @@ def test_layouts(ranks):
     ranks.run("calls.check_layouts", 3)
 
 
+def test_wrappers(ranks):
+    ranks.run("calls.check_wrappers", 2)
+
+
 @lacking((2, 14), "some calls go over gloo, and gloo differs in others")
 def test_tensors_beside_gloo(ranks):
     ranks.run("beside_gloo.check_beside_gloo", 2)

@@ -172,7 +172,7 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
         >>> dist.destroy_process_group()
     """
     dtype = dtype or torch.get_default_dtype()
-    shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+    shape = torch.empty(*size, device="meta").shape
     memory = communicator(group).empty(shape.numel() * dtype.itemsize, "uint8")
     return torch.from_numpy(memory).view(dtype).reshape(shape)
 
