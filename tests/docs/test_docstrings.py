@@ -71,7 +71,12 @@ def members() -> list[Member]:
     for module in modules():
         names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
         for name in names:
-            what = getattr(module, name)
+            try:
+                what = getattr(module, name)
+            except ModuleNotFoundError as missing:
+                if missing.name != "torch":  # the one package that names wait for until they are used
+                    raise
+                continue
             listed = hasattr(module, "__all__") or getattr(what, "__module__", None) == module.__name__
             if (listed or module is _native) and (inspect.isclass(what) or callable(what)):
                 found.setdefault(id(what), Member(f"{module.__name__}.{name}", what))

@@ -87,12 +87,11 @@ class Doors:
 
     def look(self) -> View | None:
         """The latest view that any door shows."""
-        with self._lock:
-            shown = [view for address in dict.fromkeys(self.known) if (view := self._read(address))]
-            best = max(shown, key=lambda view: view.epoch, default=None)
-            if best:
-                self._learn(best)
-            return best
+        shown = [view for address in dict.fromkeys(self.known) if (view := self._read(address))]
+        best = max(shown, key=lambda view: view.epoch, default=None)
+        if best:
+            self._learn(best)
+        return best
 
     def show(self, view: View | None) -> None:
         """Shows this view from now on; None: nothing any more."""
@@ -114,10 +113,10 @@ class Doors:
         while not self._end.wait(_PERIOD):
             with self._lock:
                 self._serve_all()
-                for address in self._listed if self.view else []:
-                    shown = self._read(address)
-                    if self.view and (shown is None or shown.epoch < self.view.epoch):
-                        self._write(address, self.view)
+            for address in self._listed if self.view else []:
+                shown = self._read(address)
+                if self.view and (shown is None or shown.epoch < self.view.epoch):
+                    self._write(address, self.view)
 
     def _serve_all(self) -> None:
         for address in self._listed:
@@ -134,8 +133,8 @@ class Doors:
     def _store(self, address: Address) -> TcpStore:
         if store := self._served.get(address) or self._reached.get(address):
             return store
-        self._reached[address] = TcpStore(*address, 1, job=_JOB, timeout=_PATIENCE)
-        return self._reached[address]
+        store = self._reached[address] = TcpStore(*address, 1, job=_JOB, timeout=_PATIENCE)
+        return store
 
     def _read(self, address: Address) -> View | None:
         try:

@@ -234,8 +234,7 @@ def elastic(
 
     Args:
         address: As for `ringroad.elastic`.
-        model: The same model on all members, whole on each of them. Its buffers must not depend on a member's data: use
-            no batch normalization that is not frozen.
+        model: The same model on all members, whole on each of them.
         optimizer: Its optimizer, made alike on all members.
         minimum: As for `ringroad.elastic`.
         timeout: As for `ringroad.elastic`.
