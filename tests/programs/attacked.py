@@ -45,7 +45,7 @@ if comm.rank == 0:
     attacker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 while not held:
     times.append(call())
-    if comm.rank == 0 and select.select([attacker.stdout], [], [], 0)[0]:
+    if comm.rank == 0 and attacker.stdout and select.select([attacker.stdout], [], [], 0)[0]:
         held = int(attacker.stdout.readline())
     held = int(comm.allreduce(np.array([held]))[0])
 times += [call() for _ in range(50)]

@@ -1,4 +1,4 @@
-"""Connects to the ports that are named, with noise, with what looks like a message, slowly, and IDLE times with nothing.
+"""Connects to the ports that are named: with noise, with what looks like a message, slowly, and IDLE times silently.
 
 Prints a line when it is done, and holds the connections until its input ends.
 """
