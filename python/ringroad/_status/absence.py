@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 
 from ringroad._status.asking import Group
-from ringroad._status.cause import Cause, Place, pending, place_of
+from ringroad._status.cause import Cause, ProcessId, pending, place_of
 from ringroad._support.text import ranks_text
 
 _HEARSAY = re.compile(r" \(as rank \d+ \(.*\) says\)$")
 """By whom a rank has learned of a failure."""
 
 
-def absent(group: Group, seen: set[Place], patience: float) -> Iterator[Cause]:
+def absent(group: Group, seen: set[ProcessId], patience: float) -> Iterator[Cause]:
     """Processes that have ended, are stopped, or do not answer, unless they have been seen in another communicator."""
     hosts = {p.host for p in group.processes if p.report is not None or p.trouble == "stopped"}
     silent: dict[str, list[int]] = {}

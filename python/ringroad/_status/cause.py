@@ -24,7 +24,7 @@ Kind = Literal[
 ]
 
 
-Place = tuple[str, int]
+ProcessId = tuple[str, int]
 """A process: its host, and its number."""
 
 
@@ -49,5 +49,5 @@ def pending(group: Group, rank: int, patience: float) -> list[dict[str, Any]]:
     return [call for call in group.calls(rank) if (call["since"] or 0) >= patience]
 
 
-def place_of(process: Process) -> Place:
+def place_of(process: Process) -> ProcessId:
     return process.host, process.pid

@@ -2,7 +2,7 @@
 
 from ringroad._status.absence import absent, failed
 from ringroad._status.asking import Job
-from ringroad._status.cause import PATIENCE, Cause, Place, place_of
+from ringroad._status.cause import PATIENCE, Cause, ProcessId, place_of
 from ringroad._status.collectives import different, missing, stalled
 from ringroad._status.waiting import deadlock, tags, unmatched
 
@@ -10,7 +10,7 @@ from ringroad._status.waiting import deadlock, tags, unmatched
 def causes(job: Job, patience: float = PATIENCE) -> list[Cause]:
     """Why calls of a job hang that have taken longer than `patience`, the plainest causes first; empty if none do."""
     found: list[Cause] = []
-    seen: set[Place] = set()
+    seen: set[ProcessId] = set()
     for group in job.groups:
         found += [*absent(group, seen, patience), *failed(group), *different(group)]
         seen.update(map(place_of, group.processes))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ringroad._status.asking import Group, Job
-from ringroad._status.cause import Cause, Place, pending, place_of
+from ringroad._status.cause import Cause, ProcessId, pending, place_of
 from ringroad._support.text import ranks_text, runs_text, seconds_text
 
 
@@ -16,8 +16,8 @@ def lacking(group: Group, number: int) -> list[int]:
 class Edge(NamedTuple):
     """That a process waits for something that another one has not begun, and for what."""
 
-    source: Place
-    target: Place
+    source: ProcessId
+    target: ProcessId
     group: Group
     text: str
 
@@ -79,7 +79,7 @@ def tags(group: Group, patience: float) -> Iterator[Cause]:
 
 def deadlock(job: Job, patience: float) -> list[Cause]:
     """Processes that wait for each other in a circle."""
-    edges: dict[Place, dict[Place, Edge]] = {}
+    edges: dict[ProcessId, dict[ProcessId, Edge]] = {}
     for edge in dependencies(job, patience):
         edges.setdefault(edge.source, {}).setdefault(edge.target, edge)
     circle = _circle(edges)
@@ -98,11 +98,11 @@ def deadlock(job: Job, patience: float) -> list[Cause]:
     return [Cause("deadlock", group.name, ranks, text)]
 
 
-def _circle(edges: Mapping[Place, Iterable[Place]]) -> list[Place]:
+def _circle(edges: Mapping[ProcessId, Iterable[ProcessId]]) -> list[ProcessId]:
     """A shortest circle of places that wait for the next one; empty if there is none."""
-    best: list[Place] = []
+    best: list[ProcessId] = []
     for start in edges:
-        before: dict[Place, Place] = {}
+        before: dict[ProcessId, ProcessId] = {}
         queue = [start]
         for place in queue:
             for target in edges.get(place, ()):
