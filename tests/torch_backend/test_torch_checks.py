@@ -55,6 +55,7 @@ CHECKS = [
     ("forks.check_loaders", 2),
     ("starting.check_group", 3),
     ("failures.check_failed_futures", 2),
+    ("failures.check_status", 3),
     ("failures.check_monitored_barrier_interrupted", 3, {}, NEW),
 ]
 

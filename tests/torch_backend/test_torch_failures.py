@@ -9,10 +9,6 @@ def test_timeouts(ranks):
         assert len(texts) == 3 and all("rank 2 " in text for text in texts), texts
 
 
-def test_status(ranks):
-    ranks.run("failures.check_status", 3)
-
-
 def test_mismatch(ranks):
     for text in ranks.run("failures.check_mismatch", 3):
         assert "allreduce" in text and "4" in text and "5" in text, text
