@@ -9,7 +9,7 @@ use ringroad_core::interchange::msccl;
 use ringroad_core::topology::{families, named_graphs, operators, Link, RoutingTable};
 use ringroad_core::{Collective, Schedule, Topology, Wire};
 use ringroad_runtime::bootstrap::{EndpointInfo, Handle};
-use ringroad_runtime::choice::profile::{Machine, Site, Profile};
+use ringroad_runtime::choice::profile::{Machine, Profile, Site};
 use ringroad_runtime::fuzzing;
 use serde_json::json;
 
