@@ -76,6 +76,9 @@ class History:
         if "stop" in fall:
             self.away.add(self.processes[-1].pid)
 
+    def go(self, process: subprocess.Popen[bytes]) -> None:
+        (self.place / f"go-{process.pid}").touch()
+
     def log(self, pid: int) -> list[dict]:
         path = self.place / f"{pid}.jsonl"
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
@@ -125,11 +128,13 @@ class History:
         return all(one["event"] == "step" and one["size"] == len(last) and now - one["at"] < 1 for one in last)
 
     def run(self) -> None:
-        self.start(self.count)
-        if self.falls:
-            self.wait("nobody founds the group", self.is_served)  # so that the first process leads
-        for _ in range(self.count - 1):
+        for _ in range(self.count):
             self.start(self.count)
+        self.wait("the first processes do not begin", lambda: all(self.log(one.pid) for one in self.processes))
+        for process in self.processes:
+            self.go(process)
+            if self.falls:
+                self.wait("nobody founds the group", self.is_served)  # so that the first process leads
         self.wait("the first members do not come together", self.are_together)
         begin = time.monotonic()
         (self.place / "armed").touch()
@@ -152,6 +157,7 @@ class History:
             running = [process for process in self.running() if process not in [process for _, process in stopped]]
             if event.what == "start":
                 self.start(0)
+                self.go(self.processes[-1])
             elif event.what == "kill" and running:
                 victim = running[event.who % len(running)]
                 if any(self.has_joined(other) for other in running if other is not victim):  # a member is left

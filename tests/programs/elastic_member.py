@@ -83,6 +83,8 @@ ElasticGroup._join = joins
 if fall:
     fall_at(*fall.split())
 note("begins")
+while not (place / f"go-{os.getpid()}").exists():
+    time.sleep(0.01)
 try:
     with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=40) as group:
         while not state["end"][0]:
