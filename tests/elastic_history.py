@@ -76,10 +76,16 @@ class History:
         if "stop" in fall:
             self.away.add(self.processes[-1].pid)
 
+    def go(self, process: subprocess.Popen[bytes]) -> None:
+        (self.place / f"go-{process.pid}").touch()
+
     def log(self, pid: int) -> list[dict]:
         path = self.place / f"{pid}.jsonl"
         lines = path.read_text().split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
+
+    def has_joined(self, process: subprocess.Popen[bytes]) -> bool:
+        return any(entry["event"] == "joined" for entry in self.log(process.pid))
 
     def running(self) -> list[subprocess.Popen[bytes]]:
         return [process for process in self.processes if process.poll() is None]
@@ -106,7 +112,8 @@ class History:
             lines.append(f"process {process.pid} ({process.poll()}):")
             log = self.log(process.pid)
             for before, entry, after in zip([{}, *log], log, [*log[1:], {}], strict=False):
-                if [one.get("step") for one in (before, after)] != [entry["step"] - 1, entry["step"] + 1]:
+                step = entry.get("step", 0)
+                if [one.get("step") for one in (before, after)] != [step - 1, step + 1]:
                     lines.append(f"  {entry['at'] - self.begin:.2f} {entry}")
             lines.append((self.place / f"errors-{number}").read_text()[-20_000:])
         return "\n".join(lines)
@@ -121,11 +128,13 @@ class History:
         return all(one["event"] == "step" and one["size"] == len(last) and now - one["at"] < 1 for one in last)
 
     def run(self) -> None:
-        self.start(self.count)
-        if self.falls:
-            self.wait("nobody founds the group", self.is_served)  # so that the first process leads
-        for _ in range(self.count - 1):
+        for _ in range(self.count):
             self.start(self.count)
+        self.wait("the first processes do not begin", lambda: all(self.log(one.pid) for one in self.processes))
+        for process in self.processes:
+            self.go(process)
+            if self.falls:
+                self.wait("nobody founds the group", self.is_served)  # so that the first process leads
         self.wait("the first members do not come together", self.are_together)
         begin = time.monotonic()
         (self.place / "armed").touch()
@@ -148,9 +157,10 @@ class History:
             running = [process for process in self.running() if process not in [process for _, process in stopped]]
             if event.what == "start":
                 self.start(0)
+                self.go(self.processes[-1])
             elif event.what == "kill" and running:
                 victim = running[event.who % len(running)]
-                if any(self.log(other.pid) for other in running if other is not victim):  # a member is left
+                if any(self.has_joined(other) for other in running if other is not victim):  # a member is left
                     victim.kill()
                     self.note(f"kill {victim.pid}")
                     victim.wait()
@@ -184,7 +194,7 @@ class History:
             for entry in log:
                 if entry["event"] in ("changed", "joined"):
                     after[entry["step"]].add(entry["digest"])
-            log = [entry for entry in log if entry["event"] not in ("changed", "falls")]
+            log = [entry for entry in log if entry["event"] in ("joined", "step", "end", "error")]
             for entry, following in itertools.pairwise(log):
                 if entry["event"] == "step" and following["event"] in ("step", "end"):
                     more = following["step"] - entry["step"]

@@ -42,7 +42,7 @@ for target in "${targets[@]}"; do
     mkdir -p "$out/corpus/$target"
     log="$out/$target.log"
     longest=16384
-    case "$target" in preferences | topology_spec) longest=256 ;; esac
+    case "$target" in preferences | topology_spec) longest=256 ;; tcp_connection | wire) longest=1024 ;; esac
     options=(-runs="$inputs" -rss_limit_mb=1024 -timeout=10 -max_len="$longest" -artifact_prefix="$out/found/$target-")
     words="rust/fuzz/dictionaries/$target.dict"
     if [[ -f "$words" ]]; then

@@ -1,7 +1,10 @@
 """Groups whose members come and go: random histories of starts, kills, pauses and cuts, and faults at chosen points."""
 
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -10,8 +13,10 @@ import pytest
 import ringroad
 from elastic_history import LIMIT, Event, History, live, live_all
 from faults.hosts import Hosts
-from helpers import FULL, free_port, long
-from ringroad.start.membership import Membership
+from helpers import FULL, long
+from ringroad._native import Notes, TcpStore
+from ringroad.start.doors import _JOB, View
+from ringroad.start.membership import _key
 
 pytestmark = pytest.mark.timeout(4 * LIMIT)
 
@@ -79,13 +84,23 @@ def test_falls(falls: list[tuple[int, Event, str, str]], tmp_path: Path) -> None
     )
 
 
-def test_who_asks_and_never_comes_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group of at least two is not founded by one process alone."""
-    other = ringroad.handle()
-    monkeypatch.setattr(Membership, "asks", lambda _: [other])
-    monkeypatch.setattr(Membership, "_is_asking", lambda *_: True)
-    with pytest.raises(ringroad.TimeoutError, match="no group has taken in"):
-        ringroad.elastic(f"tcp://127.0.0.1:{free_port()}", {"sums": np.zeros(1)}, minimum=2, timeout=0.3, patience=2)
+def test_nobody_founds_a_group_with_those_that_do_not_come() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        host, port = free.getsockname()
+    with ThreadPoolExecutor(1) as pool:
+        founder = pool.submit(
+            ringroad.elastic, f"tcp://{host}:{port}", {"sum": np.zeros(1)}, minimum=2, timeout=0.5, patience=4
+        )
+        notes, ghost, text = Notes(), ringroad.handle(), None
+        while not text and not founder.done():
+            with suppress(ringroad.RingroadError):
+                text = TcpStore(host, port, 1, job=_JOB, timeout=0.2).get("view")
+        view = View.read(text)
+        notes.keep(f"elastic/asks/{_key(ghost)}", b"yes")
+        notes.leave(view.members[0], f"elastic/ask/{view.group}/ghost", ghost.encode())
+        with pytest.raises(ringroad.TimeoutError, match="no group has taken in this process"):
+            founder.result()
+        assert notes.kept(f"elastic/invitation/{_key(ghost)}/"), "it was invited"
 
 
 @pytest.fixture(scope="module")

@@ -62,10 +62,10 @@ def fall_at(function, when, how):
                 subprocess.Popen(["sh", "-c", f"sleep 9; kill -CONT {os.getpid()}"])
             os.kill(os.getpid(), signal.SIGSTOP if how == "stop" else signal.SIGKILL)
 
-    def called(*arguments):
+    def called(*arguments, **named):
         if when == "before":
             falls()
-        result = call(*arguments)
+        result = call(*arguments, **named)
         if when == "after":
             falls()
         return result
@@ -82,8 +82,11 @@ def joins(group, join=ElasticGroup._join):
 ElasticGroup._join = joins
 if fall:
     fall_at(*fall.split())
+note("begins")
+while not (place / f"go-{os.getpid()}").exists():
+    time.sleep(0.01)
 try:
-    with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=25) as group:
+    with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=40) as group:
         while not state["end"][0]:
             if group.update():
                 note("changed", step=group.step, size=group.size, rank=group.rank, digest=digest())

@@ -5,6 +5,7 @@ see to it that every door that they know shows their view, and take over doors t
 """
 
 import json
+import os
 import random
 import socket
 from dataclasses import asdict, dataclass
@@ -19,6 +20,9 @@ _PATIENCE = 1.0
 """Seconds within which a door must answer."""
 
 Address = tuple[str, int]
+
+_open: dict[tuple[int, Address], TcpStore] = {}
+"""The doors that this process serves until it ends, by its number (a forked child has none) and the address."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +124,19 @@ class Doors:
 
     def _serve_all(self) -> None:
         for address in self._listed:
-            if address not in self._served and _is_free(address) and self._serve(address) and self.view:
+            if address not in self._served and self._serve(address) and self.view:
                 self._served[address].set("view", self.view.text())
 
     def _serve(self, address: Address) -> bool:
-        try:
-            self._served[address] = TcpStore(*address, 0, job=_JOB, timeout=_PATIENCE)
-        except RingroadError:
-            return False  # another process was faster
+        place = (os.getpid(), address)
+        if place not in _open:
+            if not _is_free(address):
+                return False
+            try:
+                _open[place] = TcpStore(*address, 0, job=_JOB, timeout=_PATIENCE)
+            except RingroadError:
+                return False  # another process was faster
+        self._served[address] = _open[place]
         return True
 
     def _store(self, address: Address) -> TcpStore:

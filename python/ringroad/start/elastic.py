@@ -10,6 +10,7 @@ from ringroad._native import Communicator, MismatchError, TimeoutError
 from ringroad.start.doors import addresses
 from ringroad.start.membership import FAILURES, LeftOutError, Membership
 from ringroad.start.progress import Arrays, Progress, State
+from ringroad.start.signals import answer_usr1
 
 Result = TypeVar("Result")
 
@@ -69,6 +70,7 @@ def elastic(
         >>> sums
         array([5., 5., 5.])
     """
+    answer_usr1()
     return ElasticGroup(address, Arrays(state), minimum, timeout, patience)
 
 

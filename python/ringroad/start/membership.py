@@ -233,8 +233,7 @@ class Membership:
                 settle(False)
             except FAILURES:
                 recover()
-            if len(self._members) > 1:
-                return True
+                return True  # with those of the first members that are left
         if len(self._members) < self._minimum:
             self.leave()
             self._group, self._epoch, self._members = "", 0, []

@@ -12,7 +12,7 @@ from torch import nn
 from ringroad._native import Communicator
 from ringroad._replicas import Part, ReplicaError
 from ringroad.start.elastic import ElasticGroup
-from ringroad.torch.replicas import _part
+from ringroad.torch.replicas import part_of
 from ringroad.torch.tensors import block_of, copy
 
 
@@ -125,7 +125,7 @@ class _Training:
             for key, value in one.items()
             if isinstance(value, torch.Tensor)
         }
-        return [_part(name, tensor, None) for name, tensor in [*self._tensors(), *tensors.items()]]
+        return [part_of(name, tensor, None) for name, tensor in [*self._tensors(), *tensors.items()]]
 
     def _tensors(self) -> list[tuple[str, torch.Tensor]]:
         return [*self._model.named_parameters(), *self._model.named_buffers()]

@@ -4,8 +4,7 @@
 //! chunk; the last record may be shorter. A record is the block's scale, if the format has one, and then the codes of
 //! its elements. So an encoded chunk is a string of bytes whose length follows from the number of elements, any of its
 //! records can be decoded alone, and a message may be cut between any two records. Chunks have the same boundaries on
-//! all ranks, and so have records. The codes of a whole block are in an order that suits processors (see
-//! `ringroad_runtime::kernels::wire`), those of a shorter one in the order of its elements.
+//! all ranks, and so have records.
 //!
 //! **The rounding Q.** To encode a block and to decode it again rounds it: `Q(x)`. The formats are made such that
 //! `Q(Q(x)) = Q(x)` bit for bit. Three rules follow, which hold in every schedule and on every network:
@@ -27,8 +26,11 @@
 //!
 //! **The error.** Every rounding moves an element by at most [`Wire::error`] times the largest magnitude of its block.
 //! In a sum, a rank's value passes as many roundings as [`Rounding`](crate::schedule::Rounding) counts along the in-tree
-//! of its chunk. So the result differs from the exact sum by at most [`Wire::bound`] times the sum of all ranks' largest
-//! magnitudes. An average divides both by the number of ranks.
+//! of its chunk. The largest magnitude of a partial sum is at most the sum of those of its terms, which are values that
+//! grew in earlier roundings: by [`Wire::growth`], no more, since formats with a scale represent a block's largest
+//! magnitude. So the `j`-th rounding of a rank's value adds to the error at most `error * growth^(j-1)` times the rank's
+//! largest magnitude, and the result differs from the exact sum by at most [`Wire::bound`], which adds these up, times the
+//! sum of all ranks' largest magnitudes. An average divides both by the number of ranks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -131,25 +133,34 @@ impl Wire {
     /// not count what the type of the elements rounds anyway, nor what f16 cannot represent.
     pub const fn error(self) -> f64 {
         // Half of a code's distance to the next, for the largest magnitude, and a little for the rounded scale. In a block
-        // with numbers that are not finite, the codes that they have are missing.
-        const SCALE: f64 = 1.0 + 1.0 / 32768.0;
+        // with numbers that are not finite, the codes that they have are missing. Before it becomes e4m3, a number is rounded
+        // to a half.
         match self {
             Wire::Bf16 => 1.0 / 256.0,
             Wire::F16 => 1.0 / 2048.0,
-            Wire::Fp8 => 16.0 / 416.0 * SCALE,
+            Wire::Fp8 => (16.0 + 1.0 / 8.0) / 416.0 * SCALE,
             Wire::Int8 => 0.5 / 126.0 * SCALE,
             Wire::Int4 => 0.5 / 6.0 * SCALE,
+        }
+    }
+
+    /// The most by which one rounding multiplies the largest magnitude of a block.
+    pub const fn growth(self) -> f64 {
+        match self {
+            Wire::Bf16 | Wire::F16 => 1.0 + self.error(),
+            Wire::Fp8 | Wire::Int8 | Wire::Int4 => SCALE,
         }
     }
 
     /// The most by which `roundings` roundings in a row move a result, as a fraction of the sum of the ranks' largest
     /// magnitudes.
     pub fn bound(self, roundings: u32) -> f64 {
-        // A rounding may also enlarge a value, which the next one rounds.
-        let grown = |bound: f64, _| bound * (1.0 + self.error()) + self.error();
-        (0..roundings).fold(0.0, grown)
+        (0..roundings).fold(0.0, |bound, _| bound * self.growth() + self.error())
     }
 }
+
+/// The most by which a scale is larger than the quotient of the largest magnitude and the largest code.
+const SCALE: f64 = 1.0 + 1.0 / 32768.0;
 
 impl fmt::Display for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,6 +218,7 @@ mod tests {
         assert_eq!(Wire::Int8.bound(0), 0.0);
         assert!((Wire::Int8.bound(1) - 0.5 / 126.0).abs() < 1e-6);
         assert!(Wire::Int8.bound(16) > 16.0 * Wire::Int8.error());
-        assert!(Wire::Int8.bound(16) < 16.6 * Wire::Int8.error());
+        assert!(Wire::Int8.bound(16) < 16.01 * Wire::Int8.error());
+        assert!(Wire::Bf16.bound(16) < 16.6 * Wire::Bf16.error());
     }
 }

@@ -2,8 +2,6 @@
 
 use std::fmt::Debug;
 
-use ringroad_core::Wire;
-
 use super::Random;
 
 /// An element type with addition, scaling and averaging.
@@ -15,7 +13,7 @@ pub trait Element: Copy + PartialEq + Debug {
     fn divide(self, ranks: usize) -> Self;
     fn from_bytes(bytes: &[u8]) -> Self;
     fn to_bytes(self, bytes: &mut [u8]);
-    /// The bytes of these elements in the format int8.
+    /// The bytes of these elements in a wire format.
     fn encode(_elements: &[Self]) -> Vec<u8> {
         unreachable!("only floating-point numbers are encoded")
     }
@@ -77,24 +75,6 @@ impl Element for f32 {
     }
     fn to_bytes(self, bytes: &mut [u8]) {
         bytes.copy_from_slice(&self.to_le_bytes());
-    }
-    fn encode(elements: &[f32]) -> Vec<u8> {
-        let record = |block: &[f32]| {
-            let top = block.iter().fold(0f32, |top, x| top.max(x.abs()));
-            let scale = f32::from_bits((top / 127.0).to_bits().div_ceil(128) * 128);
-            let code = |x: &f32| if top == 0.0 { 0 } else { (x / scale).round_ties_even() as i8 as u8 };
-            scale.to_le_bytes().into_iter().chain(block.iter().map(code)).collect::<Vec<u8>>()
-        };
-        elements.chunks(Wire::BLOCK).flat_map(record).collect()
-    }
-    fn decode(bytes: &[u8], elements: usize) -> Vec<f32> {
-        let block = |record: &[u8]| {
-            let scale = f32::from_le_bytes(record[..4].try_into().unwrap());
-            record[4..].iter().map(|code| f32::from(*code as i8) * scale).collect::<Vec<f32>>()
-        };
-        let values: Vec<f32> = bytes.chunks(Wire::Int8.record()).flat_map(block).collect();
-        assert_eq!(values.len(), elements, "the bytes are those of whole records");
-        values
     }
     fn agrees(self, answer: Self, ranks: usize) -> bool {
         // Every addition rounds a sum of at most `ranks` terms below 5.

@@ -85,12 +85,9 @@ pub fn answer<T: Element>(
     }
 }
 
-/// The places of a chunk: the ranks and ranges in their inputs, and the ranks and ranges in their outputs.
-type Places = (Vec<(Rank, Range<usize>)>, Vec<(Rank, Range<usize>)>);
-
-fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
-    let ranks = schedule.ranks;
-    let blocks = match schedule.collective {
+/// How many blocks of all ranks together differ.
+pub fn blocks(collective: Collective, ranks: usize) -> usize {
+    match collective {
         Collective::Alltoall => ranks * ranks,
         Collective::Allreduce
         | Collective::Broadcast { .. }
@@ -98,8 +95,15 @@ fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
         | Collective::Scan
         | Collective::Exscan => 1,
         _ => ranks,
-    };
-    let pieces = schedule.chunks / blocks;
+    }
+}
+
+/// The places of a chunk: the ranks and ranges in their inputs, and the ranks and ranges in their outputs.
+type Places = (Vec<(Rank, Range<usize>)>, Vec<(Rank, Range<usize>)>);
+
+fn places(schedule: &Schedule, chunk: usize, elements: usize) -> Places {
+    let ranks = schedule.ranks;
+    let pieces = schedule.chunks / blocks(schedule.collective, ranks);
     let (block, piece) = (chunk / pieces, chunk % pieces);
     let within =
         |b: usize| b * elements + elements * piece / pieces..b * elements + elements * (piece + 1) / pieces;

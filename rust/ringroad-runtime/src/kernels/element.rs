@@ -10,8 +10,8 @@ use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-/// What the machine is known to have, as a type, so that the choice costs nothing within the loop. Only the
-/// conversions between f16 and f32 depend on it: the compiler finds everything else.
+/// What the machine is known to have, as a type, so that the choice costs nothing within the loop. Only some
+/// conversions depend on it: the compiler finds everything else.
 pub(super) trait Isa {
     /// # Safety
     /// The machine must have what the type requires.
@@ -22,6 +22,35 @@ pub(super) trait Isa {
     /// # Safety
     /// The machine must have what the type requires.
     unsafe fn narrow_half<const N: usize>(lanes: &[f32; N]) -> [f16; N];
+
+    /// The nearest whole numbers, among equally near ones the even one, of numbers from -127 to 127. `N` is a multiple of
+    /// 64.
+    ///
+    /// # Safety
+    /// The machine must have what the type requires.
+    #[inline(always)]
+    unsafe fn narrow_whole<const N: usize>(lanes: &[f32; N]) -> [i8; N] {
+        /// Adding this to such a number leaves the nearest whole number in the lowest bits of the sum.
+        const WHOLE: f32 = 12_582_912.0;
+        let mut whole = [0; N];
+        for lane in 0..N {
+            whole[lane] = (lanes[lane] + WHOLE).to_bits() as i8;
+        }
+        whole
+    }
+
+    /// The upper halves. `N` is a multiple of 32.
+    ///
+    /// # Safety
+    /// The machine must have what the type requires.
+    #[inline(always)]
+    unsafe fn upper_halves<const N: usize>(lanes: &[u32; N]) -> [u16; N] {
+        let mut halves = [0; N];
+        for lane in 0..N {
+            halves[lane] = (lanes[lane] >> 16) as u16;
+        }
+        halves
+    }
 }
 
 /// No more than the compilation target has.
@@ -44,31 +73,21 @@ impl Isa for Portable {
     }
 }
 
-/// Implements [`Isa`] with these conversions of `$width` values at a time, between addresses.
+/// Implements [`Isa`] with these conversions, of some values at a time, between addresses.
 #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", not(miri))))]
 macro_rules! converting {
-    ($isa:ident, $width:literal, $widen:expr, $narrow:expr) => {
-        impl Isa for $isa {
+    ($isa:ident, $($method:ident: $width:literal $from:ty => $to:ty, $convert:expr;)*) => {
+        impl Isa for $isa {$(
             #[inline(always)]
-            unsafe fn widen_half<const N: usize>(block: &[f16; N]) -> [f32; N] {
-                let mut lanes = [0.0; N];
-                for (to, from) in lanes.chunks_exact_mut($width).zip(block.chunks_exact($width)) {
+            unsafe fn $method<const N: usize>(from: &[$from; N]) -> [$to; N] {
+                let mut to = [<$to>::zeroed(); N];
+                for (to, from) in to.chunks_exact_mut($width).zip(from.chunks_exact($width)) {
                     // SAFETY: both chunks hold that many values, and the caller promised the instruction.
-                    unsafe { $widen(to.as_mut_ptr(), from.as_ptr()) }
+                    unsafe { $convert(to.as_mut_ptr(), from.as_ptr()) }
                 }
-                lanes
+                to
             }
-
-            #[inline(always)]
-            unsafe fn narrow_half<const N: usize>(lanes: &[f32; N]) -> [f16; N] {
-                let mut block = [f16::ZERO; N];
-                for (to, from) in block.chunks_exact_mut($width).zip(lanes.chunks_exact($width)) {
-                    // SAFETY: as above.
-                    unsafe { $narrow(to.as_mut_ptr(), from.as_ptr()) }
-                }
-                block
-            }
-        }
+        )*}
     };
 }
 
@@ -76,8 +95,7 @@ macro_rules! converting {
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 converting!(
     Portable,
-    4,
-    |to: *mut f32, from: *const f16| {
+    widen_half: 4 f16 => f32, |to: *mut f32, from: *const f16| {
         let singles: float32x4_t;
         std::arch::asm!(
             "fcvtl {:v}.4s, {:v}.4h",
@@ -86,8 +104,8 @@ converting!(
             options(pure, nomem, nostack, preserves_flags)
         );
         vst1q_f32(to, singles)
-    },
-    |to: *mut f16, from: *const f32| {
+    };
+    narrow_half: 4 f32 => f16, |to: *mut f16, from: *const f32| {
         let halves: uint16x4_t;
         std::arch::asm!(
             "fcvtn {:v}.4h, {:v}.4s",
@@ -96,7 +114,7 @@ converting!(
             options(pure, nomem, nostack, preserves_flags)
         );
         vst1_u16(to.cast(), halves)
-    }
+    };
 );
 
 /// x86-64 with avx2 and f16c.
@@ -106,11 +124,24 @@ pub(super) struct Avx2;
 #[cfg(target_arch = "x86_64")]
 converting!(
     Avx2,
-    8,
-    |to: *mut f32, from: *const f16| _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(from.cast()))),
-    |to: *mut f16, from: *const f32| {
+    widen_half: 8 f16 => f32, |to: *mut f32, from: *const f16| {
+        _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(from.cast())))
+    };
+    narrow_half: 8 f32 => f16, |to: *mut f16, from: *const f32| {
         _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<NEAREST>(_mm256_loadu_ps(from)))
-    }
+    };
+    narrow_whole: 32 f32 => i8, |to: *mut i8, from: *const f32| {
+        let whole = |vector: usize| _mm256_cvtps_epi32(_mm256_loadu_ps(from.add(vector * 8)));
+        let [low, high] = [0, 2].map(|vector| _mm256_packs_epi32(whole(vector), whole(vector + 1)));
+        // Every 16 bytes were packed by themselves.
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        _mm256_storeu_si256(to.cast(), _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order))
+    };
+    upper_halves: 16 u32 => u16, |to: *mut u16, from: *const u32| {
+        let upper = |at: usize| _mm256_srli_epi32::<16>(_mm256_loadu_si256(from.add(at).cast()));
+        let packed = _mm256_packus_epi32(upper(0), upper(8));
+        _mm256_storeu_si256(to.cast(), _mm256_permute4x64_epi64::<0b11_01_10_00>(packed))
+    };
 );
 
 /// x86-64 with avx512f, and all of [`Avx2`].
@@ -120,11 +151,32 @@ pub(super) struct Avx512;
 #[cfg(target_arch = "x86_64")]
 converting!(
     Avx512,
-    16,
-    |to: *mut f32, from: *const f16| _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))),
-    |to: *mut f16, from: *const f32| {
+    widen_half: 16 f16 => f32, |to: *mut f32, from: *const f16| {
+        _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())))
+    };
+    narrow_half: 16 f32 => f16, |to: *mut f16, from: *const f32| {
         _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<NEAREST>(_mm512_loadu_ps(from)))
-    }
+    };
+    narrow_whole: 64 f32 => i8, |to: *mut i8, from: *const f32| {
+        let whole = |vector: usize| _mm512_cvtps_epi32(_mm512_loadu_ps(from.add(vector * 16)));
+        let [low, high] = [0, 2].map(|vector| _mm512_packs_epi32(whole(vector), whole(vector + 1)));
+        let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        _mm512_storeu_si512(to.cast(), _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high)))
+    };
+    upper_halves: 32 u32 => u16, |to: *mut u16, from: *const u32| {
+        const ODD: [u16; 32] = {
+            let mut odd = [1; 32];
+            let mut at = 1;
+            while at < 32 {
+                odd[at] = odd[at - 1] + 2;
+                at += 1;
+            }
+            odd
+        };
+        let vector = |at: usize| _mm512_loadu_si512(from.add(at).cast());
+        let odd = _mm512_loadu_si512(ODD.as_ptr().cast());
+        _mm512_storeu_si512(to.cast(), _mm512_permutex2var_epi16(vector(0), odd, vector(16)))
+    };
 );
 
 #[cfg(target_arch = "x86_64")]
@@ -192,7 +244,7 @@ impl Element for Bool {
 
 /// Rounds a single to a bf16, which is the upper half of the result.
 #[inline(always)]
-pub(super) fn round_bf16(bits: u32) -> u32 {
+fn round_bf16(bits: u32) -> u32 {
     // Half of the last kept bit, less one where that bit is even: ties go to even. Both sides are computed and one is
     // chosen, which stays vectorised; NaN must not round up into infinity.
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
@@ -217,11 +269,12 @@ impl Element for bf16 {
 
     #[inline(always)]
     unsafe fn narrow<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N] {
-        let mut block = [bf16::ZERO; N];
+        let mut rounded = [0; N];
         for lane in 0..N {
-            block[lane] = bf16::from_bits((round_bf16(lanes[lane].to_bits()) >> 16) as u16);
+            rounded[lane] = round_bf16(lanes[lane].to_bits());
         }
-        block
+        // SAFETY: the caller's promise.
+        unsafe { I::upper_halves(&rounded) }.map(bf16::from_bits)
     }
 }
 

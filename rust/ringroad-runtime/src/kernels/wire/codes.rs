@@ -9,19 +9,17 @@
 //! A block in which a number is not finite has the sign of its scale set. There the outermost codes stand for NaN and
 //! the infinities, and finite numbers have the codes between.
 //!
-//! Only whole blocks are computed with, in groups of lanes that stay in registers. Codes of fewer than 32 bits are put
-//! together to [words](Packed) lane by lane: no instruction has to move them to other lanes. The record of a shorter block
-//! is made of that of a block that ends with zeros; it has its codes in their order, since words would have gaps.
+//! Only whole blocks are computed with, in groups of lanes that stay in registers. Codes are in the order of their
+//! elements. So the record of a shorter block is the beginning of that of a block that ends with zeros.
 
 use std::marker::PhantomData;
 
-use half::f16;
+use half::{bf16, f16};
 use ringroad_core::Wire;
 
-use super::super::element::{Element, Isa};
-use super::lanes::{groups, singles, Lanes, Real, LANES};
-use super::numbers::{Bf16, Grid, SIGN};
-use super::packed::{key, Packed};
+use super::super::element::{Element, Isa, Portable};
+use super::lanes::{groups, singles, Real};
+use super::numbers::{Grid, DECODED, ENCODED};
 
 /// The bytes of the longest record.
 pub(super) type Record = [u8; 2 * Wire::BLOCK];
@@ -59,7 +57,7 @@ pub(super) trait Code {
     ///
     /// # Safety
     /// As [`Code::scale_of`], and the machine must have what `I` requires.
-    unsafe fn decode<I: Isa>(record: *const u8, scale: f32, put: impl FnMut(usize, &Lanes));
+    unsafe fn decode<I: Isa>(record: *const u8, scale: f32, put: impl FnMut(usize, &[f32; DECODED]));
 
     /// The numbers of a record whose scale has its sign set.
     ///
@@ -68,83 +66,55 @@ pub(super) trait Code {
     unsafe fn others(_record: *const u8) -> [f32; Wire::BLOCK] {
         unreachable!("it has no scale")
     }
-
-    /// Writes the record of the first `elements` numbers of a block's record.
-    fn trim(record: &Record, elements: usize, trimmed: &mut [u8]);
-
-    /// A block's record that begins with the numbers of a record of `elements` numbers.
-    fn extend(trimmed: &[u8], elements: usize) -> Record;
 }
 
-/// Half precision, of which processors convert many numbers at once, in their order.
-pub(super) struct F16;
+/// A format whose codes are numbers of a shorter type, which need no scale.
+pub(super) struct Plain<N>(PhantomData<N>);
 
-impl Code for F16 {
+/// Such a number.
+pub(super) trait Number: Element<Lane = f32> {
+    const WIRE: Wire;
+}
+
+impl Number for f16 {
     const WIRE: Wire = Wire::F16;
+}
+
+impl Number for bf16 {
+    const WIRE: Wire = Wire::Bf16;
+}
+
+impl<N: Number> Code for Plain<N> {
+    const WIRE: Wire = N::WIRE;
 
     #[inline(always)]
     unsafe fn encode<I: Isa, E: Real>(block: *const E, _: f32, _: u32, record: *mut u8) {
-        for at in groups(Wire::BLOCK) {
+        for at in groups::<ENCODED>() {
             // SAFETY: the caller's promise; the group is inside the block.
             unsafe {
-                let codes = f16::narrow::<I, LANES>(&singles::<I, E>(block, at));
-                record.cast::<f16>().add(at).cast::<[f16; LANES]>().write_unaligned(codes);
+                let codes = N::narrow::<I, ENCODED>(&singles::<I, E, _>(block, at));
+                record.cast::<N>().add(at).cast::<[N; ENCODED]>().write_unaligned(codes);
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn decode<I: Isa>(record: *const u8, _: f32, mut put: impl FnMut(usize, &Lanes)) {
-        for at in groups(Wire::BLOCK) {
+    unsafe fn decode<I: Isa>(record: *const u8, _: f32, mut put: impl FnMut(usize, &[f32; DECODED])) {
+        for at in groups::<DECODED>() {
             // SAFETY: the caller's promise; the group is inside the record.
             let lanes = unsafe {
-                let codes = record.cast::<f16>().add(at).cast::<[f16; LANES]>().read_unaligned();
-                f16::widen::<I, LANES>(&codes)
+                let codes = record.cast::<N>().add(at).cast::<[N; DECODED]>().read_unaligned();
+                N::widen::<I, DECODED>(&codes)
             };
             put(at, &lanes);
         }
     }
-
-    fn trim(record: &Record, _: usize, trimmed: &mut [u8]) {
-        trimmed.copy_from_slice(&record[..trimmed.len()]);
-    }
-
-    fn extend(trimmed: &[u8], _: usize) -> Record {
-        let mut record = [0; _];
-        record[..trimmed.len()].copy_from_slice(trimmed);
-        record
-    }
 }
 
-impl Code for Bf16 {
-    const WIRE: Wire = Wire::Bf16;
+/// A format with codes on a grid and a scale per block, which may round at random.
+pub(super) struct Scaled<G, const RANDOM: bool>(PhantomData<G>);
 
-    #[inline(always)]
-    unsafe fn encode<I: Isa, E: Real>(block: *const E, _: f32, _: u32, record: *mut u8) {
-        // SAFETY: the caller's promise.
-        unsafe { <Self as Packed>::pack::<I, E>(block, 1.0, 0, record) }
-    }
-
-    #[inline(always)]
-    unsafe fn decode<I: Isa>(record: *const u8, _: f32, put: impl FnMut(usize, &Lanes)) {
-        // SAFETY: the caller's promise.
-        unsafe { <Self as Packed>::unpack(record, 1.0, put) }
-    }
-
-    fn trim(record: &Record, elements: usize, trimmed: &mut [u8]) {
-        <Self as Packed>::trim(record, elements, trimmed);
-    }
-
-    fn extend(trimmed: &[u8], elements: usize) -> Record {
-        let mut record = [0; _];
-        <Self as Packed>::extend(trimmed, elements, &mut record);
-        record
-    }
-}
-
-/// A format with codes on a grid and a scale per block.
-pub(super) struct Scaled<G>(PhantomData<G>);
-
+const SIGN: u32 = 1 << 31;
 const INFINITY: u32 = f32::INFINITY.to_bits();
 const SCALE: usize = size_of::<f32>();
 
@@ -156,38 +126,89 @@ fn scale(top: f32, largest: f32, least: f32) -> f32 {
     f32::from_bits(bits.min(most)).max(least)
 }
 
+/// What is rounded to the code of this number.
+///
+/// At random, it is one of 128 numbers between -1/2 and 1/2 larger, as the seed, the element's place and its bits say. The
+/// outermost ones are 1/256 smaller than that, which is more than a product of a code and the scale differs from a whole
+/// number, or that of the largest magnitude from the largest code: these stay what they are.
+#[inline(always)]
+fn divided<const RANDOM: bool>(x: f32, inverse: f32, seed: u32, element: usize) -> f32 {
+    if !RANDOM {
+        return x * inverse;
+    }
+    let key = seed.wrapping_mul(0x27d4_eb2d).wrapping_add((element as u32).wrapping_mul(0x9e37_79b9));
+    let mixed = (x.to_bits() ^ key).wrapping_mul(0x85eb_ca6b);
+    let mixed = (mixed ^ mixed >> 15).wrapping_mul(0xc2b2_ae35);
+    x * inverse + ((mixed >> 25) as i32 as f32 - 63.5) * (1.0 / 128.0)
+}
+
+/// Writes the codes of a group of finite numbers.
+///
+/// # Safety
+/// As [`Grid::encode`].
+#[inline(always)]
+unsafe fn encode_group<I: Isa, G: Grid, const RANDOM: bool>(
+    codes: *mut u8,
+    at: usize,
+    lanes: &[f32; ENCODED],
+    inverse: f32,
+    seed: u32,
+) {
+    let mut all = [0.0; ENCODED];
+    for lane in 0..ENCODED {
+        all[lane] = divided::<RANDOM>(lanes[lane], inverse, seed, at + lane);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { G::encode::<I>(codes, at, &all) }
+}
+
+/// Where an element's code is: its byte, and how many bits are below it.
+fn place<G: Grid>(element: usize) -> (usize, usize) {
+    let each = Wire::BLOCK / G::WIRE.codes(Wire::BLOCK);
+    (SCALE + element / each, element % each * 8 / each)
+}
+
+/// The bits of a code, in the lowest bits of a byte.
+const fn mask<G: Grid>() -> u8 {
+    (1u32 << (8 * G::WIRE.codes(Wire::BLOCK) / Wire::BLOCK)).wrapping_sub(1) as u8
+}
+
 /// Writes the record of a block with numbers that are not finite.
 #[cold]
 #[inline(never)]
-fn encode_others<G: Grid>(block: &[f32; Wire::BLOCK], seed: u32) -> Record {
-    let top = block.iter().filter(|x| x.is_finite()).fold(0.0, |top: f32, x| top.max(x.abs()));
+fn encode_others<G: Grid, const RANDOM: bool>(block: &[f32; Wire::BLOCK], seed: u32) -> Record {
+    let finite = block.map(|x| if x.is_finite() { x } else { 0.0 });
+    let top = finite.into_iter().fold(0.0, |top: f32, x| top.max(x.abs()));
     let scale = scale(top, G::LARGEST[1], G::LEAST);
-    let inverse = G::UNIT / scale;
-    let code = |(element, x): (usize, &f32)| match *x {
-        x if x.is_nan() => G::NAN,
-        x if x.is_infinite() => G::INFINITE[usize::from(x.is_sign_negative())],
-        x => G::code(x, inverse, key(seed, element)) & G::MASK,
-    };
     let mut record: Record = [0; _];
     record[..SCALE].copy_from_slice(&(-scale).to_le_bytes());
-    for numbered in block.iter().enumerate() {
-        let place = G::place(numbered.0);
-        record[SCALE + place / 8] |= (code(numbered) << (place % 8)) as u8;
+    for at in groups::<ENCODED>() {
+        let codes = record[SCALE..].as_mut_ptr();
+        // SAFETY: the group is inside the block, which is a block of singles; every machine can do that.
+        unsafe {
+            let lanes = singles::<Portable, f32, _>(finite.as_ptr(), at);
+            encode_group::<Portable, G, RANDOM>(codes, at, &lanes, 1.0 / scale, seed);
+        }
+    }
+    for (element, x) in block.iter().enumerate().filter(|(_, x)| !x.is_finite()) {
+        let code = if x.is_nan() { G::NAN } else { G::INFINITE[usize::from(x.is_sign_negative())] };
+        let (byte, above) = place::<G>(element);
+        record[byte] = record[byte] & !(mask::<G>() << above) | code << above;
     }
     record
 }
 
-impl<G: Grid> Code for Scaled<G> {
+impl<G: Grid, const RANDOM: bool> Code for Scaled<G, RANDOM> {
     const WIRE: Wire = G::WIRE;
 
     #[inline(always)]
     unsafe fn scale<I: Isa, E: Real>(block: *const E) -> f32 {
         // As whole numbers, magnitudes have the same order, with NaN at the top.
-        let mut tops = [0; LANES];
-        for at in groups(Wire::BLOCK) {
+        let mut tops = [0; ENCODED];
+        for at in groups::<ENCODED>() {
             // SAFETY: the caller's promise; the group is inside the block.
-            let lanes = unsafe { singles::<I, E>(block, at) };
-            for lane in 0..LANES {
+            let lanes: [f32; ENCODED] = unsafe { singles::<I, E, _>(block, at) };
+            for lane in 0..ENCODED {
                 tops[lane] = tops[lane].max(lanes[lane].to_bits() & !SIGN);
             }
         }
@@ -201,20 +222,19 @@ impl<G: Grid> Code for Scaled<G> {
 
     #[inline(always)]
     unsafe fn encode<I: Isa, E: Real>(block: *const E, scale: f32, seed: u32, record: *mut u8) {
-        if scale > 0.0 {
-            // SAFETY: the caller's promise.
-            unsafe {
+        // SAFETY: the caller's promise; groups are inside the block.
+        unsafe {
+            if scale > 0.0 {
                 record.cast::<[u8; SCALE]>().write(scale.to_le_bytes());
-                G::pack::<I, E>(block, G::UNIT / scale, seed, record.add(SCALE));
-            }
-        } else {
-            let mut all = [0.0; Wire::BLOCK];
-            // SAFETY: as above.
-            unsafe {
-                for at in groups(Wire::BLOCK) {
-                    all[at..at + LANES].copy_from_slice(&singles::<I, E>(block, at));
+                let inverse = 1.0 / scale;
+                for at in groups::<ENCODED>() {
+                    let lanes = singles::<I, E, _>(block, at);
+                    encode_group::<I, G, RANDOM>(record.add(SCALE), at, &lanes, inverse, seed);
                 }
-                record.copy_from_nonoverlapping(encode_others::<G>(&all, seed).as_ptr(), Self::RECORD);
+            } else {
+                let all = singles::<I, E, { Wire::BLOCK }>(block, 0);
+                let others = encode_others::<G, RANDOM>(&all, seed);
+                record.copy_from_nonoverlapping(others.as_ptr(), Self::RECORD);
             }
         }
     }
@@ -226,39 +246,37 @@ impl<G: Grid> Code for Scaled<G> {
     }
 
     #[inline(always)]
-    unsafe fn decode<I: Isa>(record: *const u8, scale: f32, put: impl FnMut(usize, &Lanes)) {
-        // SAFETY: the caller's promise.
-        unsafe { G::unpack(record.add(SCALE), scale, put) }
+    unsafe fn decode<I: Isa>(record: *const u8, scale: f32, mut put: impl FnMut(usize, &[f32; DECODED])) {
+        for at in groups::<DECODED>() {
+            // SAFETY: the caller's promise; the group is inside the record.
+            let numbers = unsafe { G::decode::<I>(record.add(SCALE), at) };
+            let mut lanes = [0.0; DECODED];
+            for lane in 0..DECODED {
+                lanes[lane] = numbers[lane] * scale;
+            }
+            put(at, &lanes);
+        }
     }
 
     #[cold]
     #[inline(never)]
     unsafe fn others(record: *const u8) -> [f32; Wire::BLOCK] {
-        // SAFETY: the caller's promise.
-        let (scale, codes) = unsafe {
-            let scale = f32::from_le_bytes(record.cast::<[u8; SCALE]>().read());
-            (-scale, std::slice::from_raw_parts(record.add(SCALE), Self::RECORD - SCALE))
+        let mut all = [0.0; Wire::BLOCK];
+        // SAFETY: the caller's promise; every machine can do that.
+        let record = unsafe {
+            let put = |at, lanes: &[f32; DECODED]| all[at..at + DECODED].copy_from_slice(lanes);
+            Self::decode::<Portable>(record, -Self::scale_of(record), put);
+            std::slice::from_raw_parts(record, Self::RECORD)
         };
-        std::array::from_fn(|element| {
-            let place = G::place(element);
-            match u32::from(codes[place / 8] >> (place % 8)) & G::MASK {
-                code if code == G::NAN => f32::NAN,
-                code if code == G::INFINITE[0] => f32::INFINITY,
-                code if code == G::INFINITE[1] => f32::NEG_INFINITY,
-                code => G::number(code << (32 - G::BITS), scale),
+        for (element, x) in all.iter_mut().enumerate() {
+            let (byte, above) = place::<G>(element);
+            match record[byte] >> above & mask::<G>() {
+                code if code == G::NAN => *x = f32::NAN,
+                code if code == G::INFINITE[0] => *x = f32::INFINITY,
+                code if code == G::INFINITE[1] => *x = f32::NEG_INFINITY,
+                _ => {}
             }
-        })
-    }
-
-    fn trim(record: &Record, elements: usize, trimmed: &mut [u8]) {
-        trimmed[..SCALE].copy_from_slice(&record[..SCALE]);
-        G::trim(&record[SCALE..], elements, &mut trimmed[SCALE..]);
-    }
-
-    fn extend(trimmed: &[u8], elements: usize) -> Record {
-        let mut record: Record = [0; _];
-        record[..SCALE].copy_from_slice(&trimmed[..SCALE]);
-        G::extend(&trimmed[SCALE..], elements, &mut record[SCALE..]);
-        record
+        }
+        all
     }
 }

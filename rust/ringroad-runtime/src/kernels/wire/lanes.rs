@@ -1,21 +1,18 @@
 //! The groups in which the elements of a block are read and computed with.
 
 use half::{bf16, f16};
+use ringroad_core::Wire;
 
 use super::super::block::keep_loop;
 use super::super::element::{Element, Isa};
 use super::super::op::Arithmetic;
 
-/// The singles that are computed with at once.
-pub(super) const LANES: usize = 32;
-pub(super) type Lanes = [f32; LANES];
-
-/// Where the groups of so many elements or words begin.
+/// Where the groups of `N` elements of a block begin.
 #[inline(always)]
-pub(super) fn groups(length: usize) -> impl Iterator<Item = usize> {
-    (0..length / LANES).map(|group| {
+pub(super) fn groups<const N: usize>() -> impl Iterator<Item = usize> {
+    (0..Wire::BLOCK / N).map(|group| {
         keep_loop();
-        group * LANES
+        group * N
     })
 }
 
@@ -24,35 +21,35 @@ pub(super) fn groups(length: usize) -> impl Iterator<Item = usize> {
 /// # Safety
 /// `block` must be readable for a block of elements, and the machine have what `I` requires.
 #[inline(always)]
-pub(super) unsafe fn singles<I: Isa, E: Real>(block: *const E, at: usize) -> Lanes {
+pub(super) unsafe fn singles<I: Isa, E: Real, const N: usize>(block: *const E, at: usize) -> [f32; N] {
     // SAFETY: the caller's promise.
-    unsafe { E::singles::<I>(&block.add(at).cast::<[E; LANES]>().read_unaligned()) }
+    unsafe { E::singles::<I, N>(&block.add(at).cast::<[E; N]>().read_unaligned()) }
 }
 
 /// An element of a vector that can be encoded.
 pub(super) trait Real: Element<Lane: Arithmetic> {
     /// # Safety
     /// The machine must have what `I` requires.
-    unsafe fn singles<I: Isa>(elements: &[Self; LANES]) -> Lanes;
+    unsafe fn singles<I: Isa, const N: usize>(elements: &[Self; N]) -> [f32; N];
 
     /// # Safety
     /// As [`Real::singles`].
-    unsafe fn of_singles<I: Isa>(lanes: &Lanes) -> [Self; LANES];
+    unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N];
 }
 
 macro_rules! of_single_lanes {
     ($($element:ty),*) => {$(
         impl Real for $element {
             #[inline(always)]
-            unsafe fn singles<I: Isa>(elements: &[Self; LANES]) -> Lanes {
+            unsafe fn singles<I: Isa, const N: usize>(elements: &[Self; N]) -> [f32; N] {
                 // SAFETY: the caller's promise.
-                unsafe { Self::widen::<I, LANES>(elements) }
+                unsafe { Self::widen::<I, N>(elements) }
             }
 
             #[inline(always)]
-            unsafe fn of_singles<I: Isa>(lanes: &Lanes) -> [Self; LANES] {
+            unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N] {
                 // SAFETY: the caller's promise.
-                unsafe { Self::narrow::<I, LANES>(lanes) }
+                unsafe { Self::narrow::<I, N>(lanes) }
             }
         }
     )*};
@@ -61,20 +58,12 @@ of_single_lanes!(f16, bf16, f32);
 
 impl Real for f64 {
     #[inline(always)]
-    unsafe fn singles<I: Isa>(elements: &[f64; LANES]) -> Lanes {
-        let mut lanes = [0.0; LANES];
-        for lane in 0..LANES {
-            lanes[lane] = elements[lane] as f32;
-        }
-        lanes
+    unsafe fn singles<I: Isa, const N: usize>(elements: &[f64; N]) -> [f32; N] {
+        elements.map(|x| x as f32)
     }
 
     #[inline(always)]
-    unsafe fn of_singles<I: Isa>(lanes: &Lanes) -> [f64; LANES] {
-        let mut elements = [0.0; LANES];
-        for lane in 0..LANES {
-            elements[lane] = f64::from(lanes[lane]);
-        }
-        elements
+    unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [f64; N] {
+        lanes.map(f64::from)
     }
 }

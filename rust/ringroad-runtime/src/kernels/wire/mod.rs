@@ -11,7 +11,6 @@ mod codes;
 mod format;
 mod lanes;
 mod numbers;
-mod packed;
 mod run;
 pub mod scalar;
 

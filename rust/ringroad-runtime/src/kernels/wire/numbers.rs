@@ -1,145 +1,134 @@
-//! The numbers that codes stand for.
+//! The numbers that codes of a byte or less stand for, in groups.
 
-use std::marker::PhantomData;
-
+use half::f16;
 use ringroad_core::Wire;
 
-use super::super::element::round_bf16;
-use super::packed::Packed;
+use super::super::element::Isa;
 
-pub(super) const SIGN: u32 = 1 << 31;
-
-pub(super) struct Bf16;
-
-impl Packed for Bf16 {
-    const BITS: usize = 16;
-
-    #[inline(always)]
-    fn code(x: f32, _: f32, _: u32) -> u32 {
-        round_bf16(x.to_bits()) >> 16
-    }
-
-    #[inline(always)]
-    fn number(code: u32, _: f32) -> f32 {
-        f32::from_bits(code & !0xffff)
-    }
-}
+/// The elements that are encoded at once, and those that are decoded at once.
+pub(super) const ENCODED: usize = 64;
+pub(super) const DECODED: usize = 32;
 
 /// The numbers that codes stand for, before they are multiplied by a scale.
-pub(super) trait Grid: Packed {
+pub(super) trait Grid {
     const WIRE: Wire;
     /// The number of the largest code, and of the largest one of a finite number in a block with others.
     const LARGEST: [f32; 2];
     /// The smallest scale: products with it, and with all larger scales, are exact.
     const LEAST: f32;
     /// The codes of NaN and the two infinities.
-    const NAN: u32;
-    const INFINITE: [u32; 2];
+    const NAN: u8;
+    const INFINITE: [u8; 2];
+
+    /// Writes the codes of the numbers that are nearest to those of the group that begins at element `at`, among equally
+    /// near ones the even ones.
+    ///
+    /// # Safety
+    /// `all` must be writable for a block's codes, and the machine have what `I` requires.
+    unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]);
+
+    /// The numbers of the group that begins at element `at`.
+    ///
+    /// # Safety
+    /// `all` must be readable for a block's codes, and the machine have what `I` requires.
+    unsafe fn decode<I: Isa>(all: *const u8, at: usize) -> [f32; DECODED];
 }
 
-/// Adding this to a number of a small magnitude leaves the nearest whole number in the lowest bits of the sum.
-const WHOLE: f32 = 12_582_912.0;
+/// Whole numbers of 8 bits.
+pub(super) struct Eight;
 
-/// Whole numbers of so many bits.
-macro_rules! whole {
-    ($name:ident, $wire:expr, $bits:literal) => {
-        pub(super) struct $name;
+impl Grid for Eight {
+    const WIRE: Wire = Wire::Int8;
+    const LARGEST: [f32; 2] = [127.0, 126.0];
+    const LEAST: f32 = f32::MIN_POSITIVE;
+    const NAN: u8 = 0x80;
+    const INFINITE: [u8; 2] = [0x7f, 0x81];
 
-        impl Packed for $name {
-            const BITS: usize = $bits;
-
-            #[inline(always)]
-            fn code(x: f32, inverse: f32, _: u32) -> u32 {
-                (x * inverse + WHOLE).to_bits()
-            }
-
-            #[inline(always)]
-            fn number(code: u32, scale: f32) -> f32 {
-                (code as i32 >> (32 - $bits)) as f32 * scale
-            }
-        }
-
-        impl Grid for $name {
-            const WIRE: Wire = $wire;
-            const LARGEST: [f32; 2] = [Self::INFINITE[0] as f32, Self::INFINITE[0] as f32 - 1.0];
-            const LEAST: f32 = f32::MIN_POSITIVE;
-            const NAN: u32 = 1 << ($bits - 1);
-            const INFINITE: [u32; 2] = [Self::NAN - 1, Self::NAN + 1];
-        }
-    };
-}
-whole!(Eight, Wire::Int8, 8);
-whole!(Four, Wire::Int4, 4);
-
-/// Whole numbers to which others are rounded at random.
-pub(super) struct Dithered<G>(PhantomData<G>);
-
-impl<G: Grid> Packed for Dithered<G> {
-    const BITS: usize = G::BITS;
-
-    /// Adds one of 128 numbers between -1/2 and 1/2 before rounding to the nearest number. The outermost ones are 1/256
-    /// smaller than that, which is more than a product of a code and the scale differs from a whole number, or that of the
-    /// largest magnitude from the largest code: these stay what they are.
     #[inline(always)]
-    fn code(x: f32, inverse: f32, key: u32) -> u32 {
-        let mixed = (x.to_bits() ^ key).wrapping_mul(0x85eb_ca6b);
-        let mixed = (mixed ^ mixed >> 15).wrapping_mul(0xc2b2_ae35);
-        let dither = ((mixed >> 25) as i32 as f32 - 63.5) * (1.0 / 128.0);
-        (x * inverse + dither + WHOLE).to_bits()
+    unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]) {
+        // SAFETY: the caller's promise.
+        unsafe { all.add(at).cast::<[i8; ENCODED]>().write(I::narrow_whole(lanes)) }
     }
 
     #[inline(always)]
-    fn number(code: u32, scale: f32) -> f32 {
-        G::number(code, scale)
+    unsafe fn decode<I: Isa>(all: *const u8, at: usize) -> [f32; DECODED] {
+        // SAFETY: the caller's promise.
+        unsafe { all.add(at).cast::<[i8; DECODED]>().read() }.map(f32::from)
     }
 }
 
-impl<G: Grid> Grid for Dithered<G> {
-    const WIRE: Wire = G::WIRE;
-    const LARGEST: [f32; 2] = G::LARGEST;
-    const LEAST: f32 = G::LEAST;
-    const NAN: u32 = G::NAN;
-    const INFINITE: [u32; 2] = G::INFINITE;
+/// Whole numbers of 4 bits. A byte has two of them, the first one in its lower bits.
+pub(super) struct Four;
+
+impl Grid for Four {
+    const WIRE: Wire = Wire::Int4;
+    const LARGEST: [f32; 2] = [7.0, 6.0];
+    const LEAST: f32 = f32::MIN_POSITIVE;
+    const NAN: u8 = 8;
+    const INFINITE: [u8; 2] = [7, 9];
+
+    #[inline(always)]
+    unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let pairs: [[u8; 2]; ENCODED / 2] = bytemuck::cast(I::narrow_whole(lanes));
+            let bytes = pairs.map(|pair| {
+                let both = u16::from_le_bytes(pair);
+                (both & 0xf | both >> 4 & 0xf0) as u8
+            });
+            all.add(at / 2).cast::<[u8; ENCODED / 2]>().write(bytes);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn decode<I: Isa>(all: *const u8, at: usize) -> [f32; DECODED] {
+        /// The codes of a word.
+        const WORD: usize = 8;
+        let mut words = [0; DECODED];
+        for (at, same) in (at / WORD..).zip(words.chunks_exact_mut(WORD)) {
+            // SAFETY: the caller's promise.
+            same.fill(u32::from_le(unsafe { all.cast::<u32>().add(at).read_unaligned() }));
+        }
+        let mut numbers = [0.0; DECODED];
+        for lane in 0..DECODED {
+            numbers[lane] = ((words[lane] << (28 - 4 * (lane % WORD))) as i32 >> 28) as f32;
+        }
+        numbers
+    }
 }
 
+/// Numbers of e4m3: halves without their highest bit of the exponent and their 7 lowest bits. So they are smaller than those
+/// of others' e4m3 by 2^8, which the scale makes up for, and processors that convert halves convert them. Encoding rounds
+/// to halves first.
 pub(super) struct Float;
-
-/// The exponent of e4m3's smallest normal number, 2^-6, multiplied by the unit, in place; all smaller numbers share it.
-const NORMAL: u32 = (127 - 6 + 3) << 23;
-const EXPONENT: u32 = 0xff << 23;
-
-impl Packed for Float {
-    const BITS: usize = 8;
-
-    const UNIT: f32 = 8.0;
-
-    /// The code counts the distances between numbers: 8 for each exponent, and those of this exponent, which are in the
-    /// lowest bits after adding a power of two that has bits of their worth. The exponents of these powers are those of the
-    /// numbers and a multiple of 16.
-    #[inline(always)]
-    fn code(x: f32, inverse: f32, _: u32) -> u32 {
-        let bits = (x * inverse).to_bits();
-        let power = (bits & EXPONENT).max(NORMAL) + (20 << 23);
-        let counted = f32::from_bits(bits & !SIGN) + f32::from_bits(power);
-        let magnitude = counted.to_bits().wrapping_add(power >> 20);
-        magnitude & 0x7f | bits >> 24 & 0x80
-    }
-
-    #[inline(always)]
-    fn number(code: u32, scale: f32) -> f32 {
-        let magnitude = code >> 4 & (0x7f << 20);
-        let normal = f32::from_bits(magnitude + ((127 - 7) << 23));
-        let small = magnitude as i32 as f32 * f32::from_bits((127 - 29) << 23);
-        let number = if magnitude < 8 << 20 { small } else { normal };
-        f32::from_bits(number.to_bits() | code & SIGN) * scale
-    }
-}
 
 impl Grid for Float {
     const WIRE: Wire = Wire::Fp8;
-    const LARGEST: [f32; 2] = [448.0, 416.0];
-    /// 2^-117: the smallest product is then a normal number.
-    const LEAST: f32 = f32::from_bits((127 - 117) << 23);
-    const NAN: u32 = 0x7f;
-    const INFINITE: [u32; 2] = [0x7e, 0xfe];
+    const LARGEST: [f32; 2] = [1.75, 1.625];
+    /// 2^-109: the smallest product is then a normal number.
+    const LEAST: f32 = f32::from_bits((127 - 109) << 23);
+    const NAN: u8 = 0x7f;
+    const INFINITE: [u8; 2] = [0x7e, 0xfe];
+
+    #[inline(always)]
+    unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let codes = I::narrow_half(lanes).map(|half| {
+                let bits = half.to_bits();
+                let rounded = bits + 0x3f + (bits >> 7 & 1);
+                (rounded >> 7 & 0x7f | rounded >> 8 & 0x80) as u8
+            });
+            all.add(at).cast::<[u8; ENCODED]>().write(codes);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn decode<I: Isa>(all: *const u8, at: usize) -> [f32; DECODED] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let codes = all.add(at).cast::<[i8; DECODED]>().read();
+            I::widen_half(&codes.map(|code| f16::from_bits((i16::from(code) << 7) as u16 & 0xbfff)))
+        }
+    }
 }

@@ -7,10 +7,10 @@ use super::super::block::block;
 use super::super::element::{Element, Isa, Portable};
 use super::super::instruction_set::{InstructionSet, Version};
 use super::super::op::Add;
-use super::codes::{Code, Record, Scaled, F16};
+use super::codes::{Code, Plain, Record, Scaled};
 use super::format::Format;
-use super::lanes::{groups, Lanes, Real, LANES};
-use super::numbers::{Bf16, Dithered, Eight, Float, Four};
+use super::lanes::{groups, Real};
+use super::numbers::{Eight, Float, Four, DECODED};
 use crate::kernels::dtype::DType;
 
 /// What is done with a chunk.
@@ -69,9 +69,7 @@ impl Job for Encode {
                     self.seed,
                     record.as_mut_ptr(),
                 );
-                let bytes = C::WIRE.encoded(rest);
-                let last = std::slice::from_raw_parts_mut(self.target.add(whole * C::RECORD), bytes);
-                C::trim(&record, rest, last);
+                copy(self.target.add(whole * C::RECORD), record.as_ptr(), C::WIRE.encoded(rest));
                 if let Some(kept) = kept {
                     decode_block::<I, E, C>(block.as_mut_ptr(), None, record.as_ptr());
                     copy(kept.add(whole * Wire::BLOCK), block.as_ptr(), rest);
@@ -101,8 +99,8 @@ impl Job for Decode {
             let mut block = [E::zeroed(); Wire::BLOCK];
             // SAFETY: as in `Encode`.
             unsafe {
-                let last = self.source.add(whole * C::RECORD);
-                let record = C::extend(std::slice::from_raw_parts(last, C::WIRE.encoded(rest)), rest);
+                let mut record: Record = [0; _];
+                copy(record.as_mut_ptr(), self.source.add(whole * C::RECORD), C::WIRE.encoded(rest));
                 let start = block.as_mut_ptr();
                 if let Some(left) = left {
                     copy(start, left.add(first), rest);
@@ -140,8 +138,8 @@ unsafe fn decode_block<I: Isa, E: Real, C: Code>(target: *mut E, left: Option<*c
             );
         } else {
             let others = C::others(record);
-            for at in groups(Wire::BLOCK) {
-                let lanes = others.as_ptr().add(at).cast::<Lanes>().read();
+            for at in groups::<DECODED>() {
+                let lanes = others.as_ptr().add(at).cast::<[f32; DECODED]>().read();
                 put::<I, E>(target, left, at, &lanes);
             }
         }
@@ -153,15 +151,15 @@ unsafe fn decode_block<I: Isa, E: Real, C: Code>(target: *mut E, left: Option<*c
 /// # Safety
 /// As [`Job::run`].
 #[inline(always)]
-unsafe fn put<I: Isa, E: Real>(target: *mut E, left: Option<*const E>, at: usize, lanes: &Lanes) {
+unsafe fn put<I: Isa, E: Real>(target: *mut E, left: Option<*const E>, at: usize, lanes: &[f32; DECODED]) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut elements = E::of_singles::<I>(lanes);
+        let mut elements = E::of_singles::<I, DECODED>(lanes);
         if let Some(left) = left {
-            let left = left.add(at).cast::<[E; LANES]>().read_unaligned();
-            elements = block::<I, E, Add, LANES>(Add, &left, &elements);
+            let left = left.add(at).cast::<[E; DECODED]>().read_unaligned();
+            elements = block::<I, E, Add, DECODED>(Add, &left, &elements);
         }
-        target.add(at).cast::<[E; LANES]>().write_unaligned(elements);
+        target.add(at).cast::<[E; DECODED]>().write_unaligned(elements);
     }
 }
 
@@ -188,14 +186,14 @@ unsafe fn with_element<J: Job, E: Real>(set: InstructionSet, format: Format, job
     // SAFETY: the caller's promise.
     unsafe {
         match (format.wire, format.seed) {
-            (Wire::Int8, Some(_)) => with_code::<J, E, Scaled<Dithered<Eight>>>(set, job),
-            (Wire::Int4, Some(_)) => with_code::<J, E, Scaled<Dithered<Four>>>(set, job),
+            (Wire::Int8, Some(_)) => with_code::<J, E, Scaled<Eight, true>>(set, job),
+            (Wire::Int4, Some(_)) => with_code::<J, E, Scaled<Four, true>>(set, job),
             (wire, Some(_)) => panic!("{wire} does not dither"),
-            (Wire::Bf16, None) => with_code::<J, E, Bf16>(set, job),
-            (Wire::F16, None) => with_code::<J, E, F16>(set, job),
-            (Wire::Fp8, None) => with_code::<J, E, Scaled<Float>>(set, job),
-            (Wire::Int8, None) => with_code::<J, E, Scaled<Eight>>(set, job),
-            (Wire::Int4, None) => with_code::<J, E, Scaled<Four>>(set, job),
+            (Wire::Bf16, None) => with_code::<J, E, Plain<bf16>>(set, job),
+            (Wire::F16, None) => with_code::<J, E, Plain<f16>>(set, job),
+            (Wire::Fp8, None) => with_code::<J, E, Scaled<Float, false>>(set, job),
+            (Wire::Int8, None) => with_code::<J, E, Scaled<Eight, false>>(set, job),
+            (Wire::Int4, None) => with_code::<J, E, Scaled<Four, false>>(set, job),
         }
     }
 }

@@ -70,12 +70,12 @@ fn grid(wire: Wire) -> Vec<f32> {
     }
 }
 
-/// 4 bits of exponent, with bias 7, and 3 of mantissa.
+/// 4 bits of exponent, with the bias of half precision, and 3 of mantissa.
 fn e4m3(code: u8) -> f32 {
     let (exponent, mantissa) = (i32::from(code >> 3), f32::from(code & 7));
     match exponent {
-        0 => mantissa * 2f32.powi(-9),
-        _ => (8.0 + mantissa) * 2f32.powi(exponent - 10),
+        0 => mantissa * 2f32.powi(-17),
+        _ => (8.0 + mantissa) * 2f32.powi(exponent - 18),
     }
 }
 
@@ -145,9 +145,12 @@ fn record(Format { wire, seed }: Format, block: &[f32]) -> Vec<u8> {
     // Upwards to 17 significant bits, but not so far that the largest product would be infinite.
     let up = |x: f32| x.to_bits().div_ceil(128) * 128;
     let down = |x: f32| x.to_bits() / 128 * 128;
-    let least = 2f32.powi(if wire == Wire::Fp8 { -117 } else { -126 });
+    let least = 2f32.powi(if wire == Wire::Fp8 { -109 } else { -126 });
     let scale = f32::from_bits(up(top / largest).min(down(f32::MAX / largest))).max(least);
-    let divided = |x: f32| x * (1.0 / scale);
+    let divided = |x: f32| match x * (1.0 / scale) {
+        number if wire == Wire::Fp8 => f16::from_f32(number).to_f32(),
+        number => number,
+    };
     let [nan, plus, minus] = others(wire);
     let code = |(element, x): (usize, &f32)| match x {
         x if x.is_nan() => nan,
@@ -164,41 +167,31 @@ fn record(Format { wire, seed }: Format, block: &[f32]) -> Vec<u8> {
     [&scale.to_le_bytes()[..], &written(wire, &codes)].concat()
 }
 
-/// In which bit the code of an element begins, and how many it has. In the record of a whole block, codes that are shorter
-/// than 32 bits are spread over words; half precision, and the codes of shorter records, are in their order.
-fn place(wire: Wire, element: usize, elements: usize) -> (usize, usize) {
-    let bits = match wire {
-        Wire::F16 => return (element * 16, 16),
-        Wire::Bf16 => 16,
-        Wire::Int8 | Wire::Fp8 => 8,
-        Wire::Int4 => 4,
-    };
-    if elements < Wire::BLOCK {
-        return (element * bits, bits);
-    }
-    let words = Wire::BLOCK * bits / 32;
-    (element % words * 32 + element / words * bits, bits)
+/// The bits of a code.
+fn bits(wire: Wire) -> usize {
+    8 * wire.codes(Wire::BLOCK) / Wire::BLOCK
 }
 
+/// Codes in their order, from the lowest bits of the first byte on.
 fn written(wire: Wire, codes: &[u16]) -> Vec<u8> {
     let mut bytes = vec![0; wire.codes(codes.len())];
     for (element, code) in codes.iter().enumerate() {
-        let (first, bits) = place(wire, element, codes.len());
-        for bit in 0..bits {
-            bytes[(first + bit) / 8] |= ((code >> bit & 1) as u8) << ((first + bit) % 8);
+        for bit in 0..bits(wire) {
+            let place = element * bits(wire) + bit;
+            bytes[place / 8] |= ((code >> bit & 1) as u8) << (place % 8);
         }
     }
     bytes
 }
 
-fn read(wire: Wire, bytes: &[u8], element: usize, elements: usize) -> u16 {
-    let (first, bits) = place(wire, element, elements);
-    let bit = |bit: usize| u16::from(bytes[(first + bit) / 8] >> ((first + bit) % 8) & 1) << bit;
-    (0..bits).map(bit).sum()
+fn read(wire: Wire, bytes: &[u8], element: usize) -> u16 {
+    let place = |bit: usize| element * bits(wire) + bit;
+    let bit = |bit: usize| u16::from(bytes[place(bit) / 8] >> (place(bit) % 8) & 1) << bit;
+    (0..bits(wire)).map(bit).sum()
 }
 
 fn block(wire: Wire, record: &[u8], elements: usize) -> Vec<f32> {
-    let half = |at| read(wire, record, at, elements);
+    let half = |at| read(wire, record, at);
     match wire {
         Wire::Bf16 => return (0..elements).map(|at| bf16::from_bits(half(at)).to_f32()).collect(),
         Wire::F16 => return (0..elements).map(|at| f16::from_bits(half(at)).to_f32()).collect(),
@@ -206,7 +199,7 @@ fn block(wire: Wire, record: &[u8], elements: usize) -> Vec<f32> {
     }
     let (first, rest) = record.split_at(4);
     let scale = f32::from_le_bytes([first[0], first[1], first[2], first[3]]);
-    let code = |at: usize| read(wire, rest, at, elements) as u8;
+    let code = |at: usize| read(wire, rest, at) as u8;
     let number = |code: u8| match wire {
         Wire::Int8 => f32::from(code as i8),
         Wire::Int4 => f32::from(code) - if code < 8 { 0.0 } else { 16.0 },
