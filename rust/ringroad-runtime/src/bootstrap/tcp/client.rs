@@ -41,8 +41,8 @@ pub enum Unreachable {
     /// The address belongs to another process, or the secrets differ.
     #[error("what listens at the address of {0} is another process, or has another secret; set the same RINGROAD_SECRET for all")]
     Stranger(String),
-    /// This process cannot open a connection, for this reason. That says nothing of the other one.
-    #[error("{0} cannot be asked, since this process cannot open a connection: {1}")]
+    /// This process lacks what a connection takes, as it says. That says nothing of the other one.
+    #[error("{0} cannot be asked, since this process cannot open a connection: {1}; raise its limit of open files (ulimit -n), or close some")]
     Unable(String, String),
 }
 
@@ -73,7 +73,7 @@ impl TcpStore {
                 Ok(Some(channel)) => return Ok(TcpStore::over(channel, place, key, who, longest)),
                 Ok(None) => strange = true,
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => refused += 1,
-                Err(error) if is_own(&error) => unable = Some(error.to_string()),
+                Err(error) if is_shortage(&error) => unable = Some(error.to_string()),
                 Err(_) => {}
             }
         }
@@ -186,11 +186,10 @@ impl Store for TcpStore {
     }
 }
 
-/// Whether this process lacks something, or may not connect.
-fn is_own(error: &io::Error) -> bool {
-    use libc::{EACCES, EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM};
-    let lacks = [EACCES, EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM];
-    error.raw_os_error().is_some_and(|code| lacks.contains(&code))
+/// Whether this process lacks descriptors, ports or memory.
+fn is_shortage(error: &io::Error) -> bool {
+    let codes = [libc::EMFILE, libc::ENFILE, libc::EADDRNOTAVAIL, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 fn milliseconds(within: Duration) -> [u8; 4] {
