@@ -246,8 +246,12 @@ impl Round<'_> {
         }
         let waiting: Vec<String> =
             self.proposer.waiting().into_iter().map(|waiting| self.text(&waiting)).collect();
+        let so_far = match free {
+            true => "nothing was decided",
+            false => "others may have decided with this rank's vote, and the same call again returns that",
+        };
         Err(Error::Timeout(format!(
-            "the ranks have not agreed on who is left: {}; nothing was decided; allow more time (timeout=, RINGROAD_TIMEOUT)",
+            "the ranks have not agreed on who is left: {}; {so_far}; allow more time (timeout=, RINGROAD_TIMEOUT)",
             waiting.join(", ")
         )))
     }
