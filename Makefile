@@ -81,6 +81,7 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 
 check-all: check ## Run check, loom, the long tests (larger networks, many more calls), the oldest Rust, and a little fuzzing
 	# Without a libFuzzer, which only programs that run need.
+	cp Cargo.lock rust/fuzz/Cargo.lock
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom

@@ -26,17 +26,27 @@ def rows_of(rank: int, ranks: int, side: int) -> range:
 
 def with_ringroad(comm: ringroad.Communicator) -> tuple[Exchange, Sum]:
     above, below = comm.rank - 1, comm.rank + 1
+    one, total = np.empty(1), np.empty(1)
 
     def exchange(block: np.ndarray) -> None:
-        works = []
+        coming = []
         if above >= 0:
-            works += [comm.recv(block[0], above, async_op=True), comm.send(block[1], above, async_op=True)]
+            coming.append(comm.recv(block[0], above, async_op=True))
         if below < comm.size:
-            works += [comm.recv(block[-1], below, async_op=True), comm.send(block[-2], below, async_op=True)]
-        for work in works:
+            coming.append(comm.recv(block[-1], below, async_op=True))
+        if above >= 0:
+            comm.send(block[1], above)
+        if below < comm.size:
+            comm.send(block[-2], below)
+        for work in coming:
             work.wait()
 
-    return exchange, lambda value: float(comm.allreduce(value))
+    def add(value: float) -> float:
+        one[0] = value
+        comm.allreduce(one, total)
+        return float(total[0])
+
+    return exchange, add
 
 
 def with_mpi4py(comm: MPI.Comm) -> tuple[Exchange, Sum]:

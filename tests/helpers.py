@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -308,3 +309,11 @@ def check_fits(capsys: Any, monkeypatch: Any, show: Callable[[], object]) -> Non
         too_long = [line for line in narrow.splitlines() if len(line) > columns and len(line.split()) > 1]
         assert not too_long
         assert not Counter(wide.split()) - Counter(narrow.split())
+
+
+def within(seconds: float, look: Callable[[], Any]) -> Any:
+    """What `look` returns once that is something, or after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found

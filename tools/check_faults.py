@@ -34,7 +34,7 @@ from faults import histories
 from faults import rank as ranks_part
 from faults.hosts import Hosts
 from faults.judge import FINDINGS, Finding, judge
-from faults.kinds import KINDS, Job, Kind
+from faults.kinds import KINDS, TRANSPORTS, Job, Kind
 from faults.processes import DONE, WARM, Board, Ranks, read_log
 
 LIMIT = 60.0  # seconds after which ranks that still run count as hanging
@@ -111,12 +111,13 @@ def table(tallies: dict[str, Tally], goals: dict[str, int]) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    names = ",".join(kind.name for kind in KINDS)
+    names, ways = ",".join(kind.name for kind in KINDS), ",".join(TRANSPORTS)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--runs", type=int, help="number of runs of each kind, instead of minutes")
     parser.add_argument("--seed", default="0", help="seed of the faults, any text")
     parser.add_argument("--only", default=names, help=f"kinds to run, among {names}")
+    parser.add_argument("--over", default=ways, help=f"transports, among {ways}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the table and the failed runs")
     parser.add_argument(
         "--histories", type=int, help="number of random histories of shrink; default: 67 a minute, or --runs"
@@ -136,7 +137,10 @@ def main() -> int:
         print(f"without network namespaces: {error}")
     base = Path(tempfile.mkdtemp(prefix="ringroad-faults-"))
     chosen = options.only.split(",")
-    kinds = [kind for kind in (each(hosts, options.slack) for each in KINDS) if kind.name in chosen and kind.transports]
+    kinds = [kind for kind in (each(hosts, options.slack) for each in KINDS) if kind.name in chosen]
+    for kind in kinds:
+        kind.transports = [way for way in kind.transports if way in options.over.split(",")]
+    kinds = [kind for kind in kinds if kind.transports]
     tallies = {kind.name: Tally() for kind in kinds}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # cleans up as after Ctrl-C
     end = time.monotonic() + 60 * options.minutes

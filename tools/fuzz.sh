@@ -17,6 +17,8 @@ version=0.13.1
 rustup run "$nightly" rustc --version >/dev/null 2>&1 || rustup toolchain install "$nightly" --profile minimal
 [[ "$(cargo fuzz --version 2>/dev/null)" == "cargo-fuzz $version" ]] || cargo install --quiet --locked cargo-fuzz --version "$version"
 
+# The versions of everything else; cargo adds those of libfuzzer.
+cp Cargo.lock rust/fuzz/Cargo.lock
 cargo "+$nightly" fuzz build --fuzz-dir rust/fuzz --target-dir "$out" --codegen-units 16
 host="$(rustc -vV | sed -n 's/^host: //p')"
 binaries="$out/$host/release"
@@ -40,7 +42,7 @@ for target in "${targets[@]}"; do
     mkdir -p "$out/corpus/$target"
     log="$out/$target.log"
     longest=16384
-    case "$target" in preferences | topology_spec) longest=256 ;; esac
+    case "$target" in preferences | topology_spec) longest=256 ;; tcp_connection | wire) longest=1024 ;; esac
     options=(-runs="$inputs" -rss_limit_mb=1024 -timeout=10 -max_len="$longest" -artifact_prefix="$out/found/$target-")
     words="rust/fuzz/dictionaries/$target.dict"
     if [[ -f "$words" ]]; then

@@ -36,14 +36,15 @@ def run(path: Path, directory: Path) -> Any:
 
 
 def shrink(notebook: Any) -> None:
-    """Makes the notebook's pictures smaller, also those within animations."""
+    """Makes the notebook's pictures smaller, also those within animations, and joins the lines of tables."""
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         data = output.get("data", {})
         if "image/png" in data:
             data["image/png"] = _with_few_colours(data["image/png"])
         if "text/html" in data:
             frame = r"(data:image/png;base64,)([\w+/=\s\\]+)"
-            data["text/html"] = re.sub(frame, lambda found: found[1] + _with_few_colours(found[2]), data["text/html"])
+            page = re.sub(frame, lambda found: found[1] + _with_few_colours(found[2]), data["text/html"])
+            data["text/html"] = re.sub(r">\s*\n\s*<", "><", page)
 
 
 def _with_few_colours(picture: str) -> str:

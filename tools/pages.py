@@ -40,6 +40,7 @@ COPIED = {
 MODULES = (
     "ringroad.torch",
     "ringroad.measure",
+    "ringroad.results",
     "ringroad.testbed",
     "ringroad.lab",
     "ringroad.lab.formats",
@@ -221,7 +222,7 @@ def api() -> Iterator[tuple[str, str]]:
     for name in classes:
         yield f"api/{name}.md", _directives(name, "ringroad", [f"autoclass:: {name}\n   :members:"])
     for module in modules():
-        own = [name for name in public(module) if getattr(module, name) not in exported.values()]
+        own = [name for name in public(module) if vars(module).get(name) not in exported.values()]
         if own:
             names.append(module.__name__)
             members = f"automodule:: {module.__name__}\n   :members: {', '.join(own)}"

@@ -33,6 +33,8 @@ for architecture in x86_64 aarch64; do
     linker=$target/zig-$architecture
     printf '#!/bin/sh\nexec maturin zig cc -- -target %s-linux-gnu.2.28 "$@"\n' "$architecture" >"$linker"
     chmod +x "$linker"
+    # For the C parts of crates: the same compiler.
+    export "CC_${triple//-/_}=$linker"
     RUSTFLAGS="${RUSTFLAGS:-} $flags" maturin build --release --quiet --strip --compatibility manylinux_2_28 \
         --target "$triple" --out dist -- -C linker="$linker"
 done

@@ -3,7 +3,6 @@
 import { colours, drawChart } from "./chart.js";
 import * as drawings from "./drawing.js";
 import { Engine } from "./engine.js";
-import { circle, layOut } from "./layout.js";
 import { MOST_DRAWN, Picture } from "./picture.js";
 import { DEFAULT, fromFragment, parseCut, toFragment } from "./state.js";
 import {
@@ -156,7 +155,7 @@ function setNetwork(found, place) {
     ? { places: state.drawing.at, wraps: new Map() }
     : found.nodes > MOST_DRAWN || !found.links
       ? null
-      : layOut(found);
+      : { places: found.drawing.nodes, wraps: new Map(found.drawing.wraps) };
   step = { loads: [], messages: [] };
   renderPicture();
   renderCuts();
@@ -580,10 +579,11 @@ function removeNode(node) {
 
 function startDrawing() {
   const small = network && network.nodes <= COPIED && layout;
+  const hexagon = [0, 1, 2, 3, 4, 5].map((i) => [Math.sin((i * Math.PI) / 3), -Math.cos((i * Math.PI) / 3)]);
   try {
     const start = small
       ? drawings.drawingOf(network, layout.places)
-      : drawings.withLinks({ ranks: 6, at: circle(6), links: [] }, "0-1,1-2,2-3,3-4,4-5,0-5,0-3");
+      : drawings.withLinks({ ranks: 6, at: hexagon, links: [] }, "0-1,1-2,2-3,3-4,4-5,0-5,0-3");
     if (!small) toast(`A small network to begin with: networks of up to ${COPIED} nodes are copied.`);
     editing = true;
     selected = null;
@@ -767,9 +767,13 @@ function listen() {
     });
   }
   $("remove-node").addEventListener("click", () => removeNode(selected));
-  $("tidy").addEventListener("click", () => {
-    const { places } = layOut({ ...network, is_round: false });
-    edit({ ...state.drawing, at: places.map((place) => place.map(drawings.round)) });
+  $("tidy").addEventListener("click", async () => {
+    try {
+      const { drawing } = await engine.call("describe", query());
+      edit({ ...state.drawing, at: drawing.nodes.map((place) => place.map(drawings.round)) });
+    } catch (error) {
+      toast(error.message);
+    }
   });
   // Nodes without links stay while the text is edited; the others are those that it names.
   let least;

@@ -1,6 +1,6 @@
 // Runs the core. It is a worker so that the page never waits; `engine.js` ends it if it takes too long.
 
-import init, { catalogue, Contest, Model, Network, Steps } from "./core/ringroad_web.js";
+import init, { catalogue, Contest, Model, Topology, Steps } from "./core/ringroad_web.js";
 
 /** Larger networks are for the command line. */
 const MOST_RANKS = 1024;
@@ -32,7 +32,7 @@ function network({ spec, drawing }) {
   return keep("network", [spec, drawing], () => {
     if (drawing && JSON.parse(drawing).ranks === 0)
       throw new Error("the drawing has no ranks; add one, or write links such as 0-1");
-    const made = drawing ? Network.fromJson(drawing) : Network.parse(spec);
+    const made = drawing ? Topology.fromJson(drawing) : Topology.parse(spec);
     const { ranks, nodes } = made;
     if (ranks > MOST_RANKS || nodes > MOST_NODES) {
       made.free();

@@ -14,6 +14,7 @@ The rooms:
 
 - `ringroad.torch`: the backend of torch.distributed.
 - `ringroad.measure`: what calls really take.
+- `ringroad.results`: the classes of what calls return.
 - `ringroad.testbed`: the same collectives on an emulated network.
 - `ringroad.lab`: what needs no network: algorithms and their costs, simulation, synthesis, routes, training, formats,
   papers and pictures.
@@ -29,12 +30,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ringroad import lab as lab
     from ringroad import measure as measure
+    from ringroad import results as results
     from ringroad import testbed as testbed
-    from ringroad._discovery import DiscoveredLink, Discovery, discover
-    from ringroad._grids.cart import Cart
-    from ringroad._grids.halo import Halo
-    from ringroad._grids.neighbours import Graph
-    from ringroad._messages import Message
+    from ringroad._discovery import discover
     from ringroad._native import (
         ANY,
         NOBODY,
@@ -63,8 +61,8 @@ if TYPE_CHECKING:
         waitany,
     )
     from ringroad._operations import Op
-    from ringroad._replicas import ReplicaCheck, ReplicaDifference, ReplicaError
-    from ringroad.start.elastic import ElasticGroup, elastic
+    from ringroad._replicas import ReplicaError
+    from ringroad.start.elastic import elastic
     from ringroad.start.local import LocalCluster, WorkerError, local
     from ringroad.start.rendezvous import init, regroup
 
@@ -72,24 +70,15 @@ __all__ = [
     "ANY",
     "NOBODY",
     "AbortedError",
-    "Cart",
     "Communicator",
     "ConfigError",
-    "DiscoveredLink",
-    "Discovery",
-    "ElasticGroup",
     "FileStore",
-    "Graph",
-    "Halo",
     "LocalCluster",
     "MemoryStore",
-    "Message",
     "MismatchError",
     "Op",
     "PeerError",
     "PreparedCall",
-    "ReplicaCheck",
-    "ReplicaDifference",
     "ReplicaError",
     "RingroadError",
     "Schedule",
@@ -116,17 +105,8 @@ __all__ = [
 
 
 _ELSEWHERE = {
-    "Cart": "_grids.cart",
-    "DiscoveredLink": "_discovery",
-    "Discovery": "_discovery",
-    "ElasticGroup": "start.elastic",
-    "Graph": "_grids.neighbours",
-    "Halo": "_grids.halo",
     "LocalCluster": "start.local",
-    "Message": "_messages",
     "Op": "_operations",
-    "ReplicaCheck": "_replicas",
-    "ReplicaDifference": "_replicas",
     "ReplicaError": "_replicas",
     "WorkerError": "start.local",
     "discover": "_discovery",
@@ -136,7 +116,7 @@ _ELSEWHERE = {
     "regroup": "start.rendezvous",
 }
 """The modules of what is not in `_native`."""
-_ROOMS = ("lab", "measure", "testbed")
+_ROOMS = ("lab", "measure", "results", "testbed")
 
 
 def __getattr__(name: str) -> Any:

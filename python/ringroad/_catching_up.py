@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ringroad._native import Communicator, Work
-from ringroad._objects import _countdown
-from ringroad._replicas import _DIGEST, Part, ReplicaError, _gathered, _ranks
+from ringroad._objects import countdown
+from ringroad._replicas import DIGEST, Part, ReplicaError, gathered
+from ringroad._support.text import ranks_text
 
 _PIECE = 1 << 16
 """Bytes below which a piece is not worth a message of its own."""
@@ -20,16 +21,16 @@ def catch_up(
 ) -> None:
     """Gives all ranks the bits that most of the `holders` have, for each part. Collective; if the holders disagree
     without a majority, all ranks raise ReplicaError. `before_writing` is called on ranks that receive something."""
-    left = _countdown(comm, None)
+    left = countdown(comm, None)
     own = b"".join(part.digest() for part in parts)
-    rows = [np.frombuffer(row, np.uint8).reshape(-1, _DIGEST) for row in _gathered(comm, own, left())]
+    rows = [np.frombuffer(row, np.uint8).reshape(-1, DIGEST) for row in gathered(comm, own, left())]
     works: list[Work[Any]] = []
     wanted = []
     for index, part in enumerate(parts):
         digests = [row[index].tobytes() for row in rows]
         bits, count = Counter(digests[rank] for rank in holders).most_common(1)[0]
         if 2 * count <= len(holders):
-            raise ReplicaError(f"{part.name}: no majority of {_ranks(list(holders))} holds the same bits")
+            raise ReplicaError(f"{part.name}: no majority of {ranks_text(list(holders))} holds the same bits")
         sources = [rank for rank in range(comm.size) if digests[rank] == bits]
         targets = [rank for rank in range(comm.size) if digests[rank] != bits]
         if not targets:

@@ -95,20 +95,9 @@ class Cost:
 
 @dataclass(frozen=True, repr=False)
 class Candidate(Cost):
-    """One algorithm's cost, as `Explanation.candidates` lists them.
+    """One algorithm's cost, as `Explanation.candidates` lists them: a `Cost` and three more fields.
 
     Attributes:
-        seconds: As in `Cost`, like all fields but the last three.
-        fixed: As in `Cost`.
-        per_byte: As in `Cost`.
-        steps: As in `Cost`.
-        hops: As in `Cost`.
-        link_load: As in `Cost`.
-        max_link_load: As in `Cost`.
-        latency_deficiency: As in `Cost`.
-        bandwidth_deficiency: As in `Cost`.
-        congestion_deficiency: As in `Cost`.
-        worst_link: As in `Cost`.
         algorithm: The algorithm's name.
         bit_identical: Whether all ranks end with the same bits after a sum of floats.
         ratio: The time, in units of the time of the fastest.

@@ -193,13 +193,13 @@ def _parse(path: Path) -> Any:
     ending = path.suffix.lower()
     if ending == ".json":
         return _from_json(read_text(path))
-    networkx = need_networkx()
-    if ending == ".graphml":
-        return networkx.read_graphml(BytesIO(read_file(path)))
-    if ending == ".gml":
-        return networkx.read_gml(BytesIO(read_file(path)), label="id")
+    if ending in (".graphml", ".gml"):
+        data = BytesIO(read_file(path))
+        networkx = need_networkx()
+        return networkx.read_graphml(data) if ending == ".graphml" else networkx.read_gml(data, label="id")
     if ending == ".csv" or ending in _TEXT_ENDINGS:
         lines = read_text(path).splitlines()
+        networkx = need_networkx()
         directed = any(re.fullmatch(r"#\s*directed\s*", line) for line in lines)
         graph = networkx.MultiDiGraph() if directed else networkx.MultiGraph()
         return _csv(lines, graph) if ending == ".csv" else networkx.parse_edgelist(lines, create_using=graph)

@@ -116,7 +116,8 @@ class Topology:
     @staticmethod
     def _kinds() -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str]]]: ...
     def _facts(self, *, diameter: bool = True) -> dict[str, Any]: ...
-    def _operands(self) -> tuple[str, list[str], list[str]] | None: ...
+    def _whole(self) -> Topology | None: ...
+    def _drawing(self) -> dict[str, Any]: ...
     @property
     def digest(self) -> str: ...
     @property
@@ -980,6 +981,16 @@ class Communicator:
     @overload
     def recv(
         self,
+        out: None = None,
+        peer: int | None = None,
+        tag: int = 0,
+        *,
+        timeout: float | None = None,
+        async_op: Literal[False] = False,
+    ) -> NDArray[Any] | None: ...
+    @overload
+    def recv(
+        self,
         out: NDArray[_Scalar],
         peer: int | None = None,
         tag: int = 0,
@@ -1018,7 +1029,34 @@ class Communicator:
         *,
         recv_tag: int | None = None,
         timeout: float | None = None,
+        async_op: Literal[False] = False,
     ) -> NDArray[_Scalar]: ...
+    @overload
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: NDArray[_Scalar],
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[_Scalar]]: ...
+    @overload
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: NDArray[_Scalar],
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
     def sendrecv(
         self,
@@ -1030,7 +1068,34 @@ class Communicator:
         *,
         recv_tag: int | None = None,
         timeout: float | None = None,
+        async_op: Literal[False] = False,
     ) -> NDArray[Any] | None: ...
+    @overload
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: None = None,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+        async_op: Literal[True],
+    ) -> Work[NDArray[Any] | None]: ...
+    @overload
+    def sendrecv(
+        self,
+        array: NDArray[Any] | _Plain,
+        destination: int,
+        out: None = None,
+        source: int | None = None,
+        tag: int = 0,
+        *,
+        recv_tag: int | None = None,
+        timeout: float | None = None,
+        async_op: bool,
+    ) -> Work[NDArray[Any] | None] | NDArray[Any] | None: ...
     def probe(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Message: ...
     def iprobe(self, peer: int | None = None, tag: int = 0) -> Message | None: ...
     @overload
@@ -1129,8 +1194,12 @@ class Communicator:
         timeout: float | None = None,
         async_op: bool = False,
     ) -> Work[None] | None: ...
-    def algorithm_for(self, collective: str, bytes: int | str, *, dtype: str = "float32", op: Op = "sum") -> str: ...
-    def explain(self, collective: str, bytes: int | str, *, dtype: str = "float32", op: Op = "sum") -> Explanation: ...
+    def algorithm_for(
+        self, collective: str, bytes: int | str, *, dtype: DTypeLike = "float32", op: Op = "sum"
+    ) -> str: ...
+    def explain(
+        self, collective: str, bytes: int | str, *, dtype: DTypeLike = "float32", op: Op = "sum"
+    ) -> Explanation: ...
     @property
     def model(self) -> CostModel: ...
     @property

@@ -15,7 +15,7 @@ Bytes = NDArray[np.uint8]
 
 
 def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> Any:
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     data = _packed(obj) if comm.rank == root else None
     length = comm.broadcast(np.array([0 if data is None else data.size]), root, timeout=left())
     if data is not None:
@@ -25,7 +25,7 @@ def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float 
 
 
 def allgather_object(comm: Communicator, obj: object, timeout: float | None) -> list[Any]:
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     data = _packed(obj)
     counts = comm.allgather(np.array([data.size]), timeout=left())
     return _parts(comm.allgather(data, counts=counts.tolist(), timeout=left()), counts)
@@ -33,7 +33,7 @@ def allgather_object(comm: Communicator, obj: object, timeout: float | None) -> 
 
 def gather_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> list[Any] | None:
     _check_root(comm, root)
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     data = _packed(obj)
     counts = comm.allgather(np.array([data.size]), timeout=left())
     whole = comm.gather(data, None, root, counts=counts.tolist(), timeout=left())
@@ -41,7 +41,7 @@ def gather_object(comm: Communicator, obj: object, root: int, timeout: float | N
 
 
 def scatter_object(comm: Communicator, objects: Sequence[object] | None, root: int, timeout: float | None) -> Any:
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     parts = _one_each(comm, objects) if comm.rank == root else None
     counts = np.zeros(comm.size, np.int64) if parts is None else np.array([part.size for part in parts])
     comm.broadcast(counts, root, timeout=left())
@@ -51,7 +51,7 @@ def scatter_object(comm: Communicator, objects: Sequence[object] | None, root: i
 
 
 def alltoall_object(comm: Communicator, objects: Sequence[object], timeout: float | None) -> list[Any]:
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     parts = _one_each(comm, objects)
     counts = comm.allgather(np.array([part.size for part in parts]), timeout=left()).reshape(comm.size, comm.size)
     whole = comm.alltoall(np.concatenate(parts), counts=counts.tolist(), timeout=left())
@@ -59,14 +59,14 @@ def alltoall_object(comm: Communicator, objects: Sequence[object], timeout: floa
 
 
 def send_object(comm: Communicator, obj: object, peer: int, tag: int, timeout: float | None) -> None:
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     data = _packed(obj)
     comm.send(np.array([data.size]), peer, tag, timeout=left())
     comm.send(data, peer, tag, timeout=left())
 
 
 def recv_object(comm: Communicator, peer: int, tag: int, timeout: float | None) -> Any:
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     return _receive(comm, comm.recv(np.empty(1, np.int64), peer, tag, timeout=left(), async_op=True), left)
 
 
@@ -79,7 +79,7 @@ def sendrecv_object(
     recv_tag: int,
     timeout: float | None,
 ) -> Any:
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     data = _packed(obj)
     if destination != NOBODY and not 0 <= destination < comm.size:
         raise ValueError(f"destination {destination} is not one of the ranks 0..{comm.size}")
@@ -101,7 +101,7 @@ def _receive(comm: Communicator, coming: Work[NDArray[np.int64]], left: Callable
     return _unpacked(comm.recv(np.empty(length, np.uint8), message.source, message.tag, timeout=left()))
 
 
-def _countdown(comm: Communicator, timeout: float | None) -> Callable[[], float]:
+def countdown(comm: Communicator, timeout: float | None) -> Callable[[], float]:
     """The seconds that are left for the next call, above 0. All calls together have `timeout` seconds."""
     if timeout is not None and not timeout > 0:
         raise ValueError(f"timeout must be a number of seconds above 0, not {timeout}")

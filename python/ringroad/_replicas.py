@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ringroad._arrays import as_array
 from ringroad._native import Communicator, RingroadError, digest
-from ringroad._objects import _countdown
+from ringroad._objects import countdown
+from ringroad._support.text import ranks_text
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
-_DIGEST = 16
+DIGEST = 16
 """The bytes of a digest."""
 
 
@@ -57,8 +58,8 @@ class ReplicaDifference:
 
     def __str__(self) -> str:
         if self.majority:
-            return f"{self.name}: {_ranks(self.minority)} differ{'s' * (len(self.minority) == 1)} from the others"
-        return f"{self.name}: no majority; the same bits are on {' / '.join(map(_ranks, self.groups))}"
+            return f"{self.name}: {ranks_text(self.minority)} differ{'s' * (len(self.minority) == 1)} from the others"
+        return f"{self.name}: no majority; the same bits are on {' / '.join(map(ranks_text, self.groups))}"
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,12 @@ class Part:
 def check_replicas(
     comm: Communicator, arrays: Sequence[ArrayLike] | Mapping[str, ArrayLike], repair: bool, timeout: float | None
 ) -> ReplicaCheck:
-    return check(comm, lambda: [_part(name, one, repair) for name, one in _named(arrays)], repair, timeout)
+    return check(comm, lambda: [part_of(name, one, repair) for name, one in _named(arrays)], repair, timeout)
 
 
 def check(comm: Communicator, parts: Callable[[], list[Part]], repair: bool, timeout: float | None) -> ReplicaCheck:
     """As `check_replicas`, on whatever parts this rank has. If these cannot be made, all ranks raise the error."""
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     mine, digests, problem = [], b"", ""
     try:
         mine = parts()
@@ -128,8 +129,8 @@ def check(comm: Communicator, parts: Callable[[], list[Part]], repair: bool, tim
     forms = [("repair", str(repair)), *((part.name, part.kind) for part in mine)]
     # One message: whether there is a problem, what the arrays are, what they hold.
     summary = bytes([problem != ""]) + _digest(repr(forms).encode()) + _digest(digests)
-    summaries = _gathered(comm, summary, left())
-    if any(one[0] for one in summaries) or len({one[: 1 + _DIGEST] for one in summaries}) > 1:
+    summaries = gathered(comm, summary, left())
+    if any(one[0] for one in summaries) or len({one[: 1 + DIGEST] for one in summaries}) > 1:
         _refuse(comm.allgather_object((problem, forms), timeout=left()))
     wrong = [] if len(set(summaries)) == 1 else _differences(comm, mine, digests, left())
     if repair and wrong:
@@ -154,7 +155,7 @@ def _refuse(said: list[tuple[str, list[tuple[str, str]]]]) -> NoReturn:
         text = "nothing" if form is None else form[1] if place == 0 else f"{form[0]}, {form[1]}"
         holders.setdefault(text, []).append(rank)
     what = "repair" if place == 0 else f"array {place - 1}"
-    found = "; ".join(f"{text} on {_ranks(ranks)}" for text, ranks in holders.items())
+    found = "; ".join(f"{text} on {ranks_text(ranks)}" for text, ranks in holders.items())
     raise ReplicaError(
         "check_replicas: nothing was compared. All ranks must pass the same arguments, and arrays of the same names, "
         f"shapes and dtypes in the same order, but {what} is {found}"
@@ -164,8 +165,8 @@ def _refuse(said: list[tuple[str, list[tuple[str, str]]]]) -> NoReturn:
 def _differences(
     comm: Communicator, mine: list[Part], digests: bytes, seconds: float
 ) -> list[tuple[Part, ReplicaDifference]]:
-    everyone = _gathered(comm, digests, seconds)
-    table = np.frombuffer(b"".join(everyone), np.uint8).reshape(comm.size, len(mine), _DIGEST)
+    everyone = gathered(comm, digests, seconds)
+    table = np.frombuffer(b"".join(everyone), np.uint8).reshape(comm.size, len(mine), DIGEST)
     found = []
     for index in np.flatnonzero((table != table[0]).any(axis=(0, 2))):
         holders: dict[bytes, list[int]] = {}
@@ -188,7 +189,7 @@ def _repair(comm: Communicator, wrong: list[tuple[Part, ReplicaDifference]], lef
         comm.broadcast(bits, difference.majority[0], timeout=left())
         if comm.rank in difference.minority:
             part.store(bits)
-    after = _gathered(comm, b"".join(part.digest() for part, _ in wrong), left())
+    after = gathered(comm, b"".join(part.digest() for part, _ in wrong), left())
     if len(set(after)) > 1:
         names = ", ".join(part.name for part, _ in wrong)
         raise ReplicaError(
@@ -197,7 +198,7 @@ def _repair(comm: Communicator, wrong: list[tuple[Part, ReplicaDifference]], lef
         )
 
 
-def _gathered(comm: Communicator, data: bytes, seconds: float) -> list[bytes]:
+def gathered(comm: Communicator, data: bytes, seconds: float) -> list[bytes]:
     """The bytes of every rank, which are equally many."""
     gathered = comm.allgather(np.frombuffer(data, np.uint8), timeout=seconds)
     return [part.tobytes() for part in gathered.reshape(comm.size, len(data))]
@@ -211,7 +212,7 @@ def _named(arrays: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> list[tuple[
     return [(f"arrays[{index}]", array) for index, array in enumerate(arrays)]
 
 
-def _part(name: str, given: ArrayLike, repair: bool) -> Part:
+def part_of(name: str, given: ArrayLike, repair: bool) -> Part:
     array = as_array(given, name)
     if array.dtype.hasobject:
         raise TypeError(f"{name} has dtype {array.dtype}, which holds references to objects and no values")
@@ -236,7 +237,3 @@ def _bits(array: Array) -> Bytes:
 
 def _digest(data: bytes) -> bytes:
     return digest(np.frombuffer(data, np.uint8))
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import ringroad
-from helpers import FULL, OWN, PROGRAMS, TRANSPORTS, failure_of, in_threads
+from helpers import FULL, OWN, PROGRAMS, TRANSPORTS, failure_of, in_threads, within
 from programs import random_messages
 from ringroad import ANY, NOBODY
 from ringroad.measure.bench.launch import BenchError, mpirun
@@ -23,6 +23,7 @@ def sendrecv(comm):
     """Around the ring, in place and not, long and short; and along a line, whose ends have nobody beside them."""
     me, size = comm.rank, comm.size
     right, left = (me + 1) % size, (me - 1) % size
+    ended = []
     for count in (1, 1000, LONG):
         x = np.full(count, float(me))
         out = np.empty(count)
@@ -41,7 +42,14 @@ def sendrecv(comm):
     assert (comm.sendrecv(x, down, None, up) is None) == (me == 0)
     assert comm.sendrecv_object({"from": me}, right, left) == {"from": left}
     assert comm.sendrecv_object(me, down, up, 3, recv_tag=ANY) == (me - 1 if me else None)
+    for count in (3, LONG):
+        works = [comm.sendrecv(np.full(count, me), right, np.empty(count, int), left, async_op=True) for _ in range(2)]
+        works[0].on_complete(lambda error: ended.append(error))
+        assert all((work.result() == left).all() and work.message.count == count for work in works)
+        assert comm.sendrecv(np.empty(count), NOBODY, None, NOBODY, async_op=True).result() is None
+    assert within(60, lambda: ended == [None] * 2)
     assert failure_of(lambda: comm.sendrecv(x, size, x, left))[0] == "ValueError"
+    assert failure_of(lambda: comm.sendrecv(x, right, x, size, async_op=True))[0] == "ValueError"
     assert failure_of(lambda: comm.sendrecv(x, right, x, size))[0] == "ValueError"
     assert failure_of(lambda: comm.sendrecv_object(1, size, left))[0] == "ValueError"
     comm.barrier()
@@ -79,6 +87,16 @@ def lengths(comm):
                 assert np.array_equal(out[:count], got) and (out[count:] == -1).all()
             ringroad.waitall(sends)
             comm.barrier()
+    for count in (0, 3, LONG):
+        sent = comm.send(np.arange(count, dtype=np.int16), right := (me + 1) % size, 4, async_op=True)
+        got = comm.recv(None, (me - 1) % size, 4) if count else comm.recv(tag=ANY)
+        assert got.dtype == np.int16 and got.tolist() == np.arange(count, dtype=np.int16).tolist() and sent.wait()
+        comm.barrier()
+    comm.send(np.ones(2, [("a", "i4"), ("b", "f8")]), right)
+    assert comm.recv().view([("a", "i4"), ("b", "f8")])["b"].tolist() == [1, 1]
+    assert comm.recv(peer=NOBODY) is None
+    assert failure_of(lambda: comm.recv(peer=0, async_op=True))[0] == "TypeError"
+    comm.barrier()
     whole = np.empty((2, 3), np.float32).T
     comm.send(np.arange(6, dtype=np.float32), me)
     assert comm.recv(whole, me) is whole and whole.tolist() == [[0, 1], [2, 3], [4, 5]]

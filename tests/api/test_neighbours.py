@@ -64,6 +64,7 @@ def check_cart(comm, shape, periodic):
         expected = [missing if peer == ringroad.NOBODY else block(peer, 0) for peer in near]
         work = cart.neighbour_allgather(block(comm.rank, 0), out, async_op=True)
         assert np.array_equal(work.result(), expected)
+    check_rows(cart, [None if peer == ringroad.NOBODY else (peer, slot ^ 1) for slot, peer in enumerate(near)])
 
 
 def test_carts():
@@ -97,6 +98,20 @@ def check_graph(comm, edges, given):
     got = graph.neighbour_alltoall(send.reshape(len(edges[comm.rank]), 2))
     assert np.array_equal(got, np.array(expected, send.dtype).reshape(-1, 2))
     assert graph.neighbour_allgather(comm.rank).tolist() == sources
+    check_rows(graph, expected)
+
+
+def check_rows(graph, expected):
+    """Blocks of different lengths. `expected`: of each source its rank and the number of its block; None for nobody."""
+    count = lambda rank, slot: (3 * rank + slot) % 4  # noqa: E731
+    counts = [count(graph.rank, slot) for slot in range(len(graph.destinations))]
+    for row in ((), (3,)):
+        send = np.repeat([graph.rank * 100 + slot for slot in range(len(counts))], counts).astype(np.int32)
+        send = np.broadcast_to(send.reshape(-1, *[1] * len(row)), (len(send), *row))
+        got = graph.neighbour_alltoallv(send, counts)
+        for block, of in zip(got, expected, strict=True):
+            rows, value = (0, 0) if of is None else (count(*of), of[0] * 100 + of[1])
+            assert block.shape == (rows, *row) and block.dtype == np.int32 and (block == value).all()
 
 
 def test_graphs():

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import ringroad
-from helpers import in_threads
+from helpers import OWN, TRANSPORTS, in_threads
 
 AFFINE = np.dtype([("scale", "f8"), ("shift", "f4")])
 PLACED = np.dtype([("value", "f8"), ("index", "i4")])
@@ -102,7 +102,7 @@ def test_fold_in_the_order_of_the_ranks(ranks):
     in_threads(ranks, lambda comm: check(comm, some, COUNTS), timeout=60)
 
 
-@pytest.mark.parametrize("transport", ["memory", "shm", "tcp"])
+@pytest.mark.parametrize("transport", TRANSPORTS | OWN)
 def test_between_processes(clusters, transport):
     clusters(3, transport).run(check, OPS[::3], [7, 70_000])
 
@@ -183,7 +183,19 @@ def test_algorithms_that_reorder_are_refused():
                     continue
                 assert got.tobytes() == expected.tobytes(), algorithm
                 kept.add(algorithm.name)
-        assert comm.algorithm_for("allreduce", 8)
+        for count in (1, 1000, 1 << 20):
+            found = comm.explain("allreduce", 8 * count, dtype="f8", op=steps)
+            assert found.algorithm in {one.algorithm for one in found.candidates} <= kept
+            assert comm.algorithm_for("allreduce", 8 * count, dtype="float64", op=steps) == found.algorithm
+            made_by = comm.allreduce(np.zeros(count), op=steps, async_op=True)
+            assert made_by.wait() and made_by.algorithm == found.algorithm
+        assert comm.algorithm_for("allreduce", 24, dtype=PLACED, op="minloc") == comm.algorithm_for("allreduce", 24)
+        assert comm.explain("allreduce", "1MiB", op=np.hypot).algorithm == comm.algorithm_for("allreduce", 1 << 20)
+        assert comm.explain("scan", 8, dtype=AFFINE, op=compose).algorithm
+        with pytest.raises(TypeError, match="structured"):
+            comm.explain("allreduce", 8, op="minloc")
+        with pytest.raises(ValueError, match="unknown reduction"):
+            comm.algorithm_for("allreduce", 8, op="mean")
         return kept
 
     for kept in in_threads(4, work, timeout=60):

@@ -80,13 +80,13 @@ def check_many(comm):
     assert found.differences[1].groups == [[0, 1], [2, 3], [4]]
     assert found.differences[1].majority == [] and found.differences[1].minority == [0, 1, 2, 3, 4]
     kind, text = failure_of(lambda: comm.check_replicas(pairs, repair=True))
-    assert kind == "ReplicaError" and "arrays[1]: no majority; the same bits are on ranks 0, 1 / ranks 2, 3" in text
+    assert kind == "ReplicaError" and "arrays[1]: no majority; the same bits are on ranks 0-1 / ranks 2-3" in text
     assert "arrays[0]" not in text and all(map(np.array_equal, pairs, before)), text
 
     nan = np.array([0x7FC00000 + (comm.rank == 1), 0x80000000 * (comm.rank == 2)], np.uint32).view(np.float32)
     assert comm.check_replicas([nan[:1], nan[1:]]).differences == [
-        ringroad.ReplicaDifference("arrays[0]", [[0, 2, 3, 4], [1]]),
-        ringroad.ReplicaDifference("arrays[1]", [[0, 1, 3, 4], [2]]),
+        ringroad.results.ReplicaDifference("arrays[0]", [[0, 2, 3, 4], [1]]),
+        ringroad.results.ReplicaDifference("arrays[1]", [[0, 1, 3, 4], [2]]),
     ]
     return comm.allreduce(1).item()
 
@@ -103,8 +103,8 @@ def test_between_processes(clusters, transport):
         found = comm.check_replicas(arrays, repair=True)
         return found, comm.check_replicas(arrays).same, int(arrays[1][4, 2])
 
-    difference = ringroad.ReplicaDifference("arrays[1]", [[0, 1], [2]])
-    expected = ringroad.ReplicaCheck(2, 2_400_000 + 100 * 4 * 2, [difference], repaired=True)
+    difference = ringroad.results.ReplicaDifference("arrays[1]", [[0, 1], [2]])
+    expected = ringroad.results.ReplicaCheck(2, 2_400_000 + 100 * 4 * 2, [difference], repaired=True)
     assert clusters(3, transport).run(check) == [(expected, True, 3)] * 3
 
 

@@ -32,30 +32,6 @@ def vectors(ranks: int, elements: int, dtype: str = "float32") -> list[Any]:
     return [(rng.standard_normal(elements) * 2.0 ** (rank % 3)).astype(dtype) for rank in range(ranks)]
 
 
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("algorithm", [None, "ring", "direct", "recursive-doubling", "double-binary-tree", "swing"])
-def test_replicas_of_a_sum_are_bit_identical(wire: Any, algorithm: str | None) -> None:
-    ranks = 4
-    group = ringroad.Communicator.in_process(ranks, timeout=60)
-    for elements, dtype in [(0, "float32"), (1, "float32"), (5000, "float32"), (700, "float64"), (3000, "float16")]:
-        given = vectors(ranks, elements, dtype)
-        for op in ("sum", "avg"):
-            sums = everywhere(
-                group,
-                lambda comm, op=op, given=given: comm.allreduce(
-                    given[comm.rank], op=op, algorithm=algorithm, wire=wire
-                ),
-            )
-            assert all(result.tobytes() == sums[0].tobytes() for result in sums)
-            exact = sum(vector.astype("float64") for vector in given) / (ranks if op == "avg" else 1)
-            norm = sum(np.abs(vector).max(initial=0).astype("float64") for vector in given)
-            norm = norm / (ranks if op == "avg" else 1)
-            # A ring rounds as often as there are ranks; nothing rounds more often. 16 bits round every sum, too.
-            rounding = 2.0**-10 if dtype == "float16" else 2.0**-23
-            bound = ranks * (ERROR[wire] * 1.1 + rounding) * norm
-            assert np.abs(sums[0].astype("float64") - exact).max(initial=0) <= bound
-
-
 def test_stochastic_rounding_is_the_same_on_all_ranks_and_differs_between_calls() -> None:
     group = ringroad.Communicator.in_process(3, timeout=60)
     given = vectors(3, 3000)
@@ -140,13 +116,8 @@ def test_bytes_that_are_no_shorter_are_sent_as_they_are() -> None:
 def test_what_is_not_finite_stays_so(wire: Any) -> None:
     group = ringroad.Communicator.in_process(3, timeout=60)
     given = vectors(3, 2000)
-    given[0][10], given[1][700], given[2][1500], given[0][1501], given[1][1501] = (
-        np.nan,
-        np.inf,
-        -np.inf,
-        np.inf,
-        -np.inf,
-    )
+    given[0][10], given[1][700], given[2][1500] = np.nan, np.inf, -np.inf
+    given[0][1501], given[1][1501] = np.inf, -np.inf
     sums = everywhere(group, lambda comm: comm.allreduce(given[comm.rank], wire=wire))
     with np.errstate(invalid="ignore"):
         exact = given[0] + given[1] + given[2]

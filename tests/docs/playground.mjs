@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const [core, questions] = process.argv.slice(2).map((path) => resolve(path));
-const { Contest, initSync, Model, Network, readBytes, Steps } = await import(pathToFileURL(join(core, "ringroad_web.js")));
+const { Contest, initSync, Model, Topology, readBytes, Steps } = await import(pathToFileURL(join(core, "ringroad_web.js")));
 initSync({ module: readFileSync(join(core, "ringroad_web_bg.wasm")) });
 
 const read = (text) => {
@@ -20,7 +20,7 @@ const read = (text) => {
 const answer = ({ texts, spec, drawing, cuts, collective, bytes, algorithms }) => {
   if (texts) return texts.map(read);
   try {
-    let network = drawing ? Network.fromJson(drawing) : Network.parse(spec);
+    let network = drawing ? Topology.fromJson(drawing) : Topology.parse(spec);
     if (cuts?.length) network = network.without(Uint32Array.from(cuts.flat()));
     const [contest, model] = [new Contest(network, collective, 0), new Model()];
     const schedules = (algorithms ?? []).map((name) => {

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import pytest
-from helpers import PROGRAMS, free_port, long
+from helpers import PROGRAMS, check_fits, free_port, long, within
 from ringroad._status import asking, flight, hangs, text
 from ringroad._support.processes import Processes
+from ringroad.cli import status
 from ringroad.start import signals
 
 HUNG = PROGRAMS / "hung.py"
@@ -39,6 +40,14 @@ def recv(source, tag=0):
     return call(0, "recv", peer=source, tag=tag, waits=[source] if source is not None else [])
 
 
+def connection(peer, sent_again, stream=0, sent=1 << 30):
+    """A connection as Rust's `Connection` has it."""
+    return {
+        "peer": peer, "address": f"10.0.0.{peer}:4711", "device": "eth0", "stream": stream, "sent": sent,
+        "received": 5_000_000, "sent_again": sent_again, "round_trip": 2.5e-4, "rate": 1.25e9,
+    }  # fmt: skip
+
+
 @dataclass
 class Stage:
     """A job of processes, two on each host unless `alone`, and what the ranks of its communicators do."""
@@ -60,6 +69,7 @@ class Stage:
     works: tuple[int, ...] = ()
     """Ranks that only have asynchronous calls in flight."""
     failed: dict[int, str] = field(default_factory=dict)
+    connections: dict[int, list[dict]] = field(default_factory=dict)
     deaf: tuple[int, ...] = ()
     """Processes whose GIL is not to be had."""
 
@@ -84,6 +94,7 @@ class Stage:
         standing = {
             "called": made, "ended": made - sum(one["number"] > 0 for one in calls), "calls": calls, "recent": recent,
             "failure": self.failed.get(rank), "closed": False, "lost": [], "transport": "shared memory",
+            "connections": self.connections.get(rank, []),
         }  # fmt: skip
         return {
             "name": name, "group": name, "rank": rank, "size": len(places), "members": [], "halted": halted,
@@ -186,6 +197,11 @@ STAGED = {
         Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)}),
         "network", [1, 3], "sent 10 of 2000 tcp segments again",
     ),
+    "a connection loses": (
+        Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)},
+              connections={1: [connection(2, 0), connection(3, 3 << 20)]}),
+        "network", [1, 3], "rank 1 has sent 3 MiB of 1 GiB to 3 again",
+    ),
     "all are slow": (
         Stage(2, does={"world": {0: [call(8, waits=[1])], 1: [call(8, waits=[0])]}}), "slow", [0, 1], "too few cores",
     ),
@@ -220,6 +236,22 @@ def test_many_ranks_share_rows():
     job = asking.Job([asking.Group(group.key, group.name, group.processes, group.parts)])
     assert len(text.rows(group)) == 501  # of 500 hosts; on the last one a rank does something else
     assert text.rows(group, group, 1.0)[0][-1] == "0.0"
+
+
+def test_connections():
+    """Those first that had to send most again; since an earlier look, with the mean rate."""
+    stage = Stage(alone=True, connections={0: [connection(1, 0), connection(2, 7)], 1: [connection(3, 9, 1)]})
+    now, before = stage.job().groups[0], Stage(connections={0: [connection(2, 0, 0, (1 << 30) - 25_000_000)]}).job()
+    worst, next_one, last = text.links(now, before.groups[0], 2.0)
+    assert worst == ["1", "3", "eth0 (1)", "1 GiB", "4.77 MiB", "9 B", "250 us", "10 Gbit/s"]
+    assert next_one[:2] + next_one[-1:] == ["0", "2", "100 Mbit/s"] and last[:2] == ["0", "1"]
+
+
+def test_narrow_terminals(capsys, monkeypatch):
+    """As the other commands (tests/cli/test_cli_width.py)."""
+    lossy = {rank: [connection((rank + 1) % 4, 7 << rank)] for rank in range(4)}
+    job = Stage(does=all_in(0, 1, 3, waits=[2]), connections=lossy).job()
+    check_fits(capsys, monkeypatch, lambda: status._print(job, replace(job, time=job.time - 2), True, True))
 
 
 def test_jobs_are_told_apart():
@@ -288,60 +320,120 @@ def ask(*options):
     return done.stdout
 
 
-def within(seconds, look):
-    """What `look` returns once that is something."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return found
+class Ranks:
+    """Four processes that hang as they are told."""
+
+    def __init__(self, processes, folder):
+        self.store = f"tcp://127.0.0.1:{free_port()}"
+        self.ways, self.log = folder / "ways", folder / "log"
+        self.ways.touch()
+        environ = os.environ | {"WORLD_SIZE": "4", "RINGROAD_STORE": self.store}
+        with open(self.log, "w") as log:
+            for rank in range(4):
+                command = [sys.executable, str(HUNG), str(self.ways)]
+                processes.start(command, environ | {"RANK": str(rank)}, stdout=log, stderr=log)
+        self.pids = [process.pid for process in processes.all]
+        assert within(60, lambda: self.said().count("ready") == 4), self.said()
+
+    def said(self):
+        return self.log.read_text()
+
+    def tell(self, way):
+        with open(self.ways, "a") as file:
+            file.write(f"{way}\n")
+
+    @contextmanager
+    def hang(self, way):
+        self.tell(way)
+        try:
+            yield
+        finally:
+            for signum in (signal.SIGCONT, signal.SIGUSR2):
+                os.kill(self.pids[2], signum)
+            self.tell("end")
 
 
-HANGS = {
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch, Processes() as processes:
+        patch.setenv("RINGROAD_SECRET", "word")
+        yield Ranks(processes, tmp_path_factory.mktemp("hung"))
+
+
+MISMATCH = ("failed", [0, 1, 2, 3])
+WAYS = {
     "missing": ("missing", [2], "in think"),
     "stopped": ("stopped", [2], "kill -CONT"),
-    "sends": ("deadlock", [0, 1, 2, 3], "sendrecv"),
-    "tag": ("tag", [2, 3], "tag 6"),
-    "crossed": ("deadlock", [2, 3], "has not made"),
     "gil": ("missing", [2], "a thread keeps the GIL"),
-    "other": ("failed", [0, 1, 2, 3], "barrier"),
+    "all send": ("deadlock", [0, 1, 2, 3], "sendrecv"),
+    "other collective": (*MISMATCH, "allgather"),
+    "neighbour missing": ("missing", [2], "has not begun its part of"),
+    "halves": ("deadlock", [2, 3], "has not made"),
+    "most missing": ("missing", [1, 2, 3], "in think"),
+    "computes": ("missing", [2], "in compute"),
+    "one call fewer": ("missing", [2], "in think"),
+    "left": ("failed", None, "closed"),
+    "root missing": ("missing", [0], "reduce (root 0) of"),
+    "leaf missing": ("missing", [2], "broadcast (root 0) of"),
+    "barrier": (*MISMATCH, "barrier"),
+    "other size": (*MISMATCH, "999"),
+    "other type": (*MISMATCH, "int64"),
+    "other operation": (*MISMATCH, "max"),
+    "other root": ("failed", [2], "root 1"),
+    "all receive": ("deadlock", [0, 1, 2, 3], "waits for a message of"),
+    "sends to itself": ("deadlock", [2], "waits for itself"),
+    "tag": ("tag", [2, 3], "tag 6"),
+    "nobody sends": ("missing", [3], "has not begun its part of"),
+    "nobody receives": ("missing", [3], "has not begun its part of"),
+    "nobody sends to any": ("missing", [], "for a message"),
+    "nobody sends what is probed": ("missing", [1], "has not begun its part of"),
+    "message and collective": ("deadlock", [2, 3], "rank 2 sends to rank 3"),
+    "halo missing": ("missing", [2], "in think"),
+    "orders": ("deadlock", [0, 1], "has not made"),
+    "own operation": ("slow", [0, 1, 2, 3], "all messages are there"),
+    "rendezvous": ("missing", [2], "in think"),
+    "died": ("ended", [2], "has ended"),
 }
+"""What is said of the ways in which `programs/hung.py` hangs: the kind of cause, whose fault it is (None: ranks
+are told differently, by when they notice), and words."""
+SHORTLY = 8
 
 
-@pytest.mark.parametrize("how", [*HANGS][:2] + [pytest.param(how, marks=long) for how in [*HANGS][2:]])
-def test_a_running_job(how, tmp_path):
-    kind, ranks, words = HANGS[how]
-    store = f"tcp://127.0.0.1:{free_port()}"
-    environ = os.environ | {"WORLD_SIZE": "4", "RINGROAD_STORE": store, "RINGROAD_SECRET": "word"}
-    with Processes() as processes, open(tmp_path / "log", "w+") as log:
-        for rank in range(4):
-            command = [sys.executable, str(HUNG), how]
-            processes.start(command, environ | {"RANK": str(rank)}, stdout=log, stderr=log)
-        pids = [process.pid for process in processes.all]
-
-        def said():
-            return (tmp_path / "log").read_text()
-
-        assert within(60, lambda: said().count("ready") == 4), said()
-        os.environ["RINGROAD_SECRET"] = "word"
-        try:
-            job = store if how == "stopped" else str(pids[0])
-            told = within(30, lambda: [t for t in [json.loads(ask("--json", "--job", job))] if t["causes"]])
-            found = told[0]["causes"][0]
-            assert (found["kind"], found["ranks"]) == (kind, ranks) and words in found["text"], told
-            assert [one["pid"] for one in told[0]["communicators"][0]["ranks"]] == pids
-            if how != "missing":
-                return
-            shown = ask("--stacks", "--flight", str(tmp_path / "flight"), "--job", told[0]["job"][:8])
-        finally:
-            del os.environ["RINGROAD_SECRET"]
-        assert all(word in shown for word in (found["text"][:30], "hung.py", "MainThread", "wrote 4 files")), shown
-        os.kill(pids[1], signal.SIGUSR1)
-        assert within(30, lambda: "ringroad:   rank 2 (" in said()), said()
-        assert processes.ended() is None
-        for job in (str(pids[0]), store):
+def test_the_command(ranks, tmp_path, monkeypatch):
+    with ranks.hang("missing"):
+        told = within(30, lambda: [t for t in [json.loads(ask("--json", "--job", ranks.store))] if t["causes"]])[0]
+        assert [one["pid"] for one in told["communicators"][0]["ranks"]] == ranks.pids
+        text = told["causes"][0]["text"]
+        shown = ask("--stacks", "--flight", str(tmp_path / "flight"), "--job", told["job"][:8])
+        assert all(word in shown for word in (text[:30], "hung.py", "MainThread", "wrote 4 files")), shown
+        os.kill(ranks.pids[1], signal.SIGUSR1)
+        assert within(30, lambda: "ringroad:   rank 2 (" in ranks.said()), ranks.said()
+        monkeypatch.delenv("RINGROAD_SECRET")
+        for job in (str(ranks.pids[0]), ranks.store):
             command = [sys.executable, "-m", "ringroad", "status", "--job", job]
             stranger = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
             assert stranger.returncode == 2 and "RINGROAD_SECRET" in stranger.stderr, stranger.stderr
+
+
+@pytest.mark.parametrize("way", [*WAYS][:SHORTLY] + [pytest.param(way, marks=long) for way in [*WAYS][SHORTLY:]])
+def test_a_running_job(way, ranks):
+    kind, guilty, words = WAYS[way]
+    found = []
+
+    def is_named():
+        job = asking.here(str(ranks.pids[0]))
+        assert job.seconds < 30
+        found[:] = hangs.causes(job, 0.1)
+        return (
+            found
+            and (found[0].kind, found[0].ranks if guilty is None else guilty) == (kind, found[0].ranks)
+            and words in found[0].text
+        )
+
+    with ranks.hang(way):
+        assert within(20, is_named), found
+    if kind != "ended":
+        assert within(20, lambda: not asking.here(str(ranks.pids[0])).groups[1:]), "the ranks have gone on"
 
 
 def test_the_programs_own_handler_stays():

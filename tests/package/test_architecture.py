@@ -18,6 +18,7 @@ ROOMS = [
     "_grids",
     "_status",
     "start",
+    "results",
     "testbed",
     "torch",
     "measure",

@@ -24,6 +24,8 @@ def blocking(comm: ringroad.Communicator, array: Floats) -> None:
     assert_type(comm.recv(array), Floats)
     assert_type(comm.sendrecv(array, 1, array, 1), Floats)
     assert_type(comm.sendrecv(array, 1), NDArray[Any] | None)
+    assert_type(comm.sendrecv(array, 1, array, 1, async_op=True), ringroad.Work[Floats])
+    assert_type(comm.recv(peer=1), NDArray[Any] | None)
 
 
 def inputs(comm: ringroad.Communicator, array: Floats) -> None:

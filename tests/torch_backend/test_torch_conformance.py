@@ -20,7 +20,7 @@ SKIPS = [
     (r"github.com/pytorch|failing|flak|internal|fbcode", "PyTorch skips it itself, for a defect"),
     (r"world size", "needs another number of ranks"),
     (r"torchvision", "needs torchvision"),
-    (r"TORCH_DISTRIBUTED_DEBUG|debug level", "for another debug level; test_torch_groups.py has a test of DETAIL"),
+    (r"TORCH_DISTRIBUTED_DEBUG|debug level", "for another debug level; test_torch_checks.py has a test of DETAIL"),
     (r"one of \{'(mpi|ucc)'\}", "of another backend alone"),
 ]
 """Why tests skip themselves, by a part of what they say."""

@@ -1,12 +1,13 @@
 """A model and an optimizer as the state of an elastic group, in threads of one process."""
 
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 
 import pytest
 import ringroad
 import torch
 from ringroad.start.progress import Progress
-from ringroad.torch.elastic import _Training
+from ringroad.torch.elastic import ElasticTraining, _Training
 from torch import nn
 
 
@@ -69,3 +70,34 @@ def test_another_model():
     comms[1].close()
     with pytest.raises(ringroad.PeerError):
         works[0].result()
+
+
+class Repeated(ElasticTraining):
+    """A group in which every step is computed twice, as if a member had been lost in between."""
+
+    def __init__(self, comm, model, optimizer):
+        self.model, self.optimizer, self.ours = model, optimizer, comm
+
+    def run(self, compute, apply):
+        compute(self.ours)
+        result = compute(self.ours)
+        apply(result)
+        return result
+
+
+def test_a_step_changes_buffers_once_and_alike():
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    comms = ringroad.Communicator.in_process(3, timeout=60)
+    copies = [deepcopy(model) for _ in comms]
+
+    def train(comm, own):
+        optimizer = torch.optim.SGD(own.parameters(), lr=0.1)
+        inputs = torch.eye(2, 3) + comm.rank
+        Repeated(comm, own, optimizer).train(lambda: own(inputs).square().sum())
+        return bits(own, optimizer)
+
+    with ThreadPoolExecutor(3) as pool:
+        assert len(set(pool.map(train, comms, copies))) == 1
+    model(torch.eye(2, 3))  # what rank 0 has seen, once
+    for name, buffer in model.named_buffers():
+        assert torch.equal(buffer, copies[2].get_buffer(name)), name

@@ -26,10 +26,6 @@ def test_a_new_group_after_an_abort(ranks):
     assert losses[0] == losses[1] == losses[2]
 
 
-def test_failed_futures(ranks):
-    ranks.run("failures.check_failed_futures", 2)
-
-
 @lacking((2, 14), "monitored_barrier is for gloo alone")
 def test_monitored_barrier(ranks):
     texts = ranks.run("failures.check_monitored_barrier", 3)
@@ -44,11 +40,6 @@ def test_monitored_barrier_without(ranks, dead):
     assert texts[dead] is None
     for text in filter(None, texts):
         assert f"Rank {dead} " in text and "its process has ended" in text, texts
-
-
-@lacking((2, 14), "monitored_barrier is for gloo alone")
-def test_monitored_barrier_interrupted(ranks):
-    ranks.run("failures.check_monitored_barrier_interrupted", 3)
 
 
 def test_a_rank_that_dies(ranks):

@@ -33,10 +33,6 @@ def test_stores(ranks, tmp_path):
     ranks.run("starting.check_init", 1, {"RANK": "0", "WORLD_SIZE": "1"}, False)
 
 
-def test_groups_of_ones_own(ranks):
-    ranks.run("starting.check_group", 3)
-
-
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_is_killed(ranks, victim):
     ranks.run("starting.check_death", 3, victim, killed=[victim])

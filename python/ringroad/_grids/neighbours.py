@@ -180,6 +180,61 @@ class Graph:
         send = sendable(send, "send")
         return self._exchange(send.dtype, send.shape, out, timeout, async_op, lambda to: np.copyto(to, send))
 
+    def neighbour_alltoallv(
+        self, send: ArrayLike, counts: Sequence[int], *, timeout: float | None = None
+    ) -> list[Array]:
+        """Sends each neighbour a block of its own, of any length.
+
+        The ranks first tell all others the lengths, in a call of its own. Where lengths are always the same,
+        `neighbour_alltoall` is faster.
+
+        Args:
+            send: The blocks one after the other, along the first axis; all ranks have the same further axes and dtype.
+            counts: The rows of the block for each of `destinations`. Where there is no neighbour, the block is ignored.
+            timeout: Seconds after which either call fails. None: the communicator's `timeout`.
+
+        Returns:
+            An array from each of `sources`, with no row where there is no neighbour.
+
+        Raises:
+            TypeError: As for `neighbour_alltoall`.
+            ValueError: `counts` has another length, or `send` has another number of rows. Nothing was sent.
+            MismatchError: As for `neighbour_alltoall`.
+            TimeoutError: As for `neighbour_alltoall`.
+            PeerError: As for `neighbour_alltoall`.
+
+        Example:
+            >>> with ringroad.local(2) as cluster:
+            ...     def exchange(comm):
+            ...         pair, count = comm.graph([1 - comm.rank]), 1 + comm.rank
+            ...         return pair.neighbour_alltoallv([comm.rank] * count, [count])[0].tolist()
+            ...     cluster.run(exchange)
+            [[1, 1], [0]]
+        """
+        send, rows = sendable(send, "send"), numbers(counts, "counts")
+        if len(rows) != len(self.destinations) or min(rows, default=0) < 0 or send.shape[:1] != (sum(rows),):
+            raise ValueError(
+                f"counts must be a number of rows for each of {len(self.destinations)} destinations, together those of "
+                f"send; it is {rows}, and the shape of send is {send.shape}"
+            )
+        blocks = np.split(send, np.cumsum(rows)[:-1]) if rows else []
+        degrees = self._edges.sum(axis=1)
+        mine = np.array([rows[index] for index in self._sent], np.int64)
+        lengths = self.comm.allgather(mine, counts=degrees.tolist(), timeout=timeout)
+        source = np.repeat(np.arange(self.size), degrees)
+        target = np.concatenate([np.repeat(np.arange(self.size), row) for row in self._edges])
+        table, width = np.zeros_like(self._edges), int(np.prod(send.shape[1:], dtype=np.int64))
+        np.add.at(table, (source, target), lengths)
+        exchange = Exchange(self.comm, send.dtype, table * width, timeout)
+        outgoing, incoming = (one.reshape(-1, *send.shape[1:]) for one in (exchange.outgoing, exchange.incoming))
+        np.concatenate([send[:0], *(blocks[index] for index in self._sent)], out=outgoing)
+        exchange.run(lambda: None, False)
+        found = [send[:0]] * len(self.sources)
+        parts = np.split(incoming, np.cumsum(lengths[target == self.rank]))
+        for index, part in zip(self._received, parts, strict=False):
+            found[index] = part
+        return found
+
     def cost(self, bytes: int) -> Cost:
         """Returns what an exchange with the neighbours costs on the network, as the ranks know it.
 

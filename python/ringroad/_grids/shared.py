@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ringroad._grids.neighbours import numbers
 from ringroad._native import Communicator, TransportError
-from ringroad._objects import _countdown
+from ringroad._objects import countdown
 
 
 def shared(comm: Communicator, shape: Any, dtype: DTypeLike, timeout: float | None) -> NDArray[Any]:
@@ -21,7 +21,7 @@ def shared(comm: Communicator, shape: Any, dtype: DTypeLike, timeout: float | No
         raise TypeError(f"the objects of dtype {kind} cannot be shared")
     if lengths and min(lengths) < 0:
         raise ValueError(f"shape {lengths} has a negative length")
-    left = _countdown(comm, timeout)
+    left = countdown(comm, timeout)
     host = comm.hosts[comm.rank]
     bytes = max(1, math.prod(lengths) * kind.itemsize)
     local = [rank for rank, name in enumerate(comm.hosts) if name == host]

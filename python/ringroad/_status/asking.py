@@ -4,6 +4,7 @@ Every process answers at the port that its communicators have in any case (`Repo
 """
 
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,8 @@ WITHIN = 0.9
 """Seconds that a process has to answer: a job is asked twice, and answers within 2 seconds."""
 Answer = tuple[str, dict[str, Any] | None, str]
 """A process's handle, what it says, and why it does not answer."""
-_OWN = "/ringroad/"
-"""Frames of files below such a folder are ringroad's own."""
+_INNER = re.compile(r"/ringroad/|/lib/python3[^/]*/(?!site-packages/)")
+"""Frames of such files are ringroad's own, or Python's: who waits there was called by the program."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Process:
 
     @property
     def position(self) -> str:
-        """Where its main thread is outside of ringroad, or in brackets why that is not known."""
-        frames = [frame for frame in self.frames if _OWN not in frame[0]] or self.frames
+        """Where its main thread is in the program, or in brackets why that is not known."""
+        frames = [frame for frame in self.frames if not _INNER.search(frame[0])] or self.frames
         if not frames:
             return f"({why})" if (why := (self.report or {}).get("no_stacks")) else ""
         file, line, name = frames[0]
@@ -77,7 +78,7 @@ class Group:
         key: 16 hexadecimal digits; its `Communicator.rendezvous`.
         name: Its name.
         processes: The process of each rank.
-        parts: What the ranks say that have answered, as Rust's `Part` has it.
+        parts: What the ranks say that have answered and not closed it, as Rust's `Part` has it.
     """
 
     key: str
@@ -300,7 +301,8 @@ def join(
     states: dict[tuple[str, int], str] = {}
     for report in told.values():
         for part in report["communicators"]:
-            parts.setdefault(part["group"], {})[part["rank"]] = part
+            if not (part["standing"] or {}).get("closed"):
+                parts.setdefault(part["group"], {})[part["rank"]] = part
             for rank, state in part["halted"] if part["group"] in members else ():
                 member = members[part["group"]][rank]
                 states[(member["host"], member["pid"])] = state
@@ -318,6 +320,6 @@ def join(
         for key in members
         if parts[key]
     ]
-    groups.sort(key=lambda group: -group.size)
+    groups.sort(key=lambda group: (-group.size, group.key))  # the first one's key is the job's, as in `_jobs`
     known = {(p.host, p.pid) for group in groups for p in group.processes}
     return Job(groups, [one for one in others if (one.host, one.pid) not in known], seconds, time.monotonic())

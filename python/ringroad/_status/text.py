@@ -5,10 +5,11 @@ from typing import Any
 
 from ringroad._status.asking import Group, Job
 from ringroad._status.hangs import causes
-from ringroad._support.text import runs_text, seconds_text
+from ringroad._support.text import about_bytes, bandwidth_text, runs_text, seconds_text
 
 HEADER = ["rank", "process", "calls", "in", "step", "since", "waits for", "Python is at"]
 RATE = "calls/s"
+LINKS = ["from", "to", "device", "sent", "came", "sent again", "round trip", "rate"]
 _APART = 16
 """Up to so many ranks have a row each; of more, those that do the same share one."""
 
@@ -75,7 +76,7 @@ def _calls(group: Group, rank: int) -> list[dict[str, Any]]:
     """The calls of a rank, or one that says why there are none."""
     process, standing = group.processes[rank], group.standing(rank)
     if standing is not None and not standing["failure"]:
-        return standing["calls"] or [_IDLE | {"text": "closed" if standing["closed"] else "no call"}]
+        return standing["calls"] or [_IDLE | {"text": "no call"}]
     words = {"": "has left", "silent": "does not answer"}
     why = "failed" if standing else "busy" if rank in group.parts else words.get(process.trouble, process.trouble)
     return [_IDLE | {"text": why}]
@@ -96,6 +97,31 @@ def _rate(group: Group, before: Group | None, rank: int, seconds: float) -> str:
         return ""
     new, old = group.standing(rank), before.standing(rank) if rank < before.size else None
     return f"{(new['called'] - old['called']) / seconds:.1f}" if new and old else "?"
+
+
+def links(group: Group, before: Group | None = None, seconds: float = 0.0) -> list[list[str]]:
+    """The rows of a table of the tcp connections to other hosts with the columns `LINKS`, those first that had to send
+    most again. The rate is the kernel's latest; with `before`, the mean since then, so many seconds ago.
+    """
+
+    def known(group: Group) -> dict[tuple[Any, ...], dict[str, Any]]:
+        """By rank, peer, device and number."""
+        return {
+            (rank, one["peer"], one["device"], one["stream"]): one
+            for rank in sorted(group.parts)
+            for one in (group.standing(rank) or {}).get("connections", [])
+        }
+
+    old, new = known(before) if before else {}, known(group)
+    rows = []
+    for key in sorted(new, key=lambda key: (-new[key]["sent_again"], key[:2])):
+        one, (rank, peer, device, stream) = new[key], key
+        rate = (one["sent"] - old[key]["sent"]) / seconds if key in old and seconds else one["rate"]
+        count = f" ({stream})" if stream else ""
+        lengths = [about_bytes(one[name]) for name in ("sent", "received", "sent_again")]
+        trip = seconds_text(one["round_trip"])
+        rows.append([str(rank), str(peer), f"{device or one['address']}{count}", *lengths, trip, bandwidth_text(rate)])
+    return rows
 
 
 def again(job: Job, before: Job) -> list[str]:

@@ -97,6 +97,12 @@ def runs_text(numbers: Iterable[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
+def ranks_text(ranks: Iterable[int]) -> str:
+    """`rank 3`, or `ranks 1, 4-7`."""
+    some = list(ranks)
+    return f"rank{'s' * (len(some) > 1)} {runs_text(some)}"
+
+
 def seconds_text(seconds: float) -> str:
     """Three significant digits: `12.3 us`."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

@@ -23,7 +23,7 @@ def discover(
     save: Annotated[
         Path | None, file_option("--save", help="Write the network as .json, for RINGROAD_TOPOLOGY.")
     ] = None,
-    plot: Annotated[Path | None, picture_option("--plot", help="Draw the network.")] = None,
+    plot: Annotated[Path | None, picture_option("--plot", help="Draw the network")] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write what was found as JSON; -: print it.")
     ] = None,

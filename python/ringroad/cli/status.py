@@ -12,7 +12,7 @@ from ringroad._status import asking
 from ringroad._status.asking import Job
 from ringroad._status.flight import write
 from ringroad._status.hangs import causes
-from ringroad._status.text import HEADER, RATE, again, happened, headline, is_idle, rows, title, verdicts
+from ringroad._status.text import HEADER, LINKS, RATE, again, happened, headline, is_idle, links, rows, title, verdicts
 from ringroad._support.text import print_json, print_table, print_wrapped
 from ringroad.cli._options import Json
 from ringroad.start.launchers import address_of, job_here
@@ -28,6 +28,9 @@ def status(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look every 2 seconds, until Ctrl-C.")] = False,
     stacks: Annotated[bool, typer.Option("--stacks", help="Print where all Python threads are.")] = False,
+    connections: Annotated[
+        bool, typer.Option("--connections", help="Print the tcp connections between hosts, with what was sent again.")
+    ] = False,
     flight: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write it for torchfrtrace, a file for each rank.")
     ] = None,
@@ -43,7 +46,7 @@ def status(
         if as_json:
             print_json(now.to_dict() | {"causes": [cause._asdict() for cause in causes(now)]})
         else:
-            _print(now, before, stacks)
+            _print(now, before, stacks, connections)
         if flight is not None:
             written = write(now, flight)
             if not as_json:
@@ -70,7 +73,7 @@ def _look(job: str | None) -> Job:
     return asking.at(*address_of(job), job_here())
 
 
-def _print(job: Job, before: Job | None, stacks: bool) -> None:
+def _print(job: Job, before: Job | None, stacks: bool, connections: bool) -> None:
     print_wrapped(headline(job))
     for line in verdicts(job):
         print_wrapped(f"  {line}", indent="    ")
@@ -81,10 +84,13 @@ def _print(job: Job, before: Job | None, stacks: bool) -> None:
         print()
         old = known.get(group.key)
         print_wrapped(title(group) + ", no calls" * is_idle(group))
-        if is_idle(group) and not old:
-            continue
-        table = rows(group, old, job.time - before.time if before else 0.0)
-        print_table([*HEADER, RATE] if old else HEADER, table, right=["calls", "step", "since", RATE])
+        seconds = job.time - before.time if before else 0.0
+        if not is_idle(group) or old:
+            table = rows(group, old, seconds)
+            print_table([*HEADER, RATE] if old else HEADER, table, right=["calls", "step", "since", RATE])
+        if connections and (found := links(group, old, seconds)):
+            print()
+            print_table(LINKS, found, right=LINKS[3:])
     for process in job.others:
         print_wrapped(f"process {process.name}: {process.why or 'no communicator yet'} {process.position}".rstrip())
     for process in [*job.processes, *job.others] if stacks else []:

@@ -19,7 +19,7 @@ _MESSAGES = "See the findings above; RINGROAD_DEBUG=INFO ringroad doctor prints 
 
 
 @dataclass(frozen=True)
-class Place:
+class JobSize:
     """What the checks of a machine have to know of the job. The default: there is none."""
 
     size: int = 1
@@ -27,7 +27,7 @@ class Place:
     several_hosts: bool = False
 
 
-def machine_checks(place: Place) -> list[Check]:
+def machine_checks(place: JobSize) -> list[Check]:
     """The checks of this machine. Together they take a few seconds, and at most `longest(...)`."""
     interfaces, ucx = cache(facts.interfaces), cache(facts.ucx)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ringroad.doctor import Finding, comparison, perform_all, remaining
-from ringroad.doctor.checks import Place, longest, machine_checks
+from ringroad.doctor.checks import JobSize, longest, machine_checks
 from ringroad.doctor.pairs import GRACE, Part, communicate
 from ringroad.doctor.roster import Board, Roster, meet, open_store
 
@@ -42,7 +42,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
     board.tell("part", json.dumps(asdict(part)))
     hosts = roster.hosts
-    checks = machine_checks(Place(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1))
+    checks = machine_checks(JobSize(size, len(hosts[roster.infos[rank].host]), len(hosts) > 1))
     if rank:
         if hosts[roster.infos[rank].host][0] == rank:
             findings = perform_all(checks)

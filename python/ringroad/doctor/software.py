@@ -62,10 +62,11 @@ def _numbers(version: str) -> tuple[int, int]:
 def ucx(found: Mapping[str, str], carrier: str) -> Finding:
     """The UCX that ranks would load, where `carrier` carries messages between hosts."""
     if "error" in found:
-        remedy = "pip install libucx-cu12, or apt-get install libucx0"
+        system = "apt-get install libucx0"
         if carrier.startswith("ucx"):
+            remedy = f"{system}; or, without RDMA devices, pip install libucx-cu12"
             return Finding("UCX", "warning", f"{found['error']}; between hosts: {carrier}", remedy)
-        return Finding("UCX", "note", f"{found['error']}: only hosts with RDMA devices need it", remedy)
+        return Finding("UCX", "note", f"{found['error']}: only hosts with RDMA devices need it", f"If so: {system}")
     why = f": {found['why']}" if "why" in found else ""
     return Finding("UCX", "ok", f"{found['version']} ({found['origin']}{why}), {found['path']}")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ringroad.lab import training as training
     from ringroad.lab import viz as viz
     from ringroad.lab._comparison import Comparison, compare
-    from ringroad.lab._finding import Findings, Network, find
+    from ringroad.lab._finding import Findings, FrontierNetwork, find
     from ringroad.lab._simulation import Simulation, simulate
 
 __all__ = [
@@ -39,7 +39,7 @@ __all__ = [
     "Explanation",
     "Findings",
     "FormatCost",
-    "Network",
+    "FrontierNetwork",
     "Overview",
     "ScheduleBuilder",
     "ScheduleStep",
@@ -55,7 +55,7 @@ _WHERE = {
     "_costs": ("Candidate", "Cost", "Explanation", "FormatCost", "Overview"),
     "_native": ("Algorithm", "CostModel", "algorithms"),
     "lab._comparison": ("Comparison", "compare"),
-    "lab._finding": ("Findings", "Network", "find"),
+    "lab._finding": ("Findings", "FrontierNetwork", "find"),
     "lab._simulation": ("Simulation", "simulate"),
 }
 """The names of each module."""

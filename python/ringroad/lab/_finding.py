@@ -17,7 +17,7 @@ Performed = Literal["allreduce", "allgather", "reduce_scatter"]
 
 
 @dataclass(frozen=True)
-class Network:
+class FrontierNetwork:
     """A network of the frontier: no other one has both fewer steps and a smaller bandwidth term.
 
     Attributes:
@@ -68,8 +68,8 @@ class Findings:
     alpha: float
     bytes: int
     bandwidth: float
-    networks: list[Network]
-    best: Network
+    networks: list[FrontierNetwork]
+    best: FrontierNetwork
     least_steps: int
     least_bandwidth_term: Fraction
     least_seconds: float

@@ -5,6 +5,7 @@ see to it that every door that they know shows their view, and take over doors t
 """
 
 import json
+import os
 import random
 import socket
 from dataclasses import asdict, dataclass
@@ -19,6 +20,9 @@ _PATIENCE = 1.0
 """Seconds within which a door must answer."""
 
 Address = tuple[str, int]
+
+_open: dict[tuple[int, Address], TcpStore] = {}
+"""The doors that this process serves until it ends, by its number (a forked child has none) and the address."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +91,11 @@ class Doors:
 
     def look(self) -> View | None:
         """The latest view that any door shows."""
-        with self._lock:
-            shown = [view for address in dict.fromkeys(self.known) if (view := self._read(address))]
-            best = max(shown, key=lambda view: view.epoch, default=None)
-            if best:
-                self._learn(best)
-            return best
+        shown = [view for address in dict.fromkeys(self.known) if (view := self._read(address))]
+        best = max(shown, key=lambda view: view.epoch, default=None)
+        if best:
+            self._learn(best)
+        return best
 
     def show(self, view: View | None) -> None:
         """Shows this view from now on; None: nothing any more."""
@@ -114,28 +117,33 @@ class Doors:
         while not self._end.wait(_PERIOD):
             with self._lock:
                 self._serve_all()
-                for address in self._listed if self.view else []:
-                    shown = self._read(address)
-                    if self.view and (shown is None or shown.epoch < self.view.epoch):
-                        self._write(address, self.view)
+            for address in self._listed if self.view else []:
+                shown = self._read(address)
+                if self.view and (shown is None or shown.epoch < self.view.epoch):
+                    self._write(address, self.view)
 
     def _serve_all(self) -> None:
         for address in self._listed:
-            if address not in self._served and _is_free(address) and self._serve(address) and self.view:
+            if address not in self._served and self._serve(address) and self.view:
                 self._served[address].set("view", self.view.text())
 
     def _serve(self, address: Address) -> bool:
-        try:
-            self._served[address] = TcpStore(*address, 0, job=_JOB, timeout=_PATIENCE)
-        except RingroadError:
-            return False  # another process was faster
+        place = (os.getpid(), address)
+        if place not in _open:
+            if not _is_free(address):
+                return False
+            try:
+                _open[place] = TcpStore(*address, 0, job=_JOB, timeout=_PATIENCE)
+            except RingroadError:
+                return False  # another process was faster
+        self._served[address] = _open[place]
         return True
 
     def _store(self, address: Address) -> TcpStore:
         if store := self._served.get(address) or self._reached.get(address):
             return store
-        self._reached[address] = TcpStore(*address, 1, job=_JOB, timeout=_PATIENCE)
-        return self._reached[address]
+        store = self._reached[address] = TcpStore(*address, 1, job=_JOB, timeout=_PATIENCE)
+        return store
 
     def _read(self, address: Address) -> View | None:
         try:

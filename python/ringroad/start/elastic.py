@@ -6,10 +6,11 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ringroad._native import Communicator, MismatchError
+from ringroad._native import Communicator, MismatchError, TimeoutError
 from ringroad.start.doors import addresses
 from ringroad.start.membership import FAILURES, LeftOutError, Membership
 from ringroad.start.progress import Arrays, Progress, State
+from ringroad.start.signals import answer_usr1
 
 Result = TypeVar("Result")
 
@@ -69,6 +70,7 @@ def elastic(
         >>> sums
         array([5., 5., 5.])
     """
+    answer_usr1()
     return ElasticGroup(address, Arrays(state), minimum, timeout, patience)
 
 
@@ -184,8 +186,12 @@ class ElasticGroup:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             # Others may not know yet that the last step is committed.
-            if kind is None and self.size > 1 and self._progress.sure < self.step:
-                self._recover(returning=False)
+            unsure = kind is None and self.size > 1 and self._progress.sure < self.step
+            if unsure and not self._recover(returning=False):
+                raise TimeoutError(
+                    f"this process was stopped or cut off, and the others have ended without it: its step {self.step}, "
+                    "the last one, may differ from theirs"
+                )
         finally:
             self._members.close()
 

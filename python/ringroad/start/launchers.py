@@ -44,7 +44,7 @@ class Launcher:
 
 
 @dataclass(frozen=True)
-class Place:
+class Master:
     """Where rank 0 listens, and what distinguishes the job from others."""
 
     host: str
@@ -128,7 +128,7 @@ def job_here() -> str:
     return job_of(launcher_of(os.environ), os.environ)
 
 
-def master(launcher: Launcher | None, environ: Mapping[str, str], ports: tuple[int, int] | None) -> Place | None:
+def master(launcher: Launcher | None, environ: Mapping[str, str], ports: tuple[int, int] | None) -> Master | None:
     """The place that MASTER_ADDR and MASTER_PORT name; None if they are not set. Raises ConfigError."""
     host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
     if not host and not port:
@@ -142,11 +142,11 @@ def master(launcher: Launcher | None, environ: Mapping[str, str], ports: tuple[i
     job = job_of(launcher, environ)
     if environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         # The agent of torchrun listens there.
-        return Place(host, _ports(f"{job} {host} {port}", ports), job)
-    return Place(host, (wanted,), job)
+        return Master(host, _ports(f"{job} {host} {port}", ports), job)
+    return Master(host, (wanted,), job)
 
 
-def derived(launcher: Launcher, environ: Mapping[str, str], ports: tuple[int, int] | None) -> Place | None:
+def derived(launcher: Launcher, environ: Mapping[str, str], ports: tuple[int, int] | None) -> Master | None:
     """A place that follows from what the launcher says; None if it says nothing. Raises ConfigError."""
     job = job_of(launcher, environ)
     match launcher.name:
@@ -163,7 +163,7 @@ def derived(launcher: Launcher, environ: Mapping[str, str], ports: tuple[int, in
             host, job = "127.0.0.1", _launching_process(launcher)
         case _:
             return None
-    return Place(host, _ports(job, ports), job)
+    return Master(host, _ports(job, ports), job)
 
 
 def _ports(job: str, allowed: tuple[int, int] | None) -> tuple[int, ...]:

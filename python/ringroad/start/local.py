@@ -29,7 +29,7 @@ from ringroad._support.text import whole
 P = ParamSpec("P")
 T = TypeVar("T")
 
-Place = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
+Starter = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
 """From a rank and its command line to the command line that starts it on its host, and that host's environment
 variables."""
 
@@ -126,7 +126,7 @@ class LocalCluster:
         algorithm: str | None = None,
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
-        _place: "Place | None" = None,
+        _place: "Starter | None" = None,
         _meet: str | None = None,
     ) -> None:
         if (n := whole("n", n)) < 1:
@@ -262,7 +262,7 @@ def _error(size: int, failures: list[WorkerFailure], advice: list[str]) -> Worke
 class _Worker:
     """The parent's view of one worker."""
 
-    def __init__(self, rank: int, size: int, env: Mapping[str, str], place: Place, processes: Processes) -> None:
+    def __init__(self, rank: int, size: int, env: Mapping[str, str], place: Starter, processes: Processes) -> None:
         self.rank = rank
         ours, theirs = socket.socketpair()
         with theirs:
@@ -298,7 +298,7 @@ class _Worker:
 class _Team:
     """The processes and files behind a cluster, until the first death."""
 
-    def __init__(self, size: int, env: Mapping[str, str], place: Place) -> None:
+    def __init__(self, size: int, env: Mapping[str, str], place: Starter) -> None:
         self.directory = tempfile.mkdtemp(prefix="ringroad-")
         self.processes = Processes()
         self.workers: list[_Worker] = []

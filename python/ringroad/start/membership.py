@@ -98,19 +98,29 @@ class Membership:
             TimeoutError: A member runs, but does not come; or too few are left, and others are silent.
         """
         tries = 0
-        while True:
-            agreed, alive = self._agree(made is not None)
-            if verdict:
-                self._notes.keep(verdict, b"yes" if agreed else b"no")
-                verdict = ""
-            if agreed and made:
-                break
-            if made:
-                made[0].close()
-            tries += 1
-            members = [self._members[rank] for rank in alive]
-            digest = hashlib.sha256(f"{self.comm.rendezvous} {self._agreements}".encode()).digest()
-            made = self._make(members, int.from_bytes(digest[:8], "big"), tries > _TRIES)
+        try:
+            while True:
+                agreed, alive = self._agree(made is not None)
+                if agreed and made is None:
+                    raise LeftOutError  # the others go on with what this process had made in a call that failed
+                members = [self._members[rank] for rank in alive]
+                lost = set(self._members) - set(members)
+                good = made is not None and agreed and lost.isdisjoint(made[1])
+                if verdict:
+                    self._notes.keep(verdict, b"yes" if good else b"no")
+                    verdict = ""
+                if made and good:
+                    break
+                if made:
+                    made[0].close()
+                made = None
+                tries += 1
+                digest = hashlib.sha256(f"{self.comm.rendezvous} {self._agreements}".encode()).digest()
+                made = self._make(members, int.from_bytes(digest[:8], "big"), tries > _TRIES)
+        except BaseException:
+            if made:  # the others may go on with it, and need not wait for this process there
+                _resign(made[0])
+            raise
         self.comm.close()
         self._use(*made)
 
@@ -137,9 +147,10 @@ class Membership:
         return True
 
     def leave(self) -> None:
-        """Leaves the group at once. The others need not wait for this process any more."""
-        self.comm._resign()
-        self.comm.close()
+        """Leaves the group at once. The others need not wait for this process any more, and it shows no group that may
+        end without it."""
+        self._doors.show(None)
+        _resign(self.comm)
 
     def close(self) -> None:
         """Leaves the group for good."""
@@ -222,10 +233,10 @@ class Membership:
                 settle(False)
             except FAILURES:
                 recover()
-            return True
+                return True  # with those of the first members that are left
         if len(self._members) < self._minimum:
             self.leave()
-            self._group, self._members = "", []
+            self._group, self._epoch, self._members = "", 0, []
             return False
         return True
 
@@ -279,6 +290,11 @@ class Membership:
                     return verdict == b"yes"
             time.sleep(_LOOK)
         return False
+
+
+def _resign(comm: Communicator) -> None:
+    comm._resign()
+    comm.close()
 
 
 def _key(process: str) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ringroad._catching_up import catch_up
 from ringroad._native import Communicator
-from ringroad._replicas import Part, ReplicaError, _part
+from ringroad._replicas import Part, ReplicaError, part_of
 
 
 class State(Protocol):
@@ -28,7 +28,7 @@ class Arrays:
     """A state of NumPy arrays, which have their form from the start."""
 
     def __init__(self, arrays: Mapping[str, ArrayLike]) -> None:
-        self._parts = [_part(str(name), array, True) for name, array in arrays.items()]
+        self._parts = [part_of(str(name), array, True) for name, array in arrays.items()]
 
     def form(self) -> bytes:
         return json.dumps([[part.name, part.kind] for part in self._parts]).encode()

@@ -18,7 +18,7 @@ from ringroad._native import Communicator, Config, ConfigError, FileStore, Memor
 from ringroad._support.text import whole
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.start import launchers
-from ringroad.start.launchers import Place
+from ringroad.start.launchers import Master
 from ringroad.start.signals import answer_usr1
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _store(rank: int, size: int, timeout: float | None, settings: Mapping[str, s
     return _torch_store(rank, size, seconds) if where is None else _own_store(where, rank, seconds, settings)
 
 
-def _where(rank: int, size: int, config: Config) -> str | Place | None:
+def _where(rank: int, size: int, config: Config) -> str | Master | None:
     """The directory of a FileStore, or the place of a TcpStore.
 
     None: torch's store at MASTER_ADDR and MASTER_PORT, or no store for a group of one. Raises ConfigError if there is
@@ -218,7 +218,7 @@ def _where(rank: int, size: int, config: Config) -> str | Place | None:
         launcher = None  # the caller has made groups of its own
     if isinstance(config.store, tuple):
         host, port = config.store
-        return Place(host, (port,), launchers.job_of(launcher, os.environ))
+        return Master(host, (port,), launchers.job_of(launcher, os.environ))
     place = launchers.master(launcher, os.environ, config.tcp_ports)
     if place and find_spec("torch"):
         return None
@@ -232,11 +232,11 @@ def _where(rank: int, size: int, config: Config) -> str | Place | None:
     return place
 
 
-_servers: dict[tuple[int, Place], TcpStore] = {}
+_servers: dict[tuple[int, Master], TcpStore] = {}
 """The stores that this process serves as rank 0, by its number (a forked child has none) and the place."""
 
 
-def _own_store(place: Place, rank: int, timeout: float, settings: Mapping[str, str] | None) -> TcpStore:
+def _own_store(place: Master, rank: int, timeout: float, settings: Mapping[str, str] | None) -> TcpStore:
     """The store that rank 0 serves as long as its process lives. The others connect each time, so that rank 0 keeps no
     idle connections.
     """

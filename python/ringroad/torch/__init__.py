@@ -30,6 +30,7 @@ from torch.distributed.constants import default_pg_timeout
 
 from ringroad._native import Communicator
 from ringroad._replicas import ReplicaCheck
+from ringroad.start.signals import answer_usr1
 from ringroad.torch.compression import CompressedReduceScatter, Compression, compressed
 from ringroad.torch.membership import Membership, Options
 from ringroad.torch.starting import init
@@ -110,6 +111,7 @@ def process_group(
         )
     if not 0 <= rank < size:
         raise ValueError(f"ringroad: rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
+    answer_usr1()
     place = PrefixStore(name, store)
     member = Membership(place, rank, size, default_pg_timeout, name, range(size), options or Options(), is_job=True)
     return RingroadProcessGroup(member)
@@ -170,7 +172,7 @@ def empty(*size: Any, dtype: torch.dtype | None = None, group: dist.ProcessGroup
         >>> dist.destroy_process_group()
     """
     dtype = dtype or torch.get_default_dtype()
-    shape = torch.Size(size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+    shape = torch.empty(*size, device="meta").shape
     memory = communicator(group).empty(shape.numel() * dtype.itemsize, "uint8")
     return torch.from_numpy(memory).view(dtype).reshape(shape)
 
@@ -196,7 +198,7 @@ def check_replicas(
         timeout: Seconds after which the call fails. None: the group's.
 
     Returns:
-        A `ringroad.ReplicaCheck`, the same on all ranks; its ranks are those in the group.
+        A `ringroad.results.ReplicaCheck`, the same on all ranks; its ranks are those in the group.
 
     Raises:
         ReplicaError: Ranks passed different tensors, or one that cannot be compared, or there is no majority for a
@@ -234,8 +236,7 @@ def elastic(
 
     Args:
         address: As for `ringroad.elastic`.
-        model: The same model on all members, whole on each of them. Its buffers must not depend on a member's data: use
-            no batch normalization that is not frozen.
+        model: The same model on all members, whole on each of them.
         optimizer: Its optimizer, made alike on all members.
         minimum: As for `ringroad.elastic`.
         timeout: As for `ringroad.elastic`.
@@ -277,6 +278,7 @@ def _create(opts: Any, pg_options: Any) -> Any:
 
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(pg_options).__name__}")
+    answer_usr1()
     member = Membership(
         opts.store,
         opts.group_rank,

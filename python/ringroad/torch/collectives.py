@@ -18,6 +18,7 @@ from ringroad.torch.exchange import Exchange, only
 from ringroad.torch.tensors import (
     Tensors,
     adjacent,
+    apart,
     block_of,
     copy,
     dtype_of,
@@ -204,7 +205,7 @@ class Collectives(Exchange):
         dtype = same_dtype(target, *sources)
         sized("reduce_scatter", "input for this rank", sources[self._rank], target.numel())
         if not equal_sizes(sources):
-            works = [self._reduce(source, target, root, opts) for root, source in enumerate(sources)]
+            works = [self._reduce(source, target, root, opts) for root, source in enumerate(apart(sources, [target]))]
             return self._join(works, opts, outputs)
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
         elements = target.numel()

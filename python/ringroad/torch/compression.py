@@ -56,7 +56,7 @@ def compressed(state: Compression, bucket: dist.GradBucket) -> torch.futures.Fut
     """A communication hook of DistributedDataParallel that averages gradients in a format of fewer bytes.
 
     `model.register_comm_hook(ringroad.torch.Compression("int8"), ringroad.torch.compressed)`. All ranks get the same
-    bits, so replicas stay identical. Parameters and buffers are still sent exactly.
+    bits, so replicas stay identical. Parameters and buffers are still sent exactly, and so are sparse gradients.
 
     Args:
         state: The format, and what is left of earlier gradients.
@@ -77,11 +77,17 @@ def compressed(state: Compression, bucket: dist.GradBucket) -> torch.futures.Fut
     """
     from ringroad.torch.group import backend_of
 
-    gradients = bucket.buffer()
-    wire = state.wire if gradients.dtype in ENCODED else None
-    if wire and state.error_feedback and is_block(gradients):
-        state._feed([id(parameter) for parameter in bucket.parameters()], bucket.gradients(), gradients)
-    work = backend_of(state.group).reduce_in(wire, "allreduce", gradients, gradients, "avg")
+    backend, gradients = backend_of(state.group), bucket.buffer()
+    if gradients.is_sparse:
+        averages = dist.AllreduceOptions()
+        averages.reduceOp, averages.asyncOp = dist.ReduceOp.AVG, True
+        work = backend.allreduce([gradients], averages)
+        assert work is not None, "it is asynchronous"
+    else:
+        wire = state.wire if gradients.dtype in ENCODED else None
+        if wire and state.error_feedback and is_block(gradients):
+            state._feed([id(parameter) for parameter in bucket.parameters()], bucket.gradients(), gradients)
+        work = backend.reduce_in(wire, "allreduce", gradients, gradients, "avg")
     return work.get_future().then(lambda done: done.value()[0])
 
 

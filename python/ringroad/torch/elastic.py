@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from torch import nn
 from ringroad._native import Communicator
 from ringroad._replicas import Part, ReplicaError
 from ringroad.start.elastic import ElasticGroup
-from ringroad.torch.replicas import _part
+from ringroad.torch.replicas import part_of
 from ringroad.torch.tensors import block_of, copy
 
 
@@ -39,6 +39,8 @@ class ElasticTraining(ElasticGroup):
     def train(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Does one step: gradients of all members' losses, their average, and the optimizer's step.
 
+        Buffers that the model changes, such as the statistics of a batch norm, become those of rank 0.
+
         Args:
             loss: Returns the loss of this part of the batch, which the group's `rank`, `size` and `step` name. It is
                 called again if members are lost.
@@ -50,24 +52,47 @@ class ElasticTraining(ElasticGroup):
             RingroadError: As `run`.
         """
 
+        buffers = list(self.model.buffers())
+        moved: list[torch.Tensor] = []
+
         def gradients(comm: Communicator) -> torch.Tensor:
             self.optimizer.zero_grad()
-            value = loss()
-            value.backward()  # type: ignore[no-untyped-call]
-            for same in self._by_dtype():
-                flat = torch.cat([block_of(gradient).reshape(-1) for gradient in same])
-                if comm.size > 1:
-                    comm._run_tensors("allreduce", flat, flat, op="avg")
-                for gradient, average in zip(same, torch.split(flat, [one.numel() for one in same]), strict=True):
-                    copy(gradient, average)
+            before = _copies(buffers)
+            try:
+                value = loss()
+                value.backward()  # type: ignore[no-untyped-call]
+            finally:  # the state changes only when the step is committed
+                moved[:] = _copies(buffers)
+                _write(buffers, before)
+            _together(comm, [one.grad for one in self.model.parameters() if one.grad is not None], "allreduce", "avg")
+            _together(comm, moved, "broadcast")
             return value.detach()
 
-        return self.run(gradients, lambda _: self.optimizer.step())
+        def step(_: torch.Tensor) -> None:
+            _write(buffers, moved)
+            self.optimizer.step()
 
-    def _by_dtype(self) -> Iterator[list[torch.Tensor]]:
-        gradients = [one.grad for one in self.model.parameters() if one.grad is not None]
-        for dtype in dict.fromkeys(gradient.dtype for gradient in gradients):
-            yield [gradient for gradient in gradients if gradient.dtype == dtype]
+        return self.run(gradients, step)
+
+
+def _together(comm: Communicator, tensors: list[torch.Tensor], collective: str, op: str = "sum") -> None:
+    """Calls a collective in place on many tensors, as few as have dtypes of their own."""
+    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+        same = [tensor for tensor in tensors if tensor.dtype == dtype]
+        flat = torch.cat([block_of(tensor).reshape(-1) for tensor in same])
+        if comm.size > 1:
+            comm._run_tensors(collective, flat, flat, op=op)
+        for tensor, part in zip(same, torch.split(flat, [one.numel() for one in same]), strict=True):
+            copy(tensor, part)
+
+
+def _copies(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.detach().clone() for tensor in tensors]
+
+
+def _write(tensors: list[torch.Tensor], values: list[torch.Tensor]) -> None:
+    for tensor, value in zip(tensors, values, strict=True):
+        copy(tensor, value)
 
 
 class _Training:
@@ -100,7 +125,7 @@ class _Training:
             for key, value in one.items()
             if isinstance(value, torch.Tensor)
         }
-        return [_part(name, tensor, None) for name, tensor in [*self._tensors(), *tensors.items()]]
+        return [part_of(name, tensor, None) for name, tensor in [*self._tensors(), *tensors.items()]]
 
     def _tensors(self) -> list[tuple[str, torch.Tensor]]:
         return [*self._model.named_parameters(), *self._model.named_buffers()]

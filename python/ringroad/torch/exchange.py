@@ -18,6 +18,7 @@ from ringroad.torch.tensors import (
     Finish,
     Tensors,
     address_of,
+    apart,
     block_of,
     copy,
     dtype_of,
@@ -105,6 +106,9 @@ class Exchange(Calls):
         Messages alone are not compared with other calls, such as an all-to-all without sizes, and a rank whose messages
         fit need not learn that others' do not. So a collective call compares the sizes of all ranks.
         """
+        sources = apart(sources, targets)
+        for block in (*targets, *sources):
+            address_of(block)  # raises before anything is sent
         if not self.communicator._has_switches:
             return self._relayed(targets, sources, opts, outputs, finish)
         own, given = targets[self._rank].view(-1), sources[self._rank].view(-1)

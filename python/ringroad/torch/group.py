@@ -19,6 +19,7 @@ from torch._C._distributed_c10d import ProcessGroup
 from ringroad.torch.backend import RingroadBackend
 from ringroad.torch.calls import NAME
 from ringroad.torch.membership import Membership, Options
+from ringroad.torch.tensors import Wrapper
 from ringroad.torch.versions import MODERN, OLDER_NAMES
 from ringroad.torch.work import Work
 
@@ -93,9 +94,10 @@ def _direct(
 ) -> Callable[..., Any]:
     """A ProcessGroup method that calls the backend's method of the same name directly if it can.
 
-    It goes through torch's dispatcher instead if a dispatch mode is active (CommDebugMode, make_fx, fake tensors), or
-    if the arguments are not the `inputs` (lists, if `lists`) and options: torch has overloads such as
-    `broadcast(tensor, 0)`. With `always_work` the method never returns None, because torch's C++ callers need a Work.
+    It goes through torch's dispatcher instead if a dispatch mode is active (CommDebugMode, make_fx, fake tensors), if a
+    tensor wraps another one (what functional collectives return), or if the arguments are not the `inputs` (lists, if
+    `lists`) and options: torch has overloads such as `broadcast(tensor, 0)`. With `always_work` the method never
+    returns None, because torch's C++ callers need a Work.
     """
     ours = getattr(RingroadBackend, name)
     if not hasattr(ProcessGroup, name):
@@ -109,8 +111,11 @@ def _direct(
 
     def method(self: RingroadProcessGroup, *args: Any, **kwargs: Any) -> Work | None:
         if ((args and type(args[-1]) is options) or plain(args, kwargs)) and not _dispatch_modes():
-            work: Work | None = ours(self.backend, *args, **kwargs)
-            return Work((), ()) if work is None and always_work else work
+            try:
+                work: Work | None = ours(self.backend, *args, **kwargs)
+                return Work((), ()) if work is None and always_work else work
+            except Wrapper:
+                pass
         if theirs is None:
             raise NotImplementedError(f"ringroad: this version of torch has no {name} with these arguments")
         work = theirs(self, *args, **kwargs)

@@ -22,7 +22,7 @@ def check_modules(
     timeout: float | None,
 ) -> ReplicaCheck:
     """As `ringroad.torch.check_replicas`, with the group's communicator."""
-    return check(comm, lambda: [_part(name, tensor, group) for name, tensor in _named(module)], repair, timeout)
+    return check(comm, lambda: [part_of(name, tensor, group) for name, tensor in _named(module)], repair, timeout)
 
 
 def _named(module: nn.Module | Mapping[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
@@ -35,7 +35,7 @@ def _named(module: nn.Module | Mapping[str, torch.Tensor]) -> Iterator[tuple[str
         raise TypeError(f"ringroad: pass a module, or a mapping from names to tensors, not a {type(module).__name__}")
 
 
-def _part(name: str, given: torch.Tensor, group: dist.ProcessGroup | None) -> Part:
+def part_of(name: str, given: torch.Tensor, group: dist.ProcessGroup | None) -> Part:
     if not isinstance(given, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, not a {type(given).__name__}")
     if isinstance(given, DTensor):

@@ -14,7 +14,7 @@ from torch.distributed.constants import default_pg_timeout
 
 from ringroad._native import Config
 from ringroad.start import launchers, rendezvous
-from ringroad.start.launchers import Place
+from ringroad.start.launchers import Master
 from ringroad.torch.membership import Options
 
 _KEY = "torch.distributed"
@@ -91,7 +91,7 @@ _server: TCPStore | None = None
 """torch's store, which rank 0 serves as long as its process lives. Within the process torch finds it by its port."""
 
 
-def _master(place: Place | None, rank: int, size: int, limit: timedelta) -> dict[str, str | int]:
+def _master(place: Master | None, rank: int, size: int, limit: timedelta) -> dict[str, str | int]:
     """MASTER_ADDR and MASTER_PORT. Rank 0 serves torch's store there, and tells the others at `place`; a group of one
     needs none.
     """

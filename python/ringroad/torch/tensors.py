@@ -192,22 +192,36 @@ def output_block(tensor: torch.Tensor) -> tuple[torch.Tensor, Finish | None]:
     return block, delivery(tensor, block)
 
 
+class Wrapper(ValueError):
+    """The tensor's class keeps the memory elsewhere. torch's dispatcher can know where."""
+
+
 def address_of(block: torch.Tensor | None) -> int:
     """The block's address; 0 for no block and for an empty one."""
     if block is None:
         return 0
-    address = block.data_ptr()
+    # The address of a part of a wrapper is not 0.
+    address = block.data_ptr() if type(block) is torch.Tensor or _storage(block) else 0
     if not address and block.numel():
-        raise ValueError("ringroad: the tensor has no memory (a fake or functional tensor?)")
+        kind = ValueError if type(block) is torch.Tensor else Wrapper
+        raise kind("ringroad: the tensor has no memory (a fake or functional tensor?)")
     return address
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    """The address of the tensor's storage; 0 if it has no memory."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:  # a wrapper
+        return 0
 
 
 def adjacent(tensors: Tensors) -> bool:
     """Whether the tensors follow each other in memory without gaps, as the pieces of `chunk` or `split` do."""
-    storage = tensors[0].untyped_storage().data_ptr()
-    expected = tensors[0].data_ptr()
+    storage = _storage(tensors[0])
+    expected = tensors[0].data_ptr() if storage else 0
     for tensor in tensors:
-        if tensor.data_ptr() != expected or tensor.untyped_storage().data_ptr() != storage or not is_block(tensor):
+        if not storage or _storage(tensor) != storage or tensor.data_ptr() != expected or not is_block(tensor):
             return False
         expected += tensor.nbytes
     return True
@@ -235,6 +249,14 @@ def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
     return flat, in_order(
         delivery(tensor, piece.view(tensor.shape)) for tensor, piece in zip(tensors, pieces, strict=True)
     )
+
+
+@copying()
+def apart(sources: Tensors, targets: Tensors) -> Tensors:
+    """The sources, copied if one shares a storage with a target: for calls of several messages, which come in any
+    order."""
+    shared = set(map(_storage, sources)) & set(map(_storage, targets)) - {0}
+    return [source.clone() for source in sources] if shared else sources
 
 
 def same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:

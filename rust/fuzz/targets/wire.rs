@@ -7,9 +7,10 @@ use ringroad_runtime::fuzzing;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let [format, elements, message @ ..] = data else { return };
-    let wire = Wire::ALL[usize::from(*format) % Wire::ALL.len()];
+    let (turn, format) = (usize::from(*format) / Wire::ALL.len(), usize::from(*format) % Wire::ALL.len());
+    let (wire, dtype) = (Wire::ALL[format], fuzzing::DECODED[turn % fuzzing::DECODED.len()]);
     let elements = usize::from(*elements) * 3;
     let mut message = message.to_vec();
     message.resize(wire.encoded(elements), 0);
-    fuzzing::decode(wire, &message, elements);
+    fuzzing::decode(wire, dtype, &message, elements);
 });

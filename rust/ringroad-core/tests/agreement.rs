@@ -5,6 +5,7 @@
 //!   sender has given up or died meanwhile.
 //! - A dead rank does nothing for ever. Others may find out.
 //! - A rank whose time is up withdraws, and may come again.
+//! - A rank that is not in its call may leave for good: then it answers whoever asks that it takes no part.
 //! - With cuts, any rank may lose any other at any time.
 
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ struct World {
     timeouts: usize,
     /// How often a rank may lose one that is not paused.
     cuts: usize,
+    leaves: usize,
     quorum: usize,
     most: bool,
     /// Ballots of higher numbers are not explored.
@@ -44,6 +46,8 @@ struct Process {
     paused: bool,
     /// Whether it was ever paused.
     was_paused: bool,
+    /// Whether it has left for good.
+    left: bool,
     call: Call,
     acceptor: Acceptor,
 }
@@ -65,6 +69,7 @@ struct State {
     pauses: usize,
     timeouts: usize,
     cuts: usize,
+    leaves: usize,
 }
 
 /// A request that can be ordered.
@@ -103,6 +108,7 @@ enum Event {
     Pause(Rank),
     Resume(Rank),
     TimeOut(Rank),
+    Leave(Rank),
 }
 
 impl World {
@@ -111,6 +117,7 @@ impl World {
             alive: true,
             paused: false,
             was_paused: false,
+            left: false,
             call: Call::Outside,
             acceptor: Acceptor::default(),
         };
@@ -122,6 +129,7 @@ impl World {
             pauses: 0,
             timeouts: 0,
             cuts: 0,
+            leaves: 0,
         }
     }
 
@@ -169,12 +177,12 @@ impl World {
             }
             Event::Deliver(rank, peer) => {
                 let Some(Flight::Asked(request)) = next.flights[rank][peer].take() else { unreachable!() };
-                let reply = next.processes[peer].acceptor.answer(rank, &request);
+                let reply = next.processes[peer].answer(rank, &request);
                 next.flights[rank][peer] = Some(Flight::Answered(request, reply));
             }
             Event::Stray(rank, peer, ref key) => {
                 next.strays.remove(&(rank, peer, key.clone()));
-                next.processes[peer].acceptor.answer(rank, &key.request());
+                next.processes[peer].answer(rank, &key.request());
             }
             Event::Receive(rank, peer) => {
                 let Some(Flight::Answered(request, reply)) = next.flights[rank][peer].take() else {
@@ -229,6 +237,10 @@ impl World {
                     next.flights[rank][peer] = None;
                 }
             }
+            Event::Leave(rank) => {
+                next.leaves += 1;
+                next.processes[rank].left = true;
+            }
         }
         next
     }
@@ -253,7 +265,7 @@ impl World {
     fn is_valid(&self, state: &State) -> bool {
         let always = |rank: &Rank| {
             let process = &state.processes[*rank];
-            process.alive && !process.was_paused && self.cuts == 0
+            process.alive && !process.was_paused && !process.left && self.cuts == 0
         };
         self.decisions(state).all(|(rank, decision)| {
             decision.is_sound(self.ranks)
@@ -280,13 +292,22 @@ impl World {
     fn ends(&self, state: &State) -> bool {
         let mut moves = Vec::new();
         self.moves(state, &mut moves);
-        let outside = |process: &Process| process.alive && process.call == Call::Outside;
+        let outside = |process: &Process| process.alive && !process.left && process.call == Call::Outside;
         let inside = |process: &Process| process.alive && matches!(process.call, Call::Inside(_));
         let silence = self.most && self.cuts + self.pauses > 0;
         silence
             || !moves.is_empty()
             || state.processes.iter().any(outside)
             || !state.processes.iter().any(inside)
+    }
+}
+
+impl Process {
+    fn answer(&mut self, from: Rank, request: &Request) -> Reply {
+        match self.left {
+            true => Reply::Resigned,
+            false => self.acceptor.answer(from, request),
+        }
     }
 }
 
@@ -309,7 +330,7 @@ impl State {
     fn is_worth(&self, rank: Rank, peer: Rank) -> bool {
         let Some(Flight::Asked(request)) = &self.flights[rank][peer] else { return false };
         let Call::Inside(proposer) = &self.processes[rank].call else { return false };
-        let reply = self.processes[peer].acceptor.clone().answer(rank, request);
+        let reply = self.processes[peer].clone().answer(rank, request);
         !matches!(reply, Reply::Absent | Reply::Undecided(_))
             || !proposer.counts_on(peer)
             || proposer.request(peer).as_ref() != Some(request)
@@ -367,7 +388,12 @@ impl Model for World {
                 events.push(Event::Pause(rank));
             }
             match &process.call {
-                Call::Outside => events.push(Event::Come(rank)),
+                Call::Outside if !process.left => {
+                    events.push(Event::Come(rank));
+                    if state.leaves < self.leaves {
+                        events.push(Event::Leave(rank));
+                    }
+                }
                 Call::Inside(_) if state.timeouts < self.timeouts => events.push(Event::TimeOut(rank)),
                 _ => {}
             }
@@ -410,8 +436,17 @@ fn check(world: World) {
     checker.assert_properties();
 }
 
-const NOTHING: World =
-    World { ranks: 3, deaths: 0, pauses: 0, timeouts: 0, cuts: 0, quorum: 0, most: false, ballots: 3 };
+const NOTHING: World = World {
+    ranks: 3,
+    deaths: 0,
+    pauses: 0,
+    timeouts: 0,
+    cuts: 0,
+    leaves: 0,
+    quorum: 0,
+    most: false,
+    ballots: 3,
+};
 
 /// Explored whole at every test.
 #[test]
@@ -425,6 +460,8 @@ fn small_worlds() {
     check(World { cuts: 1, most: true, ..NOTHING });
     check(World { pauses: 1, most: true, ballots: 2, ..NOTHING });
     check(World { ranks: 4, deaths: 3, ..NOTHING });
+    check(World { ranks: 2, deaths: 1, pauses: 1, cuts: 2, leaves: 1, most: true, ..NOTHING });
+    check(World { deaths: 1, timeouts: 1, leaves: 1, most: true, ..NOTHING });
 }
 
 /// Explored whole by `make check-all`. docs/recovery.md has the numbers of states.
@@ -442,6 +479,9 @@ fn large_worlds() {
     check(World { pauses: 2, most: true, ballots: 2, ..NOTHING });
     check(World { pauses: 1, cuts: 1, most: true, ballots: 2, ..NOTHING });
     check(World { pauses: 1, deaths: 2, most: true, ..NOTHING });
+    check(World { cuts: 1, timeouts: 1, leaves: 1, most: true, ballots: 2, ..NOTHING });
+    check(World { pauses: 1, leaves: 2, most: true, ballots: 2, ..NOTHING });
+    check(World { ranks: 4, cuts: 1, most: true, ballots: 2, ..NOTHING });
     check(World { ranks: 4, deaths: 1, timeouts: 1, ..NOTHING });
     check(World { ranks: 4, cuts: 1, ballots: 2, ..NOTHING });
     check(World { ranks: 4, cuts: 1, quorum: 3, ballots: 2, ..NOTHING });
@@ -457,6 +497,7 @@ fn random_walks() {
         pauses: 3,
         timeouts: 3,
         cuts: 0,
+        leaves: 2,
         quorum: 0,
         most: false,
         ballots: u32::MAX,
@@ -465,14 +506,15 @@ fn random_walks() {
         all.clone(),
         World { cuts: 4, ..all.clone() },
         World { cuts: 4, quorum: 3, ..all.clone() },
-        World { cuts: 4, most: true, ..all },
+        World { cuts: 4, most: true, ..all.clone() },
+        World { ranks: 4, cuts: 8, most: true, ..all },
     ]
     .into_iter()
     .enumerate()
     {
         let mut random = TestRng::from_seed(RngAlgorithm::ChaCha, &[number as u8; 32]);
         let (mut state, mut path) = (world.start(), Vec::new());
-        for _ in 0..steps / 4 {
+        for _ in 0..steps / 5 {
             let mut events = Vec::new();
             world.actions(&state, &mut events);
             if events.is_empty() || path.len() == 500 {

@@ -518,7 +518,11 @@ fn schedules_as_text() {
         };
         for topology in first.into_iter().chain(second) {
             let root = |collective: Collective| collective.with_root(topology.ranks() / 2);
-            let members = algorithm.members(&topology);
+            let members = match algorithm.name {
+                // Of their own members even the shortest is long.
+                "spanning-trees" | "weighted-trees" => vec![find(&format!("{}:8", algorithm.name)).unwrap()],
+                _ => algorithm.members(&topology),
+            };
             let schedules = algorithm.collectives().map(|collective| {
                 let built = |member: &Member| member.build(&topology, root(collective)).ok();
                 members.iter().find_map(built).unwrap().to_string()

@@ -15,12 +15,12 @@ use ringroad_core::plan::{Counts, LocalRanks, LowerError, LowerOptions, Plan};
 use ringroad_core::synthesis::alltoall::{
     concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands, Ended,
 };
-use ringroad_core::synthesis::{Budget, Network};
+use ringroad_core::synthesis::{Budget, Digraph};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Schedule, Topology};
 
-fn network(spec: &str) -> Network {
-    Network::of(&Topology::parse(spec).unwrap())
+fn network(spec: &str) -> Digraph {
+    Digraph::of(&Topology::parse(spec).unwrap())
 }
 
 fn flow(spec: &str, demands: &Demands, gap: f64) -> Concurrent {
@@ -87,7 +87,7 @@ fn bounds_are_none_too_low() {
 #[test]
 fn narrow_middles_are_found() {
     let pairs = |spec: &str, cables: &[(usize, usize)]| {
-        Topology::parse(spec).unwrap().without_links(cables).map(|left| Network::of(&left)).unwrap()
+        Topology::parse(spec).unwrap().without_links(cables).map(|left| Digraph::of(&left)).unwrap()
     };
     for (network, rate) in [
         (network("ring:8"), 1.0 / 8.0),
@@ -115,7 +115,7 @@ fn hosts_are_bottlenecks() {
         ("bottleneck(complete:5, 1)", 1.0 / 4.0),
     ] {
         let topology = Topology::parse(spec).unwrap();
-        let network = Network::with_switches(&topology);
+        let network = Digraph::with_switches(&topology);
         let found = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
         let [least, most] = found.rates().map(|found| found / rate);
         assert!(

@@ -3,7 +3,7 @@
 use ringroad_core::algorithms::available;
 use ringroad_core::cost::ScheduleCost;
 use ringroad_core::synthesis::expand::{allreduce, is_suitable, load, may_help, schedule, Expansion};
-use ringroad_core::synthesis::{bfb, Network, Ratio};
+use ringroad_core::synthesis::{bfb, Digraph, Ratio};
 use ringroad_core::{Collective, Schedule, Topology};
 
 const BASES: [&str; 14] = [
@@ -30,7 +30,7 @@ fn ratio(a: usize, b: usize) -> Ratio {
 /// The steps and the bandwidth term of a schedule. Verifies the schedule, and compares its load with the cost model.
 fn measured(schedule: &Schedule, topology: &Topology) -> (usize, Ratio) {
     schedule.verify().unwrap_or_else(|error| panic!("{topology}: {error}"));
-    let network = Network::of(topology);
+    let network = Digraph::of(topology);
     let load = load(schedule, &network);
     let cost = ScheduleCost::of(schedule, topology).unwrap();
     assert!((cost.link_load() - load.to_f64()).abs() < 1e-9, "{topology}: {} {load}", cost.link_load());
@@ -61,7 +61,7 @@ fn check(expansion: Expansion, base: &Topology, collective: Collective) {
             // link.
             assert_eq!(found_steps, steps + 1, "{what}");
             assert!(found_term <= term + ratio(1, n), "{what}: {found_term}");
-            let simple = Network::of(base).arcs().len() == base.links().len();
+            let simple = Digraph::of(base).arcs().len() == base.links().len();
             assert!(!simple || found_term == term + ratio(1, n), "{what}: {found_term}");
         }
         Expansion::Degree(copies) => {

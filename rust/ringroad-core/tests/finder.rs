@@ -1,7 +1,7 @@
 //! Tests of the topology finder: the costs that it states are right, and as good as in the paper or better.
 
 use ringroad_core::synthesis::finder::{find, least_bandwidth, lines, pruned, Found, TABLE, TABLE_DEGREE};
-use ringroad_core::synthesis::{bfb, expand, Network, Ratio};
+use ringroad_core::synthesis::{bfb, expand, Digraph, Ratio};
 use ringroad_core::topology::moore_steps;
 use ringroad_core::{Collective, Topology};
 
@@ -18,7 +18,7 @@ fn check(found: &Found) {
             (costs[0].loads.len(), costs.map(|cost| cost.load()))
         }
         "expanded" => {
-            let network = Network::of(&topology);
+            let network = Digraph::of(&topology);
             let phases = [Collective::Allgather, Collective::ReduceScatter];
             let phases = phases.map(|phase| expand::schedule("expanded", &topology, phase).unwrap());
             phases.iter().for_each(|phase| phase.verify().unwrap());

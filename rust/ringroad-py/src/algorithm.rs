@@ -198,15 +198,6 @@ impl PyAlgorithm {
 }
 
 /// Returns the name of a collective that is written in any way.
-///
-/// Args:
-///     text: The name, such as `all_reduce`, `reduce-scatter` or `bcast`.
-///
-/// Returns:
-///     The name that ringroad uses.
-///
-/// Raises:
-///     ValueError: There is no such collective.
 #[pyfunction]
 pub fn collective_name(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<&'static str> {
     Ok(text.parse::<Collective>().map_err(raise)?.name())

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::{
     concurrent_flow, held_by_relays, relayed, Concurrent, Demands, Limits, MOST_CHUNKS,
 };
-use ringroad_core::synthesis::{Budget, Network};
+use ringroad_core::synthesis::{Budget, Digraph};
 
 use crate::arguments::argument;
 use crate::errors::schedule_error;
@@ -18,7 +18,7 @@ use crate::watch::watched;
 /// A flow that meets all demands of an all-to-all. `ringroad.lab.synthesis.AlltoallFlow` shows it.
 #[pyclass(name = "AlltoallFlow", module = "ringroad.lab.synthesis", frozen)]
 pub struct PyAlltoallFlow {
-    network: Network,
+    network: Digraph,
     flow: Concurrent,
 }
 
@@ -28,21 +28,6 @@ type Relayed = (PySchedule, usize, usize, f64, f64);
 
 /// Finds a flow for an all-to-all. `ringroad.lab.synthesis.alltoall_flow` calls it, and says what the
 /// arguments mean.
-///
-/// Args:
-///     topology: The network.
-///     demands: Bytes of each pair by source, then by target. None: one of each pair.
-///     gap: The search ends when the load exceeds the bound by at most this fraction.
-///     budget: The search ends after this many seconds.
-///     progress: Called with the number of iterations, the load and the bound.
-///
-/// Returns:
-///     An `AlltoallFlow`.
-///
-/// Raises:
-///     ValueError: A number is invalid.
-///     ScheduleError: Ranks cannot reach each other.
-///     TopologyError: The topology is malformed.
 #[pyfunction]
 #[pyo3(signature = (topology, demands, gap, budget, progress))]
 pub fn alltoall_flow(
@@ -54,7 +39,7 @@ pub fn alltoall_flow(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyAlltoallFlow> {
     let topology = topology.resolve()?;
-    let network = Network::with_switches(&topology);
+    let network = Digraph::with_switches(&topology);
     let demands = match demands {
         None => Demands::Uniform,
         Some(demands) => Demands::matrix(network.ranks(), demands)
@@ -68,9 +53,6 @@ pub fn alltoall_flow(
 #[pymethods]
 impl PyAlltoallFlow {
     /// What the flow is: the fields of `ringroad.lab.synthesis.AlltoallFlow`.
-    ///
-    /// Args:
-    ///     times: What each demand is multiplied by.
     fn report<'py>(
         &self,
         py: Python<'py>,
@@ -80,17 +62,6 @@ impl PyAlltoallFlow {
     }
 
     /// Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
-    ///
-    /// Args:
-    ///     steps: The most steps. None: as many as it takes.
-    ///     pieces: The most chunks of a block. None: as many as it takes.
-    ///
-    /// Returns:
-    ///     The schedule, the number of chunks of a block, the most chunks that a rank holds for others at once,
-    ///     and by which fractions the busiest link and all steps together exceed the bound.
-    ///
-    /// Raises:
-    ///     ValueError: The network has switches, or there would be too many chunks.
     fn schedule(
         &self,
         py: Python<'_>,
@@ -122,12 +93,6 @@ impl PyAlltoallFlow {
     }
 
     /// Returns the paths of what one rank sends, by target.
-    ///
-    /// Args:
-    ///     source: The rank.
-    ///
-    /// Raises:
-    ///     IndexError: There is no such rank.
     fn paths<'py>(
         &self,
         py: Python<'py>,

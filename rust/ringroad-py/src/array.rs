@@ -64,10 +64,14 @@ impl<'py> Array<'py> {
             Err(_) if object.is_none() => return Err(not_an_array(object, name)),
             Err(_) => {}
         }
-        let order = PyDict::new(py);
-        order.set_item("order", "C")?;
-        let made = numpy.as_array.bind(py).call((object,), Some(&order));
-        let made = made.map_err(|error| {
+        let make = || -> PyResult<Bound<'py, PyAny>> {
+            let made = numpy.as_array.bind(py).call1((object,))?;
+            match made.cast::<PyUntypedArray>() {
+                Ok(array) if !array.is_c_contiguous() => made.call_method1("copy", ("C",)),
+                _ => Ok(made),
+            }
+        };
+        let made = make().map_err(|error| {
             let refused = PyTypeError::new_err(format!("{name} cannot be made a NumPy array: {error}"));
             refused.set_cause(py, Some(error));
             refused
@@ -86,7 +90,7 @@ impl<'py> Array<'py> {
                  from it"
             )));
         }
-        let dtype = dtype_of(array, name)?;
+        let dtype = dtype_of(&array.dtype(), name)?;
         let (start, flags) = fields(array);
         Ok(Array { start, dtype, elements: array.len(), flags, object: array.clone() })
     }
@@ -105,7 +109,7 @@ impl<'py> Array<'py> {
         match object.cast::<PyUntypedArray>() {
             Ok(array) if !array.is_c_contiguous() => {
                 refuse_masked(array, name)?;
-                dtype_of(array, name)?;
+                dtype_of(&array.dtype(), name)?;
                 check_flags(fields(array).1, name)?;
                 let shape = PyTuple::new(object.py(), array.shape())?;
                 Array::new(&numpy.empty.bind(object.py()).call1((shape, array.dtype()))?, name)
@@ -235,8 +239,8 @@ pub fn check_address(name: &str, side: Side) -> PyResult<()> {
     )))
 }
 
-fn dtype_of(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<DType> {
-    let descr = array.dtype();
+/// The type of the elements of an array that errors call `name`.
+pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>, name: &str) -> PyResult<DType> {
     let found = match (descr.kind(), descr.itemsize()) {
         (b'b', 1) => Some(DType::Bool),
         (b'i', 1) => Some(DType::I8),

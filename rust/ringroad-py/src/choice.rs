@@ -1,13 +1,16 @@
 //! The choice of algorithms: which one a call runs, why, and profiles of measured times.
 
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::cost::Measurement;
+use ringroad_runtime::DType;
 
 use crate::arguments::{argument, length};
 use crate::communicator::PyCommunicator;
 use crate::cost::{PyCostModel, COSTS};
 use crate::errors::raise;
+use crate::operation::Op;
 use crate::profile::PyProfile;
 use crate::results::object;
 
@@ -20,30 +23,32 @@ impl PyCommunicator {
     ///     bytes: The length of the whole vector, a number of bytes or a text such as "1MiB": of `send` for an
     ///         allreduce, of all ranks' blocks together for a collective with blocks.
     ///     dtype: The elements' type, such as "float32".
-    ///     op: The reduction. It matters, like `dtype`, because sums of floats depend on the order.
+    ///     op: The reduction, as in the call. It matters, like `dtype`, because sums of floats depend on the order.
     ///
     /// Returns:
     ///     The algorithm's name, such as "ring" or "generalized:2".
     ///
     /// Raises:
     ///     ValueError: A name is unknown; the message lists the known ones.
+    ///     ScheduleError: No algorithm combines values in the order of the ranks, which `op` needs.
     ///
     /// Example:
     ///     >>> (alone,) = ringroad.Communicator.in_process(1)
     ///     >>> alone.algorithm_for("allreduce", 1 << 20) == alone.explain("allreduce", 1 << 20).algorithm
     ///     True
-    #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
+    #[pyo3(signature = (collective, bytes, *, dtype=None, op=Op::sum()), text_signature = "($self, collective, bytes, *, dtype=\"float32\", op=\"sum\")")]
     fn algorithm_for(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] dtype: &str,
-        #[pyo3(from_py_with = argument)] op: &str,
+        dtype: Option<Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = argument)] op: Op<'_>,
     ) -> PyResult<String> {
-        let (collective, dtype) = (collective.parse().map_err(raise)?, dtype.parse().map_err(raise)?);
-        let op = op.parse().map_err(raise)?;
-        Ok(py.detach(|| self.0.algorithm_for(collective, bytes, op, dtype)))
+        let collective = collective.parse().map_err(raise)?;
+        let (op, dtype) =
+            op.kind(&dtype.unwrap_or_else(|| PyString::new(py, DType::F32.name()).into_any()))?;
+        py.detach(|| self.0.algorithm_for(collective, bytes, op, dtype)).map_err(raise)
     }
 
     /// Explains why a call runs the algorithm that it runs. Sends nothing.
@@ -55,7 +60,7 @@ impl PyCommunicator {
     ///     collective: For example "allreduce".
     ///     bytes: The length of the whole vector: a number of bytes, or a text such as "1MiB".
     ///     dtype: The elements' type, such as "float32".
-    ///     op: The reduction.
+    ///     op: The reduction, as in the call. One that does not commute has candidates of its own.
     ///
     /// Returns:
     ///     An `Explanation`; `print` shows it in words.
@@ -69,17 +74,18 @@ impl PyCommunicator {
     ///     >>> found = a.explain("allreduce", 1 << 20)
     ///     >>> found.algorithm == a.algorithm_for("allreduce", 1 << 20)
     ///     True
-    #[pyo3(signature = (collective, bytes, *, dtype="float32", op="sum"))]
+    #[pyo3(signature = (collective, bytes, *, dtype=None, op=Op::sum()), text_signature = "($self, collective, bytes, *, dtype=\"float32\", op=\"sum\")")]
     fn explain<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] collective: &str,
         #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] dtype: &str,
-        #[pyo3(from_py_with = argument)] op: &str,
+        dtype: Option<Bound<'py, PyAny>>,
+        #[pyo3(from_py_with = argument)] op: Op<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (collective, dtype) = (collective.parse().map_err(raise)?, dtype.parse().map_err(raise)?);
-        let op = op.parse().map_err(raise)?;
+        let collective = collective.parse().map_err(raise)?;
+        let (op, dtype) =
+            op.kind(&dtype.unwrap_or_else(|| PyString::new(py, DType::F32.name()).into_any()))?;
         let found = py.detach(|| self.0.explain(collective, bytes, op, dtype)).map_err(raise)?;
         object(py, COSTS, &found)
     }

@@ -55,7 +55,7 @@ use crate::work::duration;
 ///     settings: Values of RINGROAD_* variables for this communicator, by name. They override the
 ///         environment. `ringroad info` lists all variables.
 ///     name: The communicator's name in messages; the same on all ranks.
-///     ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX.
+///     ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX, or an older one.
 ///     members: The ranks of a job that are ranks 0, 1 and so on here, if these are a part of the job:
 ///         RINGROAD_TOPOLOGY, which describes the job, then counts with its `Topology.induced(members)`.
 ///

@@ -47,21 +47,6 @@ impl Compared {
     }
 }
 
-/// The arguments that make a `CostModel`.
-#[derive(IntoPyObject)]
-struct Parameters {
-    step_latency: f64,
-    message_latency: f64,
-    incast_latency: f64,
-    hop_latency: Option<f64>,
-    bandwidth: Option<f64>,
-    reduce_cost: f64,
-    codec_cost: f64,
-    overlapped: bool,
-    cores: Option<usize>,
-    over_links: bool,
-}
-
 /// Predicts how long a schedule takes on a network.
 ///
 /// A step takes `step_latency + hops * hop_latency + bytes / bandwidth`, with the hops of its longest
@@ -159,66 +144,6 @@ impl PyCostModel {
             cores,
             over_links,
         }))
-    }
-
-    /// Seconds to start a step.
-    #[getter]
-    fn step_latency(&self) -> f64 {
-        self.0.step_latency
-    }
-
-    /// Seconds for each hop; None: the latencies of the topology's links.
-    #[getter]
-    fn hop_latency(&self) -> Option<f64> {
-        self.0.hop_latency
-    }
-
-    /// Bytes per second of every link of capacity 1; None: the bandwidths of the topology's links.
-    #[getter]
-    fn bandwidth(&self) -> Option<f64> {
-        self.0.bandwidth
-    }
-
-    /// Seconds for each message of a rank in a step but the first.
-    #[getter]
-    fn message_latency(&self) -> f64 {
-        self.0.message_latency
-    }
-
-    /// Seconds for each rank but the first that sends to the same port in a step.
-    #[getter]
-    fn incast_latency(&self) -> f64 {
-        self.0.incast_latency
-    }
-
-    /// Seconds to reduce a byte.
-    #[getter]
-    fn reduce_cost(&self) -> f64 {
-        self.0.reduce_cost
-    }
-
-    /// Seconds to encode or decode a byte of the vector, where messages have a wire format.
-    #[getter]
-    fn codec_cost(&self) -> f64 {
-        self.0.codec_cost
-    }
-
-    /// Whether a rank reduces while it receives.
-    #[getter]
-    fn overlapped(&self) -> bool {
-        self.0.overlapped
-    }
-
-    /// The number of cores on which ranks that share memory take turns; None: each has its own.
-    #[getter]
-    fn cores(&self) -> Option<usize> {
-        self.0.cores
-    }
-
-    /// Whether the ranks that share cores have hosts of their own, so that bytes pass links.
-    #[getter]
-    fn over_links(&self) -> bool {
-        self.0.over_links
     }
 
     /// Returns the cost of a schedule on a network.
@@ -461,31 +386,39 @@ impl PyCostModel {
         hash(&format!("{:?}", self.0))
     }
 
-    fn __getnewargs_ex__(&self) -> ((), Parameters) {
-        let CostModel {
-            step_latency,
-            message_latency,
-            incast_latency,
-            hop_latency,
-            bandwidth,
-            reduce_cost,
-            codec_cost,
-            overlapped,
-            cores,
-            over_links,
-        } = self.0;
-        let parameters = Parameters {
-            step_latency,
-            message_latency,
-            incast_latency,
-            hop_latency,
-            bandwidth,
-            reduce_cost,
-            codec_cost,
-            overlapped,
-            cores,
-            over_links,
-        };
-        ((), parameters)
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((), Bound<'py, PyAny>)> {
+        Ok(((), object(py, "builtins", &self.0)?))
     }
+}
+
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $field:ident: $type:ty,)*) => {
+        #[pymethods]
+        impl PyCostModel {
+            $($(#[$doc])* #[getter] fn $field(&self) -> $type { self.0.$field })*
+        }
+    };
+}
+
+numbers! {
+    /// Seconds to start a step.
+    step_latency: f64,
+    /// Seconds for each hop; None: the latencies of the topology's links.
+    hop_latency: Option<f64>,
+    /// Bytes per second of every link of capacity 1; None: the bandwidths of the topology's links.
+    bandwidth: Option<f64>,
+    /// Seconds for each message of a rank in a step but the first.
+    message_latency: f64,
+    /// Seconds for each rank but the first that sends to the same port in a step.
+    incast_latency: f64,
+    /// Seconds to reduce a byte.
+    reduce_cost: f64,
+    /// Seconds to encode or decode a byte of the vector, where messages have a wire format.
+    codec_cost: f64,
+    /// Whether a rank reduces while it receives.
+    overlapped: bool,
+    /// The number of cores on which ranks that share memory take turns; None: each has its own.
+    cores: Option<usize>,
+    /// Whether the ranks that share cores have hosts of their own, so that bytes pass links.
+    over_links: bool,
 }

@@ -10,16 +10,6 @@ use crate::array::Array;
 ///
 /// It reads the array where it lies, and other threads run meanwhile; they must not write to it.
 ///
-/// Args:
-///     array: A C-contiguous array of a dtype that calls take.
-///
-/// Returns:
-///     16 bytes.
-///
-/// Raises:
-///     TypeError: It is no such array, or the dtype is not supported.
-///     ValueError: It is not C-contiguous.
-///
 /// Example:
 ///     >>> from ringroad import _native
 ///     >>> _native.digest(np.arange(3)) == _native.digest(np.array([0, 1, 2]))

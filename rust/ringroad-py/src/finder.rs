@@ -8,21 +8,6 @@ use crate::errors::raise;
 use crate::results::object;
 
 /// Searches for networks. `ringroad.lab.find` calls it, and says what the arguments mean.
-///
-/// Args:
-///     ranks: The number of ranks.
-///     degrees: The numbers of links that leave each rank.
-///     bidirectional: Whether every link must have one back.
-///     collective: "allreduce", "allgather" or "reduce_scatter".
-///     alpha: Seconds to start a step.
-///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
-///     bandwidth: Bytes per second of all links of a rank together.
-///
-/// Returns:
-///     A `Findings`.
-///
-/// Raises:
-///     ValueError: There is no such network, or the collective is another one.
 #[pyfunction]
 pub fn find_networks<'py>(
     py: Python<'py>,
@@ -42,14 +27,6 @@ pub fn find_networks<'py>(
 }
 
 /// Returns the fewest steps in which a rank can reach all others, by the Moore bound.
-///
-/// Args:
-///     ranks: The number of ranks.
-///     degree: The number of links that leave each rank.
-///     bidirectional: Whether every link has one back.
-///
-/// Returns:
-///     The steps; None if not all ranks can be reached.
 #[pyfunction]
 pub fn moore_steps(
     #[pyo3(from_py_with = argument)] ranks: usize,

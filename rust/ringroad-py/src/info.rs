@@ -182,17 +182,8 @@ pub fn machine(py: Python<'_>) -> PyResult<String> {
     serde_json::to_string(&found).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Reads a file that a user names: a regular file, to which a path need not lead.
-///
-/// Args:
-///     path: The file.
-///     most: The most bytes that it may have. None: 256 MiB.
-///
-/// Returns:
-///     The content.
-///
-/// Raises:
-///     OSError: The file cannot be read, is no regular file, or is longer.
+/// Reads a file that a user names: a regular file of at most `most` bytes (256 MiB unless stated), to which a path need
+/// not lead. OSError: it is no such file.
 #[pyfunction]
 #[pyo3(signature = (path, most=None))]
 pub fn read_file(
@@ -211,90 +202,33 @@ pub fn read_file(
     })
 }
 
-/// Reads a number of bytes.
-///
-/// Args:
-///     text: The number, `8`, `64KiB`, `1.5MiB`, `2MB` or `4M`. KiB, MiB, GiB and TiB are powers of 1024, and KB,
-///         MB, GB and TB powers of 1000. Letters alone are powers of 1024.
-///
-/// Returns:
-///     The number, of 63 bits at most.
-///
-/// Raises:
-///     ValueError: The text is no number of bytes.
-///
-/// Example:
-///     >>> from ringroad._native import read_bytes
-///     >>> read_bytes("64KiB")
-///     65536
+/// Reads a number of bytes: `8`, `64KiB`, `1.5MiB`, `2MB` or `4M`. KiB, MiB, GiB and TiB are powers of 1024, as letters
+/// alone are, and KB, MB, GB and TB powers of 1000.
 #[pyfunction]
 pub fn read_bytes(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<u64> {
     units::bytes(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Reads a bandwidth.
-///
-/// Args:
-///     text: The bandwidth in bits or bytes per second, `100Gbit/s`, `100Gbit` or `12.5GB/s`, or a number of
-///         bytes per second; G is 10^9.
-///
-/// Returns:
-///     Bytes per second.
-///
-/// Raises:
-///     ValueError: The text is no bandwidth.
-///
-/// Example:
-///     >>> from ringroad._native import read_bandwidth
-///     >>> read_bandwidth("200Mbit/s")
-///     25000000.0
+/// Reads bytes per second: bits or bytes, `100Gbit/s`, `100Gbit` or `12.5GB/s`, or a number; G is 10^9.
 #[pyfunction]
 pub fn read_bandwidth(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64> {
     units::bandwidth(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Reads a time.
-///
-/// Args:
-///     text: The time, such as `10us`, `500ns`, `1.5ms` or `2s`, or a number of seconds.
-///
-/// Returns:
-///     Seconds.
-///
-/// Raises:
-///     ValueError: The text is no time.
-///
-/// Example:
-///     >>> from ringroad._native import read_seconds
-///     >>> read_seconds("1.5ms")
-///     0.0015
+/// Reads seconds: `10us`, `500ns`, `1.5ms` or `2s`, or a number.
 #[pyfunction]
 pub fn read_seconds(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64> {
     units::seconds(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Returns what would carry messages between this host and others like it, and why.
-///
-/// Returns:
-///     `tcp: ` or `ucx`, and the reason.
-///
-/// Raises:
-///     ConfigError: A setting is invalid.
+/// Returns what would carry messages between this host and others like it, and why: `tcp: ` or `ucx`, and the reason.
 #[pyfunction]
 pub fn between_hosts() -> PyResult<String> {
     Ok(ringroad_runtime::communicator::between_hosts(&Config::from_env().map_err(raise)?))
 }
 
-/// Returns which UCX library would be used.
-///
-/// Args:
-///     wheel: The path of a `libucp.so.0` to use where the system has no UCX, or an older one.
-///
-/// Returns:
-///     The keys "path", "version", "origin" and "UCX_TLS"; and "why", if there was a choice.
-///
-/// Raises:
-///     TransportError: There is no UCX that can be used. The message says what to install.
+/// Returns which UCX library would be used: "path", "version", "origin", "UCX_TLS", and "why", if there was a choice. That
+/// of the wheel is used where the system has none, or an older one.
 #[pyfunction]
 #[pyo3(signature = (wheel=None))]
 pub fn ucx_info(

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use ringroad_runtime::{Called, DType, Memory, Operation, Precision, Request};
+use ringroad_runtime::{Called, DType, Memory, Message, Operation, Precision, Request, Work, NOBODY};
 
 use crate::arguments::{argument, AnyTag, Peer, Source};
 use crate::array::Array;
 use crate::calls::How;
 use crate::communicator::PyCommunicator;
+use crate::detached::Detached;
 use crate::errors::raise;
 use crate::received::{described, Landing, Outcome};
-use crate::work::duration;
+use crate::work::{duration, PyWork};
 
 /// How a message is sent or received.
 fn plainly<'py>(timeout: Option<f64>, async_op: bool) -> How<'py> {
@@ -28,6 +30,36 @@ fn receiving(array: &Array<'_>, Source(peer): Source, AnyTag(tag): AnyTag) -> Py
     let memory = array.memory(Arc::new(array.object()));
     let request = Request::new(operation, array.dtype, array.elements, Memory::nothing(), memory);
     Ok(Request { shorter: true, ..request })
+}
+
+impl PyCommunicator {
+    /// Waits for a message.
+    fn coming(&self, py: Python<'_>, peer: Source, tag: AnyTag, timeout: Option<f64>) -> PyResult<Message> {
+        let operation = Operation::Probe { peer: peer.0, tag: tag.0 };
+        let request = Request::new(operation, DType::U8, 0, Memory::nothing(), Memory::nothing());
+        let request = Request { timeout: duration(timeout)?, ..request };
+        let called = py.detach(|| self.0.call(request)).map_err(raise)?;
+        let message = self.ended(py, called)?;
+        Ok(message.expect("a probe ends when a message has come"))
+    }
+
+    /// Receives a message in a new array; nothing from nobody.
+    fn received(
+        &self,
+        py: Python<'_>,
+        peer: Source,
+        tag: AnyTag,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        let message = self.coming(py, peer, tag, timeout)?;
+        if message.source == NOBODY {
+            return Ok(py.None());
+        }
+        let (found, empty) = (described(py, &message)?, py.import("numpy")?.getattr("empty")?);
+        let out = empty.call1((found.getattr("count")?, found.getattr("dtype")?))?;
+        let (source, tag) = (Source(Some(message.source)), AnyTag(Some(message.tag)));
+        self.recv(py, Some(&out), source, tag, timeout, false)
+    }
 }
 
 #[pymethods]
@@ -74,7 +106,9 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     out: Where the message is written; it may be strided. It has the dtype of the array that is sent and at
-    ///         least as many elements; its shape does not count. A shorter message fills its first elements.
+    ///         least as many elements; its shape does not count. A shorter message fills its first elements. None: a
+    ///         new one-dimensional array of the message's length and dtype, once the message is there, so not with
+    ///         `async_op=True`; records and other types that are moved as bytes come as uint8.
     ///     peer: The rank that sends. None or `ringroad.ANY`: any rank; the first message with this tag is
     ///         received. `ringroad.NOBODY`: nothing is received, and `out` stays as it is.
     ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
@@ -82,8 +116,8 @@ impl PyCommunicator {
     ///
     /// Returns:
     ///     `out`; if the message is shorter, a one-dimensional array of the elements that came, which shares memory
-    ///     with `out` if that is C-contiguous. With `async_op=True` a `Work` whose `result()` returns that; its
-    ///     `message` says who sent how much, with which tag.
+    ///     with `out` if that is C-contiguous. None if nothing comes from `ringroad.NOBODY` and `out` is None. With
+    ///     `async_op=True` a `Work` whose `result()` returns that; its `message` says who sent how much, with which tag.
     ///
     /// Raises:
     #[doc = message_errors!()]
@@ -94,16 +128,24 @@ impl PyCommunicator {
     ///     >>> a.send(np.array([1, 2]), peer=1, tag=7)
     ///     >>> work.result(), work.message.source, work.message.tag
     ///     (array([1, 2]), 0, 7)
-    #[pyo3(signature = (out, peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, out, peer=None, tag=0, *, timeout=None, async_op=False)")]
+    #[pyo3(signature = (out=None, peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, out=None, peer=None, tag=0, *, timeout=None, async_op=False)")]
     fn recv(
         &self,
         py: Python<'_>,
-        out: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = argument)] peer: Source,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
+        let Some(out) = out else {
+            if async_op {
+                return Err(PyTypeError::new_err(
+                    "pass out with async_op=True: the message is not known yet",
+                ));
+            }
+            return self.received(py, peer, tag, timeout);
+        };
         let array = Array::landing(out, "out")?;
         let landing = Landing::new(out.clone().unbind(), &array);
         let request = receiving(&array, peer, tag)?;
@@ -124,10 +166,11 @@ impl PyCommunicator {
     ///         nothing is received, and `out` stays as it is.
     ///     tag: The tag of both messages, from 0 to 2**28 - 1.
     ///     recv_tag: The tag of the message that is received, if it has another; `ringroad.ANY`: any tag.
-    ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    #[doc = call_arguments!()]
     ///
     /// Returns:
-    ///     What `recv` returns. None if `source` is `ringroad.NOBODY` and `out` is None.
+    ///     What `recv` returns. None if `source` is `ringroad.NOBODY` and `out` is None. With `async_op=True` a `Work`
+    ///     that ends when both messages have: its `message` is the one that came.
     ///
     /// Raises:
     #[doc = message_errors!()]
@@ -142,7 +185,7 @@ impl PyCommunicator {
     ///     ...         return comm.sendrecv(x, right, x, left)
     ///     ...     cluster.run(shift)
     ///     [array([2]), array([0]), array([1])]
-    #[pyo3(signature = (array, destination, out=None, source=Source(None), tag=0, *, recv_tag=None, timeout=None), text_signature = "(self, array, destination, out=None, source=None, tag=0, *, recv_tag=None, timeout=None)")]
+    #[pyo3(signature = (array, destination, out=None, source=Source(None), tag=0, *, recv_tag=None, timeout=None, async_op=false), text_signature = "(self, array, destination, out=None, source=None, tag=0, *, recv_tag=None, timeout=None, async_op=False)")]
     fn sendrecv(
         &self,
         py: Python<'_>,
@@ -153,6 +196,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
+        #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let sent = Array::input(array, "array")?;
         let target = match out {
@@ -165,13 +209,19 @@ impl PyCommunicator {
         let send = Request { timeout, ..sending(&sent, destination, tag) };
         let receive = receiving(&target, source, recv_tag.unwrap_or(AnyTag(Some(tag))))?;
         let receive = Request { timeout, ..receive };
+        let outcome = match (out, source) {
+            (None, Source(Some(NOBODY))) => Outcome::Known(None),
+            _ => Outcome::Received(landing),
+        };
+        if async_op {
+            let start = || self.0.start_exchange(send, receive).inspect(Work::let_proceed);
+            let work = Detached::new(py.detach(start).map_err(raise)?);
+            return Ok(Py::new(py, PyWork { work, outcome })?.into_any());
+        }
         let (called, work) = py.detach(|| self.0.exchange(send, receive)).map_err(raise)?;
         let message = self.ended(py, Called::InFlight(work))?;
         self.ended(py, called)?;
-        match (out, source) {
-            (None, Source(Some(ringroad_runtime::NOBODY))) => Ok(py.None()),
-            _ => landing.result(py, message),
-        }
+        Ok(outcome.result(py, message)?.unwrap_or_else(|| py.None()))
     }
 
     /// Waits until a message has come that `recv` would take, and leaves it there.
@@ -203,12 +253,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let operation = Operation::Probe { peer: peer.0, tag: tag.0 };
-        let request = Request::new(operation, DType::U8, 0, Memory::nothing(), Memory::nothing());
-        let request = Request { timeout: duration(timeout)?, ..request };
-        let called = py.detach(|| self.0.call(request)).map_err(raise)?;
-        let message = self.ended(py, called)?;
-        described(py, &message.expect("a probe ends when a message has come"))
+        described(py, &self.coming(py, peer, tag, timeout)?)
     }
 
     /// Returns the message that `recv` would take, if it has come, and leaves it there. Does not block.

@@ -18,9 +18,6 @@ use crate::work::duration;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The notes in this process, and the way to those of other processes, by their handles.
-///
-/// Raises:
-///     TransportError: This process cannot listen on a port.
 #[pyclass(name = "Notes", module = "ringroad._native", frozen)]
 pub struct PyNotes(bootstrap::Notes);
 
@@ -35,10 +32,6 @@ impl PyNotes {
     }
 
     /// Leaves a note in this process.
-    ///
-    /// Args:
-    ///     key: Its name.
-    ///     note: Any bytes.
     fn keep(
         &self,
         #[pyo3(from_py_with = argument)] key: &str,
@@ -48,9 +41,6 @@ impl PyNotes {
     }
 
     /// Returns the notes in this process whose keys begin with a text, in no order.
-    ///
-    /// Args:
-    ///     prefix: How the keys begin.
     fn kept<'py>(
         &self,
         py: Python<'py>,
@@ -60,25 +50,11 @@ impl PyNotes {
     }
 
     /// Removes the notes in this process whose keys begin with a text.
-    ///
-    /// Args:
-    ///     prefix: How the keys begin.
     fn forget(&self, #[pyo3(from_py_with = argument)] prefix: &str) {
         self.0.forget(prefix);
     }
 
-    /// Leaves a note in the process behind a handle.
-    ///
-    /// Args:
-    ///     handle: The process.
-    ///     key: Its name.
-    ///     note: Any bytes.
-    ///     timeout: Seconds within which it must answer; None: two.
-    ///
-    /// Raises:
-    ///     PeerError: That process has certainly ended.
-    ///     TimeoutError: It does not answer.
-    ///     StoreError: Another process is there, or it has another secret, or the connection broke.
+    /// Leaves a note in the process behind a handle. PeerError: it has certainly ended. TimeoutError: it does not answer.
     #[pyo3(signature = (handle, key, note, timeout=None))]
     fn leave(
         &self,
@@ -93,11 +69,6 @@ impl PyNotes {
     }
 
     /// Returns the note of this key in the process behind a handle, or None. Raises as `leave`.
-    ///
-    /// Args:
-    ///     handle: The process.
-    ///     key: The name of the note.
-    ///     timeout: Seconds within which it must answer; None: two.
     #[pyo3(signature = (handle, key, timeout=None))]
     fn read<'py>(
         &self,

@@ -8,11 +8,12 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_runtime::kernels::dtype::Own;
-use ringroad_runtime::{Function, Memory, ReduceOp};
+use ringroad_runtime::{DType, Function, Memory, ReduceOp};
 
 use crate::arguments::Argument;
-use crate::array::{operand, Array};
+use crate::array::{dtype_of, operand, Array};
 use crate::calls;
+use crate::errors::raise;
 
 /// The operations that look like names of kernels and are the user's own.
 const LOCATING: [&str; 2] = ["minloc", "maxloc"];
@@ -69,6 +70,31 @@ impl<'py> Op<'py> {
             (Some(own), _) if factor.is_none() => Ok(Reduction { own: Some(own.clone().unbind()), ..PLAIN }),
             _ => Err(PyValueError::new_err("factor= goes with op='premul_sum' only")),
         }
+    }
+}
+
+impl Op<'_> {
+    /// How elements of this type are reduced: the name of a type, or for reductions of one's own what NumPy makes a dtype of.
+    pub fn kind(self, dtype: &Bound<'_, PyAny>) -> PyResult<(ReduceOp, DType)> {
+        let plain = match &self.0 {
+            None => Some(ReduceOp::Sum),
+            Some(object) => object
+                .extract::<&str>()
+                .ok()
+                .filter(|name| !LOCATING.contains(name))
+                .map(str::parse)
+                .transpose()
+                .map_err(raise)?,
+        };
+        if let (Some(op), Ok(name)) = (plain, dtype.extract::<&str>()) {
+            return Ok((op, name.parse().map_err(raise)?));
+        }
+        let descr = PyArrayDescr::new(dtype.py(), dtype)?;
+        let op = match plain {
+            Some(op) => op,
+            None => self.reduction(None)?.of(&descr)?.0,
+        };
+        Ok((op, dtype_of(&descr, "the vector")?))
     }
 }
 

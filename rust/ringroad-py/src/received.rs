@@ -8,7 +8,7 @@ use ringroad_runtime::{DType, Message, NOBODY};
 use crate::arguments::number_of;
 use crate::array::Array;
 
-/// The `ringroad.Message` that says this.
+/// The `ringroad.results.Message` that says this.
 pub fn described<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyAny>> {
     let kind = match message.dtype {
         DType::BF16 => py.import("ml_dtypes")?.getattr("bfloat16")?,

@@ -71,26 +71,6 @@ pub fn interruptible<T: Send>(
 }
 
 /// Makes a communicator of the processes that issued some handles. `ringroad.regroup` calls it.
-///
-/// Args:
-///     handles: A handle for each rank.
-///     sort: Whether to put the handles into an order that all ranks find; else the list's order
-///         counts.
-///     own: This process's handle, if it issued several of them.
-///     uuid: Tells this attempt from others with the same handles.
-///     timeout: Seconds to wait for the others, and the default of later calls.
-///     topology: As for `Communicator`.
-///     algorithm: As for `Communicator`.
-///     deterministic: As for `Communicator`.
-///     ucx_wheel: As for `Communicator`.
-///
-/// Returns:
-///     The communicator.
-///
-/// Raises:
-///     PeerError: A process has ended or does not answer. The message names it.
-///     TimeoutError: A process runs but does not call this.
-///     ValueError: A handle is malformed, or none or several of them are this process's.
 #[pyfunction]
 #[pyo3(signature = (handles, *, sort=false, own=None, uuid=0, timeout=None, topology=None, algorithm=None, deterministic=None, ucx_wheel=None))]
 pub fn regroup(

@@ -13,17 +13,6 @@ use crate::store::{store_of, Listening};
 use crate::work::duration;
 
 /// The ranks of a job that come in time, and what they tell each other.
-///
-/// Args:
-///     store: Where they meet.
-///     rank: The number of this rank.
-///     size: The number of ranks.
-///     timeout: Seconds that rank 0 waits for the others.
-///     word: What this rank says when it comes.
-///
-/// Raises:
-///     TimeoutError: Rank 0 does not come in time.
-///     StoreError: The store fails.
 #[pyclass(name = "RollCall", module = "ringroad._native", frozen)]
 pub struct PyRollCall {
     call: RollCall,
@@ -58,10 +47,6 @@ impl PyRollCall {
     }
 
     /// Publishes a text of this rank under a name.
-    ///
-    /// Args:
-    ///     kind: The name.
-    ///     text: The text.
     fn tell(
         &self,
         py: Python<'_>,
@@ -72,10 +57,6 @@ impl PyRollCall {
     }
 
     /// Returns the text that a rank has published under a name, or None.
-    ///
-    /// Args:
-    ///     kind: The name.
-    ///     rank: The rank that published it.
     fn look(
         &self,
         py: Python<'_>,

@@ -42,19 +42,6 @@ fn no_routes(error: NoRoutes) -> PyErr {
 }
 
 /// Finds one path for each pair such that links are loaded evenly. `ringroad.lab.routes.balanced` calls it.
-///
-/// Args:
-///     topology: The network.
-///     gap: How far the load of the flow may exceed the bound, as a fraction.
-///     budget: The search ends after this many seconds.
-///     progress: Called with the number of iterations, the load and the bound.
-///
-/// Returns:
-///     A `RoutingTable`, and the seconds that the busiest link takes at least for a byte of each pair.
-///
-/// Raises:
-///     ValueError: `gap` or `budget` is invalid.
-///     ScheduleError: Ranks cannot reach each other.
 #[pyfunction]
 pub fn balanced_routes(
     py: Python<'_>,
@@ -70,16 +57,6 @@ pub fn balanced_routes(
 }
 
 /// Returns the seconds that the busiest link takes at least for a byte of each pair, with any routes.
-///
-/// Args:
-///     topology: The network.
-///     gap: How far the bound may be from the best one, as a fraction.
-///     budget: The search ends after this many seconds.
-///     progress: Called with the number of iterations, the load and the bound.
-///
-/// Raises:
-///     ValueError: `gap` or `budget` is invalid.
-///     ScheduleError: Ranks cannot reach each other.
 #[pyfunction]
 pub fn least_load(
     py: Python<'_>,
@@ -94,18 +71,6 @@ pub fn least_load(
 }
 
 /// Makes routes by a rule.
-///
-/// Args:
-///     topology: The network.
-///     method: "shortest" (single shortest paths), "up-down" (up*/down*), or "own" (those that the
-///         topology has).
-///
-/// Returns:
-///     A `RoutingTable`.
-///
-/// Raises:
-///     ValueError: The method is unknown.
-///     TopologyError: The network has no such routes.
 #[pyfunction]
 pub fn plain_routes(
     py: Python<'_>,
@@ -135,9 +100,6 @@ impl PyRoutingTable {
     }
 
     /// Returns what the routes are: the fields of `ringroad.lab.routes.Routes`.
-    ///
-    /// Args:
-    ///     bound: A lower bound of the load of any routes, if it is known.
     fn facts<'py>(
         &self,
         py: Python<'py>,
@@ -147,16 +109,6 @@ impl PyRoutingTable {
     }
 
     /// Returns the hops of one path.
-    ///
-    /// Args:
-    ///     source: The rank that sends.
-    ///     target: The rank that receives.
-    ///
-    /// Returns:
-    ///     A `Hop` for each link.
-    ///
-    /// Raises:
-    ///     IndexError: There is no such rank.
     fn path<'py>(
         &self,
         py: Python<'py>,
@@ -171,13 +123,6 @@ impl PyRoutingTable {
     }
 
     /// Returns the same paths on virtual channels on which messages cannot deadlock.
-    ///
-    /// Args:
-    ///     way: "turns" or "lash"; `ringroad.lab.routes.Routes.with_channels` explains them.
-    ///
-    /// Raises:
-    ///     ValueError: `way` is something else.
-    ///     TopologyError: The paths need more than 256 channels.
     fn with_channels(
         &self,
         py: Python<'_>,
@@ -195,9 +140,6 @@ impl PyRoutingTable {
     }
 
     /// Returns the lines of a CSV file for the paths of one source.
-    ///
-    /// Args:
-    ///     source: The rank that sends.
     fn csv(&self, #[pyo3(from_py_with = argument)] source: usize) -> String {
         self.table.csv(&self.topology, source)
     }

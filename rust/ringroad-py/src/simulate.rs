@@ -30,10 +30,6 @@ impl PyOutcome {
     }
 
     /// Returns the bytes of every link in every step. Empty without details.
-    ///
-    /// Args:
-    ///     topology: The network.
-    ///     model: The cost model.
     fn link_loads<'py>(
         &self,
         py: Python<'py>,
@@ -44,10 +40,6 @@ impl PyOutcome {
     }
 
     /// Returns for each step the link that needs the longest time; None if none carried anything.
-    ///
-    /// Args:
-    ///     topology: The network.
-    ///     model: The cost model.
     fn busiest_links<'py>(
         &self,
         py: Python<'py>,
@@ -93,30 +85,6 @@ fn exception(error: SimulationError) -> PyErr {
 
 /// Runs a schedule on a model of the network. `ringroad.lab.simulate` calls it, and says what the arguments
 /// mean.
-///
-/// Args:
-///     schedule: The schedule; it is verified.
-///     topology: The network.
-///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
-///     late: Tuples of a rank and the seconds by which it enters the call late.
-///     slow_ranks: Tuples of a rank and how many times as long its processor takes.
-///     slow_links: Tuples of source, target, and the fraction of their bandwidth that the links have.
-///     failed_links: Pairs of source and target whose links carry nothing.
-///     model: The cost model; None: the default one.
-///     pace: "synchronous" or "free".
-///     forwarding: "cut-through" or "store-and-forward".
-///     skew: Up to how many seconds all ranks are late, and the seed of the random numbers.
-///     eager: Messages of more bytes are not sent before their receiver has room.
-///     segment: The most bytes of one message.
-///     details: Whether events and the loads of single steps are kept.
-///
-/// Returns:
-///     An `Outcome`.
-///
-/// Raises:
-///     ScheduleError: The schedule is wrong or has too many ranks.
-///     TopologyError: Failed links leave no path.
-///     ValueError: Another argument is invalid.
 #[pyfunction]
 #[pyo3(signature = (
     schedule, topology, bytes, late, slow_ranks, slow_links, failed_links, *, model=None, pace="synchronous",

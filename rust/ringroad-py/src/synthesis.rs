@@ -12,18 +12,6 @@ use crate::topology::TopologyArgument;
 pub const SYNTHESIS: &str = "ringroad.lab.synthesis";
 
 /// Returns the cost of breadth-first broadcast (algorithm `bfb`). `ringroad.synthesis.bfb_cost` calls it.
-///
-/// Args:
-///     topology: The network.
-///     collective: "allgather", "reduce_scatter" or "allreduce".
-///
-/// Returns:
-///     A `BreadthFirst`.
-///
-/// Raises:
-///     ScheduleError: The network or the collective does not suit the algorithm.
-///     ValueError: The collective is unknown.
-///     TopologyError: The topology is malformed.
 #[pyfunction]
 pub fn bfb_cost<'py>(
     py: Python<'py>,

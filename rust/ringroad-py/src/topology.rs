@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use ringroad_core::topology::{kinds, names_a_file, operands, operators, Link, Routes, Routing};
+use ringroad_core::topology::{kinds, names_a_file, operators, Link, Routes, Routing};
 use ringroad_core::Topology;
 use ringroad_runtime::Error;
 
@@ -58,8 +58,6 @@ pub struct PyTopology(pub Topology);
 
 /// (source, target, bandwidth, capacity, latency, extra latency).
 type Properties = (usize, usize, f64, f64, f64, f64);
-/// An operator, its operands, and the parameters after them.
-type Operands = (String, Vec<String>, Vec<String>);
 /// Examples or names, and what they are.
 type Listed = Vec<(&'static str, String)>;
 /// (hops, latency, shares of links).
@@ -422,13 +420,15 @@ impl PyTopology {
         (kinds(), operators.collect(), routings.into())
     }
 
-    /// Returns the operator of the spec of `base`, its operands' specs, and the parameters after them; None without
-    /// one.
-    fn _operands(&self) -> Option<Operands> {
-        let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
-        let spec = self.0.base().spec();
-        let (operator, operands, parameters) = operands(&spec)?;
-        Some((operator.to_owned(), owned(operands), owned(parameters)))
+    /// The network of which the operator `without` has made this one; None if its spec does not say its links.
+    fn _whole(&self) -> Option<PyTopology> {
+        self.0.base().whole().map(PyTopology)
+    }
+
+    /// Where nodes and links lie in a picture, with y downwards: `nodes`, and `wraps`, links with the directions in
+    /// which they leave the grid.
+    fn _drawing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        object(py, GRAPHS, &py.detach(|| self.0.drawing()))
     }
 
     /// Returns what the network is: what `ringroad topology --json` prints.

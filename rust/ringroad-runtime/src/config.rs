@@ -100,7 +100,7 @@ settings! {
     "RINGROAD_DETERMINISTIC" => size_invariant: bool {
         default: unset,
         values: Order::VALUES,
-        help: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks, and in all runs if the network is named or within one host; only rank 0's value is used",
+        help: "size-invariant: floats are added up in one order, whatever the length of the vector; unset: in the same order on all ranks, and in all runs within one host or if the network is named with its rates; only rank 0's value is used",
         read: |text| Order::read(text).map(|order| order == Order::SizeInvariant),
     }
     "RINGROAD_TUNER_FILE" => tuner_file: Option<PathBuf> {
@@ -151,7 +151,7 @@ settings! {
         default: "300",
         unit: "seconds",
         values: Values::Words("a time above 0 and up to a year, such as 500ms or 30 (seconds)"),
-        help: "how long connecting, a collective or a wait may take before it fails",
+        help: "how long connecting, a collective or a wait may take before it fails; in torch.distributed the timeout of init_process_group counts instead",
         read: |text| duration(text).ok().filter(|time| !time.is_zero()).ok_or_else(String::new),
     }
     "RINGROAD_UCX_LIBRARY" => ucx_library: Option<PathBuf> {
@@ -175,8 +175,8 @@ settings! {
     }
     "RINGROAD_NET_DEVICES" => net_devices: Option<Devices> {
         default: unset,
-        values: Values::Words("UCX network devices, separated by commas, such as mlx5_0:1,eth0, or one for each port, such as per-port:mlx5_0:1,mlx5_1:1, and then equally many on every rank"),
-        help: "which network devices to use; unset: UCX_NET_DEVICES, or for tcp loopback if all ranks are on one machine, else the device that leads to the store's host (MASTER_ADDR), else those that UCX chooses. per-port: the device of each port, in rotation; the n-th device of every rank reaches the n-th devices of the others, or, on a ring or torus, where devices come in pairs up and down, is cabled to its opposite on the neighbour; a name may occur twice",
+        values: Values::Words("network devices, separated by commas, such as eth0,eth1, or for UCX mlx5_0:1; or one for each port, such as per-port:eth0,eth1, and then equally many on every rank"),
+        help: "which network devices to use; unset: loopback if all ranks are on one machine, else the device by which most other hosts reach this one, else the one that leads to the store's host (MASTER_ADDR), else all; for UCX also all RDMA devices, or what UCX_NET_DEVICES says. per-port: the device of each port, in rotation; the n-th device of every rank reaches the n-th devices of the others, or, on a ring or torus, where devices come in pairs up and down, is cabled to its opposite on the neighbour; a name may occur twice",
         read: |text| Devices::read(text).map(Some),
     }
     "RINGROAD_TCP_PORTS" => tcp_ports: Option<(u16, u16)> {
@@ -188,7 +188,7 @@ settings! {
     "RINGROAD_SECRET" => secret: Option<Secret> {
         default: unset,
         values: Values::Words("any text"),
-        help: "seals everything that ranks write to the store; the same on all ranks; unset: the store is protected against accidents only",
+        help: "a secret of the job, the same on all ranks: only processes that know it can take part, and tcp connections of ringroad's own are encrypted; unset: what ranks write to the store is protected against accidents only, and who can read the store can make such connections",
         read: |text| Ok(Some(Secret(text.to_owned()))),
         secret: true,
     }

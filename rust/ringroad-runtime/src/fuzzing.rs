@@ -32,23 +32,24 @@ pub const VALUES: [(char, fn(&[u8])); 7] = [
     ('w', notice),
 ];
 
+/// Element types that messages in wire formats are decoded to.
+pub const DECODED: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
+
 /// Decodes a message of so many elements, and encodes and decodes what that gives.
 #[allow(unsafe_code)]
-pub fn decode(wire: Wire, message: &[u8], elements: usize) {
-    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
-        let numbers = scalar::decode(wire, dtype, message, elements);
-        let rounded = scalar::decode(wire, dtype, &scalar::encode(wire, dtype, &numbers), elements);
-        for set in InstructionSet::available() {
-            let mut found = vec![0; numbers.len()];
-            let mut codes = vec![0; message.len()];
-            let (target, source) = (found.as_mut_ptr(), message.as_ptr());
-            // SAFETY: all have so many bytes, none overlaps another, and nobody else uses them.
-            unsafe { set.decode(wire, dtype, target, None, source, elements) };
-            same(dtype, &found, &numbers);
-            // SAFETY: as above.
-            unsafe { set.encode(wire, dtype, codes.as_mut_ptr(), target, Some(target), elements) };
-            same(dtype, &found, &rounded);
-        }
+pub fn decode(wire: Wire, dtype: DType, message: &[u8], elements: usize) {
+    let numbers = scalar::decode(wire, dtype, message, elements);
+    let rounded = scalar::decode(wire, dtype, &scalar::encode(wire, dtype, &numbers), elements);
+    for set in InstructionSet::available() {
+        let mut found = vec![0; numbers.len()];
+        let mut codes = vec![0; message.len()];
+        let (target, source) = (found.as_mut_ptr(), message.as_ptr());
+        // SAFETY: all have so many bytes, none overlaps another, and nobody else uses them.
+        unsafe { set.decode(wire, dtype, target, None, source, elements) };
+        same(dtype, &found, &numbers);
+        // SAFETY: as above.
+        unsafe { set.encode(wire, dtype, codes.as_mut_ptr(), target, Some(target), elements) };
+        same(dtype, &found, &rounded);
     }
 }
 

@@ -12,7 +12,7 @@ use ringroad_core::cost::{CostModel, Measurement, Origin, SwitchTable};
 use ringroad_core::random::Random;
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
 use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
-use ringroad_runtime::choice::profile::{Place, Profile};
+use ringroad_runtime::choice::profile::{Profile, Site};
 use ringroad_runtime::config::{Algorithms, Config};
 use ringroad_runtime::os::machine::cache::CacheMode;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, Request, Result};
@@ -178,7 +178,7 @@ fn one_order_on_many_ranks() {
         let topology = Topology::parse(topology).unwrap();
         let algorithms = Algorithms::parse(algorithms).unwrap();
         let wishes = Wishes { algorithms, size_invariant: true, ..Wishes::default() };
-        let place = Place::of(&[], 1, &topology);
+        let place = Site::of(&[], 1, &topology);
         let lowering =
             Lowering { segment: 1 << 16, part: usize::MAX, two_areas: true, cache: CacheMode::Near };
         let choices =
@@ -333,7 +333,7 @@ fn measurements_decide_before_the_model() {
 }
 
 /// The settings of a user in whose cache the file is the profile of a place.
-fn storing(file: &Scratch, place: &Place) -> Config {
+fn storing(file: &Scratch, place: &Site) -> Config {
     let folder = file.0.join("profiles");
     fs::create_dir_all(&folder).unwrap();
     fs::rename(file.0.join("file"), folder.join(place.file_name())).unwrap();
@@ -465,7 +465,7 @@ fn choices_are_explained() {
 // ----------------------------------------------------------------------------------- made for the graph
 
 fn made(topology: &Topology, wishes: &Wishes) -> Choices {
-    let place = Place::of(&[], 1, topology);
+    let place = Site::of(&[], 1, topology);
     let lowering = Lowering { segment: 1 << 19, part: usize::MAX, two_areas: true, cache: CacheMode::Near };
     Choices::make(topology.clone(), CostModel::default(), lowering, place, wishes).unwrap()
 }

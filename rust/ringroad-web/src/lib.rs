@@ -46,21 +46,21 @@ pub fn read_bytes(text: &str) -> Made<f64> {
     }
 }
 
-/// A network.
-#[wasm_bindgen]
-pub struct Network(Topology);
+/// A network; `Topology` in JavaScript.
+#[wasm_bindgen(js_name = Topology)]
+pub struct WebTopology(Topology);
 
-#[wasm_bindgen]
-impl Network {
+#[wasm_bindgen(js_class = Topology)]
+impl WebTopology {
     /// Reads a spec, such as `torus:8x8`.
-    pub fn parse(spec: &str) -> Made<Network> {
-        Topology::parse(spec).map(Network).map_err(raise)
+    pub fn parse(spec: &str) -> Made<WebTopology> {
+        Topology::parse(spec).map(WebTopology).map_err(raise)
     }
 
     /// Reads the JSON of a network, as `ringroad topology --save net.json` writes it.
     #[wasm_bindgen(js_name = fromJson)]
-    pub fn from_json(text: &str) -> Made<Network> {
-        serde_json::from_str(text).map(Network).map_err(raise)
+    pub fn from_json(text: &str) -> Made<WebTopology> {
+        serde_json::from_str(text).map(WebTopology).map_err(raise)
     }
 
     /// The network as JSON, which the command line reads.
@@ -82,18 +82,17 @@ impl Network {
     }
 
     /// The network without all links between these pairs of nodes, in both directions. The array has the ends in turn.
-    pub fn without(&self, ends: Vec<usize>) -> Made<Network> {
+    pub fn without(&self, ends: Vec<usize>) -> Made<WebTopology> {
         let pairs: Vec<(usize, usize)> = ends.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-        self.0.without_links(&pairs).map(Network).map_err(raise)
+        self.0.without_links(&pairs).map(WebTopology).map_err(raise)
     }
 
-    /// What `ringroad topology --json` prints, as JSON, with the coordinates of ranks, and the links instead of their number.
+    /// What `ringroad topology --json` prints, as JSON, with a drawing, and the links instead of their number.
     pub fn describe(&self) -> String {
-        let Network(topology) = self;
-        let coordinates: Vec<_> = (0..topology.ranks()).map(|rank| topology.coordinates(rank)).collect();
+        let WebTopology(topology) = self;
         let link = |l: &Link| json!([l.source, l.target, l.capacity, l.bandwidth, l.seconds()]);
         let mut found = json!(topology.facts(false));
-        found["coordinates"] = json!(coordinates);
+        found["drawing"] = json!(topology.drawing());
         found["links"] = topology.links().iter().map(link).collect();
         found.to_string()
     }
@@ -134,7 +133,7 @@ pub struct Contest {
 impl Contest {
     /// Computes the costs. `root` counts where the collective has one.
     #[wasm_bindgen(constructor)]
-    pub fn new(network: &Network, collective: &str, root: usize) -> Made<Contest> {
+    pub fn new(network: &WebTopology, collective: &str, root: usize) -> Made<Contest> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
         let topology = network.0.clone();
         let candidates = candidates(&topology, collective).map_err(raise)?;
@@ -163,7 +162,7 @@ pub struct Steps {
 impl Steps {
     /// Builds and verifies the schedule. `root` counts where the collective has one.
     #[wasm_bindgen(constructor)]
-    pub fn new(network: &Network, algorithm: &str, collective: &str, root: usize) -> Made<Steps> {
+    pub fn new(network: &WebTopology, algorithm: &str, collective: &str, root: usize) -> Made<Steps> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
         let member = algorithms::find(algorithm).map_err(raise)?;
         let schedule = member.build(&network.0, collective).map_err(raise)?;

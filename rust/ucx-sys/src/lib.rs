@@ -4,15 +4,8 @@
 //! headers and run on 1.13 to 1.22, because between these versions structs only grew at the end. Two rules follow:
 //! start from `Default` (all bytes zero), and set only the field-mask bits that [`Ucx::version`] knows.
 
-// Generated code follows C's spelling and has neither documentation nor `SAFETY` comments. The contract of every
-// function is in UCX's API documentation.
-#[allow(
-    missing_docs,
-    non_camel_case_types,
-    unsafe_op_in_unsafe_fn,
-    clippy::all,
-    clippy::undocumented_unsafe_blocks
-)]
+// C's spelling. The contract of every function is in UCX's API documentation.
+#[allow(missing_docs, non_camel_case_types)]
 mod bindings;
 mod choice;
 mod environment;

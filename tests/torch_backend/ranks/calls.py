@@ -147,6 +147,34 @@ def check_layouts() -> None:
         assert (leaf == ranks).all()
 
 
+def check_wrappers() -> None:
+    """What functional collectives return has no memory of its own; nor have its parts, which begin elsewhere."""
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor, all_reduce
+
+    with world() as (rank, ranks):
+        whole = all_reduce(torch.arange(2.0 * ranks), "sum", dist.group.WORLD)
+        sums = ranks * torch.arange(2.0 * ranks)
+        assert type(whole) is AsyncCollectiveTensor
+        part, expected = whole[ranks:], sums[ranks:]
+        dist.all_gather_into_tensor(out := torch.empty(ranks * ranks), part)
+        assert torch.equal(out, expected.repeat(ranks))
+        dist.all_gather(outs := [torch.empty(ranks) for _ in range(ranks)], part)
+        assert all(torch.equal(each, expected) for each in outs)
+        dist.reduce_scatter(out := torch.empty(2), list(whole.chunk(ranks)))
+        assert torch.equal(out, ranks * sums.chunk(ranks)[rank])
+        sent = dist.isend(part, (rank + 1) % ranks)
+        dist.recv(out := torch.empty(ranks), (rank - 1) % ranks)
+        sent.wait()
+        assert torch.equal(out, expected)
+        sizes = [1] * ranks
+        dist.all_to_all_single(out := torch.empty(ranks), part, sizes, sizes)
+        assert torch.equal(out, expected[rank].repeat(ranks))
+        dist.all_to_all_single(part, torch.arange(float(ranks)), sizes, sizes)
+        assert (part == rank).all()
+        dist.all_reduce(part)
+        assert (part == sum(range(ranks))).all() and torch.equal(whole[:ranks] + 0, sums[:ranks])
+
+
 def check_work() -> None:
     with world() as (rank, ranks):
         tensor = torch.full((1000,), float(rank))

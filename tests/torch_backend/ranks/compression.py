@@ -90,6 +90,13 @@ def check_hook() -> None:
                     losses[-1],
                     exact[-1],
                 )
+            words = nn.Embedding(5, 2, sparse=True)
+            model = DistributedDataParallel(words)
+            model.register_comm_hook(ringroad.torch.Compression("int4"), ringroad.torch.compressed)
+            model(torch.tensor([0, 1 + dist.get_rank()])).sum().backward()
+            gradient = words.weight.grad
+            assert gradient is not None and gradient.is_sparse
+            assert torch.equal(gradient.to_dense()[0], torch.ones(2))
 
 
 class Constant(nn.Module):

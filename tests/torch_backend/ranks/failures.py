@@ -13,6 +13,8 @@ from typing import Any
 import helpers
 import torch
 import torch.distributed as dist
+from ringroad._status import asking, hangs
+from ringroad.start import signals
 from torch.distributed.distributed_c10d import ReduceOp
 
 from ranks import TORCH, world
@@ -49,6 +51,19 @@ def check_timeouts() -> list[str]:
             assert 0.5 < time.monotonic() - start < 20, time.monotonic() - start
             texts.append(f"{kind}: {text}")
     return texts
+
+
+def check_status() -> None:
+    """A rank that is late is told from outside, and SIGUSR1 is answered."""
+    with world(timeout=timedelta(seconds=60)) as (rank, _):
+        assert signal.getsignal(signal.SIGUSR1) is signals._tell
+
+        def is_named() -> bool:
+            causes = hangs.causes(asking.of_this_process(), 0.1)
+            return any(cause.ranks == [1] and "has not made call" in cause.text for cause in causes)
+
+        assert rank != 1 or helpers.within(30, is_named)
+        dist.all_reduce(torch.ones(3))
 
 
 def check_mismatch() -> str:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import helpers
+import numpy as np
 import ringroad.torch
 import torch
 import torch.distributed as dist
@@ -225,3 +226,4 @@ def check_empty() -> None:
                 assert (tensor == ranks * (ranks + 1) // 2).all()
         assert ringroad.torch.empty(3).dtype == torch.get_default_dtype()
         assert ringroad.torch.empty((2, 3)).shape == ringroad.torch.empty(torch.ones(2, 3).shape).shape == (2, 3)
+        assert ringroad.torch.empty(np.int64(3)).shape == (3,) and ringroad.torch.empty(()).shape == ()

@@ -54,7 +54,7 @@ def check_models() -> None:
                         tensor.detach().mul_(2)
                 found = ringroad.torch.check_replicas(model, repair=True)
                 groups = [[r for r in range(ranks) if r != bad], [bad]]
-                assert found.differences == [ringroad.ReplicaDifference(name, groups)] * (tensor.numel() > 0), (
+                assert found.differences == [ringroad.results.ReplicaDifference(name, groups)] * (tensor.numel() > 0), (
                     name,
                     found,
                 )

@@ -260,7 +260,19 @@ def check_uneven() -> None:
         sent = torch.cat([torch.full((rank + peer, 3), rank * 100 + peer) for peer in range(ranks)])
         got = torch.empty(sum(sizes), 3, dtype=sent.dtype)
         dist.all_to_all_single(got, sent, sizes, sizes)
-        assert torch.equal(got, torch.cat([torch.full((rank + peer, 3), peer * 100 + rank) for peer in range(ranks)]))
+        expected = torch.cat([torch.full((rank + peer, 3), peer * 100 + rank) for peer in range(ranks)])
+        assert torch.equal(got, expected)
+        # In place.
+        pieces = list(sent.clone().split(sizes))
+        dist.all_to_all(pieces, pieces)
+        assert torch.equal(torch.cat(pieces), expected)
+        dist.all_to_all_single(sent, sent, sizes, sizes)
+        assert torch.equal(sent, expected)
+        pieces = list(torch.arange(float(sum(range(1, ranks + 1)))).split(list(range(1, ranks + 1))))
+        total = ranks * pieces[rank]
+        work = dist.reduce_scatter(pieces[rank], pieces, async_op=True)
+        work.wait()
+        assert torch.equal(pieces[rank], total)
 
 
 def check_sizes_on_some_ranks() -> None:

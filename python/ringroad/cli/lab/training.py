@@ -9,7 +9,7 @@ from ringroad._native import CostModel
 from ringroad._support.text import about_bytes, print_json, print_table, print_wrapped, seconds_text
 from ringroad.cli._options import Bandwidth, HopLatency, Json, StepLatency, picture_option, whole_option
 from ringroad.lab.training import SHIPPED, Comparison, Iteration, Line, Model, Network, compare
-from ringroad.lab.training.iteration import BUCKET, Place
+from ringroad.lab.training.iteration import BUCKET, AnyNetwork
 
 
 def training(
@@ -57,7 +57,7 @@ def training(
         raise ValueError("name at least one network: --topology torus:4x4, or --line NAME:SECONDS:PER_BYTE")
     costs = CostModel(step_latency=step_latency, hop_latency=hop_latency, bandwidth=bandwidth)
     trained = Model.load(model, batch=batch, throughput=throughput)
-    places: list[Place] = [*(topology or []), *(_network(text) for text in line or [])]
+    places: list[AnyNetwork] = [*(topology or []), *(_network(text) for text in line or [])]
     comparison = compare(trained, places, bucket=bucket, costs=costs, algorithm=algorithm)
     if plot is not None:
         _draw(comparison, plot)

@@ -19,7 +19,7 @@ BUCKET = "25MiB"
 """The bucket size of torch's DistributedDataParallel (except for its first bucket of 1 MiB)."""
 
 Bucket = int | str
-Place = Network | Topology | str | int
+AnyNetwork = Network | Topology | str | int
 
 _COLUMNS = ["network", "iteration", "exposed", "efficiency", "communication", "allreduces", "algorithms"]
 
@@ -213,7 +213,7 @@ class Comparison:
 
 def iterate(
     model: Model | str | Path,
-    place: Place,
+    place: AnyNetwork,
     *,
     bucket: Bucket = BUCKET,
     costs: CostModel | None = None,
@@ -268,7 +268,7 @@ def iterate(
 
 def compare(
     model: Model | str | Path,
-    places: Iterable[Place] | str,
+    places: Iterable[AnyNetwork] | str,
     *,
     bucket: Bucket = BUCKET,
     costs: CostModel | None = None,

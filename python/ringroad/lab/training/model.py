@@ -5,27 +5,15 @@ import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ringroad import _oracle as oracle
 from ringroad._support.files import read_text
 from ringroad._support.text import about_bytes, seconds_text
+from ringroad.lab.training.architectures import ARCHITECTURES, table
 
-SHIPPED = [
-    "alexnet",
-    "bert",
-    "gpt2",
-    "inception_v3",
-    "resnet18",
-    "resnet50",
-    "resnext50_32x4d",
-    "shufflenet_v2_x2_0",
-    "squeezenet1_1",
-    "vgg16",
-    "vgg19",
-]
+SHIPPED = list(ARCHITECTURES)
 """The models that come with ringroad, by name."""
 
 _FLOATS = [name for name in oracle.SUPPORTED["avg"] if "complex" not in name]
@@ -114,13 +102,11 @@ class Model:
         if throughput is not None and not throughput > 0:
             raise ValueError(f"a throughput of {throughput} operations per second makes no sense; give more than 0")
         if str(model) in SHIPPED:
-            text = resources.files(__package__).joinpath("models", f"{model}.toml").read_text()
-        elif Path(model).exists() or Path(model).suffix:
-            text = read_text(model)
-        else:
+            return _Reader(str(model), table(str(model)), batch, throughput).model()
+        if not (Path(model).exists() or Path(model).suffix):
             raise ValueError(f"{str(model)!r} is neither a file nor a shipped model; those are {', '.join(SHIPPED)}")
         try:
-            data = tomllib.loads(text)
+            data = tomllib.loads(read_text(model))
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"{model}: {error}") from None
         except RecursionError:

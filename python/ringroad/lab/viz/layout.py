@@ -1,17 +1,17 @@
-"""The positions of a network's nodes in a picture, and the lines of its links."""
+"""The positions of a network's nodes in a picture, as the core gives them, and the lines of its links."""
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringroad._native import Topology
-from ringroad.lab.viz.places import Points, is_made_of_its_spec, without_grid
 
-_GAP = 1.5  # between the planes of a torus of three and more dimensions
+Points = NDArray[np.float64]
+
 _STUB = 0.42  # length of a wrap-around link, of which only the beginning is drawn
-_DIAGONAL = 0.5**0.5
 _SIDE = 0.055  # distance of a link from the straight line, so that both directions of a cable are visible
+_UPWARDS = np.array([1.0, -1.0])
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,16 @@ class Drawing:
 
 
 def draw(topology: Topology) -> Drawing:
-    """Draws grids of two and more dimensions as grids, with wrap-around links as stubs. For other networks `places`
-    gives the positions of ranks; switches lie between the nodes that they join."""
-    nodes = _places(topology)
-    wraps = _wraps(topology) if len(topology.dimensions) > 1 else {}
+    """Where nodes and links lie. Of wrap-around links of grids only stubs are drawn."""
+    found = topology._drawing()
+    nodes = np.array(found["nodes"]) * _UPWARDS
+    wraps = {link: np.array(direction) * _UPWARDS for link, direction in found["wraps"]}
     parallel: dict[tuple[int, int], int] = {}
     lines = []
     for link, (source, target, _, _) in enumerate(topology.links):
         if link in wraps:
-            lines.append(_stub(nodes[source], wraps[link]))
+            start, way = nodes[source], wraps[link]
+            lines.append(np.array([start + 0.16 * way, start + _STUB * way]) + _aside(way))
             continue
         number = parallel[source, target] = parallel.get((source, target), -1) + 1
         lines.append(_line(nodes[source], nodes[target], number))
@@ -41,60 +42,8 @@ def draw(topology: Topology) -> Drawing:
 
 
 def _removed(topology: Topology) -> Points:
-    operands = topology._operands()
-    if operands is None or operands[0] != "without" or not is_made_of_its_spec(topology):
-        return np.zeros((0, 2, 2))
-    _, (spec,), cuts = operands
-    gone = set()
-    for cut in cuts:
-        source, direction, target = re.split("([->])", cut.replace(" ", ""))
-        gone.add((int(source), int(target)))
-        if direction == "-":
-            gone.add((int(target), int(source)))
-    whole = Topology(spec)
-    return draw(whole).lines[[link[:2] in gone for link in whole.links]]
-
-
-def _places(topology: Topology) -> Points:
-    if len(topology.dimensions) > 1:
-        return _grid(topology)
-    places = np.zeros((topology.nodes, 2))
-    places[: topology.ranks] = without_grid(topology, _places)
-    return _between(topology, places, lift=0.0)
-
-
-def _grid(topology: Topology) -> Points:
-    """The last two dimensions make a plane; planes stand side by side. Switches lie off the grid, in the middle of
-    their neighbours."""
-    *planes, _, columns = topology.dimensions
-    places = np.zeros((topology.nodes, 2))
-    for rank in range(topology.ranks):
-        *plane, row, column = topology.coordinates(rank)
-        number = 0
-        for size, coordinate in zip(planes, plane, strict=True):
-            number = number * size + coordinate
-        places[rank] = (column + number * (columns + _GAP), -row)
-    return _between(topology, places, lift=0.35)
-
-
-def _between(topology: Topology, places: Points, lift: float) -> Points:
-    """Puts each switch in the middle of its neighbours, by solving a linear system (Tutte, How to draw a graph,
-    1963)."""
-    count = topology.nodes - topology.ranks
-    if count == 0:
-        return places
-    pull = np.zeros((count, topology.nodes))
-    for source, target, _, _ in topology.links:
-        for node, other in ((source, target), (target, source)):
-            if node >= topology.ranks:
-                pull[node - topology.ranks, other] += 1
-    total = np.maximum(pull.sum(axis=1, keepdims=True), 1)
-    pull /= total
-    own, ranks = pull[:, topology.ranks :], pull[:, : topology.ranks]
-    # Switches that reach no rank have no defined position: least squares still gives them one.
-    places[topology.ranks :] = np.linalg.lstsq(np.eye(count) - own, ranks @ places[: topology.ranks], rcond=None)[0]
-    places[topology.ranks :, 1] += lift
-    return places
+    whole, left = topology._whole(), {link[:2] for link in topology.links}
+    return np.zeros((0, 2, 2)) if whole is None else draw(whole).lines[[link[:2] not in left for link in whole.links]]
 
 
 def _line(start: Points, end: Points, parallel: int) -> Points:
@@ -106,40 +55,5 @@ def _line(start: Points, end: Points, parallel: int) -> Points:
     return np.array([start + shorten, end - shorten]) + (1 + 1.5 * parallel) * _aside(way / length)
 
 
-def _stub(start: Points, direction: Points) -> Points:
-    return np.array([start + 0.16 * direction, start + _STUB * direction]) + _aside(direction)
-
-
 def _aside(direction: Points) -> Points:
     return np.array([direction[1], -direction[0]]) * _SIDE
-
-
-def _wraps(topology: Topology) -> dict[int, Points]:
-    """The wrap-around links, each with the direction in which it leaves the grid: the links to the other end of a
-    dimension; in a dimension of two ranks, the second of the two links between them."""
-    sizes = topology.dimensions
-    places = np.array([topology.coordinates(rank) for rank in range(topology.ranks)])
-    wraps: dict[int, Points] = {}
-    known: set[tuple[int, int]] = set()
-    for link, (source, target, _, _) in enumerate(topology.links):
-        if max(source, target) >= topology.ranks:
-            continue
-        steps = places[target] - places[source]
-        (differing,) = np.nonzero(steps)
-        if len(differing) == 1:
-            dimension = int(differing[0])
-            is_second, size = (source, target) in known, sizes[dimension]
-            if abs(steps[dimension]) == size - 1 and (size > 2 or is_second):
-                wraps[link] = _outwards(len(sizes) - 1 - dimension, -np.sign(steps[dimension]))
-        known.add((source, target))
-    return wraps
-
-
-def _outwards(dimension: int, sign: float) -> Points:
-    """The direction of a wrap-around link. Dimensions count from the last: along the row, along the column, else
-    diagonal."""
-    if dimension == 0:
-        return np.array([sign, 0.0])
-    if dimension == 1:
-        return np.array([0.0, -sign])
-    return np.array([sign, -sign]) * _DIAGONAL

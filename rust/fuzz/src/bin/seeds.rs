@@ -9,7 +9,7 @@ use ringroad_core::interchange::msccl;
 use ringroad_core::topology::{families, named_graphs, operators, Link, RoutingTable};
 use ringroad_core::{Collective, Schedule, Topology, Wire};
 use ringroad_runtime::bootstrap::{EndpointInfo, Handle};
-use ringroad_runtime::choice::profile::{Machine, Place, Profile};
+use ringroad_runtime::choice::profile::{Machine, Profile, Site};
 use ringroad_runtime::fuzzing;
 use serde_json::json;
 
@@ -84,7 +84,7 @@ fn profile() -> String {
     let topology = Topology::parse("ring:3").unwrap();
     let machines = vec![Machine { cpu: "a processor".to_owned(), cores: 2 }];
     let (transport, version) = ("ucx".to_owned(), "1.18".to_owned());
-    let place = Place { topology: topology.clone(), per_host: 1, transport, version, machines };
+    let place = Site { topology: topology.clone(), per_host: 1, transport, version, machines };
     let measured = |(name, bytes, seconds): (&str, u64, f64)| Measurement {
         collective: Collective::Allreduce,
         algorithm: find(name).unwrap(),

@@ -15,7 +15,7 @@
 use super::{Obstacle, Request};
 use crate::schedule::Schedule;
 use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands, Limits, Progress};
-use crate::synthesis::Network;
+use crate::synthesis::Digraph;
 use crate::topology::{Lattice, Topology};
 
 /// The most ranks, since all blocks are written out; and the most with which it is a candidate without being asked for.
@@ -29,7 +29,7 @@ const PIECES: usize = 8;
 
 pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
     let Request { name, topology, parameter, budget, .. } = *request;
-    let network = Network::of(topology);
+    let network = Digraph::of(topology);
     let go_on = &mut |now: &Progress| now.iteration < MOST_ITERATIONS && budget.check().is_ok();
     let flow = concurrent_flow(&network, &Demands::Uniform, GAP, go_on)?;
     // A flow that was ended early would depend on the speed of this machine.
@@ -39,7 +39,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
 }
 
 pub(super) fn fits(topology: &Topology) -> bool {
-    topology.ranks() <= MOST_RANKS && Network::of(topology).apart().is_none()
+    topology.ranks() <= MOST_RANKS && Digraph::of(topology).apart().is_none()
 }
 
 /// On a torus with equal links, sending directly to every rank is as good.

@@ -9,16 +9,16 @@
 pub mod alltoall;
 pub mod bfb;
 mod budget;
+mod digraph;
 pub mod expand;
 pub mod finder;
 mod flow;
-mod network;
 mod ratio;
 pub mod routes;
 pub mod trees;
 
 pub use budget::{Budget, Spent};
-pub use network::{Arc, Network};
+pub use digraph::{Arc, Digraph};
 pub use ratio::Ratio;
 
 /// Why no schedule can be made for a graph.

@@ -1,7 +1,7 @@
 //! One path for each pair of ranks, such that an all-to-all loads the links nearly as evenly as any flow does.
 
 use super::alltoall::{concurrent_flow, in_chunks, Concurrent, Demands, Progress, Trip};
-use super::{Budget, Network, Unsuitable};
+use super::{Budget, Digraph, Unsuitable};
 use crate::topology::{Routing, RoutingTable, Topology, TopologyError};
 use crate::units::{LinkId, Seconds};
 
@@ -72,10 +72,10 @@ fn flow(
     topology: &Topology,
     gap: f64,
     go_on: &mut dyn FnMut(&Progress) -> bool,
-) -> Result<(Network, Concurrent, Seconds), NoRoutes> {
+) -> Result<(Digraph, Concurrent, Seconds), NoRoutes> {
     // Minimal routing makes every parallel link count, whatever routing the topology has.
     let topology = topology.clone().with_routing(Routing::Minimal)?;
-    let network = Network::with_switches(&topology);
+    let network = Digraph::with_switches(&topology);
     let flow = concurrent_flow(&network, &Demands::Uniform, gap, go_on)?;
     let bound = flow.bound / network.unit();
     Ok((network, flow, bound))
@@ -93,7 +93,7 @@ struct Lanes<'a> {
 }
 
 impl<'a> Lanes<'a> {
-    fn new(topology: &'a Topology, network: &Network) -> Lanes<'a> {
+    fn new(topology: &'a Topology, network: &Digraph) -> Lanes<'a> {
         let ends = |link: &LinkId| (topology.links()[*link].source, topology.links()[*link].target);
         let mut links: Vec<LinkId> = (0..topology.links().len()).collect();
         links.sort_by_key(ends);

@@ -1,11 +1,11 @@
-//! What a network is, as data for users and for those who draw it.
+//! What a network is, as data for users.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
 use super::measure::search;
-use super::{operands, Adjacency, Kind, Topology};
+use super::{Adjacency, Topology};
 use crate::units::{NodeId, Rank, Seconds};
 
 /// What a network is.
@@ -33,8 +33,6 @@ pub struct TopologyFacts {
     pub bandwidth: Vec<f64>,
     /// The links' latencies, ascending, each once.
     pub latency: Vec<Seconds>,
-    /// Whether the ranks belong on a circle in a picture: the next rank sees what this one sees, or all hang on switches.
-    pub is_round: bool,
     /// What else there is to say of a network of ranks alone without a grid.
     pub graph: Option<GraphFacts>,
 }
@@ -67,7 +65,6 @@ impl Topology {
             routing: self.routing().name(),
             bandwidth: different(self.links().iter().map(|link| link.bytes_per_second())),
             latency: different(self.links().iter().map(|link| link.seconds())),
-            is_round: self.base().is_round(),
             graph: self.graph_facts(),
         }
     }
@@ -90,21 +87,6 @@ impl Topology {
             moore_bound: moore_steps(self.ranks(), self.max_degree(), both_ways),
             is_cayley: self.is_cayley(),
         })
-    }
-
-    fn is_round(&self) -> bool {
-        match &self.kind {
-            Kind::Without(spec, _) => operands(spec)
-                .and_then(|(_, of, _)| Topology::parse(of.first()?).ok())
-                .is_some_and(|whole| whole.is_round()),
-            Kind::Member { .. } if self.nodes() > self.ranks() => self.dimensions().is_empty(),
-            _ => {
-                let ends = self.pairs();
-                let next = |node: NodeId| (node + 1) % self.ranks();
-                self.nodes() == self.ranks()
-                    && ends.iter().all(|(from, to)| ends.contains(&(next(*from), next(*to))))
-            }
-        }
     }
 
     fn pairs(&self) -> BTreeSet<(NodeId, NodeId)> {

@@ -10,6 +10,7 @@ mod cayley;
 mod circulant;
 mod digest;
 mod distance_regular;
+mod drawing;
 mod error;
 mod expression;
 mod facts;
@@ -50,6 +51,7 @@ use serde::{Deserialize, Serialize};
 
 pub use catalogue::{families, kinds, named_graphs, operators, Operator};
 pub use cayley::Group;
+pub use drawing::{Drawing, Point};
 pub use error::TopologyError;
 pub use facts::{moore_steps, GraphFacts, TopologyFacts};
 pub use family::Family;

@@ -55,10 +55,8 @@ pub struct EndpointInfo {
     /// The transport's addresses of this rank, one for each of its network devices.
     #[serde(with = "hexadecimal")]
     pub addresses: Vec<Vec<u8>>,
-    /// Its network devices, if UCX asks for the routes between them (see `routes`).
+    /// The network devices that it uses, if UCX asks for the routes between them (see `routes`).
     pub devices: Vec<NetDevice>,
-    /// Whether the user has named the devices to use.
-    pub named: bool,
     /// Whether its host has an RDMA device that is up.
     pub rdma: bool,
     /// How many cores the process may use.
@@ -99,7 +97,6 @@ impl EndpointInfo {
             transport_version: transport_version.to_owned(),
             addresses,
             devices: Vec::new(),
-            named: false,
             rdma: false,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },

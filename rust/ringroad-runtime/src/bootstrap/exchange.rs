@@ -18,6 +18,7 @@ use crate::error::Error;
 
 /// The kind under which endpoints are published.
 pub(super) const ENDPOINT: &str = "endpoint";
+const NETWORK: &str = "network";
 
 /// Why the ranks could not connect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -156,10 +157,9 @@ impl Rendezvous {
         Ok(endpoints)
     }
 
-    /// Publishes this rank's network addresses and devices as `kind`, and returns the endpoints of all ranks with theirs.
+    /// Publishes this rank's network addresses and devices, and returns the endpoints of all ranks with theirs.
     pub fn exchange_addresses(
         &mut self,
-        kind: &str,
         transport: &str,
         version: &str,
         addresses: Vec<Vec<u8>>,
@@ -167,13 +167,13 @@ impl Rendezvous {
         self.endpoint.transport = transport.to_owned();
         self.endpoint.transport_version = version.to_owned();
         self.endpoint.addresses = addresses;
-        let all = self.collect(kind, &self.endpoint.write(), ENDPOINT_BYTES)?;
+        let all = self.collect(NETWORK, &self.endpoint.write(), ENDPOINT_BYTES)?;
         let mut endpoints = Vec::with_capacity(all.len());
         for (rank, content) in all.iter().enumerate() {
-            let EndpointInfo { transport, transport_version, addresses, devices, named, handle, .. } =
+            let EndpointInfo { transport, transport_version, addresses, devices, handle, .. } =
                 EndpointInfo::read(rank, content)?;
             if addresses.iter().any(Vec::is_empty) {
-                return Err(refused(kind, rank, "an address is empty".to_owned()));
+                return Err(refused(NETWORK, rank, "an address is empty".to_owned()));
             }
             let known = self.endpoints[rank].clone().unwrap_or_default();
             endpoints.push(EndpointInfo {
@@ -181,7 +181,6 @@ impl Rendezvous {
                 transport_version,
                 addresses,
                 devices,
-                named,
                 handle,
                 ..known
             });

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::choice::choices::{Choices, Lowering, Origin, Wishes};
 use crate::choice::options::Options;
-use crate::choice::profile::{Place, Profile};
+use crate::choice::profile::{Profile, Site};
 use crate::choice::user_schedules;
 use crate::config::{Algorithms, Config, Cost};
 use crate::error::{Error, Result};
@@ -169,7 +169,7 @@ pub(crate) fn choose(
 ) -> Result<Choices> {
     let size = endpoints.len();
     let (topology, origin) = topology(endpoints, config, options, per_host, insight)?;
-    let place = Place::of(endpoints, per_host, &topology);
+    let place = Site::of(endpoints, per_host, &topology);
     let profile = Profile::wanted(config, &place)?;
     let cores = EndpointInfo::cores_of(&endpoints.iter().collect::<Vec<_>>());
     // If the bandwidth or the topology is set, costs must follow from that.
@@ -214,7 +214,7 @@ pub(crate) fn choose_again(
     let wishes = Wishes { anywhere, ..wishes(config, options, topology.ranks(), per_host)? };
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
     let lowering = Lowering { segment, ..first.lowering.clone() };
-    let place = Place { topology: topology.clone(), ..first.place.clone() };
+    let place = Site { topology: topology.clone(), ..first.place.clone() };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     (choices.origin, choices.notes) = (first.origin, first.notes.clone());
     choices.mismatch = first.mismatch.clone();

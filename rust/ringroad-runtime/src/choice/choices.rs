@@ -20,7 +20,7 @@ use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::choice::evaluation::Evaluator;
-use crate::choice::profile::{Place, Profile};
+use crate::choice::profile::{Profile, Site};
 use crate::choice::schedule_cache::Schedules;
 use crate::choice::user_schedules::Sent;
 use crate::config::{Algorithms, TopologySource};
@@ -116,7 +116,7 @@ pub struct Choices {
     /// How plans are made.
     pub lowering: Lowering,
     /// The place of the ranks.
-    pub place: Place,
+    pub place: Site,
     /// The file of the profile that the model and the choice come from, if they do.
     pub profile: Option<String>,
     /// A table for each collective (with root 0).
@@ -190,7 +190,7 @@ impl Choices {
         topology: Topology,
         model: CostModel,
         lowering: Lowering,
-        place: Place,
+        place: Site,
         wishes: &Wishes,
     ) -> Result<Choices> {
         let Decided { tables, made, costs } = choose(&topology, &model, &Collective::ALL, wishes)?;
@@ -305,8 +305,20 @@ impl Choices {
 
     /// Why [`Choices::pick`] picks what it does.
     pub fn explain(&self, collective: Collective, bytes: Bytes, any_order: bool) -> Result<Explanation> {
+        self.reasons(self.choice(collective), bytes, any_order)
+    }
+
+    /// The fastest of these by the cost model, for all data.
+    pub fn by_cost(&self, collective: Collective, among: &[Member]) -> Result<Choice> {
+        let candidates: Vec<Candidate> =
+            costs(&self.topology, collective, among)?.into_iter().map(|(_, candidate)| candidate).collect();
+        let choice = Choice::by_cost(collective, &self.model, &candidates)?;
+        Ok(Choice { floats: choice.any.clone(), ..choice })
+    }
+
+    /// Why this choice picks what it does.
+    pub fn reasons(&self, choice: &Choice, bytes: Bytes, any_order: bool) -> Result<Explanation> {
         let Choices { topology, model, .. } = self;
-        let choice = self.choice(collective);
         let candidates = &candidates_of(topology, choice)?;
         Ok(Contest { topology, model, candidates, choice }.explain(bytes, any_order))
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::plan::{LocalRanks, LowerOptions};
 use ringroad_core::schedule::{Expressions, Rounding, Side};
+use ringroad_core::selection::Choice;
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
 
 use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared, NOBODY};
@@ -47,6 +48,8 @@ pub(crate) struct Planner {
     calls: Kept<CallKey, Arc<Prepared>>,
     /// How often schedules round, where that was asked.
     roundings: HashMap<(Member, Collective), Option<Rounding>>,
+    /// The choices for reductions that do not commute, where such were asked for.
+    in_rank_order: HashMap<Collective, Choice>,
 }
 
 impl Planner {
@@ -69,6 +72,7 @@ impl Planner {
             schedules,
             calls,
             roundings: HashMap::new(),
+            in_rank_order: HashMap::new(),
         }
     }
 
@@ -78,6 +82,7 @@ impl Planner {
         self.epoch += 1;
         (self.schedules, self.calls) = (Kept::new(KEPT_BYTES), Kept::new(KEPT_BYTES));
         self.roundings.clear();
+        self.in_rank_order.clear();
     }
 
     /// Whether this call was prepared by the choices of now.
@@ -210,7 +215,7 @@ impl Planner {
             return Ok((named, wire));
         }
         if key.in_rank_order() {
-            return Ok((self.in_rank_order(collective, sent)?, wire));
+            return Ok((self.in_rank_order(collective)?.any.table.pick(sent), wire));
         }
         let fastest = self.choices.pick(collective, sent, key.any_order());
         if wire.is_none() || self.keeps_replicas(fastest, collective)? {
@@ -262,23 +267,27 @@ impl Planner {
         Ok((best.1, best.2))
     }
 
-    /// The fastest algorithm that combines values in the order of the ranks, whatever the user prefers.
-    fn in_rank_order(&mut self, collective: Collective, bytes: Bytes) -> Result<Member> {
-        let choices = self.choices.clone();
-        let mut found = algorithms::available(&choices.topology, collective);
-        found.retain(|member| member.in_rank_order(collective) || collective.is_prefix());
-        let seconds = |member: &Member| choices.seconds(collective, *member, bytes).unwrap_or(f64::INFINITY);
-        found.sort_by(|one, other| seconds(one).total_cmp(&seconds(other)));
-        for member in found {
-            if self.side(member, collective)?.is_some() {
-                return Ok(member);
+    /// The choice among the algorithms that combine values in the order of the ranks, whatever the user prefers.
+    pub fn in_rank_order(&mut self, collective: Collective) -> Result<&Choice> {
+        if !self.in_rank_order.contains_key(&collective) {
+            let mut among = Vec::new();
+            for member in algorithms::available(&self.choices.topology, collective) {
+                let may_be = member.in_rank_order(collective) || collective.is_prefix();
+                if may_be && self.side(member, collective)?.is_some() {
+                    among.push(member);
+                }
             }
+            if among.is_empty() {
+                return Err(Error::Schedule(format!(
+                    "no algorithm for {collective} combines the values of {} ranks in their order; say that the \
+                     operation is commutative if it is",
+                    self.choices.topology.ranks()
+                )));
+            }
+            let choice = self.choices.by_cost(collective, &among)?;
+            self.in_rank_order.insert(collective, choice);
         }
-        Err(Error::Schedule(format!(
-            "no algorithm for {collective} combines the values of {} ranks in their order; say that the operation is \
-             commutative if it is",
-            choices.topology.ranks()
-        )))
+        Ok(&self.in_rank_order[&collective])
     }
 
     /// On which side arriving values are combined, so that all are combined in the order of the ranks; `None` if `member`

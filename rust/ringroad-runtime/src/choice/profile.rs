@@ -35,7 +35,7 @@ pub struct Machine {
 
 /// Where measurements are valid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Site {
     /// The network with its links: the name of a graph does not describe them.
     pub topology: Topology,
     /// How many ranks share a host's memory.
@@ -48,9 +48,9 @@ pub struct Place {
     pub machines: Vec<Machine>,
 }
 
-impl Place {
+impl Site {
     /// The place of these ranks. `per_host`: how many ranks of each host share memory.
-    pub fn of(endpoints: &[EndpointInfo], per_host: usize, topology: &Topology) -> Place {
+    pub fn of(endpoints: &[EndpointInfo], per_host: usize, topology: &Topology) -> Site {
         let mut machines: Vec<Machine> = endpoints
             .iter()
             .map(|endpoint| Machine { cpu: endpoint.cpu.clone(), cores: endpoint.cores })
@@ -65,7 +65,7 @@ impl Place {
             Some(endpoint) => (endpoint.transport.clone(), endpoint.transport_version.clone()),
             None => ("shared memory".to_owned(), String::new()),
         };
-        Place { topology: topology.clone(), per_host, transport, version, machines }
+        Site { topology: topology.clone(), per_host, transport, version, machines }
     }
 
     /// The name of the profile's file. If kinds of machines share a home directory, each has its own file.
@@ -79,7 +79,7 @@ impl Place {
     }
 
     /// Describes how another place differs; `None` if it does not.
-    fn difference(&self, other: &Place) -> Option<String> {
+    fn difference(&self, other: &Site) -> Option<String> {
         if self.topology != other.topology && self.topology.spec() == other.topology.spec() {
             return Some(format!("the links of {} are others here than there", self.topology));
         }
@@ -95,7 +95,7 @@ impl Place {
     }
 
     /// Whether the ranks of another place are connected differently, as those of a part of a job are.
-    fn is_wired_otherwise(&self, other: &Place) -> bool {
+    fn is_wired_otherwise(&self, other: &Site) -> bool {
         (&self.topology, self.per_host) != (&other.topology, other.per_host)
     }
 }
@@ -113,7 +113,7 @@ pub struct Profile {
     /// The version of ringroad that measured.
     pub ringroad: String,
     /// The place.
-    pub place: Place,
+    pub place: Site,
     /// The cost model.
     pub fit: Fit,
     /// The fastest algorithms, by collective and size.
@@ -130,7 +130,7 @@ impl Profile {
     /// faster, but nothing about latencies: the model is fitted to the other collectives, unless there are none.
     pub fn make(
         topology: &Topology,
-        place: Place,
+        place: Site,
         prior: &CostModel,
         measurements: Vec<Measurement>,
     ) -> Result<Profile> {
@@ -209,7 +209,7 @@ impl Profile {
     /// A stored profile that does not fit is ignored, with a warning on standard error. A profile that the settings
     /// name must fit, unless it is for a differently connected network: then these ranks may be a part of the job
     /// that it was made for.
-    pub(crate) fn wanted(config: &Config, place: &Place) -> Result<Option<(Profile, PathBuf)>> {
+    pub(crate) fn wanted(config: &Config, place: &Site) -> Result<Option<(Profile, PathBuf)>> {
         let (path, asked) = match &config.profile {
             ProfileSource::None => return Ok(None),
             ProfileSource::File(path) => (path.clone(), true),
@@ -247,7 +247,7 @@ impl Profile {
 }
 
 /// For example `hosts:1x4 over shared memory`.
-impl fmt::Display for Place {
+impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} over {}", self.topology, self.transport)?;
         if !self.version.is_empty() {

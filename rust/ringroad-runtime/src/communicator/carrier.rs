@@ -6,7 +6,6 @@ use std::sync::Arc;
 use ringroad_core::{Rank, Topology};
 use ucx_sys::{LoadError, LoadOptions, Ucx};
 
-use super::paths::Surroundings;
 use crate::bootstrap::neighbourhood::Neighbourhood;
 use crate::bootstrap::{EndpointInfo, Rendezvous};
 use crate::choice::agreement::send_buffer;
@@ -36,9 +35,8 @@ pub(super) struct Opening<'a> {
     pub around: &'a Neighbourhood,
     /// The `libucp.so.0` of an installed `libucx` package.
     pub wheel: Option<&'a PathBuf>,
-    /// The interface to listen on, unless devices are named here or by the settings.
+    /// The interface to listen on, unless the settings name devices.
     pub interface: Option<String>,
-    pub devices: Option<String>,
 }
 
 impl<'a> Opening<'a> {
@@ -50,8 +48,7 @@ impl<'a> Opening<'a> {
         slowest: Option<f64>,
         around: &'a Neighbourhood,
     ) -> Opening<'a> {
-        let (wheel, interface, devices) = (None, None, None);
-        Opening { rank, endpoints, config, options, slowest, around, wheel, interface, devices }
+        Opening { rank, endpoints, config, options, slowest, around, wheel: None, interface: None }
     }
 }
 
@@ -88,7 +85,7 @@ impl Carrier {
         let settings = UcxSettings {
             tls: several_hosts.then(ucx_sys::network_tls).flatten(),
             send_buffer: send_buffer(config, opening.options, opening.slowest),
-            net_devices: opening.devices.clone().or_else(|| config.devices_of_all()),
+            net_devices: config.devices_of_all(),
             interface: opening.interface.clone(),
             ports: config.devices_of_ports().to_vec(),
         };
@@ -136,20 +133,12 @@ impl Carrier {
     }
 
     /// Tells the others how to reach this rank, and returns the endpoints of all ranks.
-    pub fn tell_addresses(
-        &self,
-        rendezvous: &mut Rendezvous,
-        kind: &str,
-        seen: Option<&Surroundings>,
-    ) -> Result<Vec<EndpointInfo>> {
-        let devices = seen.zip(self.ucx()).map(|(seen, ucx)| seen.devices(ucx));
-        rendezvous.endpoint.devices = devices.unwrap_or_default();
-        rendezvous.endpoint.named = self.ucx().is_some_and(UcxTransport::has_named_devices);
+    pub fn tell_addresses(&self, rendezvous: &mut Rendezvous) -> Result<Vec<EndpointInfo>> {
         let (name, addresses) = match self {
             Carrier::Ucx(transport) => ("ucx", transport.addresses()),
             Carrier::Tcp(transport) => ("tcp", transport.addresses()),
         };
-        Ok(rendezvous.exchange_addresses(kind, name, self.version(), addresses)?)
+        Ok(rendezvous.exchange_addresses(name, self.version(), addresses)?)
     }
 
     /// Takes the addresses of all ranks, by rank and device, and the network.

@@ -9,7 +9,7 @@ use ringroad_core::discovery::Mismatch;
 use ringroad_core::{Collective, Rank, Topology};
 
 use super::carrier::{unshared, Carrier, Opening};
-use super::paths::{self, Surroundings};
+use super::paths;
 use super::status::Reporting;
 use super::{Adaptation, Called, Communicator, Family, Means, State};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
@@ -108,42 +108,15 @@ impl Communicator {
             if !share_loopback(&endpoints) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
                 rendezvous.endpoint.handle = listen(Handle::for_all(secret, rendezvous.host().as_deref()));
+                rendezvous.endpoint.devices = transport.ucx().map(paths::devices).unwrap_or_default();
             }
-            let seen = (!share_loopback(&endpoints)).then(Surroundings::look).flatten();
-            endpoints = transport.tell_addresses(rendezvous, "network", seen.as_ref())?;
-            network = Some((transport, seen));
+            endpoints = transport.tell_addresses(rendezvous)?;
+            network = Some(transport);
         }
         let choices =
             agree(rendezvous, rank, &endpoints, config, options, around.per_host, &explored.insight)?;
-        let network = match network {
-            None => None,
-            Some((mut transport, seen)) => {
-                let topology = &choices.topology;
-                let mut obstacle =
-                    paths::obstacle(rendezvous, "", &endpoints, rank, seen.as_ref(), topology)?;
-                let leading = seen.as_ref().map(|seen| seen.leading(&endpoints, rank)).unwrap_or_default();
-                if obstacle.is_some() && endpoints.iter().all(|endpoint| !endpoint.named) {
-                    // One device is not enough here: all that lead to others, on all ranks.
-                    drop(transport);
-                    let devices = (!leading.is_empty()).then(|| leading.join(","));
-                    let opening = Opening {
-                        wheel: wheel.as_ref(),
-                        devices,
-                        ..Opening::new(rank, &endpoints, config, options, explored.slowest, &around)
-                    };
-                    transport = Carrier::open(opening)?;
-                    endpoints = transport.tell_addresses(rendezvous, "network again", seen.as_ref())?;
-                    obstacle =
-                        paths::obstacle(rendezvous, " again", &endpoints, rank, seen.as_ref(), topology)?;
-                }
-                if let Some(obstacle) = obstacle {
-                    return Err(Error::Transport(paths::remedy(&obstacle, transport.version())));
-                }
-                Some(transport)
-            }
-        };
-        let mut network = network;
         if let Some(network) = &mut network {
+            paths::check(rendezvous, &endpoints, rank, &choices.topology, network.version())?;
             let addresses = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
             network.set_addresses(addresses, &choices.topology)?;
         }

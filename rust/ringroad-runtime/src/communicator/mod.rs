@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ringroad_core::cost::{CostModel, Measurement};
-use ringroad_core::selection::Explanation;
+use ringroad_core::selection::{Choice, Explanation};
 use ringroad_core::{Bytes, Collective, Rank, Wire};
 
 use self::adaptation::Adaptation;
@@ -133,6 +133,8 @@ pub struct Work {
     driver: Own<Arc<Driver>>,
     completion: Arc<Completion>,
     output: Memory,
+    /// A call of the same communicator that this one ends with: the send of an exchange.
+    other: Option<Arc<Completion>>,
 }
 
 impl Communicator {
@@ -178,9 +180,27 @@ impl Communicator {
     }
 
     /// The algorithm that a call with a vector of `bytes` bytes would run.
-    pub fn algorithm_for(&self, collective: Collective, bytes: Bytes, op: ReduceOp, dtype: DType) -> String {
+    pub fn algorithm_for(
+        &self,
+        collective: Collective,
+        bytes: Bytes,
+        op: ReduceOp,
+        dtype: DType,
+    ) -> Result<String> {
+        if let Some(choice) = self.in_rank_order(collective, op)? {
+            return Ok(choice.any.table.pick(bytes).name());
+        }
         let any_order = !collective.reduces() || op.order_independent(dtype);
-        self.present().pick(collective, bytes, any_order).name()
+        Ok(self.present().pick(collective, bytes, any_order).name())
+    }
+
+    /// The choice for a reduction whose values are combined in the order of the ranks; `None` for others.
+    fn in_rank_order(&self, collective: Collective, op: ReduceOp) -> Result<Option<Choice>> {
+        if !collective.reduces() || op.is_commutative() {
+            return Ok(None);
+        }
+        self.driver.get()?;
+        self.state.lock().planner.in_rank_order(collective).cloned().map(Some)
     }
 
     /// Why [`Communicator::algorithm_for`] returns what it does.
@@ -191,6 +211,9 @@ impl Communicator {
         op: ReduceOp,
         dtype: DType,
     ) -> Result<Explanation> {
+        if let Some(choice) = self.in_rank_order(collective, op)? {
+            return self.present().reasons(&choice, bytes, true);
+        }
         let any_order = !collective.reduces() || op.order_independent(dtype);
         self.present().explain(collective, bytes, any_order)
     }
@@ -245,7 +268,7 @@ impl Communicator {
     }
 
     fn work(&self, completion: Arc<Completion>, output: Memory) -> Result<Work> {
-        Ok(Work { driver: Own::new(self.driver.get()?.clone()), completion, output })
+        Ok(Work { driver: Own::new(self.driver.get()?.clone()), completion, output, other: None })
     }
 
     /// Starts a call and does everything that can be done at once: most short calls end within that. If the call ends
@@ -339,6 +362,15 @@ impl Communicator {
         Ok((self.call(send)?, receiving))
     }
 
+    /// As [`Communicator::exchange`]; one value stands for both.
+    pub fn start_exchange(&self, send: Request, receive: Request) -> Result<Work> {
+        for request in [&send, &receive] {
+            request.check(self.rank, self.size())?;
+        }
+        let receiving = self.start(receive)?;
+        Ok(Work { other: Some(self.start(send)?.completion), ..receiving })
+    }
+
     /// Makes a call and waits for its end; returns the output.
     pub fn run(&self, request: Request) -> Result<Memory> {
         match self.call(request)? {
@@ -423,7 +455,7 @@ impl Work {
     /// Whether the call has ended, successfully or not. Also drives the engine.
     pub fn is_completed(&self) -> bool {
         let Ok(driver) = self.driver.get() else { return true };
-        if !self.completion.is_done() {
+        if !self.is_done() {
             // A caller that only polls must also learn of deadlines and failures.
             driver.with(|engine| {
                 if !engine.progress() {
@@ -432,13 +464,17 @@ impl Work {
             });
             driver.hand_over();
         }
-        self.completion.is_done()
+        self.is_done()
+    }
+
+    fn is_done(&self) -> bool {
+        self.completion.is_done() && self.other.as_ref().is_none_or(|other| other.is_done())
     }
 
     /// Waits until the call has ended or `until` has passed. Returns whether the call has ended. Never waits much
     /// longer than until the call's own deadline.
     pub fn wait_until(&self, until: Instant) -> bool {
-        self.driver.get().map_or(true, |driver| driver.wait(until, || self.completion.is_done()))
+        self.driver.get().map_or(true, |driver| driver.wait(until, || self.is_done()))
     }
 
     /// Waits until one of these calls has ended or `until` has passed. Returns the place of the first one that has ended.
@@ -466,7 +502,7 @@ impl Work {
     pub fn wait(&self) -> Result<()> {
         // The engine ends every call at its deadline.
         while !self.wait_until(Instant::now() + FOREVER) {}
-        self.driver.get().and_then(|_| self.completion.result())
+        self.result().unwrap_or(Ok(()))
     }
 
     /// Waits for the end; returns the output.
@@ -478,7 +514,9 @@ impl Work {
     /// How the call ended, or `None` if it has not.
     pub fn result(&self) -> Option<Result<()>> {
         match self.driver.get() {
-            Ok(_) => self.completion.is_done().then(|| self.completion.result()),
+            Ok(_) => self.is_done().then(|| {
+                self.completion.result().and_then(|()| self.other.as_ref().map_or(Ok(()), |o| o.result()))
+            }),
             Err(inherited) => Some(Err(inherited)),
         }
     }
@@ -509,7 +547,7 @@ impl Work {
     /// Lets the call proceed although no thread waits for it, if others may need that it does.
     pub fn let_proceed(&self) {
         if let Ok(driver) = self.driver.get() {
-            if !self.completion.is_done() {
+            if !self.is_done() {
                 driver.progress_if_needed();
             }
         }
@@ -518,7 +556,7 @@ impl Work {
     /// Lets the call proceed although no thread waits for it, and end soon.
     pub fn in_background(&self) {
         if let Ok(driver) = self.driver.get() {
-            if !self.completion.is_done() {
+            if !self.is_done() {
                 driver.progress_in_background();
             }
         }
@@ -530,7 +568,12 @@ impl Work {
         if let Err(inherited) = self.driver.get() {
             return callback(Err(inherited));
         }
-        self.completion.on_complete(Box::new(callback));
+        match self.other.clone() {
+            None => self.completion.on_complete(Box::new(callback)),
+            Some(other) => self.completion.on_complete(Box::new(move |first| {
+                other.on_complete(Box::new(move |second| callback(first.and(second))));
+            })),
+        }
         self.in_background();
     }
 }

@@ -8,6 +8,10 @@ use serde::Serialize;
 use super::diagnostics::pending;
 use super::{Engine, Task};
 use crate::calls::call::Prepared;
+use crate::transport::Connection;
+
+/// Of how many connections a rank says how they stand: of a large job, everything would be too much to read.
+const CONNECTIONS: usize = 64;
 
 /// How one rank of a communicator stands.
 #[derive(Debug, Serialize)]
@@ -26,6 +30,8 @@ pub(crate) struct Standing {
     /// The ranks that are gone, and how that is known.
     lost: Vec<(Rank, String)>,
     transport: String,
+    /// The connections to other hosts that had to send most again, then those that sent most.
+    connections: Vec<Connection>,
 }
 
 /// A call that has not ended.
@@ -107,6 +113,10 @@ impl Engine {
         let calls = begun.chain(before).collect();
         let recent = self.calls.history().into_iter().map(|(number, call)| Facts::of(number, call));
         let gone = |peer: Rank| Some((peer, self.peers.broken(peer)?.to_owned()));
+        let mut connections = self.transport.connections();
+        connections.sort_by_key(|one| (one.sent_again, one.sent));
+        connections.reverse();
+        connections.truncate(CONNECTIONS);
         Standing {
             called: self.calls.called,
             ended: self.calls.last_ended(),
@@ -116,6 +126,7 @@ impl Engine {
             closed: self.closed,
             lost: (0..self.peers.ranks()).filter_map(gone).collect(),
             transport: self.transport.describe().to_string(),
+            connections,
         }
     }
 }

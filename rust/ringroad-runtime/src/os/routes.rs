@@ -39,14 +39,14 @@ pub(crate) struct Interface {
     pub index: u32,
 }
 
-/// A network device of a rank, as other ranks have to know it.
+/// A network device that a rank uses, as other ranks have to know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetDevice {
     /// Its name.
     pub name: String,
     /// Its address.
     pub address: IpAddr,
-    /// The ports that use it; empty if the rank does not use it.
+    /// The ports that use it.
     pub ports: Vec<usize>,
 }
 

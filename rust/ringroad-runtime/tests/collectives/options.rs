@@ -66,7 +66,8 @@ fn the_caller_chooses_an_algorithm() {
             let other = start(Some("pairwise")).err().unwrap();
             assert!(matches!(&other, Error::Schedule(text) if text.contains("allreduce")), "{other}");
             let default = start(None).unwrap();
-            let choice = communicator.algorithm_for(Collective::Allreduce, 48, ReduceOp::Sum, DType::F32);
+            let choice =
+                communicator.algorithm_for(Collective::Allreduce, 48, ReduceOp::Sum, DType::F32).unwrap();
             assert_eq!(default.algorithm(), choice);
             default.wait().unwrap();
         });
@@ -113,7 +114,7 @@ fn preferences_decide() {
     let options = Options { algorithm: Some("allreduce:ring;broadcast:binomial".to_owned()), ..patient() };
     let group = group_with(5, 0, &config(), &options);
     for bytes in [0, 100, 1 << 30] {
-        let name = |collective| group[3].algorithm_for(collective, bytes, ReduceOp::Sum, DType::I32);
+        let name = |collective| group[3].algorithm_for(collective, bytes, ReduceOp::Sum, DType::I32).unwrap();
         assert_eq!(name(Collective::Allreduce), "ring");
         assert_eq!(name(Collective::Broadcast { root: 4 }), "binomial");
     }

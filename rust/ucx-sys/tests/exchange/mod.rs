@@ -48,7 +48,7 @@ impl<'a> Pair<'a> {
             op_attr_mask: UCP_OP_ATTR_FIELD_CALLBACK
                 | UCP_OP_ATTR_FIELD_USER_DATA
                 | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-            cb: ucp_request_param_t__bindgen_ty_1 { recv: Some(received) },
+            cb: ucp_request_callback_t { recv: Some(received) },
             user_data: (&raw mut info).cast(),
             ..Default::default()
         };

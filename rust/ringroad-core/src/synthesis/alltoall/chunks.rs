@@ -6,7 +6,7 @@
 
 use libm::exp;
 
-use crate::synthesis::{Budget, Network, Spent};
+use crate::synthesis::{Budget, Digraph, Spent};
 use crate::units::Rank;
 
 use super::Concurrent;
@@ -42,7 +42,7 @@ struct Pair {
 /// Cuts every pair's demand of one unit into `pieces` chunks and gives each chunk a path of the flow. Returns the
 /// paths, and how many chunks the busiest arc carries per unit of its capacity.
 pub fn in_chunks(
-    network: &Network,
+    network: &Digraph,
     flow: &Concurrent,
     pieces: usize,
     budget: Budget<'_>,
@@ -90,7 +90,7 @@ fn counts(pairs: &[Pair]) -> Vec<Vec<usize>> {
 }
 
 /// Distributes chunks by largest remainders. Of equal remainders, paths whose busiest arc carries less come first.
-fn dealt_out(network: &Network, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
+fn dealt_out(network: &Digraph, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut shares: Vec<Vec<f64>> = Vec::new();
     for source in 0..network.ranks() {
@@ -173,7 +173,7 @@ fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, 
 /// Tries 1 to `most` pieces and stops at the first number with which the busiest arc is at most `1 + gap` times as full
 /// as it must be; if none is good enough, takes the best. Returns the number of pieces and the result of [`in_chunks`].
 pub fn in_few_chunks(
-    network: &Network,
+    network: &Digraph,
     flow: &Concurrent,
     most: usize,
     gap: f64,

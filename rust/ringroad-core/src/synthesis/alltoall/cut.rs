@@ -5,7 +5,7 @@
 //! the middle. Then pairs of ranks change sides as long as that reduces the capacity between the halves (Kernighan and
 //! Lin, 1970).
 
-use crate::synthesis::Network;
+use crate::synthesis::Digraph;
 use crate::units::Rank;
 
 use super::Demands;
@@ -18,7 +18,7 @@ const ITERATIONS: usize = 200;
 /// An upper bound, in units of capacity, on the fraction of its demand that every pair can get at once, from what fits
 /// between the halves. `None` for networks with switches, which belong to neither half, for fewer than two ranks and
 /// for too many.
-pub(super) fn bisection(network: &Network, demands: &Demands) -> Option<f64> {
+pub(super) fn bisection(network: &Digraph, demands: &Demands) -> Option<f64> {
     let ranks = network.ranks();
     if network.nodes() > ranks || !(2..=MOST_RANKS).contains(&ranks) {
         return None;
@@ -45,7 +45,7 @@ pub(super) fn bisection(network: &Network, demands: &Demands) -> Option<f64> {
 }
 
 /// Orders of the ranks in which ranks that are close in the network are often next to each other.
-fn orders(network: &Network) -> Vec<Vec<Rank>> {
+fn orders(network: &Digraph) -> Vec<Vec<Rank>> {
     let ranks = network.ranks();
     let by = |key: &dyn Fn(Rank) -> f64| {
         let mut order: Vec<Rank> = (0..ranks).collect();
@@ -65,7 +65,7 @@ fn orders(network: &Network) -> Vec<Vec<Rank>> {
 }
 
 /// An approximation of the second eigenvector of the undirected links, by power iteration from a fixed start.
-fn slowest(network: &Network) -> Vec<f64> {
+fn slowest(network: &Digraph) -> Vec<f64> {
     let ranks = network.ranks();
     let mut weight = vec![0.0; ranks];
     for arc in network.arcs() {
@@ -92,7 +92,7 @@ fn slowest(network: &Network) -> Vec<f64> {
 }
 
 /// The second half of an order, after pairs have changed sides as long as that helps. Each rank of that half is `true`.
-fn refined(network: &Network, order: &[Rank]) -> Vec<bool> {
+fn refined(network: &Digraph, order: &[Rank]) -> Vec<bool> {
     let ranks = network.ranks();
     let mut upper = vec![false; ranks];
     order[ranks / 2..].iter().for_each(|rank| upper[*rank] = true);

@@ -9,7 +9,7 @@
 
 use libm::{exp, log};
 
-use crate::synthesis::Network;
+use crate::synthesis::Digraph;
 use crate::units::Rank;
 
 use super::bounds::at_most;
@@ -51,7 +51,7 @@ const NO_ARC: u32 = u32::MAX;
 
 /// The state of the search: the flow, and the best proven bound.
 pub(super) struct Equilibrium<'a> {
-    network: &'a Network,
+    network: &'a Digraph,
     pub demands: &'a Demands,
     pub capacity: Vec<f64>,
     load: Vec<f64>,
@@ -78,7 +78,7 @@ pub(super) struct Equilibrium<'a> {
 
 impl<'a> Equilibrium<'a> {
     /// Starts with one short path for each pair, which avoids arcs that are already busy, and with a bound that is known.
-    pub fn new(network: &'a Network, demands: &'a Demands, bound: f64) -> Equilibrium<'a> {
+    pub fn new(network: &'a Digraph, demands: &'a Demands, bound: f64) -> Equilibrium<'a> {
         let (ranks, nodes, arcs) = (network.ranks(), network.nodes(), network.arcs().len());
         let mut orders = Vec::with_capacity(ranks * nodes);
         let mut longest = 0;

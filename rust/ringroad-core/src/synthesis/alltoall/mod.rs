@@ -26,7 +26,7 @@ pub use steps::{held_by_relays, relayed, schedule, Limits, Relayed, MOST_CHUNKS}
 
 use serde::Serialize;
 
-use super::{Network, Unsuitable};
+use super::{Digraph, Unsuitable};
 use crate::units::Rank;
 use equilibrium::Equilibrium;
 use paths::{Paths, RankPaths};
@@ -179,7 +179,7 @@ const MOST_RANKS: usize = 1 << 13;
 /// demands are uniform, the flow is exact. Calls `go_on` after each iteration over all pairs. If that returns false, or iterations
 /// no longer help, the flow so far is returned, with the gap that it has and why the search has ended.
 pub fn concurrent_flow(
-    network: &Network,
+    network: &Digraph,
     demands: &Demands,
     gap: f64,
     go_on: &mut dyn FnMut(&Progress) -> bool,
@@ -213,7 +213,7 @@ pub fn concurrent_flow(
     Ok(Concurrent { load, bound, iterations, ended, bounds, loads, paths: Paths::All(rows) })
 }
 
-fn alike(network: &Network, kinds: &[usize], bounds: Bounds, least: f64) -> Concurrent {
+fn alike(network: &Digraph, kinds: &[usize], bounds: Bounds, least: f64) -> Concurrent {
     let found = symmetric::solve(network, kinds);
     let mut of_kind = vec![0.0; network.outgoing(0).len()];
     let by_kind: Vec<Vec<(u32, Rank)>> = (0..network.ranks())

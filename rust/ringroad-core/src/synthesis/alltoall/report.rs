@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Bounds, Concurrent, Ended};
-use crate::synthesis::Network;
+use crate::synthesis::Digraph;
 use crate::units::{Rank, Seconds};
 
 /// A flow that meets all demands of an all-to-all, with a proven bound.
@@ -51,7 +51,7 @@ pub struct Path {
 
 impl Concurrent {
     /// What the flow on this network is, for demands of which each is `times` as large as stated.
-    pub fn report(&self, network: &Network, times: f64) -> FlowReport {
+    pub fn report(&self, network: &Digraph, times: f64) -> FlowReport {
         let link = |(arc, load): (&crate::synthesis::Arc, &f64)| LinkLoad {
             source: arc.source,
             target: arc.target,
@@ -77,7 +77,7 @@ impl Concurrent {
     }
 
     /// The paths of what `source` sends, by target.
-    pub fn paths(&self, network: &Network, source: Rank) -> BTreeMap<Rank, Vec<Path>> {
+    pub fn paths(&self, network: &Digraph, source: Rank) -> BTreeMap<Rank, Vec<Path>> {
         let mut paths: BTreeMap<Rank, Vec<Path>> = BTreeMap::new();
         self.each_path(source, |target, share, arcs| {
             let next = arcs.iter().map(|arc| network.arcs()[*arc as usize].target);

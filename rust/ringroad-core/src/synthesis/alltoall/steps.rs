@@ -8,7 +8,7 @@ use libm::exp;
 
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
-use crate::synthesis::{Budget, Network, Spent};
+use crate::synthesis::{Budget, Digraph, Spent};
 
 use super::chunks::{in_chunks, in_few_chunks, Trip};
 use super::Concurrent;
@@ -38,7 +38,7 @@ struct Timetable {
 impl Timetable {
     /// Spreads what the busiest arc carries evenly over the steps; where that is no whole number, steps differ by one
     /// chunk.
-    fn new(network: &Network, load: f64, steps: usize) -> Timetable {
+    fn new(network: &Digraph, load: f64, steps: usize) -> Timetable {
         let capacity = network.capacities();
         let mut room = Vec::with_capacity(steps * capacity.len());
         for step in 0..steps {
@@ -125,7 +125,7 @@ struct Times {
 /// Chooses in which of at most `steps` steps each trip goes over its arcs, or of as many as the longest path has arcs.
 /// Prefers fewer steps if they take no longer.
 fn times(
-    network: &Network,
+    network: &Digraph,
     trips: &[Trip],
     load: f64,
     steps: usize,
@@ -149,14 +149,14 @@ fn times(
 }
 
 /// At most this many steps: a step is useful only if an arc can carry at least one chunk in it.
-fn useful(network: &Network, load: f64, steps: usize) -> usize {
+fn useful(network: &Digraph, load: f64, steps: usize) -> usize {
     let narrowest = network.capacities().into_iter().reduce(f64::min).unwrap_or(1.0);
     steps.min((load * narrowest + 1e-9) as usize)
 }
 
 /// Chooses in which of exactly so many steps each trip goes over its arcs.
 fn times_in(
-    network: &Network,
+    network: &Digraph,
     trips: &[Trip],
     load: f64,
     steps: usize,
@@ -237,7 +237,7 @@ pub struct Relayed {
 /// shortest schedule found.
 pub fn relayed(
     name: &str,
-    network: &Network,
+    network: &Digraph,
     flow: &Concurrent,
     limits: Limits,
     budget: Budget<'_>,
@@ -287,7 +287,7 @@ pub fn relayed(
 /// many as the longest path has arcs. The busiest arc carries `load` chunks per unit of its capacity.
 pub fn schedule(
     name: &str,
-    network: &Network,
+    network: &Digraph,
     trips: &[Trip],
     pieces: usize,
     load: f64,
@@ -297,7 +297,7 @@ pub fn schedule(
     Ok(written(name, network, trips, pieces, &times(network, trips, load, steps, budget)?))
 }
 
-fn written(name: &str, network: &Network, trips: &[Trip], pieces: usize, times: &Times) -> Schedule {
+fn written(name: &str, network: &Digraph, trips: &[Trip], pieces: usize, times: &Times) -> Schedule {
     let ranks = network.ranks();
     let mut moves: Vec<Vec<(u32, usize)>> = vec![Vec::new(); times.steps];
     for (trip, times) in trips.iter().zip(&times.of_trips) {

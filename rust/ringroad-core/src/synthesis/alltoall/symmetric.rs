@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::synthesis::Network;
+use crate::synthesis::Digraph;
 use crate::units::Rank;
 
 use super::bounds::at_most;
@@ -30,7 +30,7 @@ pub(super) struct Symmetric {
 }
 
 /// Solves the game for a network with these kinds of arcs, which are the same at every rank.
-pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
+pub(super) fn solve(network: &Digraph, kinds: &[usize]) -> Symmetric {
     let own = network.outgoing(0);
     let mut capacity = vec![0.0; own.len()];
     own.for_each(|arc| capacity[kinds[arc]] = network.arcs()[arc].bandwidth / network.unit());
@@ -76,7 +76,7 @@ pub(super) fn solve(network: &Network, kinds: &[usize]) -> Symmetric {
     Symmetric { paths: paths.collect(), load, bound }
 }
 
-fn path(network: &Network, tree: &[u32], target: Rank) -> Vec<u32> {
+fn path(network: &Digraph, tree: &[u32], target: Rank) -> Vec<u32> {
     let mut path = Vec::new();
     let mut here = target;
     while here != 0 {
@@ -89,7 +89,7 @@ fn path(network: &Network, tree: &[u32], target: Rank) -> Vec<u32> {
 
 /// The tree of shortest paths from rank 0: the arc by which it reaches each rank, the sum of the lengths of all paths,
 /// and how often they go over arcs of each kind.
-fn tree(network: &Network, kinds: &[usize], lengths: &[f64]) -> (Vec<u32>, f64, Vec<f64>) {
+fn tree(network: &Digraph, kinds: &[usize], lengths: &[f64]) -> (Vec<u32>, f64, Vec<f64>) {
     #[derive(PartialEq, PartialOrd)]
     struct Distance(f64);
     impl Eq for Distance {}

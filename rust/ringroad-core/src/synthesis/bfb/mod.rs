@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Budget, Network, Ratio, Spent, Unsuitable};
+use super::{Budget, Digraph, Ratio, Spent, Unsuitable};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Step, Symmetry};
 use crate::topology::Topology;
@@ -73,8 +73,8 @@ impl Cost {
 
 /// The costs of a breadth-first allgather and of a reduce-scatter on a topology, without making the schedules.
 pub fn costs(topology: &Topology) -> Result<[Cost; 2], Unsuitable> {
-    let network = Network::of(topology);
-    let cost = |network: &Network| Flood::of(network, Budget::UNLIMITED).map(Flood::cost);
+    let network = Digraph::of(topology);
+    let cost = |network: &Digraph| Flood::of(network, Budget::UNLIMITED).map(Flood::cost);
     Ok([cost(&network)?, cost(&network.transposed())?])
 }
 
@@ -113,7 +113,7 @@ pub struct Reach {
 
 /// The size of the graph's breadth-first schedule, or why the graph has none.
 pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
-    let network = Network::of(topology);
+    let network = Digraph::of(topology);
     check_degrees(&network)?;
     let symmetric = network.symmetry().is_some();
     let goals = if symmetric { 1 } else { network.ranks() };
@@ -125,7 +125,7 @@ pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
 /// Whether all ranks look alike, or why the graph has no schedule: rank 0 must reach every rank, and every rank must
 /// reach it.
 pub fn is_suitable(topology: &Topology) -> Result<bool, Unsuitable> {
-    let network = Network::of(topology);
+    let network = Digraph::of(topology);
     check_degrees(&network)?;
     for (network, turned) in [(&network, false), (&network.transposed(), true)] {
         reached(0, &network.hops_to(0)).map_err(|error| match error {
@@ -136,7 +136,7 @@ pub fn is_suitable(topology: &Topology) -> Result<bool, Unsuitable> {
     Ok(network.symmetry().is_some())
 }
 
-fn check_degrees(network: &Network) -> Result<(), Unsuitable> {
+fn check_degrees(network: &Digraph) -> Result<(), Unsuitable> {
     let neighbours = |rank: Rank| network.incoming(rank).len().max(network.outgoing(rank).len());
     match (0..network.ranks()).find(|rank| neighbours(*rank) > MOST_LINKS) {
         Some(rank) => Err(Unsuitable::Degree { rank, neighbours: neighbours(rank), most: MOST_LINKS }),
@@ -164,7 +164,7 @@ pub fn schedule_within(
     collective: Collective,
     budget: Budget<'_>,
 ) -> Result<Schedule, Unsuitable> {
-    let network = Network::of(topology);
+    let network = Digraph::of(topology);
     let turned = network.transposed();
     let gather = || Flood::of(&network, budget);
     let scatter = || Flood::of(&turned, budget);
@@ -189,7 +189,7 @@ pub fn schedule_within(
 
 /// The flow of all blocks to all ranks, or to rank 0 only where that stands for all.
 struct Flood<'a> {
-    network: &'a Network,
+    network: &'a Digraph,
     /// The slice of the whole vector that describes the symmetry, without its chunks, if all ranks look alike.
     symmetry: Option<Slice>,
     /// What each examined rank receives: all ranks, or rank 0 only.
@@ -207,7 +207,7 @@ type Jobs<'a> = (&'a (u32, Mask), &'a Vec<Rank>);
 type Parts = Vec<(Rank, u64, u64)>;
 
 impl<'a> Flood<'a> {
-    fn of(network: &'a Network, budget: Budget<'_>) -> Result<Flood<'a>, Unsuitable> {
+    fn of(network: &'a Digraph, budget: Budget<'_>) -> Result<Flood<'a>, Unsuitable> {
         let ranks = network.ranks();
         let symmetry = network.symmetry();
         check_degrees(network)?;
@@ -368,7 +368,7 @@ fn nothing() -> Send {
 }
 
 /// The row of a rank, from the hops of all ranks to it and to the ranks that it receives from.
-fn row(network: &Network, hops: &[Vec<u32>], rank: Rank) -> Arrivals {
+fn row(network: &Digraph, hops: &[Vec<u32>], rank: Rank) -> Arrivals {
     let sources = network.incoming(rank).iter().map(|arc| &*hops[network.arcs()[*arc].source]);
     let (sources, own): (Vec<&[u32]>, &[u32]) = (sources.collect(), &hops[rank]);
     let mut row = Arrivals::new();

@@ -8,7 +8,7 @@ use super::ExpandError;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
 use crate::synthesis::ratio::gcd;
-use crate::synthesis::Network;
+use crate::synthesis::Digraph;
 use crate::units::{ChunkId, Rank};
 
 /// The chunks that each pair of ranks passes on in one step, as runs.
@@ -82,7 +82,7 @@ impl Gather {
     pub(super) fn schedule(
         self,
         name: &str,
-        network: &Network,
+        network: &Digraph,
         collective: Collective,
     ) -> Result<Schedule, ExpandError> {
         let backwards = collective == Collective::ReduceScatter;

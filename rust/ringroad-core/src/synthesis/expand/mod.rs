@@ -25,7 +25,7 @@ mod wiring;
 
 pub use spec::{is_suitable, may_help, schedule, schedule_within, MOST_RANKS};
 
-use super::{Budget, Network, Ratio, Unsuitable};
+use super::{Budget, Digraph, Ratio, Unsuitable};
 use crate::collective::Collective;
 use crate::schedule::{Schedule, TransformError};
 use crate::topology::{Topology, TopologyError};
@@ -151,7 +151,7 @@ impl Expansion {
             }
         };
         budget.check().map_err(Unsuitable::Spent)?;
-        expanded.schedule(&name, &Network::of(made), collective)
+        expanded.schedule(&name, &Digraph::of(made), collective)
     }
 }
 
@@ -163,7 +163,7 @@ pub fn allreduce(reduce_scatter: &Schedule, allgather: &Schedule) -> Result<Sche
 }
 
 /// The load of the busiest link per unit of capacity, summed over the steps, as a fraction of the message.
-pub fn load(schedule: &Schedule, network: &Network) -> Ratio {
+pub fn load(schedule: &Schedule, network: &Digraph) -> Ratio {
     let view = schedule.view();
     let capacity = |source: Rank, target: Rank| {
         let arcs = &network.arcs()[network.outgoing(source)];

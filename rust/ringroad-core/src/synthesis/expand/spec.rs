@@ -3,7 +3,7 @@
 use super::{allreduce, load, ExpandError, Expansion};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
-use crate::synthesis::{bfb, Budget, Network, Unsuitable};
+use crate::synthesis::{bfb, Budget, Digraph, Unsuitable};
 use crate::topology::{operands, Topology};
 
 /// The expansion and the base graph that the topology's spec names, as in `line(ring:4)`; `None` for other specs.
@@ -71,7 +71,7 @@ pub(super) fn best(
     if !may_help(topology) {
         return Ok(direct);
     }
-    let network = Network::of(topology);
+    let network = Digraph::of(topology);
     Ok(match schedule_within(name, topology, collective, budget) {
         Ok(expanded) if load(&expanded, &network) < load(&direct, &network) => expanded,
         Err(ExpandError::Unsuitable(Unsuitable::Spent(spent))) => return Err(Unsuitable::Spent(spent).into()),

@@ -29,8 +29,7 @@ pub struct Wanted {
 
 /// A network with the time of the collective.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename = "Network")]
-pub struct Timed {
+pub struct FrontierNetwork {
     /// [`Found::spec`].
     pub spec: String,
     /// [`Found::ranks`].
@@ -65,9 +64,9 @@ pub struct Findings {
     /// [`Wanted::bandwidth`].
     pub bandwidth: f64,
     /// The networks, the fewest steps first.
-    pub networks: Vec<Timed>,
+    pub networks: Vec<FrontierNetwork>,
     /// The one that takes the least time.
-    pub best: Timed,
+    pub best: FrontierNetwork,
     /// A lower bound of the steps: the Moore bound for this number of links out of each rank.
     pub least_steps: usize,
     /// A lower bound of the bandwidth term.
@@ -92,7 +91,9 @@ impl Wanted {
             }
         }
         let networks = frontier(found.into_iter().map(|found| self.timed(found)).collect());
-        let faster = |a: &&Timed, b: &&Timed| a.seconds.total_cmp(&b.seconds).then(a.degree.cmp(&b.degree));
+        let faster = |a: &&FrontierNetwork, b: &&FrontierNetwork| {
+            a.seconds.total_cmp(&b.seconds).then(a.degree.cmp(&b.degree))
+        };
         let best = networks.iter().min_by(faster).ok_or(refused)?.clone();
         let reached = self
             .degrees
@@ -118,7 +119,7 @@ impl Wanted {
         steps as f64 * self.alpha + term.to_f64() * self.bytes as f64 / self.bandwidth
     }
 
-    fn timed(&self, found: Found) -> Timed {
+    fn timed(&self, found: Found) -> FrontierNetwork {
         let Found { spec, ranks, degree, undirected: bidirectional, regular, algorithm, cost } = found;
         let (steps, bandwidth_term) = match self.collective {
             Collective::Allreduce => (2 * cost.steps, cost.allreduce()),
@@ -127,7 +128,7 @@ impl Wanted {
         };
         let cables = (ranks * degree) as f64 / 2.0;
         let seconds = self.seconds(steps, bandwidth_term);
-        Timed {
+        FrontierNetwork {
             spec,
             ranks,
             degree,
@@ -143,9 +144,9 @@ impl Wanted {
 }
 
 /// Those of which no other one has both fewer steps and a smaller bandwidth term.
-fn frontier(mut networks: Vec<Timed>) -> Vec<Timed> {
+fn frontier(mut networks: Vec<FrontierNetwork>) -> Vec<FrontierNetwork> {
     networks.sort_by_key(|one| (one.steps, one.bandwidth_term, one.degree, !one.bidirectional));
-    let mut kept: Vec<Timed> = Vec::new();
+    let mut kept: Vec<FrontierNetwork> = Vec::new();
     for network in networks {
         if kept.last().is_none_or(|last| network.bandwidth_term < last.bandwidth_term) {
             kept.push(network);

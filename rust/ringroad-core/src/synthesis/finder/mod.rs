@@ -24,11 +24,11 @@ mod lines;
 mod table;
 
 pub use evaluate::{least_bandwidth, Cost};
-pub use findings::{Findings, Timed, Wanted};
+pub use findings::{Findings, FrontierNetwork, Wanted};
 pub use lines::{compressed, lines, pruned};
 pub use table::{TABLE, TABLE_DEGREE, TABLE_RANKS};
 
-use super::{bfb, expand, Network, Ratio};
+use super::{bfb, expand, Digraph, Ratio};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 use crate::topology::Topology;
@@ -112,7 +112,7 @@ impl Found {
 
     /// The same with the exact costs of the expanded schedule; `None` if that is too large to be made.
     fn expanded(self, topology: &Topology) -> Option<Found> {
-        let network = Network::of(topology);
+        let network = Digraph::of(topology);
         let schedule = |collective| {
             expand::is_suitable(topology)
                 .then(|| expand::schedule(EXPANDED, topology, collective).ok())

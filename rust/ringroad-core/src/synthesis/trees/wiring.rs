@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::synthesis::network::ports;
+use crate::synthesis::digraph::ports;
 use crate::topology::Topology;
 use crate::units::{NodeId, Port};
 

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringroad_core::agreement::{Reply, Request};
 use ringroad_core::Rank;
 
-use super::wire::{Key, Kind, Message, PATIENCE};
+use super::wire::{Channel, Key, Kind, Message, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
 use crate::os::lock::Mutex;
 
@@ -20,7 +21,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// The store of another process.
 pub struct TcpStore {
     /// The connection. `None` after an error, in the middle of a message: the next request makes a new one.
-    stream: Mutex<Option<TcpStream>>,
+    channel: Mutex<Option<Channel>>,
     address: SocketAddr,
     key: Key,
     who: String,
@@ -66,7 +67,7 @@ impl TcpStore {
             let left = deadline.saturating_duration_since(Instant::now());
             let until = Instant::now() + left / (count - tried);
             match open(place, &key, until) {
-                Ok(Some(stream)) => return Ok(TcpStore::over(stream, place, key, who, longest)),
+                Ok(Some(channel)) => return Ok(TcpStore::over(channel, place, key, who, longest)),
                 Ok(None) => strange = true,
                 Err(error) => refused += u32::from(error.kind() == ErrorKind::ConnectionRefused),
             }
@@ -80,14 +81,8 @@ impl TcpStore {
     }
 
     /// The store at the end of a connection to `address`. `who` names its process in messages.
-    pub fn over(
-        stream: TcpStream,
-        address: SocketAddr,
-        key: Key,
-        who: String,
-        longest: Duration,
-    ) -> TcpStore {
-        TcpStore { stream: Mutex::new(Some(stream)), address, key, who, longest }
+    pub fn over(channel: Channel, address: SocketAddr, key: Key, who: String, longest: Duration) -> TcpStore {
+        TcpStore { channel: Mutex::new(Some(channel)), address, key, who, longest }
     }
 
     /// The answer to a request, which may take `within` to make.
@@ -106,24 +101,24 @@ impl TcpStore {
     }
 
     fn exchange(&self, request: &Message, within: Duration) -> io::Result<Option<Vec<u8>>> {
-        let mut place = self.stream.lock();
+        let mut place = self.channel.lock();
         let start = Instant::now();
         let end = start + self.longest.max(within + PATIENCE);
         // Taken out, so that it is closed after an error: what comes next in it is not the answer to the next
         // request.
-        let stream = match place.take() {
-            Some(stream) => stream,
+        let mut channel = match place.take() {
+            Some(channel) => channel,
             None => open(self.address, &self.key, start + PATIENCE)?
                 .ok_or_else(|| io::Error::other("another process listens at its address now"))?,
         };
-        request.send(&stream, Some(end))?;
-        let answer = Message::receive(&stream, Some(Instant::now() + within + PATIENCE), Some(end))?;
+        request.send(&mut channel, Some(end))?;
+        let answer = Message::receive(&mut channel, Some(Instant::now() + within + PATIENCE), Some(end))?;
         let answer = match answer.kind {
             Kind::Value => Some(answer.value),
             Kind::Nothing => None,
             _ => return Err(io::Error::new(ErrorKind::InvalidData, "a request is no answer")),
         };
-        *place = Some(stream);
+        *place = Some(channel);
         Ok(answer)
     }
 
@@ -188,7 +183,7 @@ fn milliseconds(within: Duration) -> [u8; 4] {
 }
 
 /// Connects to `address`. Returns `None` if another process listens there.
-fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<TcpStream>> {
+fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<Channel>> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -205,7 +200,7 @@ fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<
 }
 
 /// Like [`open`], without a second attempt.
-pub fn attempt(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<TcpStream>> {
+pub fn attempt(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<Channel>> {
     // Nothing can be done in no time.
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     let stream = TcpStream::connect_timeout(&address, left)?;
@@ -214,5 +209,5 @@ pub fn attempt(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<
         return Err(ErrorKind::ConnectionRefused.into());
     }
     stream.set_nodelay(true)?;
-    Ok(key.introduce(&stream, deadline)?.then_some(stream))
+    key.introduce(Arc::new(stream), deadline)
 }

@@ -4,7 +4,7 @@
 //! one that is free, and the others try all of them. The handshake tells rank 0 of this job from all other servers.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
 use super::client::attempt;
-use super::wire::{Key, PATIENCE};
+use super::wire::{Channel, Key, PATIENCE};
 use super::{Server, TcpStore};
 use crate::bootstrap::{Store, StoreError};
 use crate::error::{refused, Error, Result};
@@ -97,7 +97,7 @@ pub struct JobStore {
 /// What a rank has found.
 enum Meeting {
     Doors(Vec<TcpListener>),
-    Server(TcpStream, SocketAddr, String),
+    Server(Channel, SocketAddr, String),
 }
 
 impl JobStore {
@@ -127,7 +127,7 @@ impl JobStore {
                 0 => search.bind().map(Meeting::Doors),
                 _ => search
                     .reach(rank, &wanted, timeout)
-                    .map(|(stream, address, who)| Meeting::Server(stream, address, who)),
+                    .map(|(channel, address, who)| Meeting::Server(channel, address, who)),
             };
             let _ = told.send(found);
         };
@@ -143,8 +143,8 @@ impl JobStore {
             }
         };
         let store: Box<dyn Store> = match found {
-            Meeting::Server(stream, address, who) => {
-                Box::new(TcpStore::over(stream, address, key, who, timeout))
+            Meeting::Server(channel, address, who) => {
+                Box::new(TcpStore::over(channel, address, key, who, timeout))
             }
             Meeting::Doors(doors) => {
                 let server = Server::with_token(place.token(), secret);
@@ -235,7 +235,7 @@ impl Search<'_> {
     }
 
     /// The other ranks' part: connects to rank 0. Returns also what to call it.
-    fn reach(&self, rank: Rank, key: &Key, timeout: Duration) -> Result<(TcpStream, SocketAddr, String)> {
+    fn reach(&self, rank: Rank, key: &Key, timeout: Duration) -> Result<(Channel, SocketAddr, String)> {
         let deadline = self.start + timeout;
         let place = self.place.text();
         let patience = if self.place.ports.len() > 1 { TURN } else { PATIENCE };
@@ -244,8 +244,8 @@ impl Search<'_> {
             let mut silence = None;
             for port in &self.place.ports {
                 match self.attempt(*port, key, deadline, patience) {
-                    Ok((stream, address)) => {
-                        return Ok((stream, address, format!("rank 0 at {}:{port}", self.place.host)))
+                    Ok((channel, address)) => {
+                        return Ok((channel, address, format!("rank 0 at {}:{port}", self.place.host)))
                     }
                     Err(Obstacle::Silence(why)) => silence = silence.or(Some(why)),
                     Err(Obstacle::Stranger) => {}
@@ -289,7 +289,7 @@ impl Search<'_> {
         key: &Key,
         deadline: Instant,
         patience: Duration,
-    ) -> std::result::Result<(TcpStream, SocketAddr), Obstacle> {
+    ) -> std::result::Result<(Channel, SocketAddr), Obstacle> {
         let silence = |why: &str| Obstacle::Silence(why.to_owned());
         let addresses = self
             .place
@@ -300,7 +300,7 @@ impl Search<'_> {
             let until = deadline.min(Instant::now() + patience);
             let address = SocketAddr::new(address, port);
             match attempt(address, key, until) {
-                Ok(Some(stream)) => return Ok((stream, address)),
+                Ok(Some(channel)) => return Ok((channel, address)),
                 Ok(None) => return Err(Obstacle::Stranger),
                 Err(error) => {
                     obstacle = match error.kind() {

@@ -22,6 +22,7 @@ pub use server::{Listener, Reach, Server};
 mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -36,7 +37,11 @@ mod tests {
     }
 
     fn own() -> (Server, Handle) {
-        let server = Server::start(None).unwrap();
+        with_secret(None)
+    }
+
+    fn with_secret(secret: Option<&str>) -> (Server, Handle) {
+        let server = Server::start(secret).unwrap();
         let handle = Handle::of(&server, Reach::Machine).unwrap();
         (server, handle)
     }
@@ -75,6 +80,43 @@ mod tests {
         assert!(matches!(TcpStore::connect(&closed, None, soon()), Err(Unreachable::Gone(_))));
     }
 
+    /// With a secret, nothing that travels can be read; without one, everything.
+    #[test]
+    fn what_travels_is_encrypted() {
+        for secret in [None, Some("secret")] {
+            let (_server, mut handle) = with_secret(secret);
+            let door = TcpListener::bind("127.0.0.1:0").unwrap();
+            let place = std::mem::replace(&mut handle.places[0], door.local_addr().unwrap());
+            let way = |mut from: TcpStream, mut to: TcpStream| {
+                thread::spawn(move || {
+                    let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+                    while let Ok(count @ 1..) = from.read(&mut bytes) {
+                        all.extend_from_slice(&bytes[..count]);
+                        to.write_all(&bytes[..count]).unwrap();
+                    }
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                    all
+                })
+            };
+            let between = thread::spawn(move || {
+                let (client, server) = (door.accept().unwrap().0, TcpStream::connect(place).unwrap());
+                let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                [way(ends.0, server), way(ends.1, client)]
+            });
+            let store = TcpStore::connect(&handle, secret, soon()).unwrap();
+            let value = b"a word that ranks send ".repeat(10_000);
+            store.set("a key that ranks send", &value).unwrap();
+            assert_eq!(store.get("a key that ranks send"), Ok(Some(value)));
+            drop(store);
+            for heard in between.join().unwrap() {
+                let heard = heard.join().unwrap();
+                assert!(heard.len() > 230_000);
+                let is_plain = heard.windows(15).any(|some| some == b"that ranks send");
+                assert_eq!(is_plain, secret.is_none());
+            }
+        }
+    }
+
     /// Communicators of one process may have different secrets. Each is served, and none opens what another protects.
     #[test]
     fn a_process_has_a_server_for_each_secret() {
@@ -101,10 +143,10 @@ mod tests {
             let answers = [(Kind::Get, "no answer"), (Kind::Value, "old"), (Kind::Value, "new")];
             for answers in [&answers[..2], &answers[2..]] {
                 let (stream, _) = door.accept().unwrap();
-                assert!(key.admit(&stream).unwrap());
-                Message::receive(&stream, Some(soon()), None).unwrap();
+                let mut channel = key.admit(Arc::new(stream)).unwrap().unwrap();
+                Message::receive(&mut channel, Some(soon()), None).unwrap();
                 for (kind, value) in answers {
-                    Message::new(*kind, "", value.as_bytes()).send(&stream, None).unwrap();
+                    Message::new(*kind, "", value.as_bytes()).send(&mut channel, None).unwrap();
                 }
             }
         });
@@ -127,10 +169,10 @@ mod tests {
             let _ = stream.write_all(junk);
             let _ = stream.shutdown(std::net::Shutdown::Write);
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            // Closed after the greeting, or before it.
+            // Closed after it has been refused, or before that.
             let mut heard = Vec::new();
             match stream.read_to_end(&mut heard) {
-                Ok(_) => assert!(heard.len() <= 24, "{heard:?}"),
+                Ok(_) => assert!(heard.len() <= 48, "{heard:?}"),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
             }
         }
@@ -176,9 +218,9 @@ mod tests {
         }
         let (server, handle) = own();
         let store = TcpStore::connect(&handle, None, soon()).unwrap();
-        let listener: std::sync::Arc<dyn Listener> = std::sync::Arc::new(Echo);
+        let listener: Arc<dyn Listener> = Arc::new(Echo);
         assert_eq!(store.tell("group", b"abc"), Ok(None), "nobody listens");
-        server.listen_for("group", std::sync::Arc::downgrade(&listener));
+        server.listen_for("group", Arc::downgrade(&listener));
         assert_eq!(store.tell("group", b"abc"), Ok(Some(b"cba".to_vec())));
         assert_eq!(store.tell("group", b""), Ok(None), "that makes no sense");
         assert_eq!(store.tell("another", b"abc"), Ok(None));

@@ -166,8 +166,8 @@ pub fn ask_at(
             let address: SocketAddr = address;
             let who = format!("rank 0 at {address}");
             obstacle = match attempt(address, &key, until) {
-                Ok(Some(stream)) => {
-                    return inquire(&TcpStore::over(stream, address, key, who, within), inquiry)
+                Ok(Some(channel)) => {
+                    return inquire(&TcpStore::over(channel, address, key, who, within), inquiry)
                 }
                 Ok(None) => format!(
                     "what listens at {address} is no store of this job, or has another secret: set the same \

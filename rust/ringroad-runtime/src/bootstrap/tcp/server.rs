@@ -201,15 +201,13 @@ impl Shared {
 
     /// Answers requests until the client has gone or sends an invalid one.
     fn serve(&self, stream: &Arc<TcpStream>) {
-        let admitted = stream.set_nodelay(true).and_then(|()| self.key.admit(stream));
+        let admitted = stream.set_nodelay(true).and_then(|()| self.key.admit(stream.clone()));
         self.forget(stream);
-        if !admitted.unwrap_or(false) {
-            return;
-        }
-        while let Ok(request) = Message::receive(stream, None, None) {
+        let Ok(Some(mut channel)) = admitted else { return };
+        while let Ok(request) = Message::receive(&mut channel, None, None) {
             let Ok(value) = self.answer(request) else { return };
             let kind = if value.is_some() { Kind::Value } else { Kind::Nothing };
-            if Message::new(kind, "", &value.unwrap_or_default()).send(stream, None).is_err() {
+            if Message::new(kind, "", &value.unwrap_or_default()).send(&mut channel, None).is_err() {
                 return;
             }
         }

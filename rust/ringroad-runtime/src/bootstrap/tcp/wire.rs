@@ -1,19 +1,14 @@
-//! The protocol of a connection: a handshake in which both sides prove that they know the token (and the job's
-//! secret), then requests and answers. Before the handshake all messages have a fixed length, so that a stranger
-//! cannot announce a long one.
+//! The protocol of a connection: the handshake of connections between ranks, in which both sides prove that they know the
+//! token and the job's secret, then requests and answers. With a secret they are encrypted.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
+use crate::transport::tcp::handshake::{Answered, Caller, GroupKey, Hello, Session, FIRST, SECOND, THIRD};
+use crate::transport::tcp::seal::{self, open, seal, LENGTH, PLAIN};
 
-use crate::os::random::secret;
-
-const MAGIC: &[u8; 8] = b"ringroad";
-const NONCE: usize = 16;
-const PROOF: usize = 32;
 /// How long a handshake may take, and how long a message that has begun may make no progress: on a slow link a long
 /// one takes as long as it takes.
 pub const PATIENCE: Duration = Duration::from_secs(3);
@@ -60,7 +55,7 @@ impl Message {
     }
 
     /// Sends the message. Nothing is sent after `end`.
-    pub fn send(&self, stream: &TcpStream, end: Option<Instant>) -> io::Result<()> {
+    pub fn send(&self, channel: &mut Channel, end: Option<Instant>) -> io::Result<()> {
         if self.key.len() > LONGEST_KEY || self.value.len() > LONGEST_VALUE {
             let text = format!("{} bytes are too long for a store", self.key.len().max(self.value.len()));
             return Err(io::Error::new(ErrorKind::InvalidInput, text));
@@ -70,14 +65,18 @@ impl Message {
         bytes.extend((self.value.len() as u32).to_le_bytes());
         bytes.extend(self.key.as_bytes());
         bytes.extend(&self.value);
-        write(stream, &bytes, end)
+        channel.write(&bytes, end)
     }
 
     /// Receives a message. It must begin before `start` and be complete before `end`, if these are given.
-    pub fn receive(stream: &TcpStream, start: Option<Instant>, end: Option<Instant>) -> io::Result<Message> {
+    pub fn receive(
+        channel: &mut Channel,
+        start: Option<Instant>,
+        end: Option<Instant>,
+    ) -> io::Result<Message> {
         let mut kind = [0];
-        read(stream, &mut kind, None, earlier(start, end))?;
-        let go_on = |buffer: &mut [u8]| read(stream, buffer, Some(PATIENCE), end);
+        channel.read(&mut kind, None, earlier(start, end))?;
+        let mut go_on = |buffer: &mut [u8]| channel.read(buffer, Some(PATIENCE), end);
         let mut lengths = [0; 6];
         go_on(&mut lengths)?;
         let key = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
@@ -145,13 +144,16 @@ fn write(mut stream: &TcpStream, mut bytes: &[u8], end: Option<Instant>) -> io::
 /// What both sides know: the token, and the job's secret if it has one.
 #[derive(Clone)]
 pub struct Key {
-    token: Vec<u8>,
+    group: GroupKey,
     secret: Option<String>,
 }
 
+/// Who calls whom: any process calls the one that has the token.
+const HELLO: Hello = Hello { from: 0, to: 0, device: 0, stream: 0 };
+
 impl Key {
     pub fn new(token: &[u8], secret: Option<&str>) -> Key {
-        Key { token: token.to_vec(), secret: secret.map(str::to_owned) }
+        Key { group: GroupKey::new(secret, [&b"store"[..], token]), secret: secret.map(str::to_owned) }
     }
 
     /// The job's secret.
@@ -159,52 +161,102 @@ impl Key {
         self.secret.as_deref()
     }
 
-    fn proof(&self, side: &str, first: &[u8], second: &[u8]) -> Hmac<Sha256> {
-        let mut mac = Hmac::new_from_slice(&self.token).expect("keys of all lengths work");
-        // Lengths first, so that different parts never give the same bytes.
-        let secret = self.secret.as_deref().unwrap_or_default();
-        for part in [side.as_bytes(), secret.as_bytes(), first, second] {
-            mac.update(&(part.len() as u64).to_le_bytes());
-            mac.update(part);
-        }
-        mac
-    }
-
-    /// The server's part of the handshake. Returns `false` if the client does not know the token or the secret.
-    pub fn admit(&self, stream: &TcpStream) -> io::Result<bool> {
+    /// The server's part of the handshake. Returns `None` if the client does not know the token or the secret.
+    pub fn admit(&self, stream: Arc<TcpStream>) -> io::Result<Option<Channel>> {
         let end = Some(Instant::now() + PATIENCE);
-        let own: [u8; NONCE] = secret()?;
-        write(stream, &[&MAGIC[..], &own].concat(), end)?;
-        let mut theirs = [0; NONCE + PROOF];
-        read(stream, &mut theirs, None, end)?;
-        let (nonce, proof) = theirs.split_at(NONCE);
-        if self.proof("client", &own, nonce).verify_slice(proof).is_err() {
-            return Ok(false);
-        }
-        write(stream, &self.proof("server", nonce, &own).finalize().into_bytes(), end)?;
-        Ok(true)
+        let mut first = [0; FIRST];
+        read(&stream, &mut first, None, end)?;
+        let Some((answered, second)) = Answered::new(&self.group, &first, |hello| hello == HELLO) else {
+            // So the client knows that it has been heard, and not closed because there are too many.
+            write(&stream, &[0; SECOND], end)?;
+            return Ok(None);
+        };
+        write(&stream, &second, end)?;
+        let mut third = [0; THIRD];
+        read(&stream, &mut third, None, end)?;
+        Ok(answered.finish(&third).map(|session| Channel::new(stream, session)))
     }
 
-    /// The client's part of the handshake. Returns `false` if the server is another one or has another secret.
-    pub fn introduce(&self, stream: &TcpStream, deadline: Instant) -> io::Result<bool> {
+    /// The client's part of the handshake. Returns `None` if the server is another one or has another secret.
+    pub fn introduce(&self, stream: Arc<TcpStream>, deadline: Instant) -> io::Result<Option<Channel>> {
         let end = Some(deadline.min(Instant::now() + PATIENCE));
-        let mut greeting = [0; MAGIC.len() + NONCE];
-        read(stream, &mut greeting, None, end)?;
-        let (magic, theirs) = greeting.split_at(MAGIC.len());
-        if magic != MAGIC {
-            return Ok(false);
+        let (caller, first) = Caller::new(&self.group, HELLO).map_err(io::Error::other)?;
+        write(&stream, &first, end)?;
+        let mut second = [0; SECOND];
+        let (begun, rest) = second.split_at_mut(1);
+        read(&stream, begun, None, end)?;
+        // Who begins to answer and does not go on speaks another protocol.
+        if read(&stream, rest, None, end).is_err() {
+            return Ok(None);
         }
-        let own: [u8; NONCE] = secret()?;
-        let proof = self.proof("client", theirs, &own).finalize().into_bytes();
-        write(stream, &[&own[..], &proof].concat(), end)?;
-        let mut answer = [0; PROOF];
-        match read(stream, &mut answer, None, end) {
-            Ok(()) => Ok(self.proof("server", &own, theirs).verify_slice(&answer).is_ok()),
-            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
-                Ok(false)
+        let Some((session, third)) = caller.finish(&second) else { return Ok(None) };
+        write(&stream, &third, end)?;
+        Ok(Some(Channel::new(stream, session)))
+    }
+}
+
+/// A connection after the handshake. If there is a secret, what it carries is encrypted.
+pub struct Channel {
+    stream: Arc<TcpStream>,
+    session: Session,
+    /// What has been decrypted, and how much of that has been taken.
+    plain: Vec<u8>,
+    taken: usize,
+}
+
+impl Channel {
+    fn new(stream: Arc<TcpStream>, session: Session) -> Channel {
+        Channel { stream, session, plain: Vec::new(), taken: 0 }
+    }
+
+    /// Sends all bytes before `end`, with pauses of at most [`PATIENCE`].
+    fn write(&mut self, bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
+        let Some(cipher) = &self.session.cipher else { return write(&self.stream, bytes, end) };
+        let mut records = Vec::new();
+        for plain in bytes.chunks(PLAIN) {
+            seal(cipher, &mut self.session.sent, plain, &mut records)?;
+        }
+        write(&self.stream, &records, end)
+    }
+
+    /// Fills `buffer` before `end`, with pauses of at most `patience`.
+    fn read(
+        &mut self,
+        mut buffer: &mut [u8],
+        patience: Option<Duration>,
+        end: Option<Instant>,
+    ) -> io::Result<()> {
+        if self.session.cipher.is_none() {
+            return read(&self.stream, buffer, patience, end);
+        }
+        while !buffer.is_empty() {
+            if self.taken == self.plain.len() {
+                self.open(patience, end)?;
             }
-            Err(error) => Err(error),
+            let rest = &self.plain[self.taken..];
+            let (now, later) = buffer.split_at_mut(rest.len().min(buffer.len()));
+            now.copy_from_slice(&rest[..now.len()]);
+            self.taken += now.len();
+            buffer = later;
         }
+        Ok(())
+    }
+
+    /// Decrypts the next record, which has to begin within `patience`.
+    fn open(&mut self, patience: Option<Duration>, end: Option<Instant>) -> io::Result<()> {
+        let Some(cipher) = &self.session.cipher else { return Ok(()) };
+        let hostile = |reason| io::Error::new(ErrorKind::InvalidData, reason);
+        let mut length = [0; LENGTH];
+        let (begun, rest) = length.split_at_mut(1);
+        read(&self.stream, begun, patience, end)?;
+        read(&self.stream, rest, Some(PATIENCE), end)?;
+        let mut record = vec![0; seal::length(length).map_err(hostile)?];
+        read(&self.stream, &mut record, Some(PATIENCE), end)?;
+        self.plain.resize(record.len(), 0);
+        let count = open(cipher, &mut self.session.received, &record, &mut self.plain);
+        self.plain.truncate(count.map_err(hostile)?);
+        self.taken = 0;
+        Ok(())
     }
 }
 

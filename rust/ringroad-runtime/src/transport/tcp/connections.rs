@@ -331,6 +331,7 @@ impl TcpTransport {
             let is_silent = is_late.is_none() && link.is_silent();
             let was_silent = std::mem::replace(&mut link.was_silent, is_silent);
             if (awake && is_silent && was_silent) || is_late == Some(true) {
+                socket::reset_at_close(&link.socket);
                 self.lose(number, "gets no answer: its host or a network on the way is down");
             }
         }

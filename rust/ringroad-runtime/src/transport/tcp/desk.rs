@@ -215,7 +215,10 @@ pub(super) struct Desk {
 
 impl Desk {
     pub fn new(ranks: usize, devices: usize, streams: usize) -> Desk {
-        let limits = Limits::new(ranks);
+        Desk::with_limits(Limits::new(ranks), ranks, devices, streams)
+    }
+
+    pub fn with_limits(limits: Limits, ranks: usize, devices: usize, streams: usize) -> Desk {
         let peer = || Peer {
             credit: limits.window,
             links: vec![None; devices * streams],

@@ -200,16 +200,22 @@ impl Reader {
 /// a send meanwhile.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn hear_anything(bytes: &[u8]) {
+    use std::sync::OnceLock;
+
+    use super::desk::{Limits, Taken};
     use crate::transport::buffer::Region;
     use crate::transport::{Kind, Tag};
 
-    const LONG: usize = 700 << 10;
+    // Small, so that many inputs are tried; what leaves takes several parts.
+    const LIMITS: Limits = Limits { eager: 512, window: 4096 };
+    const LONG: usize = 2000;
+    static SOURCE: OnceLock<Region> = OnceLock::new();
+    let source = SOURCE.get_or_init(|| Region::zeroed(300 << 10));
     let session = Session { check: 7, cipher: None, sent: 0, received: 0 };
-    let mut desk = Desk::new(3, 1, 1);
+    let mut desk = Desk::with_limits(LIMITS, 3, 1, 1);
     let tag = |source, message| Tag { source, kind: Kind::Collective, sequence: 0, message, check: 0 };
-    let source = Region::zeroed(LONG);
     for request in 0..3 {
-        desk.header(1, tag(0, request).pack(), &source, request.into());
+        desk.header(1, tag(0, request).pack(), source, request.into());
     }
     for link in 0..2 {
         let who = Who { link, peer: 1, device: 0, stream: 0 };
@@ -219,15 +225,14 @@ pub(crate) fn hear_anything(bytes: &[u8]) {
             let number = number as u32;
             if word(0) > 200 {
                 let target = Region::zeroed([0, 8, 300, LONG][word(1) as usize % 4]);
-                if let super::desk::Taken::Redirect(0, place) =
-                    desk.receive(0, tag(1, word(2) as u32 % 4), target, number.into())
-                {
-                    reader.redirect(place);
+                match desk.receive(0, tag(1, word(2) as u32 % 4), target, number.into()) {
+                    Taken::Redirect(at, place) if at == link => reader.redirect(place),
+                    _ => {}
                 }
                 continue;
             }
             let tag = tag(word(1) as usize % 3, word(2) as u32 % 4).pack() ^ (word(3) / 200);
-            let length = [0, 8, 300, 1 << 16, LONG, usize::MAX >> 8, word(4) as usize][word(5) as usize % 7];
+            let length = [0, 8, 300, 1 << 18, LONG, usize::MAX >> 8, word(4) as usize][word(5) as usize % 7];
             let few = (word(6) % 4) as u32;
             let frame = match word(0) % 10 {
                 0 => Frame::Eager { tag, bytes: length },

@@ -10,14 +10,50 @@ use snow::StatelessTransportState;
 use super::socket;
 
 /// The most bytes of a record before it is encrypted.
-const PLAIN: usize = 32 << 10;
+pub(crate) const PLAIN: usize = 32 << 10;
+pub(crate) const LENGTH: usize = 2;
 const TAG: usize = 16;
-const LENGTH: usize = 2;
 const RECORD: usize = LENGTH + PLAIN + TAG;
 /// How many records are written or read at once.
 const RECORDS: usize = 4;
 /// As many bytes become a record where they are. Shorter ones are collected.
 const LONG: usize = 4 << 10;
+
+/// Appends a record to others. `number`: how many have left before.
+pub(crate) fn seal(
+    cipher: &StatelessTransportState,
+    number: &mut u64,
+    plain: &[u8],
+    records: &mut Vec<u8>,
+) -> io::Result<()> {
+    let length = plain.len() + TAG;
+    records.extend_from_slice(&(length as u16).to_le_bytes());
+    let start = records.len();
+    records.resize(start + length, 0);
+    cipher.write_message(*number, plain, &mut records[start..]).map_err(io::Error::other)?;
+    *number += 1;
+    Ok(())
+}
+
+/// The length of the ciphertext that follows these bytes.
+pub(crate) fn length(bytes: [u8; LENGTH]) -> Result<usize, String> {
+    let length = u16::from_le_bytes(bytes) as usize;
+    let is_possible = (TAG..=PLAIN + TAG).contains(&length);
+    is_possible.then_some(length).ok_or_else(|| "it has sent a record of an impossible length".to_owned())
+}
+
+/// Decrypts the ciphertext of a record into `plain`, which has room for the tag. Returns its length. `number`: how many have
+/// come before.
+pub(crate) fn open(
+    cipher: &StatelessTransportState,
+    number: &mut u64,
+    record: &[u8],
+    plain: &mut [u8],
+) -> Result<usize, String> {
+    let count = cipher.read_message(*number, record, plain);
+    *number += 1;
+    count.map_err(|_| "it has sent a record that its key did not seal".to_owned())
+}
 
 /// Encrypts what leaves.
 pub(super) struct Sealer {
@@ -57,7 +93,7 @@ impl Sealer {
         }
         let count = bytes.len().min(PLAIN - self.plain.len());
         if is_long {
-            self.encrypt(&bytes[..count])?;
+            seal(&self.cipher, &mut self.number, &bytes[..count], &mut self.records)?;
             self.is_full = true;
         } else {
             self.plain.extend_from_slice(&bytes[..count]);
@@ -69,21 +105,10 @@ impl Sealer {
     pub fn seal(&mut self) -> io::Result<()> {
         let mut plain = std::mem::take(&mut self.plain);
         if !plain.is_empty() {
-            self.encrypt(&plain)?;
+            seal(&self.cipher, &mut self.number, &plain, &mut self.records)?;
             plain.clear();
         }
         (self.plain, self.is_full) = (plain, false);
-        Ok(())
-    }
-
-    fn encrypt(&mut self, plain: &[u8]) -> io::Result<()> {
-        let length = plain.len() + TAG;
-        self.records.extend_from_slice(&(length as u16).to_le_bytes());
-        let start = self.records.len();
-        self.records.resize(start + length, 0);
-        let sealed = self.cipher.write_message(self.number, plain, &mut self.records[start..]);
-        sealed.map_err(io::Error::other)?;
-        self.number += 1;
         Ok(())
     }
 
@@ -142,18 +167,12 @@ impl Opener {
     pub fn open(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), String> {
         let mut start = 0;
         while let Some(length) = self.records[start..self.have].first_chunk::<LENGTH>() {
-            let length = u16::from_le_bytes(*length) as usize;
-            if !(TAG..=PLAIN + TAG).contains(&length) {
-                return Err("it has sent a record of an impossible length".to_owned());
-            }
-            let end = start + LENGTH + length;
+            let end = start + LENGTH + self::length(*length)?;
             if end > self.have {
                 break;
             }
             let record = &self.records[start + LENGTH..end];
-            let count = self.cipher.read_message(self.number, record, &mut self.plain);
-            let count = count.map_err(|_| "it has sent a record that its key did not seal".to_owned())?;
-            self.number += 1;
+            let count = open(&self.cipher, &mut self.number, record, &mut self.plain)?;
             each(&self.plain[..count])?;
             start = end;
         }

@@ -85,6 +85,11 @@ pub(super) fn prepare(socket: &OwnedFd, unsent: Option<usize>) -> io::Result<()>
     set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &unsent.to_ne_bytes())
 }
 
+/// Drops what waits to be sent once the socket is closed, and tells the other host so, which may still hear this one.
+pub(super) fn reset_at_close(socket: &OwnedFd) {
+    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+}
+
 fn set(socket: &OwnedFd, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
     // SAFETY: the value lives through the call, and its length is given.
     let result = unsafe {

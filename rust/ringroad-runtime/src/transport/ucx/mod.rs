@@ -162,12 +162,6 @@ impl UcxTransport {
         &self.ucx.version_string
     }
 
-    /// Whether the user has named the network devices.
-    pub(crate) fn has_named_devices(&self) -> bool {
-        let named = device::chosen_or_set("UCX_NET_DEVICES", self.settings.net_devices.as_deref());
-        named.is_some() || !self.settings.ports.is_empty()
-    }
-
     /// The network devices of each port, if UCX connects by best routes between them: over tcp, from 1.20 on.
     pub(crate) fn routed_devices(&self) -> Option<Vec<Vec<String>>> {
         if self.ucx.version < ASKS_FOR_ROUTES {
@@ -260,7 +254,7 @@ impl UcxTransport {
     /// Names the device, if there are several, as the end of a phrase.
     fn by(&self, device: usize) -> String {
         match (self.settings.ports.get(device), &self.used) {
-            (Some(name), _) => format!(" by port {device} ({name})"),
+            (Some(name), _) => format!(" by device {name}"),
             (None, Some(names)) => format!(" by device {}", names.join(" or ")),
             (None, None) => " by ucx".to_owned(),
         }

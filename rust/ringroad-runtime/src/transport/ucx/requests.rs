@@ -127,7 +127,7 @@ impl Slots {
         let mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
         let send = ucp_request_param_t {
             op_attr_mask: mask,
-            cb: ucp_request_param_t__bindgen_ty_1 { send: Some(sent) },
+            cb: ucp_request_callback_t { send: Some(sent) },
             memory_type: UCS_MEMORY_TYPE_HOST,
             ..Default::default()
         };
@@ -135,7 +135,7 @@ impl Slots {
             // When a receive finds its message at once, UCX 1.13 gives information about it only through the
             // callback.
             op_attr_mask: mask | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-            cb: ucp_request_param_t__bindgen_ty_1 { recv: Some(received) },
+            cb: ucp_request_callback_t { recv: Some(received) },
             ..send
         };
         Slots { ucx, queue, all: Vec::new(), free: Vec::new(), send, receive }

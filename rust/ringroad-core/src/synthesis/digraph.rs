@@ -4,7 +4,7 @@
 //! Parallel links between two ranks are one arc. The arc has the bandwidth that the topology's routing can use. If
 //! routing takes all links, each carries the same share, so that the slowest link's bandwidth counts once for every
 //! link. If each pair of ranks has one path, only the first link counts. Flows are free to load parallel links unequally:
-//! for them an arc has the sum of its links' bandwidths ([`Network::with_switches`]).
+//! for them an arc has the sum of its links' bandwidths ([`Digraph::with_switches`]).
 
 use std::ops::Range;
 use std::sync::Arc as Shared;
@@ -22,7 +22,7 @@ pub struct Arc {
     pub target: Rank,
     /// The port of its first link.
     pub port: Port,
-    /// Its bandwidth in units of [`Network::unit`], rounded down where units are too coarse.
+    /// Its bandwidth in units of [`Digraph::unit`], rounded down where units are too coarse.
     pub capacity: u64,
     /// Its bandwidth in bytes per second, not rounded.
     pub bandwidth: f64,
@@ -30,7 +30,7 @@ pub struct Arc {
 
 /// Ranks, and the arcs between neighbours.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Network {
+pub struct Digraph {
     ranks: usize,
     /// The number of ranks, switches and memories. Ranks come first; the others are counted only if the network
     /// includes them.
@@ -50,20 +50,20 @@ pub struct Network {
 /// rounded down.
 const FINEST: u64 = 1000;
 
-impl Network {
+impl Digraph {
     /// The network of a topology's ranks and the links between them, without switches, memories and their links.
-    pub fn of(topology: &Topology) -> Network {
-        Network::among(topology, topology.ranks(), false)
+    pub fn of(topology: &Topology) -> Digraph {
+        Digraph::among(topology, topology.ranks(), false)
     }
 
     /// The network of a topology with its switches and memories, which forward what they receive. An arc has all that
     /// its links carry together.
-    pub fn with_switches(topology: &Topology) -> Network {
-        Network::among(topology, topology.nodes(), true)
+    pub fn with_switches(topology: &Topology) -> Digraph {
+        Digraph::among(topology, topology.nodes(), true)
     }
 
     /// The network of the first `nodes` nodes. `unequal`: parallel links carry shares by their bandwidths, not equal ones.
-    fn among(topology: &Topology, nodes: usize, unequal: bool) -> Network {
+    fn among(topology: &Topology, nodes: usize, unequal: bool) -> Digraph {
         let mut links: Vec<(Rank, Port, Rank, f64)> = Vec::new();
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {
             if link.source.max(link.target) < nodes {
@@ -96,11 +96,11 @@ impl Network {
                 false => arc.bandwidth = arc.capacity as f64 * *slowest,
             }
         }
-        Network::bundled(topology, nodes, bundles)
+        Digraph::bundled(topology, nodes, bundles)
     }
 
     /// Makes a network of arcs whose `capacity` is a number of links, each with the speed of its slowest link.
-    fn bundled(topology: &Topology, nodes: usize, bundles: Vec<(Arc, f64)>) -> Network {
+    fn bundled(topology: &Topology, nodes: usize, bundles: Vec<(Arc, f64)>) -> Digraph {
         let slowest = bundles.iter().map(|(_, speed)| *speed).fold(f64::INFINITY, f64::min);
         let whole = |parts: u64| {
             let times = |speed: &f64| speed / slowest * parts as f64;
@@ -111,15 +111,15 @@ impl Network {
         let arc = |(arc, speed): (Arc, f64)| Arc { capacity: arc.capacity * units(speed), ..arc };
         let arcs = bundles.into_iter().map(arc).collect();
         let unit = slowest / parts as f64;
-        Network::indexed(topology.ranks(), nodes, arcs, unit, topology.dimensions().to_vec())
+        Digraph::indexed(topology.ranks(), nodes, arcs, unit, topology.dimensions().to_vec())
     }
 
     /// Makes a network of arcs that are sorted by source.
-    fn indexed(ranks: usize, nodes: usize, arcs: Vec<Arc>, unit: f64, dimensions: Vec<usize>) -> Network {
+    fn indexed(ranks: usize, nodes: usize, arcs: Vec<Arc>, unit: f64, dimensions: Vec<usize>) -> Digraph {
         let starts = (0..=nodes).map(|node| arcs.partition_point(|arc| arc.source < node)).collect();
         let mut incoming = vec![Vec::new(); nodes];
         arcs.iter().enumerate().for_each(|(id, arc)| incoming[arc.target].push(id));
-        Network { ranks, nodes, arcs, starts, incoming, unit, dimensions }
+        Digraph { ranks, nodes, arcs, starts, incoming, unit, dimensions }
     }
 
     /// The number of ranks.
@@ -172,12 +172,12 @@ impl Network {
     }
 
     /// The same network with all arcs reversed. Each arc keeps its port.
-    pub fn transposed(&self) -> Network {
+    pub fn transposed(&self) -> Digraph {
         let turned = |arc: &Arc| Arc { source: arc.target, target: arc.source, ..*arc };
         let mut arcs: Vec<Arc> = self.arcs.iter().map(turned).collect();
         // Where all ranks look alike, arcs of one kind then have the same position at every rank.
         arcs.sort_by_key(|arc| (arc.source, arc.port));
-        Network::indexed(self.ranks, self.nodes, arcs, self.unit, self.dimensions.clone())
+        Digraph::indexed(self.ranks, self.nodes, arcs, self.unit, self.dimensions.clone())
     }
 
     /// The sizes of the grid that the ranks form; empty if they form none.

@@ -1,34 +1,42 @@
-"""Writes the models that come with `ringroad lab training`: python tools/models.py [FOLDER].
+"""The models that come with ringroad, as torchvision and Hugging Face build them: parameters of every layer, and the
+floating-point operations of its forward pass for one sample (a multiplication and its addition are two; normalisation,
+activations and pooling do not count). A convolution and its batch normalisation are one layer."""
 
-Sizes follow from the published architectures, as torchvision and Hugging Face build them: parameters of every layer,
-and the floating-point operations of its forward pass for one sample (a multiplication and its addition are two;
-normalisation, activations and pooling do not count). A convolution and its batch normalisation are one layer. The
-script checks the total number of parameters.
-"""
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import json
-import sys
-from pathlib import Path
-
-FOLDER = Path(__file__).parent.parent / "python" / "ringroad" / "lab" / "training" / "models"
-THROUGHPUT = 20e12
-ASSUMED = (
-    f"Seconds are computed from flops at an assumed {THROUGHPUT / 1e12:.0f} TFLOP/s. "
+_THROUGHPUT = 20e12
+_ASSUMED = (
+    f"Seconds are computed from flops at an assumed {_THROUGHPUT / 1e12:.0f} TFLOP/s. "
     "Measure your own model for real ones."
 )
+Layers = list[dict[str, Any]]
+Size = int | tuple[int, int]
+Place = tuple[int, int, int]
 
 
 class Net:
     """The layers so far, and the size of the next layer's input."""
 
-    def __init__(self, channels=3, pixels=224):
+    def __init__(self, channels: int = 3, pixels: int = 224) -> None:
         self.channels, self.height, self.width = channels, pixels, pixels
-        self.layers = []
+        self.layers: Layers = []
 
-    def add(self, name, parameters, flops):
-        self.layers.append({"name": name, "parameters": int(parameters), "flops": int(flops)})
+    def add(self, name: str, parameters: int, flops: int) -> None:
+        self.layers.append({"name": name, "parameters": parameters, "flops": flops})
 
-    def conv(self, name, out, kernel, *, stride=1, pad=0, groups=1, bias=False, norm=True):
+    def conv(
+        self,
+        name: str,
+        out: int,
+        kernel: Size,
+        *,
+        stride: int = 1,
+        pad: Size = 0,
+        groups: int = 1,
+        bias: bool = False,
+        norm: bool = True,
+    ) -> None:
         """A convolution with a square kernel, or (height, width)."""
         (kh, kw), (ph, pw) = pair(kernel), pair(pad)
         self.height = (self.height + 2 * ph - kh) // stride + 1
@@ -37,28 +45,28 @@ class Net:
         self.add(name, weights + out * bias + 2 * out * norm, 2 * weights * self.height * self.width)
         self.channels = out
 
-    def pool(self, kernel, stride, pad=0, *, ceil=False):
+    def pool(self, kernel: int, stride: int, pad: int = 0, *, ceil: bool = False) -> None:
         """Changes the size only: pooling is no layer, because it has no parameters and its operations do not count."""
         extra = stride - 1 if ceil else 0
         self.height = (self.height + 2 * pad - kernel + extra) // stride + 1
         self.width = (self.width + 2 * pad - kernel + extra) // stride + 1
 
-    def linear(self, name, inputs, outputs):
+    def linear(self, name: str, inputs: int, outputs: int) -> None:
         self.add(name, inputs * outputs + outputs, 2 * inputs * outputs)
 
-    def place(self):
+    def place(self) -> Place:
         return self.channels, self.height, self.width
 
-    def back_to(self, place):
+    def back_to(self, place: Place) -> None:
         """Starts a branch at the input of another one."""
         self.channels, self.height, self.width = place
 
 
-def pair(value):
+def pair(value: Size) -> tuple[int, int]:
     return value if isinstance(value, tuple) else (value, value)
 
 
-def alexnet():
+def alexnet() -> Layers:
     net = Net()
     net.conv("features.0", 64, 11, stride=4, pad=2, bias=True, norm=False)
     net.pool(3, 2)
@@ -72,7 +80,7 @@ def alexnet():
     return net.layers
 
 
-def vgg(*convolutions):
+def vgg(*convolutions: int) -> Layers:
     """Five blocks, each with this number of convolutions."""
     net, index = Net(), 0
     for count, out in zip(convolutions, (64, 128, 256, 512, 512), strict=True):
@@ -87,7 +95,7 @@ def vgg(*convolutions):
     return net.layers
 
 
-def squeezenet():
+def squeezenet() -> Layers:
     net = Net()
     net.conv("features.0", 64, 3, stride=2, bias=True, norm=False)
     net.pool(3, 2, ceil=True)
@@ -107,7 +115,7 @@ def squeezenet():
     return net.layers
 
 
-def shufflenet():
+def shufflenet() -> Layers:
     net = Net()
     net.conv("conv1", 24, 3, stride=2, pad=1)
     net.pool(3, 2, 1)
@@ -130,7 +138,7 @@ def shufflenet():
     return net.layers
 
 
-def resnet(blocks, *, bottleneck=True, groups=1, width=64):
+def resnet(blocks: Sequence[int], *, bottleneck: bool = True, groups: int = 1, width: int = 64) -> Layers:
     net = Net()
     net.conv("conv1", 64, 7, stride=2, pad=3)
     net.pool(3, 2, 1)
@@ -154,7 +162,7 @@ def resnet(blocks, *, bottleneck=True, groups=1, width=64):
     return net.layers
 
 
-def inception():
+def inception() -> Layers:
     net = Net(pixels=299)
     net.conv("Conv2d_1a", 32, 3, stride=2)
     net.conv("Conv2d_2a", 32, 3)
@@ -185,7 +193,7 @@ def inception():
     return net.layers
 
 
-def mixed(net, block, branches, kept=0):
+def mixed(net: Net, block: str, branches: Sequence[Sequence[Any]], kept: int = 0) -> None:
     """An Inception block: branches of (channels, kernel, stride) whose results are concatenated, with `kept` channels
     that are only pooled. A list in a branch is several convolutions of the same input, also concatenated."""
     start, total = net.place(), kept
@@ -196,13 +204,14 @@ def mixed(net, block, branches, kept=0):
             for part, one in enumerate(step if isinstance(step, list) else [step]):
                 out, kernel, stride = (*one, 1)[:3]
                 net.back_to(place)
-                pad = 0 if stride > 1 else tuple(k // 2 for k in pair(kernel))
+                (kh, kw) = pair(kernel)
+                pad = (0, 0) if stride > 1 else (kh // 2, kw // 2)
                 net.conv(f"{name}.{part}" if isinstance(step, list) else name, out, kernel, stride=stride, pad=pad)
         total += sum(one[0] for one in branch[-1]) if isinstance(branch[-1], list) else branch[-1][0]
     net.channels = total
 
 
-def transformer(tokens, width, fused):
+def transformer(tokens: int, width: int, fused: bool) -> Layers:
     """A transformer block: attention over `tokens` tokens, and a perceptron of four times the width."""
     matrix = width * width
     scores = 4 * tokens * tokens * width  # queries by keys, and their weights by values
@@ -218,7 +227,7 @@ def transformer(tokens, width, fused):
     return [{"name": name, "parameters": size, "flops": flops} for name, size, flops in layers]
 
 
-def bert(tokens=128, width=768):
+def bert(tokens: int = 128, width: int = 768) -> Layers:
     net = Net()
     net.add("embeddings", (30522 + 512 + 2 + 2) * width, 0)
     net.layers.append({"name": "encoder", "repeat": 12, "layers": transformer(tokens, width, fused=False)})
@@ -226,7 +235,7 @@ def bert(tokens=128, width=768):
     return net.layers
 
 
-def gpt2(tokens=128, width=768, vocabulary=50257):
+def gpt2(tokens: int = 128, width: int = 768, vocabulary: int = 50257) -> Layers:
     net = Net()
     net.add("embeddings", (vocabulary + 1024) * width, 0)
     net.layers.append({"name": "h", "repeat": 12, "layers": transformer(tokens, width, fused=True)})
@@ -237,54 +246,29 @@ def gpt2(tokens=128, width=768, vocabulary=50257):
 
 _IMAGES = "images of 224x224"
 _WORDS = "sequences of 128 tokens"
-MODELS = {
-    "alexnet": (alexnet(), 61100840, f"Krizhevsky, One weird trick, arXiv 1404.5997; {_IMAGES}"),
-    "vgg16": (vgg(2, 2, 3, 3, 3), 138357544, f"Simonyan, Zisserman, arXiv 1409.1556; {_IMAGES}"),
-    "vgg19": (vgg(2, 2, 4, 4, 4), 143667240, f"Simonyan, Zisserman, arXiv 1409.1556; {_IMAGES}"),
-    "squeezenet1_1": (squeezenet(), 1235496, f"Iandola et al., arXiv 1602.07360, version 1.1; {_IMAGES}"),
-    "shufflenet_v2_x2_0": (shufflenet(), 7393996, f"Ma et al., arXiv 1807.11164, 2x; {_IMAGES}"),
-    "resnet18": (resnet((2, 2, 2, 2), bottleneck=False), 11689512, f"He et al., arXiv 1512.03385; {_IMAGES}"),
-    "resnet50": (resnet((3, 4, 6, 3)), 25557032, f"He et al., arXiv 1512.03385; {_IMAGES}"),
-    "resnext50_32x4d": (
-        resnet((3, 4, 6, 3), groups=32, width=4),
-        25028904,
-        f"Xie et al., arXiv 1611.05431; {_IMAGES}",
-    ),
+ARCHITECTURES: dict[str, tuple[Callable[[], Layers], str]] = {
+    "alexnet": (alexnet, f"Krizhevsky, One weird trick, arXiv 1404.5997; {_IMAGES}"),
+    "bert": (bert, f"Devlin et al., arXiv 1810.04805, base, without a task's head; {_WORDS}"),
+    "gpt2": (gpt2, f"Radford et al., 2019, small; the head's weights are the embeddings'; {_WORDS}"),
     "inception_v3": (
-        inception(),
-        27161264,
+        inception,
         "Szegedy et al., arXiv 1512.00567, with the auxiliary classifier; images of 299x299",
     ),
-    "bert": (bert(), 109482240, f"Devlin et al., arXiv 1810.04805, base, without a task's head; {_WORDS}"),
-    "gpt2": (gpt2(), 124439808, f"Radford et al., 2019, small; the head's weights are the embeddings'; {_WORDS}"),
+    "resnet18": (lambda: resnet((2, 2, 2, 2), bottleneck=False), f"He et al., arXiv 1512.03385; {_IMAGES}"),
+    "resnet50": (lambda: resnet((3, 4, 6, 3)), f"He et al., arXiv 1512.03385; {_IMAGES}"),
+    "resnext50_32x4d": (
+        lambda: resnet((3, 4, 6, 3), groups=32, width=4),
+        f"Xie et al., arXiv 1611.05431; {_IMAGES}",
+    ),
+    "shufflenet_v2_x2_0": (shufflenet, f"Ma et al., arXiv 1807.11164, 2x; {_IMAGES}"),
+    "squeezenet1_1": (squeezenet, f"Iandola et al., arXiv 1602.07360, version 1.1; {_IMAGES}"),
+    "vgg16": (lambda: vgg(2, 2, 3, 3, 3), f"Simonyan, Zisserman, arXiv 1409.1556; {_IMAGES}"),
+    "vgg19": (lambda: vgg(2, 2, 4, 4, 4), f"Simonyan, Zisserman, arXiv 1409.1556; {_IMAGES}"),
 }
 
 
-def parameters(layers):
-    return sum(
-        layer.get("repeat", 1) * parameters(layer["layers"]) if "layers" in layer else layer["parameters"]
-        for layer in layers
-    )
-
-
-def rows(layers, indent="    "):
-    for layer in layers:
-        if "layers" in layer:
-            yield f'{indent}{{ name = "{layer["name"]}", repeat = {layer["repeat"]}, layers = ['
-            yield from rows(layer["layers"], indent + "    ")
-            yield f"{indent}] }},"
-        else:
-            cells = ", ".join(f"{key} = {json.dumps(value)}" for key, value in layer.items() if value)
-            yield f"{indent}{{ {cells}{'' if 'flops' in cells else ', flops = 0'} }},"
-
-
-def main(folder=FOLDER):
-    for name, (layers, total, source) in MODELS.items():
-        assert parameters(layers) == total, f"{name} has {parameters(layers)} parameters, and should have {total}"
-        head = ["# Written by tools/models.py.", f'name = "{name}"', f'source = "{source}. {ASSUMED}"']
-        head += ["batch = 64", 'dtype = "float32"', f"throughput = {THROUGHPUT:.0e}".replace("e+", "e"), "layers = ["]
-        Path(folder, f"{name}.toml").write_text("\n".join([*head, *rows(layers), "]", ""]))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def table(name: str) -> dict[str, Any]:
+    """What the TOML file of a model would say."""
+    layers, source = ARCHITECTURES[name]
+    about = {"name": name, "source": f"{source}. {_ASSUMED}"}
+    return about | {"batch": 64, "throughput": _THROUGHPUT, "layers": layers()}
