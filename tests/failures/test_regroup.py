@@ -76,6 +76,15 @@ def test_a_rank_that_was_stopped_does_not_go_on_alone(tmp_path):
     assert "was stopped for seconds" in ended[2].out, ended[2].err
 
 
+SLEPT = PROGRAMS / "slept.py"
+
+
+@long
+def test_ranks_that_have_all_slept_go_on_later(tmp_path):
+    ended = launch(SLEPT, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store"})
+    assert [rank.out for rank in ended[:2]] == ["2\n"] * 2, [rank.err for rank in ended]
+
+
 STRANGERS = PROGRAMS / "exchanged_handles.py"
 
 

@@ -3,6 +3,8 @@
 //! A state has every rank's acceptor and proposer, and the messages in flight. The rules of the world:
 //! - A paused rank does nothing. Others may lose it. What was sent to it may still reach it when it goes on, even if the
 //!   sender has given up or died meanwhile.
+//! - A rank that goes on after a pause may ask the others whether they have come. When all have said no, its pause does not
+//!   matter any more.
 //! - A dead rank does nothing for ever. Others may find out.
 //! - A rank whose time is up withdraws, and may come again.
 //! - A rank that is not in its call may leave for good: then it answers whoever asks that it takes no part.
@@ -44,8 +46,12 @@ enum Call {
 struct Process {
     alive: bool,
     paused: bool,
-    /// Whether it was ever paused.
+    /// Whether it was ever paused, and has not heard from all others since that they had not come.
     was_paused: bool,
+    /// Of whom it has heard so.
+    absent: BTreeSet<Rank>,
+    /// Whether it was paused before or in its call.
+    is_excused: bool,
     /// Whether it has left for good.
     left: bool,
     call: Call,
@@ -107,6 +113,7 @@ enum Event {
     Die(Rank),
     Pause(Rank),
     Resume(Rank),
+    Ask(Rank, Rank),
     TimeOut(Rank),
     Leave(Rank),
 }
@@ -117,6 +124,8 @@ impl World {
             alive: true,
             paused: false,
             was_paused: false,
+            absent: BTreeSet::new(),
+            is_excused: false,
             left: false,
             call: Call::Outside,
             acceptor: Acceptor::default(),
@@ -171,6 +180,7 @@ impl World {
             Event::Come(rank) => {
                 let process = &mut next.processes[rank];
                 let flag = rank + 1 != self.ranks;
+                process.is_excused = process.was_paused;
                 let vote = Vote { flag, quorum: self.quorum, most: self.most, paused: process.was_paused };
                 process.call = Call::Inside(Proposer::join(&mut process.acceptor, rank, self.ranks, vote));
                 next.settle(rank);
@@ -221,6 +231,16 @@ impl World {
                 next.pauses += 1;
                 next.processes[rank].paused = true;
                 next.processes[rank].was_paused = true;
+                next.processes[rank].is_excused = true;
+                next.processes[rank].absent.clear();
+            }
+            Event::Ask(rank, peer) => {
+                let process = &mut next.processes[rank];
+                process.absent.insert(peer);
+                if process.absent.len() + 1 == self.ranks {
+                    process.was_paused = false;
+                    process.absent.clear();
+                }
             }
             Event::Resume(rank) => {
                 next.processes[rank].paused = false;
@@ -283,7 +303,7 @@ impl World {
             || state.processes.iter().all(|process| {
                 let decided =
                     !matches!(&process.call, Call::Ended(outcome) if !matches!(outcome, Outcome::Decided(_)));
-                process.was_paused || decided
+                process.is_excused || decided
             })
     }
 
@@ -387,6 +407,13 @@ impl Model for World {
             if state.pauses < self.pauses {
                 events.push(Event::Pause(rank));
             }
+            for (peer, other) in state.processes.iter().enumerate().filter(|(_, other)| other.alive) {
+                let asks = process.was_paused && peer != rank && !process.absent.contains(&peer);
+                let answer = || other.clone().answer(rank, &Request::Learn);
+                if asks && !other.paused && answer() == Reply::Absent {
+                    events.push(Event::Ask(rank, peer));
+                }
+            }
             match &process.call {
                 Call::Outside if !process.left => {
                     events.push(Event::Come(rank));
@@ -485,6 +512,41 @@ fn large_worlds() {
     check(World { ranks: 4, deaths: 1, timeouts: 1, ..NOTHING });
     check(World { ranks: 4, cuts: 1, ballots: 2, ..NOTHING });
     check(World { ranks: 4, cuts: 1, quorum: 3, ballots: 2, ..NOTHING });
+}
+
+/// The network is cut twice, each time differently, and those die who know both sides: who has accepted a decision does not
+/// take those for ended that it leaves out.
+#[test]
+fn who_was_left_out_may_have_gone_on() {
+    use Event::*;
+    let world = World { ranks: 5, cuts: 5, deaths: 1, most: true, ..NOTHING };
+    let mut state = world.start();
+    let path = [
+        vec![Come(0), Come(1), Come(2), Come(3), Come(4)],
+        // First {0, 1} do not reach {3, 4}. 1 accepts {0, 1, 2}, and 2 does not hear of it.
+        vec![
+            Lose(0, 3),
+            Lose(0, 4),
+            Deliver(0, 1),
+            Receive(0, 1),
+            Deliver(0, 2),
+            Receive(0, 2),
+            Deliver(0, 1),
+        ],
+        // Then they do not reach 2, and {2, 3, 4} go on.
+        vec![Lose(2, 0), Lose(2, 1), Deliver(2, 3), Receive(2, 3), Deliver(2, 4), Receive(2, 4)],
+        vec![Deliver(2, 3), Receive(2, 3), Deliver(2, 4), Receive(2, 4)],
+        vec![Lose(3, 0), Deliver(3, 2), Receive(3, 2), Die(0), Die(2), Bury(1, 0), Bury(1, 2)],
+    ];
+    for event in path.concat() {
+        state = world.next(&state, &event);
+        assert!(world.agrees(&state), "{event:?}: {state:#?}");
+    }
+    // It asks them, and hears that they go on.
+    for event in [Deliver(1, 3), Receive(1, 3)] {
+        state = world.next(&state, &event);
+    }
+    assert_eq!(state.processes[1].call, Call::Ended(Outcome::LeftOut));
 }
 
 /// Random walks among five ranks, where everything may happen.

@@ -39,7 +39,8 @@ impl Acceptor {
         }
     }
 
-    pub(super) fn resign(&mut self) {
+    /// The rank takes no part any more. What it has decided, it still tells.
+    pub fn resign(&mut self) {
         self.resigned = true;
     }
 

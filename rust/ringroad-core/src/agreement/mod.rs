@@ -9,7 +9,8 @@
 //! 1. **A decision names its members**, and who has accepted one refuses ranks that it does not name ([`Reply::LeftOut`]).
 //!    A rank that was taken for dead hears so from any member, and gives up.
 //! 2. **Paused ranks do not decide alone.** The others may have gone on without them and have ended. So one of those that
-//!    accept must not have been paused, unless all ranks accept, or a majority where most must ([`Vote::most`]).
+//!    accept must not have been paused, unless all ranks accept, or a majority where most must ([`Vote::most`]). A pause
+//!    does not matter any more when all others have said after it that they have not come ([`Reply::Absent`]).
 //! 3. **A vote can be withdrawn** until a decision was accepted with it. A rank whose time is up withdraws.
 //!
 //! ```text

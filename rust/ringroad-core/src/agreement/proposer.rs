@@ -25,13 +25,15 @@ struct Peer {
     lost: bool,
     /// Has ended, or takes no part any more. Does not come back.
     gone: bool,
+    /// A decision was accepted without it. It may have decided something else with others before it hears of that.
+    excluded: bool,
     /// Has answered that it has not come.
     absent: bool,
 }
 
 impl Peer {
     fn is_here(self) -> bool {
-        !self.lost && !self.gone
+        !self.lost && !self.gone && !self.excluded
     }
 }
 
@@ -105,6 +107,7 @@ impl Proposer {
             return None;
         }
         match &self.phase {
+            _ if self.peers[peer].excluded => self.is_too_small().then_some(Request::Learn),
             Phase::Prepare { ballot, promises } if !promises.contains_key(&peer) => {
                 Some(Request::Prepare(*ballot))
             }
@@ -142,8 +145,7 @@ impl Proposer {
 
     fn step(&mut self, acceptor: &Acceptor) {
         for (rank, peer) in self.peers.iter_mut().enumerate() {
-            // It would only hear that it was left out.
-            peer.gone |= acceptor.excludes(rank);
+            peer.excluded |= acceptor.excludes(rank);
         }
         if self.leader() != self.rank {
             self.phase = Phase::Follow;
@@ -175,6 +177,11 @@ impl Proposer {
         }
     }
 
+    /// Whether all have promised that are here, but they are not enough to go on.
+    fn is_too_small(&self) -> bool {
+        matches!(&self.phase, Phase::Prepare { promises, .. } if self.unpromised(promises).next().is_none())
+    }
+
     /// The ranks that have to promise before this one can choose.
     fn unpromised<'a>(&'a self, promises: &'a BTreeMap<Rank, Promise>) -> impl Iterator<Item = Rank> + 'a {
         (0..self.peers.len()).filter(|rank| self.peers[*rank].is_here() && !promises.contains_key(rank))
@@ -182,8 +189,9 @@ impl Proposer {
 
     /// `peer` has answered `request`. `acceptor` is this rank's own, here and below.
     pub fn hear(&mut self, acceptor: &mut Acceptor, peer: Rank, request: &Request, reply: Reply) {
-        // What a rank says that was left out does not count.
-        if self.outcome.is_none() && !self.peers[peer].gone && !acceptor.excludes(peer) {
+        // What a rank says that is left out counts only where it is asked whether it goes on.
+        let counts = !acceptor.excludes(peer) || (*request == Request::Learn && self.is_too_small());
+        if self.outcome.is_none() && !self.peers[peer].gone && counts {
             self.take(peer, request, reply);
         }
         self.advance(acceptor);
@@ -266,10 +274,10 @@ impl Proposer {
         };
         match &self.phase {
             Phase::Follow => vec![why(self.leader())],
-            Phase::Prepare { promises, .. } if self.unpromised(promises).next().is_none() => {
-                let lost =
-                    (0..self.peers.len()).filter(|rank| self.peers[*rank].lost && !self.peers[*rank].gone);
-                lost.map(Waiting::Silent).collect()
+            Phase::Prepare { .. } if self.is_too_small() => {
+                let away = (0..self.peers.len())
+                    .filter(|rank| !self.peers[*rank].is_here() && !self.peers[*rank].gone);
+                away.map(Waiting::Silent).collect()
             }
             Phase::Prepare { promises, .. } => self.unpromised(promises).map(why).collect(),
             Phase::Accept { members, .. } => members

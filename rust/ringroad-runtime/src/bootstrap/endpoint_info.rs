@@ -173,12 +173,21 @@ pub(super) fn pid_space() -> String {
 
 /// The kernel and this process's namespace of this kind; empty if unknown.
 pub(super) fn space(kind: &str) -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let namespace = std::fs::read_link(format!("/proc/self/ns/{kind}"));
-    match (boot, namespace) {
-        (Ok(boot), Ok(namespace)) => format!("{} {}", boot.trim(), namespace.display()),
+    match (kernel(), namespace) {
+        (Some(kernel), Ok(namespace)) => format!("{kernel} {}", namespace.display()),
         _ => String::new(),
     }
+}
+
+/// What names the running kernel. Read once: later, descriptors may be short.
+fn kernel() -> Option<&'static str> {
+    static KERNEL: OnceLock<String> = OnceLock::new();
+    if KERNEL.get().is_none() {
+        let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        return Some(KERNEL.get_or_init(|| read.trim().to_owned()));
+    }
+    KERNEL.get().map(String::as_str)
 }
 
 pub(super) fn host_name() -> String {

@@ -52,6 +52,7 @@ impl Notes {
             Unreachable::Gone(_) => Error::Peer { rank: 0, message: why.to_string() },
             Unreachable::Silent(_) => Error::Timeout(why.to_string()),
             Unreachable::Stranger(_) => Error::Store(why.to_string()),
+            Unreachable::Unable(..) => Error::Transport(why.to_string()),
         })
     }
 }

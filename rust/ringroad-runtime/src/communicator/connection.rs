@@ -1,13 +1,14 @@
 //! How ranks form a communicator.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::{Collective, Rank, Topology};
 
+use super::after_pauses::{self, Followed};
 use super::carrier::{unshared, Carrier, Opening};
 use super::paths;
 use super::status::Reporting;
@@ -150,7 +151,13 @@ impl Communicator {
         communicator.means =
             Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
         if communicator.size() > 1 {
-            communicator.pauses = AtomicU64::new(pauses::pauses());
+            communicator.standing.pauses.store(pauses::pauses(), Ordering::Relaxed);
+            after_pauses::follow(Followed {
+                standing: Arc::downgrade(&communicator.standing),
+                rank,
+                endpoints: communicator.endpoints.clone(),
+                secret: config.secret.as_ref().map(|secret| secret.reveal().to_owned()),
+            });
         }
         communicator.adaptation = Adaptation::of(&communicator, config);
         if let Some(adaptation) = &communicator.adaptation {
@@ -272,9 +279,7 @@ impl Communicator {
             reporting,
             means: None,
             family: None,
-            agreements: AtomicU64::new(0),
-            left_out: Mutex::default(),
-            pauses: AtomicU64::new(0),
+            standing: Arc::default(),
             splits: AtomicU64::new(0),
         }
     }

@@ -4,6 +4,7 @@
 //! [`SILENCE`] while this rank itself was awake. The caller's deadline proves nothing: when it passes, this rank takes
 //! its vote back, and nothing is decided.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use ringroad_core::Rank;
 
 use super::patience::{server, GoOn, Patience, SLICE};
 use super::Communicator;
-use crate::bootstrap::{identity, Heard, Line, Question, Server};
+use crate::bootstrap::{identity, Heard, Line, Question, Server, Unreachable};
 use crate::config::Secret;
 use crate::error::{refused, Error, Result};
 use crate::os::pauses;
@@ -65,11 +66,11 @@ impl Communicator {
     }
 
     pub(super) fn agree_within(&self, vote: Vote, patience: Patience<'_>) -> Result<Decision> {
-        let number = self.agreements.load(Ordering::Relaxed);
+        let number = self.standing.agreements.load(Ordering::Relaxed);
         let decision = self.decide(number, vote, Late::Withdraws, patience)?;
         // After a timeout the same agreement goes on, so that all ranks count alike. Odd numbers are for the second
         // agreement of a shrink.
-        self.agreements.store(number + 2, Ordering::Relaxed);
+        self.standing.agreements.store(number + 2, Ordering::Relaxed);
         Ok(decision)
     }
 
@@ -88,23 +89,28 @@ impl Communicator {
         let server = self.server()?;
         let group = identity(&self.endpoints);
         let mut pauses = pauses::pauses();
-        let vote = Vote { paused: pauses > self.pauses.load(Ordering::Relaxed), ..vote };
-        let left_out = self.left_out.lock().clone();
+        let vote = Vote { paused: pauses > self.standing.pauses.load(Ordering::Relaxed), ..vote };
+        let left_out = self.standing.left_out.lock().clone();
         let proposer = server.rounds().with(&group, number, |acceptor| {
             let mut proposer = Proposer::join(acceptor, self.rank, self.size(), vote);
             left_out.iter().for_each(|rank| proposer.bury(acceptor, *rank));
             proposer
         });
-        let mut round = Round { of: self, server, group, number, proposer };
+        let mut round = Round { of: self, server, group, number, proposer, unable: BTreeMap::new() };
         let outcome = round.run(&mut pauses, patience);
         if outcome.is_err() {
             round.leave(late, vote);
         }
-        match outcome? {
+        let outcome = outcome?;
+        if !matches!(outcome, Outcome::Decided(_)) {
+            // It lasts, whatever this rank calls.
+            self.resign()?;
+        }
+        match outcome {
             Outcome::Decided(decision) if decision.is_sound(self.size()) => {
                 // The others count on this rank, so that earlier pauses do not matter any more.
-                self.pauses.store(pauses, Ordering::Relaxed);
-                *self.left_out.lock() =
+                self.standing.pauses.store(pauses, Ordering::Relaxed);
+                *self.standing.left_out.lock() =
                     (0..self.size()).filter(|rank| !decision.alive.contains(rank)).collect();
                 Ok(decision)
             }
@@ -156,6 +162,8 @@ struct Round<'a> {
     group: String,
     number: u64,
     proposer: Proposer,
+    /// Whom this process could not ask, and why.
+    unable: BTreeMap<Rank, Unreachable>,
 }
 
 impl Round<'_> {
@@ -194,12 +202,18 @@ impl Round<'_> {
             match heard.recv_timeout(SLICE) {
                 Ok((rank, Heard::Reply(request, reply))) => {
                     asked[rank] = None;
+                    self.unable.remove(&rank);
                     if is_sound(&reply, self.of.size()) {
                         self.step(|proposer, acceptor| proposer.hear(acceptor, rank, &request, reply));
                     }
                 }
                 Ok((rank, Heard::Ended(_))) => {
                     self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
+                }
+                Ok((rank, Heard::Unable(why))) => {
+                    // Its silence begins anew.
+                    asked[rank] = Some(awake.passed());
+                    self.unable.insert(rank, why);
                 }
                 Ok((_, Heard::Alive | Heard::Told(..) | Heard::Stranger(_))) | Err(_) => {}
             }
@@ -251,7 +265,10 @@ impl Round<'_> {
         let endpoint = |rank: &Rank| &self.of.endpoints[*rank];
         match waiting {
             Waiting::Absent(rank) => format!("{} runs, but has not come to agree", endpoint(rank)),
-            Waiting::Silent(rank) => format!("{} has not answered so far", endpoint(rank)),
+            Waiting::Silent(rank) => match self.unable.get(rank) {
+                Some(why) => why.to_string(),
+                None => format!("{} has not answered so far", endpoint(rank)),
+            },
             Waiting::Leading(rank, others) => {
                 let others: Vec<String> = others
                     .iter()

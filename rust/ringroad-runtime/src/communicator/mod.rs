@@ -1,6 +1,7 @@
 //! A group of ranks that call collectives together.
 
 mod adaptation;
+mod after_pauses;
 mod arrays;
 mod carrier;
 mod connection;
@@ -24,6 +25,7 @@ use ringroad_core::{Bytes, Collective, Rank, Wire};
 
 use self::adaptation::Adaptation;
 pub use self::adaptation::{NetworkChange, NetworkView, Reason, Straggle};
+use self::after_pauses::Standing;
 pub use self::arrays::Given;
 pub use self::carrier::between_hosts;
 pub use self::discovery::Discovered;
@@ -80,12 +82,8 @@ pub struct Communicator {
     means: Option<Arc<Means>>,
     /// What its ranks share if they are threads of one process.
     family: Option<Arc<Family>>,
-    /// The number of the next agreement.
-    agreements: AtomicU64,
-    /// The ranks that the last agreement left out.
-    left_out: Mutex<Vec<Rank>>,
-    /// How many times this process had been paused when the others last counted on it.
-    pauses: AtomicU64,
+    /// How it stands in the agreements of its ranks.
+    standing: Arc<Standing>,
     /// How many times it was split.
     splits: AtomicU64,
 }

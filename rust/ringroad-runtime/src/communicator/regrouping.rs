@@ -94,8 +94,9 @@ impl Communicator {
             Error::Timeout(text) => Error::Timeout(lists.explain(&server, text)),
             // The store is rank 0's: if it fails, rank 0 may be lost.
             Error::Store(_) if rank > 0 => match reach(&handles[0], config, patience.deadline) {
-                Err(gone) => lost(0, &gone).into(),
-                Ok(_) => error,
+                Err(gone @ Unreachable::Gone(_)) => lost(0, &gone).into(),
+                // The watch says whether it is silent.
+                _ => error,
             },
             other => other,
         });
@@ -119,7 +120,7 @@ impl Communicator {
         let patience = Patience::new(timeout.unwrap_or(self.timeout), go_on);
         let mut tried = None;
         loop {
-            let number = self.agreements.load(Ordering::Relaxed);
+            let number = self.standing.agreements.load(Ordering::Relaxed);
             let Decision { alive, .. } =
                 self.agree_within(Vote { flag: true, quorum, ..Vote::default() }, patience)?;
             let made = match self.smaller(&alive, number, means, patience) {
@@ -309,8 +310,13 @@ impl Watch {
         let Watched { handles, lines, heard, awake, last } = &mut *watched;
         let now = awake.passed();
         while let Ok((rank, news)) = heard.try_recv() {
-            if let Heard::Ended(why) | Heard::Stranger(why) = news {
-                return Err(lost(rank, &why));
+            match news {
+                Heard::Ended(why) | Heard::Stranger(why) => return Err(lost(rank, &why)),
+                Heard::Unable(why) => {
+                    let action = format!("watch rank {rank} of the new group");
+                    return Err(StoreError::Failed { action, reason: why.to_string() });
+                }
+                _ => {}
             }
             last[rank] = Some(now);
             lines.iter().filter(|(other, _)| *other == rank).for_each(|(_, line)| line.ask(Question::Alive));

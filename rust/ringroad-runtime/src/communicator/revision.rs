@@ -75,6 +75,16 @@ impl Communicator {
     /// can be interrupted.
     pub fn heed(&self, timeout: Option<Duration>, go_on: &GoOn) -> Result<()> {
         let Some(adaptation) = &self.adaptation else { return Ok(()) };
+        let halted = self.halt(adaptation, timeout, go_on);
+        if let Err(Error::Timeout(message)) = &halted {
+            // The others count a call that this rank does not make.
+            let number = self.state.lock().calls + 1;
+            self.driver.get()?.with(|engine| engine.late(number, message.clone()));
+        }
+        halted
+    }
+
+    fn halt(&self, adaptation: &Adaptation, timeout: Option<Duration>, go_on: &GoOn) -> Result<()> {
         let patience = Patience::new(timeout.unwrap_or(self.timeout).min(FOREVER), go_on);
         let mut since = None;
         loop {
@@ -374,7 +384,38 @@ fn sentence(change: &NetworkChange) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ringroad_core::halt::Question;
+
     use super::*;
+    use crate::bootstrap::Handle;
+    use crate::choice::options::Options;
+    use crate::config::Config;
+
+    /// Who does not make a call in time makes no other: the others would take the next one for it.
+    #[test]
+    #[cfg(not(miri))]
+    fn who_is_late_before_a_call_makes_no_other() {
+        let mut config = Config::default();
+        config.budget.adaptation = Some(Duration::from_millis(10));
+        let options = Options { timeout: Some(Duration::from_millis(50)), ..Options::default() };
+        let mut all = Communicator::in_process(2, &config, &options).unwrap();
+        let mut endpoints = all[1].endpoints().to_vec();
+        for endpoint in &mut endpoints {
+            endpoint.net_space = format!("host {}", endpoint.rank);
+            endpoint.handle = Some(Handle::for_machine(None).unwrap());
+        }
+        all[1].endpoints = Arc::new(endpoints);
+        all[1].adaptation = Adaptation::of(&all[1], &config);
+        all[1].pace.answer(Question::Pause { round: 1, margin: 0 }, 1);
+        let error = all[1].run(Request::barrier()).unwrap_err();
+        assert!(
+            matches!(&error, Error::Timeout(message) if message.contains("rank 0 has not said")),
+            "{error}"
+        );
+        all[1].pace.give_up();
+        let error = all[1].run(Request::barrier()).unwrap_err();
+        assert!(matches!(&error, Error::Aborted(message) if message.contains("failed earlier")), "{error:?}");
+    }
 
     #[test]
     fn who_waits_least_comes_late() {

@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// Gives up because a deadline has passed. `message` says what this rank was doing.
-    pub(super) fn late(&mut self, number: u64, message: String) {
+    pub fn late(&mut self, number: u64, message: String) {
         if self.failure.is_some() {
             return;
         }

@@ -393,10 +393,13 @@ impl Engine {
         if events.is_empty() && self.notices.is_empty() {
             return;
         }
-        // Notices first: a failure over another event has to know what the other ranks say about it.
+        // Notices first: a failure over another event has to know what the other ranks say about it. Calls that end now
+        // have to know who has given up.
         for event in events.iter() {
-            if let Event::Notice { from, payload } = event {
-                self.note(*from, payload);
+            match event {
+                Event::Notice { from, payload } => self.note(*from, payload),
+                Event::PeerFailed { peer, reason } if reason == ABORTED => self.peers.note_abort(*peer),
+                _ => {}
             }
         }
         for event in events.drain(..) {
@@ -568,7 +571,7 @@ impl Engine {
     /// after it was reused.
     fn check_for_aborts(&mut self, slot: usize) {
         let Some(task) = self.calls.get(slot) else { return };
-        let gave_up = |peer: &&Rank| self.peers.broken(**peer) == Some(ABORTED);
+        let gave_up = |peer: &&Rank| self.peers.has_aborted(**peer);
         let Some(&peer) = task.executor.plan().peers().iter().find(gave_up) else { return };
         if self.failure.is_none() && !self.notices.iter().any(|(from, _)| *from == peer) {
             let message = format!(

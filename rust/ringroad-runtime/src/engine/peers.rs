@@ -30,6 +30,8 @@ pub(super) struct Peers {
     dead: Vec<Rank>,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
+    /// Who has given up: the reason may be replaced by its end.
+    aborted: Vec<bool>,
     pub suspects: Vec<Suspect>,
 }
 
@@ -42,6 +44,7 @@ impl Peers {
             dead: Vec::new(),
             connected: vec![false; endpoints.len()],
             broken: vec![None; endpoints.len()],
+            aborted: vec![false; endpoints.len()],
             suspects: Vec::new(),
             endpoints,
         }
@@ -107,6 +110,16 @@ impl Peers {
         if self.broken(peer) != Some(CLOSED) {
             self.broken[peer] = Some(reason.to_owned());
         }
+    }
+
+    /// Notes that `peer` has given up.
+    pub fn note_abort(&mut self, peer: Rank) {
+        self.aborted[peer] = true;
+    }
+
+    /// Whether `peer` has given up, as far as its connection tells.
+    pub fn has_aborted(&self, peer: Rank) -> bool {
+        self.aborted[peer]
     }
 
     pub fn suspect(&mut self, peer: Rank, reason: String) {

@@ -3,7 +3,7 @@
 //! Others cannot tell a paused process from a dead one, so they may have gone on without it. A thread wakes up twice a
 //! second; if it wakes up seconds late, the process was paused.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,14 @@ const TICK: Duration = Duration::from_millis(500);
 /// Longer gaps are pauses. Others wait for twice as long before they go on without a rank.
 const GAP: Duration = Duration::from_secs(3);
 const STACK: usize = 64 << 10;
+
+/// What is done after each pause.
+static THEN: OnceLock<fn(u64)> = OnceLock::new();
+
+/// After each pause from now on, a thread of its own does this, and gets the number of pauses so far.
+pub(crate) fn then(act: fn(u64)) {
+    THEN.get_or_init(|| act);
+}
 
 struct Watch {
     /// When the process was last seen awake.
@@ -50,12 +58,20 @@ pub(crate) fn pauses() -> u64 {
     }
     let watch = Arc::new(Mutex::new(Watch { last: now(), pauses: 0 }));
     *place = Some(Own::new(watch.clone()));
-    let look_regularly = move || loop {
-        thread::sleep(TICK);
-        watch.lock().look();
+    let thread = |stack: usize| thread::Builder::new().name("ringroad-awake".to_owned()).stack_size(stack);
+    let look_regularly = move || {
+        let mut known = 0;
+        loop {
+            thread::sleep(TICK);
+            let pauses = watch.lock().look();
+            if pauses > known {
+                // Without a thread nothing is done: then the pause goes on to matter.
+                let _ = THEN.get().map(|act| thread(2 * STACK).spawn(move || act(pauses)));
+                known = pauses;
+            }
+        }
     };
-    let thread = thread::Builder::new().name("ringroad-awake".to_owned()).stack_size(STACK);
     // Without the thread, each call looks back to the one before: that finds more pauses, never fewer.
-    let _ = thread.spawn(look_regularly);
+    let _ = thread(STACK).spawn(look_regularly);
     0
 }

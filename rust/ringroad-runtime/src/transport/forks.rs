@@ -1,15 +1,17 @@
-//! Makes forked children close their copies of a transport's sockets. Peers notice the end of a process only when no process
+//! Makes forked children close their copies of the sockets of transports and servers. Peers notice the end of a process only when no process
 //! holds its end of a connection any more. A child also knows that it lacks UCX's thread.
 //!
 //! Connections are opened and accepted at any time. The kernel lists the descriptors that an event descriptor polls; the
 //! sockets among them are the connections. A child may do little before it begins: it takes no lock and allocates
 //! no memory.
 
-use std::io::Write;
-use std::os::fd::RawFd;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::sync::Once;
+
+use rustix::event::epoll;
 
 /// Marks an entry that is not in use.
 const NONE: RawFd = -1;
@@ -60,6 +62,25 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.0.store(NONE, Ordering::SeqCst);
+    }
+}
+
+/// Sockets that children close, for as long as this value lives.
+pub(crate) struct Sockets {
+    _watched: Watched,
+    events: OwnedFd,
+}
+
+impl Sockets {
+    pub fn new() -> io::Result<Sockets> {
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Sockets { _watched: Watched::new(events.as_raw_fd(), false), events })
+    }
+
+    /// Adds a socket, until it is closed.
+    pub fn add(&self, socket: impl AsFd) -> io::Result<()> {
+        let nothing = epoll::EventFlags::empty();
+        Ok(epoll::add(&self.events, socket, epoll::EventData::new_u64(0), nothing)?)
     }
 }
 
@@ -164,11 +185,8 @@ pub(in crate::transport) fn inode_of(descriptor: RawFd) -> Option<u64> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::fs::File;
-    use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
-
-    use rustix::event::epoll;
 
     use super::*;
 

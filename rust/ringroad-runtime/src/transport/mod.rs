@@ -9,7 +9,7 @@ mod description;
 #[allow(unsafe_code)]
 mod events;
 #[allow(unsafe_code)]
-mod forks;
+pub(crate) mod forks;
 pub mod in_process;
 mod local;
 mod matching;

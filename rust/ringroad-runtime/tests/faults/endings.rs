@@ -3,10 +3,12 @@
 use std::sync::mpsc;
 use std::thread;
 
-use super::{allreduce, check_anew, check_useless, collective, short, who};
-use crate::common::{config, each, group, group_with, watch, MEANS, SLOW};
+use super::{allreduce, check_anew, check_useless, collective, faulty, short, who};
+use crate::common::Means::Shared;
+use crate::common::{config, each, group, group_with, receive, send, watch, MEANS, SLOW};
 use ringroad_core::Collective;
 use ringroad_runtime::{Communicator, DType, Error, Result};
+use ringroad_testing::fault::{Fault, Operation as On, What};
 
 #[test]
 fn abort_reaches_every_rank() {
@@ -71,6 +73,23 @@ fn abort_ends_calls_that_had_ended_there_but_hang() {
         group[0].abort("").unwrap();
         assert!(matches!(waits.wait(), Err(Error::Aborted(_))));
     }
+}
+
+/// A rank gives up while its message is read in place, and its notice is lost. Whoever sees the message and the end together
+/// does not trust the message.
+#[test]
+fn messages_of_who_gave_up_do_not_count() {
+    let _watchdog = watch();
+    let silent = Fault { operation: On::Notify, ..Fault::send(What::Drop) };
+    let group = faulty(2, Shared, 0, &[silent], &short());
+    each(&group, |communicator| communicator.barrier(None).unwrap());
+    let content = vec![7; 1 << 20];
+    let receiving = group[1].start(receive(0, 1, content.len())).unwrap();
+    let _sending = group[0].start(send(1, 1, &content)).unwrap();
+    group[0].abort("").unwrap();
+    let _ = group[1].start(receive(0, 2, 1));
+    let result = receiving.wait();
+    assert!(matches!(&result, Err(Error::Aborted(message)) if message.contains("gave up")), "{result:?}");
 }
 
 /// Aborting between calls: the other ranks learn of it at their next call.

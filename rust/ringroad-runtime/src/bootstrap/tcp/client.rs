@@ -41,6 +41,9 @@ pub enum Unreachable {
     /// The address belongs to another process, or the secrets differ.
     #[error("what listens at the address of {0} is another process, or has another secret; set the same RINGROAD_SECRET for all")]
     Stranger(String),
+    /// This process lacks what a connection takes, as it says. That says nothing of the other one.
+    #[error("{0} cannot be asked, since this process cannot open a connection: {1}; raise its limit of open files (ulimit -n), or close some")]
+    Unable(String, String),
 }
 
 impl TcpStore {
@@ -61,7 +64,7 @@ impl TcpStore {
         let near = handle.is_behind_loopback();
         let places: Vec<SocketAddr> =
             handle.places.iter().copied().filter(|place| near || !place.ip().is_loopback()).collect();
-        let (mut refused, mut strange) = (0, false);
+        let (mut refused, mut strange, mut unable) = (0, false, None);
         let count = places.len() as u32;
         for (tried, place) in (0..).zip(places) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -69,8 +72,13 @@ impl TcpStore {
             match open(place, &key, until) {
                 Ok(Some(channel)) => return Ok(TcpStore::over(channel, place, key, who, longest)),
                 Ok(None) => strange = true,
-                Err(error) => refused += u32::from(error.kind() == ErrorKind::ConnectionRefused),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => refused += 1,
+                Err(error) if is_shortage(&error) => unable = Some(error.to_string()),
+                Err(_) => {}
             }
+        }
+        if let (Some(why), false) = (unable, strange) {
+            return Err(Unreachable::Unable(who, why));
         }
         // One address that refuses proves nothing: hosts have addresses in common, such as those of containers.
         Err(match (strange, count > 0 && refused == count) {
@@ -178,6 +186,12 @@ impl Store for TcpStore {
     }
 }
 
+/// Whether this process lacks descriptors, ports or memory.
+fn is_shortage(error: &io::Error) -> bool {
+    let codes = [libc::EMFILE, libc::ENFILE, libc::EADDRNOTAVAIL, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 fn milliseconds(within: Duration) -> [u8; 4] {
     (within.as_millis() as u32).to_le_bytes()
 }
@@ -190,7 +204,7 @@ fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<
             return Err(ErrorKind::TimedOut.into());
         }
         match attempt(address, key, deadline) {
-            // Closed before the handshake: the server has no place at the moment, or is about to end.
+            // Closed before the end of the handshake: the server has no place at the moment, or is about to end.
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
                 std::thread::sleep(AGAIN);
             }

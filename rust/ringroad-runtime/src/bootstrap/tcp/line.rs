@@ -40,6 +40,8 @@ pub enum Heard {
     Told(Vec<u8>, Option<Vec<u8>>),
     /// Another process listens at its address, or it has another secret. It is tried again.
     Stranger(Unreachable),
+    /// This process cannot ask it. It is tried again.
+    Unable(Unreachable),
     /// It has ended. Nothing follows.
     Ended(Unreachable),
 }
@@ -91,6 +93,7 @@ fn serve(
                 {
                     return;
                 }
+                Err(Some(unable @ Unreachable::Unable(..))) if !tell(Heard::Unable(unable.clone())) => return,
                 Err(_) => thread::sleep(PAUSE),
             }
             // The caller may want something else by now, or nothing.

@@ -54,7 +54,11 @@ impl Rounds {
         let group = groups.get_or_insert_mut(group.to_owned(), Group::default);
         group.look();
         if group.rounds.back().is_none_or(|(last, _)| *last < number) {
-            group.rounds.push_back((number, Acceptor::default()));
+            let mut acceptor = Acceptor::default();
+            if group.resigned {
+                acceptor.resign();
+            }
+            group.rounds.push_back((number, acceptor));
             if group.rounds.len() > KEPT {
                 group.rounds.pop_front();
             }
@@ -68,7 +72,10 @@ impl Rounds {
 
     /// This rank takes no part in agreements of the group any more. To the others that is as if its process had ended.
     pub fn resign(&self, group: &str) {
-        self.groups.lock().get_or_insert_mut(group.to_owned(), Group::default).resigned = true;
+        let mut groups = self.groups.lock();
+        let group = groups.get_or_insert_mut(group.to_owned(), Group::default);
+        group.resigned = true;
+        group.rounds.iter_mut().for_each(|(_, acceptor)| acceptor.resign());
         self.changed.notify_all();
     }
 
@@ -85,13 +92,11 @@ impl Rounds {
         loop {
             let reply = groups.get_mut(group).map_or(Reply::Absent, |group| {
                 group.look();
-                if group.resigned {
-                    return Reply::Resigned;
-                }
                 let is_past = group.rounds.front().is_some_and(|(first, _)| *first > number);
                 match group.rounds.iter_mut().find(|(known, _)| *known == number) {
                     Some((_, acceptor)) => acceptor.answer(from, request),
                     None if is_past => Reply::LeftOut,
+                    None if group.resigned => Reply::Resigned,
                     None => Reply::Absent,
                 }
             });

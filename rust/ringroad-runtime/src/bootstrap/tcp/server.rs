@@ -7,6 +7,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
+
 use super::rounds::Rounds;
 use super::wire::{Key, Kind, Message};
 use super::{beacon, reports};
@@ -15,6 +17,7 @@ use crate::os::fork::Own;
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
 use crate::os::random;
+use crate::transport::forks::Sockets;
 
 /// How many connections may be without a handshake at a time. If there are more, the oldest is closed, so that idle
 /// ones keep nobody out.
@@ -23,6 +26,8 @@ const UNKNOWN: usize = 256;
 const STACK: usize = 128 << 10;
 /// How many rendezvous that failed are remembered, so that ranks that come late can read why.
 const OUTDATED: usize = 16;
+/// After how long without anything on a connection the kernel asks whether the other host is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// The longest time that one request waits; clients ask again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -134,9 +139,10 @@ impl Server {
 
     /// Serves whoever connects there.
     pub(super) fn listen(&self, listener: TcpListener) -> io::Result<()> {
-        let shared = self.shared.clone();
+        let (shared, sockets) = (self.shared.clone(), Sockets::new()?);
+        sockets.add(&listener)?;
         let thread = thread::Builder::new().name("ringroad-store".to_owned()).stack_size(STACK);
-        thread.spawn(move || shared.listen(&listener)).map(drop)
+        thread.spawn(move || shared.listen(&listener, &sockets)).map(drop)
     }
 
     pub fn token(&self) -> &[u8; 16] {
@@ -170,14 +176,23 @@ impl Server {
     }
 }
 
+/// Makes the kernel close a connection whose other host has vanished.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    Ok(sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?)
+}
+
 impl Shared {
-    fn listen(self: &Arc<Self>, listener: &TcpListener) {
+    fn listen(self: &Arc<Self>, listener: &TcpListener, sockets: &Sockets) {
         for stream in listener.incoming() {
             // Descriptors may be short for a while.
             let Ok(stream) = stream else {
                 thread::sleep(Duration::from_millis(10));
                 continue;
             };
+            if sockets.add(&stream).is_err() || keep_alive(&stream).is_err() {
+                continue;
+            }
             let stream = Arc::new(stream);
             let mut unknown = self.unknown.lock();
             unknown.push_back(stream.clone());

@@ -1,0 +1,359 @@
+//! Stores, agreements and lines between processes.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::wire::{Key, Kind, Message};
+use ringroad_core::agreement::{Ballot, Decision, Outcome, Proposer, Reply, Request, Vote};
+
+use super::*;
+use crate::bootstrap::{Handle, Store, StoreError};
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+fn own() -> (Server, Handle) {
+    with_secret(None)
+}
+
+fn with_secret(secret: Option<&str>) -> (Server, Handle) {
+    let server = Server::start(secret).unwrap();
+    let handle = Handle::of(&server, Reach::Machine).unwrap();
+    (server, handle)
+}
+
+#[test]
+fn a_store_of_another_process() {
+    let (server, handle) = own();
+    let store = TcpStore::connect(&handle, None, soon()).unwrap();
+    assert_eq!(store.get("a store of another process"), Ok(None));
+    let long = vec![7; 3 << 20];
+    store.set("a store of another process", &long).unwrap();
+    assert_eq!(server.values().get("a store of another process"), Ok(Some(long.clone())));
+    assert_eq!(store.wait("a store of another process", soon()), Ok(long));
+    let late = store.wait("never", Instant::now() + Duration::from_millis(50));
+    assert!(matches!(late, Err(StoreError::Timeout { .. })), "{late:?}");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.wait("later", soon()));
+        server.values().set("later", b"now").unwrap();
+        assert_eq!(waiting.join().unwrap(), Ok(b"now".to_vec()));
+    });
+    // A key that is too long is refused here, and the connection stays usable.
+    assert!(store.set(&"k".repeat(2000), b"").is_err());
+    assert_eq!(store.get("later"), Ok(Some(b"now".to_vec())));
+}
+
+#[test]
+fn who_does_not_know_the_token_or_the_secret_is_refused() {
+    let (_, handle) = own();
+    let secret = TcpStore::connect(&handle, Some("other"), soon());
+    assert!(matches!(secret, Err(Unreachable::Stranger(_))), "{secret:?}");
+    let mut guessed = handle.clone();
+    guessed.token = [0; 16];
+    assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(Unreachable::Stranger(_))));
+    let mut closed = handle;
+    closed.places[0].set_port(1);
+    assert!(matches!(TcpStore::connect(&closed, None, soon()), Err(Unreachable::Gone(_))));
+}
+
+/// With a secret, nothing that travels can be read; without one, everything.
+#[test]
+fn what_travels_is_encrypted() {
+    for secret in [None, Some("secret")] {
+        let (_server, mut handle) = with_secret(secret);
+        let door = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = std::mem::replace(&mut handle.places[0], door.local_addr().unwrap());
+        let way = |mut from: TcpStream, mut to: TcpStream| {
+            thread::spawn(move || {
+                let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+                while let Ok(count @ 1..) = from.read(&mut bytes) {
+                    all.extend_from_slice(&bytes[..count]);
+                    to.write_all(&bytes[..count]).unwrap();
+                }
+                let _ = to.shutdown(std::net::Shutdown::Both);
+                all
+            })
+        };
+        let between = thread::spawn(move || {
+            let (client, server) = (door.accept().unwrap().0, TcpStream::connect(place).unwrap());
+            let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            [way(ends.0, server), way(ends.1, client)]
+        });
+        let store = TcpStore::connect(&handle, secret, soon()).unwrap();
+        let value = b"a word that ranks send ".repeat(10_000);
+        store.set("a key that ranks send", &value).unwrap();
+        assert_eq!(store.get("a key that ranks send"), Ok(Some(value)));
+        drop(store);
+        for heard in between.join().unwrap() {
+            let heard = heard.join().unwrap();
+            assert!(heard.len() > 230_000);
+            let is_plain = heard.windows(15).any(|some| some == b"that ranks send");
+            assert_eq!(is_plain, secret.is_none());
+        }
+    }
+}
+
+/// Communicators of one process may have different secrets. Each is served, and none opens what another protects.
+#[test]
+fn a_process_has_a_server_for_each_secret() {
+    let secrets = [None, Some("one"), Some("two")];
+    let handles = secrets.map(|secret| Handle::for_machine(secret).unwrap());
+    for (handle, secret) in handles.iter().zip(secrets) {
+        for other in secrets {
+            let reached = TcpStore::connect(handle, other, soon());
+            assert_eq!(reached.is_ok(), other == secret, "{other:?} at the server of {secret:?}");
+        }
+        let server = Server::of_process(secret).unwrap();
+        assert_eq!(server.token(), &handle.token, "a secret has one server");
+    }
+}
+
+/// After an error the rest of an answer may still come. It is not taken for the next one.
+#[test]
+fn an_error_ends_the_connection_but_not_the_store() {
+    let (_, mut handle) = own();
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    handle.places = vec![door.local_addr().unwrap()];
+    let key = Key::new(&handle.token, None);
+    let server = thread::spawn(move || {
+        let answers = [(Kind::Get, "no answer"), (Kind::Value, "old"), (Kind::Value, "new")];
+        for answers in [&answers[..2], &answers[2..]] {
+            let (stream, _) = door.accept().unwrap();
+            let mut channel = key.admit(Arc::new(stream)).unwrap().unwrap();
+            Message::receive(&mut channel, Some(soon()), None).unwrap();
+            for (kind, value) in answers {
+                Message::new(*kind, "", value.as_bytes()).send(&mut channel, None).unwrap();
+            }
+        }
+    });
+    let store = TcpStore::connect(&handle, None, soon()).unwrap();
+    let error = store.get("key").unwrap_err();
+    assert!(error.to_string().contains("is no answer"), "{error}");
+    assert_eq!(store.get("key"), Ok(Some(b"new".to_vec())));
+    server.join().unwrap();
+}
+
+/// Junk, huge lengths, half a handshake, and more idle connections than there are places: the server drops them,
+/// and ranks can still connect.
+#[test]
+fn strangers_do_no_harm() {
+    let (_server, handle) = own();
+    let open = || TcpStream::connect(handle.places[0]).unwrap();
+    let idle: Vec<TcpStream> = (0..300).map(|_| open()).collect();
+    for junk in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], &[0; 47], b"ringroad"] {
+        let mut stream = open();
+        let _ = stream.write_all(junk);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // Closed after it has been refused, or before that.
+        let mut heard = Vec::new();
+        match stream.read_to_end(&mut heard) {
+            Ok(_) => assert!(heard.len() <= 48, "{heard:?}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+    let store = TcpStore::connect(&handle, None, soon()).unwrap();
+    store.set("strangers", b"none").unwrap();
+    drop(idle);
+}
+
+/// A server that closes a connection in the middle of the handshake has no place for it at the moment: the client tries
+/// again.
+#[test]
+fn who_finds_no_place_comes_again() {
+    let (_server, mut handle) = own();
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = std::mem::replace(&mut handle.places[0], door.local_addr().unwrap());
+    fn relay(from: &TcpStream, to: &TcpStream) -> thread::JoinHandle<()> {
+        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        thread::spawn(move || drop(std::io::copy(&mut from, &mut to)))
+    }
+    thread::spawn(move || {
+        for attempt in 0.. {
+            let (client, server) = (door.accept().unwrap().0, TcpStream::connect(place).unwrap());
+            relay(&server, &client);
+            if attempt > 0 {
+                relay(&client, &server);
+                continue;
+            }
+            (&client).read_exact(&mut [0]).unwrap();
+            client.shutdown(Shutdown::Both).unwrap();
+        }
+    });
+    let store = TcpStore::connect(&handle, None, soon()).unwrap();
+    assert_eq!(store.get("key"), Ok(None));
+}
+
+/// Runs a test in a process of its own.
+fn alone(test: &str, body: impl FnOnce()) {
+    const ALONE: &str = "RINGROAD_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let name = format!("bootstrap::tcp::tests::{test}");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let ended = command.args(["--exact", &name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && !ended.stdout.starts_with(b"running 0"), "{text}");
+}
+
+/// A process without free descriptors does not take others for silent.
+#[test]
+fn a_process_that_cannot_ask_says_so() {
+    use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+    alone("a_process_that_cannot_ask_says_so", || {
+        let (_server, handle) = own();
+        let (tell, heard) = std::sync::mpsc::channel();
+        let line = Line::open(7, handle, None, tell).unwrap();
+        let limits = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limits }).unwrap();
+        line.ask(Question::Alive);
+        let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap();
+        let (7, Heard::Unable(why)) = next() else { panic!("it was asked, or taken for silent") };
+        assert!(why.to_string().contains("limit of open files"), "{why}");
+        setrlimit(Resource::Nofile, limits).unwrap();
+        while !matches!(next(), (7, Heard::Alive)) {}
+    });
+}
+
+/// The sockets at a port of this machine: of each, the kernel's timer and the inode.
+fn sockets_at(port: u16) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let rows = text.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let here = rows.filter(|row| row[1].ends_with(&format!(":{port:04X}")));
+    here.map(|row| (row[5].to_owned(), format!("socket:[{}]", row[9]))).collect()
+}
+
+/// Others notice the end of a process also if a child lives on that it has forked: that has none of its sockets. Those
+/// whose other host vanishes are closed some day.
+#[test]
+#[allow(unsafe_code)]
+fn sockets_end_with_their_process_or_their_host() {
+    alone("sockets_end_with_their_process_or_their_host", || {
+        let (_server, handle) = own();
+        let _store = TcpStore::connect(&handle, None, soon()).unwrap();
+        let sockets = sockets_at(handle.places[0].port());
+        assert_eq!(sockets.len(), 2, "{sockets:?}");
+        assert!(sockets.iter().any(|(timer, _)| timer.starts_with("02:")), "keep-alive: {sockets:?}");
+        // SAFETY: the child only waits.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            loop {
+                // SAFETY: it waits for a signal.
+                unsafe { libc::pause() };
+            }
+        }
+        let open = |process: &str| {
+            let all = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+            let links = all.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+            links.filter(|link| sockets.iter().any(|(_, socket)| link.as_os_str() == &**socket)).count()
+        };
+        assert_eq!(open("self"), 2);
+        let limit = soon();
+        while open(&child.to_string()) > 0 {
+            assert!(Instant::now() < limit, "the child has kept sockets");
+            thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: a child of this process.
+        assert_eq!(unsafe { libc::kill(child, libc::SIGKILL) }, 0);
+    });
+}
+
+/// Others ask a rank's acceptor before, while and after the rank takes part; unknown and invalid questions do no harm.
+#[test]
+fn agreements_of_another_process() {
+    let (server, handle) = own();
+    let store = TcpStore::connect(&handle, None, soon()).unwrap();
+    let at_once = || Instant::now() + Duration::from_millis(20);
+    let ballot = Ballot { number: 1, leader: 0 };
+    let ask = |number, request: &Request| store.agree("group", number, 0, request, at_once()).unwrap();
+    assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Absent, "it has not come");
+    let vote = Vote { flag: true, ..Vote::default() };
+    server.rounds().with("group", 2, |acceptor| acceptor.join(vote));
+    assert_eq!(ask(2, &Request::Learn), Reply::Undecided(Vec::new()));
+    assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Promise { vote, accepted: None });
+    let without = Decision { vote: true, alive: vec![1, 2] };
+    assert_eq!(ask(2, &Request::Accept(ballot, without)), Reply::Accepted { paused: false });
+    assert_eq!(ask(2, &Request::Learn), Reply::LeftOut);
+    assert_eq!(ask(3, &Request::Learn), Reply::Absent, "the next one");
+    for number in [4, 6, 8] {
+        server.rounds().with("group", number, |acceptor| acceptor.join(vote));
+    }
+    assert_eq!(ask(2, &Request::Learn), Reply::LeftOut, "it is long over");
+    // Who takes part no more stays out, whatever it calls. What it has decided it still tells.
+    server.rounds().with("group", 8, |acceptor| Proposer::join(acceptor, 1, 2, vote).bury(acceptor, 0));
+    server.rounds().resign("group");
+    let ask = |number| store.agree("group", number, 0, &Request::Learn, at_once()).unwrap();
+    assert!(matches!(ask(8), Reply::Decided(_)));
+    assert_eq!((ask(6), ask(10)), (Reply::Resigned, Reply::Resigned));
+    let joined = server.rounds().with("group", 10, |acceptor| Proposer::join(acceptor, 1, 2, vote));
+    assert_eq!(joined.outcome(), Some(&Outcome::LeftOut));
+    // Not a question: the server closes the connection, and the next request makes a new one.
+    assert!(store.ask(&Message::new(Kind::Agree, "group", b"nonsense"), Duration::ZERO).is_err());
+    assert_eq!(store.agree("other", 0, 0, &Request::Learn, at_once()), Ok(Reply::Absent));
+}
+
+/// What other ranks say reaches the communicator of their group as long as it exists.
+#[test]
+fn communicators_of_other_processes_are_told() {
+    struct Echo;
+    impl Listener for Echo {
+        fn hear(&self, text: &[u8]) -> Option<Vec<u8>> {
+            (!text.is_empty()).then(|| text.iter().rev().copied().collect())
+        }
+    }
+    let (server, handle) = own();
+    let store = TcpStore::connect(&handle, None, soon()).unwrap();
+    let listener: Arc<dyn Listener> = Arc::new(Echo);
+    assert_eq!(store.tell("group", b"abc"), Ok(None), "nobody listens");
+    server.listen_for("group", Arc::downgrade(&listener));
+    assert_eq!(store.tell("group", b"abc"), Ok(Some(b"cba".to_vec())));
+    assert_eq!(store.tell("group", b""), Ok(None), "that makes no sense");
+    assert_eq!(store.tell("another", b"abc"), Ok(None));
+    drop(listener);
+    assert_eq!(store.tell("group", b"abc"), Ok(None), "it is gone");
+}
+
+/// Whoever can reach a process can ask it how it stands, and is told which processes run here. Nonsense is no question.
+#[test]
+fn processes_say_how_they_stand() {
+    let handle = Handle::for_machine(Some("status")).unwrap();
+    let ask = |handle: &Handle, secret| {
+        let inquiry = Inquiry { members: false, stacks: true };
+        ask_all(std::slice::from_ref(handle), Some(secret), inquiry, Duration::from_secs(20)).remove(0)
+    };
+    let report: serde_json::Value = serde_json::from_slice(&ask(&handle, "status").unwrap()).unwrap();
+    assert_eq!(report["pid"], std::process::id());
+    assert_eq!(report["no_stacks"], "no Python program runs there");
+    assert!(ask(&handle, "other").unwrap_err().contains("RINGROAD_SECRET"));
+    let store = TcpStore::connect(&handle, Some("status"), soon()).unwrap();
+    assert_eq!(store.tell(reports::GROUP, b"nonsense"), Ok(None));
+    let here = seen().unwrap();
+    let own = here.iter().filter(|beacon| beacon.pid == std::process::id());
+    let found: Vec<_> = own.filter_map(|beacon| beacon.handle.as_ref()).collect();
+    assert!(found.iter().any(|found| found.token == handle.token), "{here:?}");
+}
+
+/// A line answers each question once, and says when the process has ended.
+#[test]
+fn lines_tell_what_they_hear() {
+    let (server, handle) = own();
+    let (tell, heard) = std::sync::mpsc::channel();
+    let line = Line::open(7, handle.clone(), None, tell.clone()).unwrap();
+    let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap();
+    line.ask(Question::Set { key: "line".to_owned(), value: b"value".to_vec() });
+    assert!(matches!(next(), (7, Heard::Alive)));
+    assert_eq!(server.values().get("line"), Ok(Some(b"value".to_vec())));
+    line.ask(Question::Alive);
+    assert!(matches!(next(), (7, Heard::Alive)));
+    let mut closed = handle;
+    closed.places[0].set_port(1);
+    let gone = Line::open(8, closed, None, tell).unwrap();
+    gone.ask(Question::Alive);
+    assert!(matches!(next(), (8, Heard::Ended(Unreachable::Gone(_)))));
+}
