@@ -112,7 +112,7 @@ def test_bytes_that_are_no_shorter_are_sent_as_they_are() -> None:
     assert (sums[0] == given[0] + given[1]).all()
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", [*WIRES, "int8:stochastic", "int4:stochastic"])
 def test_what_is_not_finite_stays_so(wire: Any) -> None:
     group = ringroad.Communicator.in_process(3, timeout=60)
     given = vectors(3, 2000)
@@ -154,9 +154,9 @@ def test_other_collectives() -> None:
 
 
 def test_ranks_with_different_formats_are_told() -> None:
-    for wires in (["int8", "bf16"], ["int8", None]):
-        group = ringroad.Communicator.in_process(2, timeout=20)
-        given = vectors(2, 3000)
+    for wires in (["int8", "bf16", "int8"], ["int8", None, None], ["int8", "int8:stochastic", "int8"]):
+        group = ringroad.Communicator.in_process(3, timeout=20)
+        given = vectors(3, 3000)
 
         def call(comm: ringroad.Communicator, given: Any = given, wires: Any = wires) -> str:
             with pytest.raises(ringroad.MismatchError) as raised:
@@ -164,7 +164,7 @@ def test_ranks_with_different_formats_are_told() -> None:
             return str(raised.value)
 
         texts = everywhere(group, call)
-        assert texts[0] == texts[1]
+        assert texts[0] == texts[1] == texts[2]
         assert "in int8" in texts[0]
         assert wires[1] is None or f"in {wires[1]}" in texts[0]
 

@@ -212,6 +212,63 @@ fn all_numbers_of_16_bits_settle() {
     }
 }
 
+/// Decodes with every instruction set, without and with an addition, as the twin does.
+fn check_decoding(wire: Wire, dtype: DType, bytes: &[u8], elements: usize) {
+    let left = bytes_of(dtype, &vec![1.5; elements]);
+    let decoded = scalar::decode(wire, dtype, bytes, elements);
+    let added = scalar::decode_add(wire, dtype, &left, bytes);
+    for set in InstructionSet::available() {
+        let found = fenced(left.len(), &[], |target| {
+            // SAFETY: the memory has so many bytes, none overlaps another, and nobody else uses it.
+            unsafe { set.decode(wire, dtype, target, None, bytes.as_ptr(), elements) }
+        });
+        assert!(same(dtype, &found, &decoded), "{wire} {dtype} {set}");
+        let found = fenced(left.len(), &left, |both| {
+            // SAFETY: as above; the sum is written where an operand is.
+            unsafe { set.decode(wire, dtype, both, Some(both), bytes.as_ptr(), elements) }
+        });
+        assert!(same(dtype, &found, &added), "{wire} {dtype} {set}");
+    }
+}
+
+/// All codes of a byte, with scales of all kinds.
+#[test]
+fn all_codes_are_decoded() {
+    let scales = [0.0, 1.0, 0.3, f32::MIN_POSITIVE, 1e-45, 1e38, f32::MAX, f32::INFINITY, f32::NAN];
+    for scale in scales.into_iter().flat_map(|scale| [scale, -scale]) {
+        let codes: Vec<u8> = scale.to_le_bytes().into_iter().chain(0..=255).collect();
+        for (wire, dtype) in
+            [Wire::Int8, Wire::Fp8, Wire::Int4].into_iter().flat_map(|wire| DTYPES.map(|dtype| (wire, dtype)))
+        {
+            let elements = Wire::BLOCK - usize::from(wire == Wire::Int4);
+            check_decoding(wire, dtype, &codes[..wire.encoded(elements)], elements);
+        }
+    }
+}
+
+/// Numbers half-way between two codes, and their neighbours, with a scale of a power of two.
+#[test]
+fn ties_are_rounded_as_the_twin_rounds_them() {
+    for wire in [Wire::Int8, Wire::Fp8, Wire::Int4] {
+        let codes: Vec<u8> = 1f32.to_le_bytes().into_iter().chain(0..=255).collect();
+        let mut grid = values_of(DType::F32, &scalar::decode(wire, DType::F32, &codes[..wire.record()], 256));
+        // -128 and e4m3's last code are no codes of finite numbers.
+        let largest = grid.iter().fold(0.0, |largest, x: &f64| match wire {
+            Wire::Fp8 => 1.75,
+            _ => x.max(largest),
+        });
+        grid.retain(|x| x.abs() <= largest);
+        grid.sort_by(f64::total_cmp);
+        let ties = grid.windows(2).map(|pair| ((pair[0] + pair[1]) / 2.0) as f32);
+        let near = |x: f32| [x.next_down(), x, x.next_up()];
+        let all: Vec<f64> = ties.flat_map(near).map(f64::from).filter(|x| x.abs() <= largest).collect();
+        for some in all.chunks(Wire::BLOCK - 1) {
+            let block: Vec<f64> = std::iter::once(largest).chain(some.iter().copied()).collect();
+            check(wire, DType::F32, &bytes_of(DType::F32, &block));
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(CASES))]
 
@@ -228,21 +285,7 @@ proptest! {
     fn any_bytes_are_decoded(mut bytes in prop::collection::vec(any::<u8>(), 600), elements in 0usize..600) {
         for (wire, dtype) in Wire::ALL.into_iter().flat_map(|wire| DTYPES.map(|dtype| (wire, dtype))) {
             bytes.resize(wire.encoded(elements), 0x3f);
-            let left = bytes_of(dtype, &vec![1.5; elements]);
-            let decoded = scalar::decode(wire, dtype, &bytes, elements);
-            let added = scalar::decode_add(wire, dtype, &left, &bytes);
-            for set in InstructionSet::available() {
-                let found = fenced(left.len(), &[], |target| {
-                    // SAFETY: the memory has so many bytes, none overlaps another, and nobody else uses it.
-                    unsafe { set.decode(wire, dtype, target, None, bytes.as_ptr(), elements) }
-                });
-                prop_assert!(same(dtype, &found, &decoded), "{wire} {dtype} {set}");
-                let found = fenced(left.len(), &left, |both| {
-                    // SAFETY: as above; the sum is written where an operand is.
-                    unsafe { set.decode(wire, dtype, both, Some(both), bytes.as_ptr(), elements) }
-                });
-                prop_assert!(same(dtype, &found, &added), "{wire} {dtype} {set}");
-            }
+            check_decoding(wire, dtype, &bytes, elements);
         }
     }
 }
