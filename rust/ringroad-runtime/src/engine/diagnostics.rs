@@ -24,10 +24,13 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
     };
     let of = message.map_or_else(String::new, |message| format!(" of {}", message.dtype));
     let room = call.lengths[1];
-    format!(
-        "{call} is for {room} bytes, but the message from rank {peer} has {found}{of}; the types must be the same, and no \
-         message may be longer than its receive"
-    )
+    let rule = match failure {
+        Failure::Length { found: Some(bytes), expected } if bytes < expected => {
+            "this receive takes only messages of its own length"
+        }
+        _ => "the types must be the same, and no message may be longer than its receive",
+    };
+    format!("{call} is for {room} bytes, but the message from rank {peer} has {found}{of}; {rule}")
 }
 
 /// The first step of a call that has not ended, from whom it waits for messages there, and to whom it sends.
