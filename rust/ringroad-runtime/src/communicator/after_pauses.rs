@@ -26,9 +26,9 @@ const WITHIN: Duration = Duration::from_secs(2);
 
 /// What lasts from one agreement of a communicator to the next.
 #[derive(Default)]
-pub(super) struct Standing {
+pub(super) struct Agreements {
     /// The number of the next agreement.
-    pub agreements: AtomicU64,
+    pub next: AtomicU64,
     /// The ranks that the last agreement left out.
     pub left_out: Mutex<Vec<Rank>>,
     /// How many times this process had been paused when the others last counted on it.
@@ -38,7 +38,7 @@ pub(super) struct Standing {
 /// One rank's communicator, as long as it exists.
 #[derive(Clone)]
 pub(super) struct Followed {
-    pub standing: Weak<Standing>,
+    pub agreements: Weak<Agreements>,
     pub rank: Rank,
     pub endpoints: Arc<Vec<EndpointInfo>>,
     pub secret: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct Followed {
 pub(super) fn follow(one: Followed) {
     static FOLLOWED: Mutex<Vec<Own<Followed>>> = Mutex::new(Vec::new());
     let mut all = FOLLOWED.lock();
-    all.retain(|one| one.get().is_ok_and(|one| one.standing.strong_count() > 0));
+    all.retain(|one| one.get().is_ok_and(|one| one.agreements.strong_count() > 0));
     all.push(Own::new(one));
     pauses::then(|pauses| {
         let of = |one: &Followed| Inquiry::new(one.clone(), pauses);
@@ -79,13 +79,13 @@ impl Inquiry {
 
     /// Asks once. Returns whether there is nothing more to ask.
     fn is_over(&mut self) -> bool {
-        let Some(standing) = self.of.standing.upgrade() else { return true };
-        if standing.pauses.load(Ordering::Relaxed) >= self.pauses {
+        let Some(agreements) = self.of.agreements.upgrade() else { return true };
+        if agreements.pauses.load(Ordering::Relaxed) >= self.pauses {
             return true;
         }
-        let next = standing.agreements.load(Ordering::Relaxed);
+        let next = agreements.next.load(Ordering::Relaxed);
         if self.number.replace(next) != Some(next) {
-            let left_out = standing.left_out.lock();
+            let left_out = agreements.left_out.lock();
             let ranks = 0..self.of.endpoints.len();
             self.others = ranks.filter(|rank| *rank != self.of.rank && !left_out.contains(rank)).collect();
         }
@@ -98,9 +98,9 @@ impl Inquiry {
                 true
             }
         });
-        let counts = self.others.is_empty() && standing.agreements.load(Ordering::Relaxed) == next;
+        let counts = self.others.is_empty() && agreements.next.load(Ordering::Relaxed) == next;
         if counts {
-            standing.pauses.fetch_max(self.pauses, Ordering::Relaxed);
+            agreements.pauses.fetch_max(self.pauses, Ordering::Relaxed);
         }
         counts || has_ended
     }
@@ -141,13 +141,13 @@ mod tests {
             ..EndpointInfo::new(rank, 2, "none", "", Vec::new())
         });
         let endpoints = Arc::new(endpoints.collect::<Vec<_>>());
-        let standing = Arc::new(Standing::default());
+        let agreements = Arc::new(Agreements::default());
         let secret = SECRET.map(str::to_owned);
-        let of = Followed { standing: Arc::downgrade(&standing), rank: 0, endpoints, secret };
+        let of = Followed { agreements: Arc::downgrade(&agreements), rank: 0, endpoints, secret };
         let group = identity(&of.endpoints);
         let hears = |pauses: u64| {
             let is_over = Inquiry::new(of.clone(), pauses).is_over();
-            (is_over, standing.pauses.load(Ordering::Relaxed))
+            (is_over, agreements.pauses.load(Ordering::Relaxed))
         };
         let with = |number, act: fn(&mut Acceptor)| server.rounds().with(&group, number, act);
         assert_eq!(hears(1), (true, 1), "rank 1 has not come");
@@ -166,14 +166,14 @@ mod tests {
                 Proposer::join(acceptor, 1, 2, vote).bury(acceptor, 0);
             }
         };
-        standing.agreements.store(4, Ordering::Relaxed);
+        agreements.next.store(4, Ordering::Relaxed);
         server.rounds().with(&group, 3, decide(vec![0, 1]));
         assert_eq!(hears(3), (true, 3), "the second agreement of a shrink counts with rank 0");
         server.rounds().with(&group, 4, decide(vec![1]));
         assert_eq!(hears(4), (false, 3), "the next does not");
-        standing.agreements.store(5, Ordering::Relaxed);
+        agreements.next.store(5, Ordering::Relaxed);
         assert_eq!(hears(4), (false, 3), "so it stays");
-        drop(standing);
+        drop(agreements);
         assert!(Inquiry::new(of, 4).is_over(), "the communicator is gone");
     }
 }

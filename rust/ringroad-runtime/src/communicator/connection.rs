@@ -151,9 +151,9 @@ impl Communicator {
         communicator.means =
             Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
         if communicator.size() > 1 {
-            communicator.standing.pauses.store(pauses::pauses(), Ordering::Relaxed);
+            communicator.agreements.pauses.store(pauses::pauses(), Ordering::Relaxed);
             after_pauses::follow(Followed {
-                standing: Arc::downgrade(&communicator.standing),
+                agreements: Arc::downgrade(&communicator.agreements),
                 rank,
                 endpoints: communicator.endpoints.clone(),
                 secret: config.secret.as_ref().map(|secret| secret.reveal().to_owned()),
@@ -279,7 +279,7 @@ impl Communicator {
             reporting,
             means: None,
             family: None,
-            standing: Arc::default(),
+            agreements: Arc::default(),
             splits: AtomicU64::new(0),
         }
     }

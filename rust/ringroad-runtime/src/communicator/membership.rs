@@ -66,11 +66,11 @@ impl Communicator {
     }
 
     pub(super) fn agree_within(&self, vote: Vote, patience: Patience<'_>) -> Result<Decision> {
-        let number = self.standing.agreements.load(Ordering::Relaxed);
+        let number = self.agreements.next.load(Ordering::Relaxed);
         let decision = self.decide(number, vote, Late::Withdraws, patience)?;
         // After a timeout the same agreement goes on, so that all ranks count alike. Odd numbers are for the second
         // agreement of a shrink.
-        self.standing.agreements.store(number + 2, Ordering::Relaxed);
+        self.agreements.next.store(number + 2, Ordering::Relaxed);
         Ok(decision)
     }
 
@@ -89,8 +89,8 @@ impl Communicator {
         let server = self.server()?;
         let group = identity(&self.endpoints);
         let mut pauses = pauses::pauses();
-        let vote = Vote { paused: pauses > self.standing.pauses.load(Ordering::Relaxed), ..vote };
-        let left_out = self.standing.left_out.lock().clone();
+        let vote = Vote { paused: pauses > self.agreements.pauses.load(Ordering::Relaxed), ..vote };
+        let left_out = self.agreements.left_out.lock().clone();
         let proposer = server.rounds().with(&group, number, |acceptor| {
             let mut proposer = Proposer::join(acceptor, self.rank, self.size(), vote);
             left_out.iter().for_each(|rank| proposer.bury(acceptor, *rank));
@@ -109,8 +109,8 @@ impl Communicator {
         match outcome {
             Outcome::Decided(decision) if decision.is_sound(self.size()) => {
                 // The others count on this rank, so that earlier pauses do not matter any more.
-                self.standing.pauses.store(pauses, Ordering::Relaxed);
-                *self.standing.left_out.lock() =
+                self.agreements.pauses.store(pauses, Ordering::Relaxed);
+                *self.agreements.left_out.lock() =
                     (0..self.size()).filter(|rank| !decision.alive.contains(rank)).collect();
                 Ok(decision)
             }

@@ -25,7 +25,7 @@ use ringroad_core::{Bytes, Collective, Rank, Wire};
 
 use self::adaptation::Adaptation;
 pub use self::adaptation::{NetworkChange, NetworkView, Reason, Straggle};
-use self::after_pauses::Standing;
+use self::after_pauses::Agreements;
 pub use self::arrays::Given;
 pub use self::carrier::between_hosts;
 pub use self::discovery::Discovered;
@@ -83,7 +83,7 @@ pub struct Communicator {
     /// What its ranks share if they are threads of one process.
     family: Option<Arc<Family>>,
     /// How it stands in the agreements of its ranks.
-    standing: Arc<Standing>,
+    agreements: Arc<Agreements>,
     /// How many times it was split.
     splits: AtomicU64,
 }

@@ -120,7 +120,7 @@ impl Communicator {
         let patience = Patience::new(timeout.unwrap_or(self.timeout), go_on);
         let mut tried = None;
         loop {
-            let number = self.standing.agreements.load(Ordering::Relaxed);
+            let number = self.agreements.next.load(Ordering::Relaxed);
             let Decision { alive, .. } =
                 self.agree_within(Vote { flag: true, quorum, ..Vote::default() }, patience)?;
             let made = match self.smaller(&alive, number, means, patience) {
