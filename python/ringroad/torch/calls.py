@@ -26,6 +26,7 @@ from ringroad.torch.tensors import (
     in_order,
     input_blocks,
     output_blocks,
+    require_reducible,
 )
 from ringroad.torch.versions import MODERN
 from ringroad.torch.work import Work
@@ -39,6 +40,7 @@ _TORCH_NAMES = {
     "alltoall": "all_to_all",
 }
 """torch's names of collectives that differ from ringroad's."""
+_REDUCING = frozenset({"allreduce", "reduce", "reduce_scatter"})
 _ENCODED = frozenset(DTYPES[dtype] for dtype in ENCODED)
 profiling = torch._C._autograd._profiler_enabled
 """Bound once, because every call asks."""
@@ -101,6 +103,8 @@ class Calls(_Base):
         The source may be the first of several blocks that follow each other in memory. If it overlaps the target,
         other than in place, it is copied; other ranks need not know.
         """
+        if source is not None and collective in _REDUCING:
+            require_reducible(source)
         if op == "avg" and dtype in TOTALS:
             assert source is not None, "all ranks reduce"
             return self._average(collective, source, target, elements, dtype, opts, outputs, finish, root)

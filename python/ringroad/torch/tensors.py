@@ -14,6 +14,13 @@ from ringroad._native import reductions
 _SUPPORTED = reductions()
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): name for name in _SUPPORTED["sum"]}
 """The native names of the types that the extension supports."""
+_SMALL = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2")
+_MOVED = {
+    getattr(torch, name): f"uint{8 * getattr(torch, name).itemsize}"
+    for name in (*_SMALL, "complex32")
+    if hasattr(torch, name)
+}
+"""The names under which types that cannot be reduced are moved."""
 ENCODED = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 """The types that can be sent in a format of fewer bytes."""
 _SHORT = ("int8", "uint8", "int16", "uint16")
@@ -69,7 +76,7 @@ def reduction(op: ReduceOp) -> tuple[str, float | None]:
 def dtype_of(tensor: torch.Tensor) -> str:
     """The native name of the tensor's dtype. Raises ValueError or TypeError if ringroad cannot handle the tensor, and
     RuntimeError while its device records a graph. All tensors pass either here or the extension's own check."""
-    name = DTYPES.get(tensor.dtype)
+    name = DTYPES.get(tensor.dtype) or _MOVED.get(tensor.dtype)
     if name is None or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
         raise _unsupported(tensor)
     if is_recorded(tensor):
@@ -103,6 +110,11 @@ def _unsupported(tensor: torch.Tensor) -> Exception:
         f"ringroad does not support {tensor.dtype}; it supports {', '.join(DTYPES.values())}. "
         "To move the bits unchanged, pass tensor.view(torch.uint8)"
     )
+
+
+def require_reducible(tensor: torch.Tensor) -> None:
+    if tensor.dtype not in DTYPES:
+        raise TypeError(f"ringroad can move {tensor.dtype}, but not reduce it; it reduces {', '.join(DTYPES.values())}")
 
 
 def is_here(tensor: torch.Tensor) -> bool:
@@ -284,7 +296,7 @@ def apart(sources: Tensors, targets: Tensors) -> Tensors:
 def same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:
     name = dtype_of(first)
     for tensor in others:
-        if dtype_of(tensor) != name:
+        if dtype_of(tensor) != name or tensor.dtype != first.dtype:
             raise TypeError(f"ringroad: tensors of one call must have one dtype, not {first.dtype} and {tensor.dtype}")
     return name
 

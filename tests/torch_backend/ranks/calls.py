@@ -182,6 +182,39 @@ def check_wrappers() -> None:
         assert (part == sum(range(ranks))).all() and torch.equal(whole[:ranks] + 0, sums[:ranks])
 
 
+def check_moved_types() -> None:
+    """Types that cannot be reduced can be moved, by all calls and in any layout."""
+    with world() as (rank, ranks):
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32):
+            for layout in (torch.clone, lambda x: torch.stack([x, x], 1)[:, 0]):
+                each = [layout(torch.arange(float(ranks)).add(r).to(dtype)) for r in range(ranks)]
+                mine, whole = each[rank], torch.cat(each)
+                dist.broadcast(sent := layout(mine), 1)
+                dist.all_gather(gathered := [torch.empty_like(mine) for _ in range(ranks)], mine)
+                dist.all_gather_into_tensor(flat := torch.empty_like(whole), mine)
+                dist.all_to_all_single(turned := torch.empty_like(mine), mine)
+                dist.all_to_all_single(sized := torch.empty_like(mine), mine, [1] * ranks, [1] * ranks)
+                dist.scatter(part := torch.empty_like(mine), each if rank == 0 else None)
+                dist.gather(mine, outs := [torch.empty_like(mine) for _ in range(ranks)] if rank == 0 else None)
+                work = dist.isend(mine, after)
+                dist.recv(got := torch.empty_like(mine), before)
+                work.wait()
+                column = torch.stack([one[rank] for one in each])
+                pairs = [
+                    (sent, each[1]),
+                    (flat, whole),
+                    (torch.cat(gathered), whole),
+                    (turned, column),
+                    (sized, column),
+                ]
+                pairs += [(part, mine), (got, each[before]), *zip(outs or [], each, strict=False)]
+                assert all(torch.equal(a.to(torch.complex64), b.to(torch.complex64)) for a, b in pairs), (dtype, pairs)
+        different = torch.ones(ranks).to(torch.float8_e5m2), torch.ones(1).to(torch.float8_e4m3fn)
+        kind, text = helpers.failure_of(lambda: dist.all_gather_into_tensor(*different))
+        assert kind == "TypeError" and "one dtype" in text, (kind, text)
+
+
 def check_freed() -> None:
     """A tensor whose storage was freed, as FSDP does it, has no memory unless it has no elements."""
     with world() as (rank, ranks):
@@ -383,6 +416,7 @@ def check_refusals() -> list[str]:
     with world() as (rank, _):
         attempts: list[Callable[[], Any]] = [
             lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)),
+            lambda: dist.broadcast(torch.empty(2, dtype=torch.bits8), 0),
             lambda: dist.all_reduce(torch.eye(3).to_sparse(), ReduceOp.MAX),
             lambda: dist.broadcast(torch.eye(3).to_sparse(), 0),
             lambda: dist.all_reduce(torch.ones(3, device="meta")),
