@@ -165,7 +165,9 @@ def test_workers_that_cannot_start():
     assert isinstance(caught.value.__cause__, ringroad.TransportError)
     with pytest.raises(ringroad.WorkerError, match="exited with status 1"):
         ringroad.local(2, env={"PYTHONMALLOC": "nonsense"})
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="from 1 to 1024 workers, not 1000000"):
+        ringroad.local(1_000_000)
+    with pytest.raises(ValueError, match="from 1 to 1024"):
         ringroad.local(0)
 
 
