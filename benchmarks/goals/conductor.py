@@ -31,7 +31,7 @@ class GoalConductor(Conductor):
     Args:
         options: The options of `ringroad bench`.
         predict: Predicts the times of calls on emulated networks.
-        cache: "near" or "far": only rounds count that begin and end with the CPUs at this distance. None: all.
+        cache: "shared" or "separate": only rounds count that begin and end with the caches of the CPUs so. None: all.
         plain: Whether the reference takes part.
     """
 

@@ -274,7 +274,7 @@ def test_the_order_is_compared():
 
 def test_the_choice_is_compared():
     shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
-    shared |= {"buffers": "numpy", "pml": None, "cache": "far"}
+    shared |= {"buffers": "numpy", "pml": None, "cache": "separate"}
     times = {8: (1.5, 1.0, 1.6), 1024: (1.2, 1.0, 1.3), 4096: (1.04, 1.1, 1.0)}
     rows = [
         shared

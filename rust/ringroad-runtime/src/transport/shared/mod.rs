@@ -103,7 +103,7 @@ impl SharedMemory {
             .zip(neighbours)
             .map(|(home, local)| {
                 let waiter = home.waiter().map_err(error)?;
-                SharedMemory::new(home, local, waiter, false, CacheMode::Near)
+                SharedMemory::new(home, local, waiter, false, CacheMode::Shared)
             })
             .collect()
     }

@@ -59,9 +59,18 @@ impl Device {
     /// Listens at all addresses of these devices, or, if none is named, at all addresses of the machine.
     pub fn open(names: &[String], ports: Option<(u16, u16)>) -> Result<Device, String> {
         let all = addresses();
+        let given = names;
         // UCX counts the ports of a device, which others do not have.
-        let names: Vec<&str> = names.iter().map(|name| name.split(':').next().unwrap_or(name)).collect();
-        if let Some(name) = names.iter().find(|name| all.iter().all(|one| one.device != **name)) {
+        let names: Vec<&str> = given.iter().map(|name| name.split(':').next().unwrap_or(name)).collect();
+        let mut unknown =
+            given.iter().zip(&names).filter(|(_, name)| all.iter().all(|one| one.device != **name));
+        if let Some((name, _)) = unknown.next() {
+            if name.contains(':') || ucx_sys::rdma_devices().iter().any(|device| device == name) {
+                return Err(format!(
+                    "RINGROAD_NET_DEVICES names {name:?}, the name of an RDMA device, which only UCX can use; set \
+                     RINGROAD_TRANSPORT=ucx on all ranks, or name network devices that have an address"
+                ));
+            }
             let known = self::names().into_iter().collect::<Vec<_>>().join(", ");
             return Err(format!(
                 "RINGROAD_NET_DEVICES names {name:?}, which is none of the network devices that have an address: {known}"
@@ -78,7 +87,9 @@ impl Device {
         let name = if let [name] = names[..] { Some(name.to_owned()) } else { None };
         let listen = |one: &&Address| {
             let listening = socket::listen(one.address, ports);
-            listening.map_err(|error| refused(&format!("cannot listen at {}", one.address), &error))
+            let at = ports
+                .map_or_else(String::new, |(first, last)| format!(", by RINGROAD_TCP_PORTS={first}-{last}"));
+            listening.map_err(|error| refused(&format!("cannot listen at {}{at}", one.address), &error))
         };
         let (doors, failed): (Vec<_>, Vec<_>) = chosen.iter().map(listen).partition(Result::is_ok);
         // An address may be given up at any time; one that works is enough.
@@ -129,6 +140,12 @@ mod tests {
     }
 
     #[test]
+    fn rdma_devices_need_ucx() {
+        let error = Device::open(&["mlx5_0:1".to_owned()], None).err().unwrap();
+        assert!(error.contains("\"mlx5_0:1\", the name of an RDMA") && error.contains("=ucx"), "{error}");
+    }
+
+    #[test]
     fn ports_are_those_that_are_permitted() {
         let first = Device::open(&["lo".to_owned()], None).unwrap().doors[0].1.port();
         let lo = ["lo".to_owned()];
@@ -136,7 +153,7 @@ mod tests {
         let device = Device::open(&lo, range).unwrap();
         assert!(device.doors.iter().all(|(_, address)| address.port() == first));
         let error = Device::open(&lo, range).err().unwrap();
-        assert!(error.contains("cannot listen at 127.0.0.1"), "{error}");
+        assert!(error.contains("cannot listen at 127.0.0.1, by RINGROAD_TCP_PORTS="), "{error}");
     }
 
     #[test]
