@@ -143,9 +143,15 @@ def test_verdict():
 
     for row in rows:
         fast = row["time"] / (4 if row["peer"] == "ringroad" else 1)
-        row |= {"by_round": [row["time"], fast, fast, row["time"]], "cache_by_round": ["shared", "separate", "separate", "mixed"]}
+        row |= {
+            "by_round": [row["time"], fast, fast, row["time"]],
+            "cache_by_round": ["shared", "separate", "separate", "mixed"],
+        }
     text = verdict.text(rows)
-    assert "(b, separate)" in text and "pass at 1; least: 2 ranks 4 MiB numpy in place (separate): 250 us, gloo 2000 us" in text
+    assert (
+        "(b, separate)" in text
+        and "pass at 1; least: 2 ranks 4 MiB numpy in place (separate): 250 us, gloo 2000 us" in text
+    )
 
 
 @pytest.mark.parametrize("size, unit", [(1024, 1e-6), (8, 25e-6)])
