@@ -1,5 +1,6 @@
 """Groups whose members come and go: random histories of starts, kills, pauses and cuts, and faults at chosen points."""
 
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -7,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 import ringroad
 from elastic_history import LIMIT, Event, History, live, live_all
 from faults.hosts import Hosts
-from helpers import FULL, long
+from helpers import FULL, free_port, long
 from ringroad._native import Notes, TcpStore
 from ringroad.start.doors import _JOB, View
 from ringroad.start.membership import _key
@@ -84,6 +86,35 @@ def test_falls(falls: list[tuple[int, Event, str, str]], tmp_path: Path) -> None
     )
 
 
+ADDRESS, STATE = "tcp://127.0.0.1:4000", {"sum": np.zeros(1)}
+
+
+@pytest.mark.parametrize(
+    ("address", "state", "options", "error", "words"),
+    [
+        (None, STATE, {}, TypeError, "address must be a text"),
+        ("udp://127.0.0.1:4000", STATE, {}, ValueError, "tcp://host:port"),
+        (ADDRESS, [np.zeros(1)], {}, TypeError, "state must be a dict of NumPy arrays, not list"),
+        (ADDRESS, {"sum": [0.0]}, {}, TypeError, "sum must be a NumPy array that can be written, not list"),
+        (ADDRESS, STATE, {"minimum": 1.5}, TypeError, "minimum must be a whole number, not 1.5"),
+        (ADDRESS, STATE, {"timeout": 0}, ValueError, "timeout must be a number of seconds above 0"),
+        (ADDRESS, STATE, {"timeout": "30"}, TypeError, "timeout must be a number, not '30'"),
+        (ADDRESS, STATE, {"patience": float("nan")}, ValueError, "patience must be a number of seconds above 0"),
+    ],
+)
+def test_odd_arguments(address: Any, state: Any, options: dict[str, Any], error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        ringroad.elastic(address, state, **options)
+
+
+def test_a_group_that_was_left() -> None:
+    with ringroad.elastic(f"tcp://127.0.0.1:{free_port()}", STATE, minimum=1) as group:
+        pass
+    for call in (group.update, lambda: group.run(lambda comm: 1, lambda result: None)):
+        with pytest.raises(RuntimeError, match="has left the elastic group"):
+            call()
+
+
 def test_nobody_founds_a_group_with_those_that_do_not_come() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         host, port = free.getsockname()
@@ -111,6 +142,16 @@ def hosts() -> Iterator[Hosts]:
         pytest.skip(str(error))
     yield both
     both.close()
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="firewalls need nft")
+@pytest.mark.parametrize(("how", "length"), [("refuse", 10.0), ("reset", 3.0)] if FULL else [("reset", 3.0)])
+def test_refused_connections_prove_nothing(how: str, length: float, hosts: Hosts, tmp_path: Path) -> None:
+    """Firewalls refuse what comes from the other half of the members: both halves run, and only one of them goes on."""
+    try:
+        live(History(tmp_path / how, 4, [Event(0.1, f"cut {how}", 0, length), Event(0.2, "none")], hosts=hosts))
+    finally:
+        hosts.heal()
 
 
 @long

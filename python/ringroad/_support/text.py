@@ -65,6 +65,13 @@ def number(name: str, value: object) -> float:
     return float(value)
 
 
+def seconds(name: str, value: object) -> float:
+    """A time limit that was passed as an argument of this name. Raises TypeError or ValueError."""
+    if not 0 < (found := number(name, value)) <= 365 * 86400:
+        raise ValueError(f"{name} must be a number of seconds above 0 and up to a year, not {value}")
+    return found
+
+
 def by_key(name: str, value: Mapping[_Key, float] | None) -> list[tuple[_Key, float]]:
     """The items of a dict that was passed as an argument of this name; None: of an empty one. Raises TypeError."""
     if value is not None and not isinstance(value, Mapping):
