@@ -161,9 +161,9 @@ impl Communicator {
             }
         };
         let thread = thread::Builder::new().name("ringroad-watch".to_owned()).spawn(watch);
-        thread.map(drop).map_err(|error| {
-            Error::Transport(refused("cannot start a thread to watch other ranks", &error))
-        })
+        thread
+            .map(drop)
+            .map_err(|error| Error::Transport(refused("cannot start a thread to watch other ranks", &error)))
     }
 
     /// This rank takes no part in agreements any more. To the others that is as if its process had ended.

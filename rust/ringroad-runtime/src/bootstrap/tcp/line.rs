@@ -90,7 +90,9 @@ fn serve(
                     tell(Heard::Ended(gone));
                     return;
                 }
-                Err(Some(refused @ Unreachable::Refused(_))) if !tell(Heard::Refused(refused.clone())) => return,
+                Err(Some(refused @ Unreachable::Refused(_))) if !tell(Heard::Refused(refused.clone())) => {
+                    return
+                }
                 Err(Some(stranger @ Unreachable::Stranger(_)))
                     if !tell(Heard::Stranger(stranger.clone())) =>
                 {
