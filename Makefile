@@ -101,7 +101,7 @@ fuzz: ## Feed everything that is read with mutated files: 10 million inputs (hou
 soak: build ## Make mixed calls for a long time, verify every result, and check that nothing grows (30 minutes; MINUTES=3)
 	$(PYTHON) tools/soak.py --minutes $(MINUTES) $(if $(RECORD),--json $(RECORD))
 
-bench: $(if $(filter kernels,$(SET)),,build) ## Compare with gloo; SET=peers|far|network|carriers|thin|discover|model|kernels|solvers|torch|select measures more (tools/bench.sh)
+bench: $(if $(filter kernels,$(SET)),,build) ## Compare with gloo; SET=peers|separate|network|carriers|thin|discover|model|kernels|solvers|torch|select measures more (tools/bench.sh)
 	tools/bench.sh $(or $(SET),gloo) $(RECORD)
 
 notebooks: build ## Run the notebooks and store their outputs in them (3 minutes)

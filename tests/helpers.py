@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ringroad
-from ringroad._oracle import DTYPES, PLACES, SUPPORTED, Case, Part, differences, dtype_of, ops, reduced, values
+from ringroad._oracle import DTYPES, OUTPUTS, SUPPORTED, Case, Part, differences, dtype_of, ops, reduced, values
 from ringroad._support.processes import Processes
 from ringroad.testbed.network import EmulatedNetwork
 
@@ -67,13 +67,13 @@ PAIRS = [(dtype, op) for dtype in DTYPES for op in SUPPORTED if dtype in SUPPORT
 
 
 def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterator[Case]:
-    """All dtypes and operations, each with one of the sizes, roots and PLACES in turn."""
+    """All dtypes and operations, each with one of the sizes, roots and OUTPUTS in turn."""
     sizes = sizes or [0, 1, 2, 3, 7, ranks - 1, ranks, ranks + 1, 1000, 65537]
     pairs = [(dtype, op) for dtype in DTYPES for op in ops(collective, dtype)]
-    for index in range(max(len(pairs), len(sizes) * len(PLACES), ranks)):
+    for index in range(max(len(pairs), len(sizes) * len(OUTPUTS), ranks)):
         dtype, op = pairs[index % len(pairs)]
-        place = PLACES[index // len(sizes) % len(PLACES)]
-        yield Case(collective, sizes[index % len(sizes)], dtype, op, index % ranks, place, seed=index)
+        output = OUTPUTS[index // len(sizes) % len(OUTPUTS)]
+        yield Case(collective, sizes[index % len(sizes)], dtype, op, index % ranks, output, seed=index)
 
 
 def by_every_algorithm(collective: str, network: str, sizes: list[int], **others: Any) -> list[Case]:

@@ -2,7 +2,7 @@
 # Runs a set of benchmarks; benchmarks/README.md says what they mean. Usage: tools/bench.sh SET [RECORD]
 #   gloo      allreduce of torch tensors beside gloo, 8 B to 64 MiB (RANKS=2,4)
 #   peers     allreduce beside gloo, Open MPI and a plain program, 8 B to 128 MiB, with a verdict (20 minutes; BUDGET=1080 seconds)
-#   far       large allreduces beside Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
+#   separate  large allreduces beside Open MPI; waits until the first two CPUs share no cache (up to 40 minutes)
 #   network   emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
 #   discover  emulated networks that nobody names to the ranks: what they find, and how fast they are then (40 minutes)
 #   carriers  emulated networks by what carries the messages: tcp, UCX, gloo, plain sockets (40 minutes)
@@ -63,9 +63,9 @@ peers)
     "${goals[@]}" --ranks 2,4,8 --buffers numpy,torch --peers gloo,mpi4py --reference --launches 2 \
         --budget "${BUDGET:-1080}" --sizes 8,64,256,1K,4K,16K,64K,256K,1M,4M,32M,128M "${json[@]}"
     ;;
-far)
+separate)
     with_mpi
-    "${goals[@]}" --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache far --launches 8 --budget 2280 \
+    "${goals[@]}" --ranks 2,4,8 --buffers numpy,torch --peers mpi4py --cache separate --launches 8 --budget 2280 \
         --sizes 4M,32M,128M "${json[@]}"
     ;;
 network)

@@ -47,8 +47,8 @@ def collectives(comm: ringroad.Communicator) -> None:
     """All calls with equal and different blocks, and asynchronous ones."""
     for size in SIZES[1:9:2]:
         for name, blocks in oracle.FORMS:
-            make(comm, oracle.Case(name, size // 4, place="out", blocks=blocks), calls(size, comm.size) // 8 + 1)
-        average = oracle.Case("allreduce", size // 4, op="avg", place="in place")
+            make(comm, oracle.Case(name, size // 4, output="out", blocks=blocks), calls(size, comm.size) // 8 + 1)
+        average = oracle.Case("allreduce", size // 4, op="avg", output="in place")
         start = oracle.Part(average, comm.size, comm.rank).function(comm, async_op=True)
         for _ in range(calls(size, comm.size) // 8 + 1):
             start().wait()
@@ -64,7 +64,7 @@ def reductions(comm: ringroad.Communicator) -> None:
     """Every reduction kernel."""
     for dtype, elements in itertools.product(oracle.DTYPES, [3, 5000, 200_000]):
         for op in oracle.ops("allreduce", dtype):
-            make(comm, oracle.Case("allreduce", elements, dtype, op, place="in place"), 1 if ONCE else 8)
+            make(comm, oracle.Case("allreduce", elements, dtype, op, output="in place"), 1 if ONCE else 8)
 
 
 def distributed(comm: ringroad.Communicator, store: str) -> None:

@@ -14,7 +14,7 @@ from ringroad.cli._options import bandwidth_option, time_option
 from ringroad.cli.bench import run
 from ringroad.lab._prediction import Prediction
 from ringroad.measure.bench.collectives import COLLECTIVES
-from ringroad.measure.bench.options import Options, names, numbers
+from ringroad.measure.bench.options import BenchOptions, names, numbers
 from ringroad.testbed.namespaces import reenter
 
 from goals import record, verdict
@@ -28,7 +28,7 @@ def main(
     peers: Annotated[str, typer.Option(help="Peers, as `ringroad bench` knows them.")] = "",
     reference: Annotated[bool, typer.Option("--reference", help="The plain program takes part, too.")] = False,
     cache: Annotated[
-        str | None, typer.Option(help="Wait for rounds in which the CPUs share a cache (near), or share none (far).")
+        str | None, typer.Option(help="Only rounds in which the CPUs share a cache (shared), or share none (separate).")
     ] = None,
     place: Annotated[str | None, typer.Option(help="in_place, out_of_place: these calls only.")] = None,
     algorithms: Annotated[str, typer.Option(help="Algorithms to compare the choice with: names, all, different.")] = "",
@@ -40,12 +40,12 @@ def main(
     json: Annotated[Path | None, typer.Option(help="Also write the record to this file, as JSON lines.")] = None,
 ) -> None:
     """Measure allreduce of float32 beside other libraries, and compare its times with goals."""
-    if cache not in (None, "near", "far"):
-        raise typer.BadParameter(f"--cache {cache}: there are near, far")
+    if cache not in (None, "shared", "separate"):
+        raise typer.BadParameter(f"--cache {cache}: there are shared, separate")
     if testbed:
         reenter()
     network = Topology(testbed) if testbed else None
-    options = Options(
+    options = BenchOptions(
         collective=COLLECTIVES["allreduce"],
         sizes=[parse_bytes(size) for size in names(sizes)],
         ranks=numbers("--ranks", ranks) if network is None else [network.ranks],

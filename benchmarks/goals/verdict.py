@@ -5,7 +5,7 @@ counts. Criteria for allreduce:
 
 - a: from 1 KiB on never slower than the best peer, below that at most 2 us slower;
 - b: at least 3 times as fast as the best peer at 4 MiB, and 2 times at 32 and 128 MiB. This goal is for CPUs that share
-  no cache: the rounds in which they shared none are also judged separately (`b, far`);
+  no cache: the rounds in which they shared none are also judged separately (`b, separate`);
 - c: from 64 KiB on at most 1.3 times as long as the reference.
 """
 
@@ -33,7 +33,7 @@ _FLOOR_FROM, _FLOOR_TIMES = 64 * _KIB, 1.3
 _CRITERIA = {
     "a": "never slower than the best peer from 1 KiB on, at most 2 us slower below",
     "b": "3 times as fast as the best peer at 4 MiB, 2 times at 32 and 128 MiB (meant for CPUs that share no cache)",
-    "b, far": "the same in the rounds in which the CPUs shared no cache",
+    "b, separate": "the same in the rounds in which the CPUs shared no cache",
     "c": "at most 1.3 times as long as the reference from 64 KiB on",
 }
 
@@ -77,16 +77,16 @@ def _judge(ours: Row, theirs: Row) -> Iterator[Comparison]:
     slower = race.difference(ours["by_round"], theirs["by_round"])
     yield Comparison("a", ours, theirs, ratio >= 1.0 if size >= _KIB else slower <= _SLACK)
     if size in _TIMES_FASTER:
-        for criterion, mine, other in (("b", ours, theirs), ("b, far", _far(ours), _far(theirs))):
+        for criterion, mine, other in (("b", ours, theirs), ("b, separate", _separate(ours), _separate(theirs))):
             if mine and other:
                 yield Comparison(criterion, mine, other, ratio_of(mine, other) >= _TIMES_FASTER[size])
 
 
-def _far(row: Row) -> Row | None:
+def _separate(row: Row) -> Row | None:
     """The row with only those rounds in which the CPUs shared no cache; None without such rounds."""
     rounds = zip(row["by_round"], row["cache_by_round"], strict=False)
-    times = [time for time, cache in rounds if cache == "far"]
-    return {**row, "cache": "far", "time": float(np.median(times)), "by_round": times} if times else None
+    times = [time for time, cache in rounds if cache == "separate"]
+    return {**row, "cache": "separate", "time": float(np.median(times)), "by_round": times} if times else None
 
 
 def text(rows: list[Row]) -> str:

@@ -45,9 +45,9 @@ def test_command(ask):
         out
         == """\
 allreduce of 10000 B over 5 ranks, 80 Gbit/s each, 10 us a step
-   steps  bandwidth     time  links  ways  algorithm  network
-*      2     1.6000  21.6 us      4  both  bfb        complete:5
-       2     1.6000  21.6 us                          (bound)
+   steps  bandwidth     time  links  direction  algorithm  network
+*      2     1.6000  21.6 us      4  both       bfb        complete:5
+       2     1.6000  21.6 us                               (bound)
 
 *: the fastest; bandwidth: time in messages per bandwidth of a rank; bound: no network can do better
 """

@@ -1,5 +1,6 @@
 """Groups whose members come and go: random histories of starts, kills, pauses and cuts, and faults at chosen points."""
 
+import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -141,6 +142,16 @@ def hosts() -> Iterator[Hosts]:
         pytest.skip(str(error))
     yield both
     both.close()
+
+
+@pytest.mark.skipif(shutil.which("nft") is None, reason="firewalls need nft")
+@pytest.mark.parametrize(("how", "length"), [("refuse", 10.0), ("reset", 3.0)] if FULL else [("reset", 3.0)])
+def test_refused_connections_prove_nothing(how: str, length: float, hosts: Hosts, tmp_path: Path) -> None:
+    """Firewalls refuse what comes from the other half of the members: both halves run, and only one of them goes on."""
+    try:
+        live(History(tmp_path / how, 4, [Event(0.1, f"cut {how}", 0, length), Event(0.2, "none")], hosts=hosts))
+    finally:
+        hosts.heal()
 
 
 @long

@@ -42,28 +42,28 @@ def test_reference(tmp_path):
     assert machine["kind"] == "machine" and machine["versions"]["numpy"] and team["kind"] == "team"
     rows = [row for row in rows if row["kind"] == "measurement"]
     assert {row["peer"] for row in rows} == {"ringroad", "reference"}
-    assert {row["cache"] for row in rows} <= {"near", "far", "mixed", "single"}
+    assert {row["cache"] for row in rows} <= {"shared", "separate", "mixed", "single"}
     assert all(len(row["cache_by_round"]) == len(row["by_round"]) for row in rows)
-    assert {label for row in rows for label in row["cache_by_round"]} <= {"near", "far", "mixed", "single"}
+    assert {label for row in rows for label in row["cache_by_round"]} <= {"shared", "separate", "mixed", "single"}
 
 
-@pytest.mark.parametrize("labels", [["far"], ["near", "far", "far", "near", "far"], ["near"]])
+@pytest.mark.parametrize("labels", [["separate"], ["shared", "separate", "separate", "shared", "separate"], ["shared"]])
 def test_it_waits_for_caches(monkeypatch, labels):
-    """Only rounds count that begin and end with CPUs as far apart as requested."""
+    """Only rounds count that begin and end with CPUs whose caches are as requested."""
     looks = itertools.cycle(labels)
     monkeypatch.setattr(facts, "caches", lambda: facts.Caches(next(looks), 1.0))
     monkeypatch.setattr(conductor, "_PAUSE", 0.01)
-    budget = 30.0 if "far" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
-    rows = list(conductor.GoalConductor(options(budget=budget), cache="far").run())
+    budget = 30.0 if "separate" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
+    rows = list(conductor.GoalConductor(options(budget=budget), cache="separate").run())
     measured = [row for row in rows if row["kind"] == "measurement"]
-    assert {row["cache"] for row in measured} <= {"far"}
-    assert all(row["cache_by_round"] == ["far"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
+    assert {row["cache"] for row in measured} <= {"separate"}
+    assert all(row["cache_by_round"] == ["separate"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
     assert all(len(row["by_round"]) == row["rounds"] for row in measured)
-    sizes = [8, 4096] if "far" in labels else []
+    sizes = [8, 4096] if "separate" in labels else []
     assert [row["size"] for row in measured if row["place"] == IN] == sizes
     refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
     assert refusals == (
-        [] if sizes else [f"{size} B, numpy: only 0 rounds while caches were far" for size in (8, 4096)]
+        [] if sizes else [f"{size} B, numpy: only 0 rounds while caches were separate" for size in (8, 4096)]
     )
 
 
@@ -80,7 +80,7 @@ def test_reference_is_right():
 
 
 def test_refusals():
-    assert "there are near, far" in goals("--sizes", "8", "--cache", "fra", status=2)
+    assert "there are shared, separate" in goals("--sizes", "8", "--cache", "fra", status=2)
     with pytest.raises(ValueError, match="not for --testbed"):
         conductor.GoalConductor(options(testbed=ringroad.Topology("ring:3"), rate=1e6), plain=True)
     with pytest.raises(launch.BenchError, match="float32 in allreduce only"):
@@ -89,7 +89,7 @@ def test_refusals():
 
 def test_cargo_is_for_the_reference(monkeypatch):
     monkeypatch.setattr(reference.shutil, "which", lambda name: None)
-    conductor.GoalConductor(options(), cache="near")
+    conductor.GoalConductor(options(), cache="shared")
     with pytest.raises(launch.BenchError, match="cargo is missing"):
         conductor.GoalConductor(options(), plain=True)
 
@@ -116,7 +116,7 @@ def test_a_record_is_drawn_by_network(tmp_path):
 
 def test_verdict():
     shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
-    shared |= {"buffers": "numpy", "pml": None, "cache": "far"}
+    shared |= {"buffers": "numpy", "pml": None, "cache": "separate"}
     times = {
         ("ringroad", 8): 3e-6,
         ("gloo", 8): 1.5e-6,
@@ -126,7 +126,7 @@ def test_verdict():
     }
     rows = [shared | {"peer": peer, "size": size, "time": time} for (peer, size), time in times.items()]
     for row in rows:
-        row |= {"by_round": [row["time"]] * 3, "cache_by_round": ["near", "mixed", "near"]}
+        row |= {"by_round": [row["time"]] * 3, "cache_by_round": ["shared", "mixed", "shared"]}
     chosen = {"algorithm": "ring"}
     fixed = rows[0] | chosen | {"peer": "ringroad:ring", "time": 1.0, "by_round": [1.0] * 3}
     run = [{"kind": "machine"}, *(row | chosen | {"kind": "measurement"} for row in [*rows, fixed])]
@@ -136,16 +136,22 @@ def test_verdict():
     assert "fastest fixed algorithm" in short["text"] and "FAIL at 1 of 1" in short["text"]
 
     text = verdict.text(rows)
-    assert "(b, far)" not in text
+    assert "(b, separate)" not in text
     assert "(a)" in text and "pass at 2" in text  # 1.5 us slower at 8 bytes is within the allowance
     assert "FAIL at 1 of 1" in text and "gloo 2000 us (2.00)" in text
     assert "(c)" in text and "pass at 1;" in text
 
     for row in rows:
         fast = row["time"] / (4 if row["peer"] == "ringroad" else 1)
-        row |= {"by_round": [row["time"], fast, fast, row["time"]], "cache_by_round": ["near", "far", "far", "mixed"]}
+        row |= {
+            "by_round": [row["time"], fast, fast, row["time"]],
+            "cache_by_round": ["shared", "separate", "separate", "mixed"],
+        }
     text = verdict.text(rows)
-    assert "(b, far)" in text and "pass at 1; least: 2 ranks 4 MiB numpy in place (far): 250 us, gloo 2000 us" in text
+    assert (
+        "(b, separate)" in text
+        and "pass at 1; least: 2 ranks 4 MiB numpy in place (separate): 250 us, gloo 2000 us" in text
+    )
 
 
 @pytest.mark.parametrize("size, unit", [(1024, 1e-6), (8, 25e-6)])
@@ -157,7 +163,7 @@ def test_the_verdict_compares_within_rounds(ours, theirs, passes, size, unit):
     """If the machine's speed drifts, the medians of the times suggest the opposite."""
     assert (np.median(ours) <= np.median(theirs)) is not passes
     shared = {"collective": "allreduce", "ranks": 2, "type": "float32", "redop": "sum", "place": IN, "wrong": 0}
-    shared |= {"buffers": "numpy", "pml": None, "cache": "near", "cache_by_round": ["near"] * 5, "size": size}
+    shared |= {"buffers": "numpy", "pml": None, "cache": "shared", "cache_by_round": ["shared"] * 5, "size": size}
     rows = [
         shared | {"peer": peer, "by_round": [unit * time for time in times], "time": unit * np.median(times)}
         for peer, times in (("ringroad", ours), ("gloo", theirs))

@@ -44,10 +44,17 @@ def test_ranks_of_a_host_share_memory_beside_it(tmp_path):
 
 def test_ranks_that_differ_say_who(tmp_path):
     env = {"RINGROAD_STORE": f"file://{tmp_path}"}
-    host = lambda rank: ([], {"RINGROAD_TRANSPORT": ["tcp", "ucx", "tcp"][rank]})  # noqa: E731
-    for ended in launch(CHECK, 3, env=env, host=host):
+    host = lambda rank: ([], {"RINGROAD_TRANSPORT": ["tcp", "auto,ucx", "", "tcp"][rank]})  # noqa: E731
+    for ended in launch(CHECK, 4, env=env, host=host):
         assert ended.status != 0
-        assert "the ranks have different transports: tcp on ranks 0, 2, ucx on rank 1" in ended.err, ended.err
+        text = "ConfigError: the ranks have different transports: tcp on ranks 0, 3, ucx on rank 1; set the same"
+        assert text in ended.err, ended.err
+
+
+def test_ranks_that_ask_for_nothing_follow(tmp_path):
+    env = {"RINGROAD_STORE": f"file://{tmp_path}"}
+    host = lambda rank: ([], {"RINGROAD_HOST": f"host{rank}", "RINGROAD_TRANSPORT": ["", "auto,ucx"][rank]})  # noqa: E731
+    assert all(ended.json().startswith("ucx") for ended in launch(CHECK, 2, env=env, host=host))
 
 
 @contextlib.contextmanager

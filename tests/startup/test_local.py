@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-import ringroad
+import ringroad.lab
 from helpers import is_running
 
 
@@ -40,6 +40,11 @@ def total(comm, value=1.0):
 
 def test_results_come_in_rank_order(clusters):
     assert clusters(4).run(lambda comm, a, *, b: (comm.rank, a, b), 1, b="two") == [(r, 1, "two") for r in range(4)]
+
+
+def test_objects_of_the_laboratory_travel_though_no_worker_has_imported_it(clusters):
+    model, name = clusters(1).run(lambda comm: (comm.model, type(comm.model).__module__))[0]
+    assert type(model) is ringroad.lab.CostModel and name == "ringroad.lab"
 
 
 def test_closures_lambdas_and_arrays(clusters):

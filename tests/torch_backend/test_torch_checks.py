@@ -15,6 +15,8 @@ CHECKS = [
     *(("calls.check_any_source", 3, TRANSPORTS[name]) for name in ("memory", "shm", "tcp")),
     ("calls.check_layouts", 3),
     ("calls.check_wrappers", 2),
+    ("calls.check_freed", 2),
+    ("calls.check_overlaps", 3),
     ("calls.check_work", 2),
     ("calls.check_sparse", 3),
     ("calls.check_integer_averages", 3),

@@ -9,7 +9,7 @@ import time
 CABLE = "cable"
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 MS_REC, MS_SLAVE, MNT_DETACH = 0x4000, 0x80000, 2
-NOWHERE = "02:00:00:00:00:99"  # the address of no card: packets to it are lost silently
+NOWHERE = "02:00:00:00:00:99"  # the address of no device: packets to it are lost silently
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -72,7 +72,14 @@ class Hosts:
 
     def cut(self, how: str, side: int) -> None:
         """Cuts the cable. `down`: one side's device goes down; `drop`: all packets are lost; `drop one way`: one side's
-        are."""
+        are; `refuse` and `reset`: firewalls on both sides refuse them, by ICMP or, like a process that has ended, by
+        resets."""
+        if verdict := {"refuse": "reject", "reset": "meta l4proto tcp reject with tcp reset"}.get(how):
+            rule = f"chain input {{ type filter hook input priority 0; iif {CABLE} {verdict}; }}"
+            for name in self.names:
+                wall = f"table inet wall {{ {rule} }}"
+                ip("netns", "exec", name, "nft", wall)
+            return
         if how == "down":
             ip("-n", self.names[side], "link", "set", CABLE, "down")
             return
@@ -83,6 +90,7 @@ class Hosts:
 
     def heal(self) -> None:
         for name in self.names:
+            subprocess.run(["ip", "netns", "exec", name, "nft", "delete", "table", "inet", "wall"], capture_output=True)
             ip("-n", name, "link", "set", CABLE, "up")
             ip("-n", name, "neighbour", "flush", "nud", "all", "dev", CABLE)
             for other in ("10.77.0.1", "10.77.0.2"):

@@ -34,11 +34,11 @@ class Cart(Graph):
         self.shape, self.periodic, self._is_own = _shape, _periodic, _is_own
         self.coordinates = self.coordinates_of(_comm.rank)
         slots = range(2 * len(_shape))
-        near = [self._near(rank) for rank in range(_comm.size)]
-        edges = [(rank, peer) for rank, peers in enumerate(near) for peer in peers if peer != NOBODY]
+        neighbours = [self._neighbours_of(rank) for rank in range(_comm.size)]
+        edges = [(rank, peer) for rank, peers in enumerate(neighbours) for peer in peers if peer != NOBODY]
         # What comes from below was sent up.
         labels = (list(slots), [slot ^ 1 for slot in slots])
-        super().__init__(_comm, near[_comm.rank], near[_comm.rank], labels, edges)
+        super().__init__(_comm, neighbours[_comm.rank], neighbours[_comm.rank], labels, edges)
         self._plans: dict[Any, Plan] = {}
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]:
@@ -243,7 +243,7 @@ class Cart(Graph):
         shape = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(self.shape, self.periodic, strict=True))
         return f"<Cart {shape}: rank {self.rank} at {self.coordinates}>"
 
-    def _near(self, rank: int) -> list[int]:
+    def _neighbours_of(self, rank: int) -> list[int]:
         """The neighbours of a rank: the lower and the upper one in each dimension."""
         place = self.coordinates_of(rank)
         return [self._step(place, dimension, step) for dimension in range(len(place)) for step in (-1, 1)]

@@ -86,9 +86,9 @@ class Part:
         fresh = np.empty(found.shape, self.dtype)
         if case.name == "exchange" or (what.root == "gives" and self.rank != case.root):
             return self.send, fresh
-        if case.place == "new":
+        if case.output == "new":
             return self.send, None
-        if case.place == "out" or (case.name == "alltoall" and case.blocks != "even"):
+        if case.output == "out" or (case.name == "alltoall" and case.blocks != "even"):
             return self.send, fresh
         own = case.own(self.ranks, self.rank)
         if what.gives == "block":

@@ -15,8 +15,8 @@ from ringroad._native import collectives, reductions
 
 Vector = NDArray[Any]
 Table = tuple[tuple[int, ...], ...]
-Place = Literal["new", "out", "in place"]
-PLACES: tuple[Place, ...] = ("new", "out", "in place")
+Output = Literal["new", "out", "in place"]
+OUTPUTS: tuple[Output, ...] = ("new", "out", "in place")
 
 SUPPORTED = reductions()
 """The element types that each operation supports, as the extension says."""
@@ -115,7 +115,7 @@ class Case:
     dtype: str = "float32"
     op: str = "sum"
     root: int = 0
-    place: Place = "new"
+    output: Output = "new"
     """Where the result goes: a new array, an argument `out`, or the memory of what is given."""
     algorithm: str | None = None
     seed: int | None = None
@@ -156,5 +156,5 @@ def draw(random: Random, ranks: int, largest: int) -> Case:
     pieces = ranks if CALLS[name].blocks else 1
     count = int(largest ** random.random()) // (pieces * dtype_of(dtype).itemsize) or 1
     op = random.choice(ops(name, dtype))
-    place: Place = random.choice(PLACES)
-    return Case(name, count, dtype, op, random.randrange(ranks), place, blocks=blocks)
+    output: Output = random.choice(OUTPUTS)
+    return Case(name, count, dtype, op, random.randrange(ranks), output, blocks=blocks)

@@ -63,7 +63,7 @@ class Caches:
     """Whether the CPUs share a cache.
 
     Attributes:
-        label: `near` (they do), `far` (they do not), or `single` (there is only one CPU).
+        label: `shared` (they do), `separate` (they do not), or `single` (there is only one CPU).
         nanoseconds: The time of a cache line from one CPU to the other; None if it was not measured.
     """
 
@@ -114,7 +114,7 @@ def _version(package: str) -> str | None:
 def carrier() -> str:
     """What would carry messages between this host and others like it, and why."""
     try:
-        return between_hosts()
+        return between_hosts(_ucx_wheel())
     except ConfigError as error:
         return str(error)
 

@@ -180,9 +180,9 @@ class LocalCluster:
             ...     cluster.run(lambda comm, factor: comm.rank * factor, 10)
             [0, 10]
         """
-        import cloudpickle  # type: ignore[import-untyped]
+        from ringroad._support.pickles import pickled
 
-        message = cloudpickle.dumps((function, args, kwargs))
+        message = pickled((function, args, kwargs))
         with self._lock:
             self._prepare()
             results = self._ask("run", message)

@@ -160,6 +160,7 @@ class Membership:
 
     def _use(self, comm: Communicator, members: list[str]) -> None:
         self.comm, self._members, self._agreements = comm, members, 0
+        comm._watch()
 
     def _make(self, members: list[str], uuid: int, strict: bool = False) -> Made | None:
         """The communicator of these processes, or None if it cannot be made (an error if `strict`)."""

@@ -372,6 +372,12 @@ impl PyCommunicator {
         Ok((decision.vote, decision.alive))
     }
 
+    /// This rank can learn from now on that processes on other machines have certainly ended, for `_agree`.
+    #[pyo3(name = "_watch")]
+    fn watch(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.watch()).map_err(raise)
+    }
+
     /// This rank takes no part in agreements any more. To the others that is as if its process had ended.
     #[pyo3(name = "_resign")]
     fn resign(&self, py: Python<'_>) -> PyResult<()> {

@@ -223,8 +223,13 @@ pub fn read_seconds(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64
 
 /// Returns what would carry messages between this host and others like it, and why: `tcp: ` or `ucx`, and the reason.
 #[pyfunction]
-pub fn between_hosts() -> PyResult<String> {
-    Ok(ringroad_runtime::communicator::between_hosts(&Config::from_env().map_err(raise)?))
+#[pyo3(signature = (wheel=None))]
+pub fn between_hosts(
+    py: Python<'_>,
+    #[pyo3(from_py_with = argument)] wheel: Option<PathBuf>,
+) -> PyResult<String> {
+    let config = Config::from_env().map_err(raise)?;
+    Ok(py.detach(|| ringroad_runtime::communicator::between_hosts(&config, wheel.as_ref())))
 }
 
 /// Returns which UCX library would be used: "path", "version", "origin", "UCX_TLS", and "why", if there was a choice. That

@@ -180,7 +180,7 @@ fn one_order_on_many_ranks() {
         let wishes = Wishes { algorithms, size_invariant: true, ..Wishes::default() };
         let place = Site::of(&[], 1, &topology);
         let lowering =
-            Lowering { segment: 1 << 16, part: usize::MAX, two_areas: true, cache: CacheMode::Near };
+            Lowering { segment: 1 << 16, part: usize::MAX, two_areas: true, cache: CacheMode::Shared };
         let choices =
             Choices::make(topology.clone(), CostModel::default(), lowering, place, &wishes).unwrap();
         let names = REDUCING
@@ -466,7 +466,7 @@ fn choices_are_explained() {
 
 fn made(topology: &Topology, wishes: &Wishes) -> Choices {
     let place = Site::of(&[], 1, topology);
-    let lowering = Lowering { segment: 1 << 19, part: usize::MAX, two_areas: true, cache: CacheMode::Near };
+    let lowering = Lowering { segment: 1 << 19, part: usize::MAX, two_areas: true, cache: CacheMode::Shared };
     Choices::make(topology.clone(), CostModel::default(), lowering, place, wishes).unwrap()
 }
 

@@ -44,16 +44,18 @@ const WITHIN_HOST: [&str; 2] = ["posix", "cma"];
 /// Where the kernel lists RDMA devices.
 pub(crate) const RDMA: &str = "/sys/class/infiniband";
 
-/// Whether this host has an RDMA device that is up.
-pub fn has_rdma() -> bool {
-    is_up(Path::new(RDMA))
+/// The RDMA devices of this host that are up.
+pub fn rdma_devices() -> Vec<String> {
+    up(Path::new(RDMA))
 }
 
-fn is_up(devices: &Path) -> bool {
+fn up(devices: &Path) -> Vec<String> {
     let list = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let ports = list(devices).flat_map(|device| list(&device.path().join("ports")).collect::<Vec<_>>());
-    let states = ports.map(|port| std::fs::read_to_string(port.path().join("state")));
-    states.flatten().any(|state| state.contains("ACTIVE"))
+    let state = |port: std::fs::DirEntry| std::fs::read_to_string(port.path().join("state"));
+    let is_up = |device: &std::fs::DirEntry| {
+        list(&device.path().join("ports")).flat_map(state).any(|state| state.contains("ACTIVE"))
+    };
+    list(devices).filter(is_up).filter_map(|device| device.file_name().into_string().ok()).collect()
 }
 
 /// The value for `UCX_TLS` if neither the user nor the caller has chosen one.
@@ -168,10 +170,10 @@ mod tests {
         let devices = std::env::temp_dir().join(format!("ucx-sys-{}", std::process::id()));
         let port = devices.join("mlx5_0/ports/1");
         std::fs::create_dir_all(&port).unwrap();
-        assert!(!is_up(&devices));
-        for (state, up) in [("1: DOWN\n", false), ("4: ACTIVE\n", true)] {
+        assert!(up(&devices).is_empty());
+        for (state, expected) in [("1: DOWN\n", &[][..]), ("4: ACTIVE\n", &["mlx5_0"])] {
             std::fs::write(port.join("state"), state).unwrap();
-            assert_eq!(is_up(&devices), up, "{state}");
+            assert_eq!(up(&devices), expected, "{state}");
         }
         std::fs::remove_dir_all(&devices).unwrap();
     }

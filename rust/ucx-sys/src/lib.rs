@@ -12,7 +12,7 @@ mod environment;
 mod load;
 
 pub use bindings::*;
-pub use environment::{default_tls, has_rdma, network_tls, ENVIRONMENT};
+pub use environment::{default_tls, network_tls, rdma_devices, ENVIRONMENT};
 pub use load::{load, LoadError, LoadOptions, Origin, Ucx, MINIMUM_VERSION};
 
 use std::os::raw::c_void;

@@ -103,7 +103,7 @@ def _print(findings: Findings) -> None:
     ]
     bound = f"{float(findings.least_bandwidth_term):.4f}"
     least = ["", str(findings.least_steps), bound, seconds_text(findings.least_seconds), "", "", "", "(bound)"]
-    header = ["", "steps", "bandwidth", "time", "links", "ways", "algorithm", "network"]
+    header = ["", "steps", "bandwidth", "time", "links", "direction", "algorithm", "network"]
     print_table(header, [*rows, least], right=["steps", "bandwidth", "time", "links"])
     print_wrapped(
         "\n*: the fastest; bandwidth: time in messages per bandwidth of a rank; bound: no network can do better"

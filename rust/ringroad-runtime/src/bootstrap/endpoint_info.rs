@@ -55,6 +55,8 @@ pub struct EndpointInfo {
     /// The transport's addresses of this rank, one for each of its network devices.
     #[serde(with = "hexadecimal")]
     pub addresses: Vec<Vec<u8>>,
+    /// What carries messages between hosts, if its settings name it: `ucx` or `tcp`.
+    pub asked: Option<String>,
     /// The network devices that it uses, if UCX asks for the routes between them (see `routes`).
     pub devices: Vec<NetDevice>,
     /// Whether its host has an RDMA device that is up.
@@ -96,6 +98,7 @@ impl EndpointInfo {
             transport: transport.to_owned(),
             transport_version: transport_version.to_owned(),
             addresses,
+            asked: None,
             devices: Vec::new(),
             rdma: false,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),

@@ -119,6 +119,7 @@ impl From<BootstrapError> for Error {
             BootstrapError::Died { ref endpoint } => {
                 Error::Peer { rank: endpoint.rank, message: error.to_string() }
             }
+            BootstrapError::Differ { .. } => Error::Config(error.to_string()),
             BootstrapError::Store(error) => error.into(),
             _ => Error::Store(error.to_string()),
         }
@@ -203,27 +204,29 @@ impl Rendezvous {
 
 /// Checks that the endpoints agree. Each rank has all endpoints, so all ranks get the same result.
 pub(crate) fn compare(endpoints: &[EndpointInfo]) -> Result<(), BootstrapError> {
-    type Aspect = (&'static str, fn(&EndpointInfo) -> String, &'static str);
+    type Aspect = (&'static str, fn(&EndpointInfo) -> Option<String>, &'static str);
     const ASPECTS: [Aspect; 6] = [
-        ("versions of ringroad", |c| c.ringroad.clone(), "install the same on all"),
-        ("versions of the endpoint info", |c| c.format.to_string(), "install the same ringroad on all"),
-        ("numbers of ranks", |c| c.ranks.to_string(), "start all with the same number"),
-        ("transports", |c| c.transport.clone(), "set the same RINGROAD_TRANSPORT for all"),
+        ("versions of ringroad", |c| Some(c.ringroad.clone()), "install the same on all"),
+        ("versions of the endpoint info", |c| Some(c.format.to_string()), "install the same ringroad on all"),
+        ("numbers of ranks", |c| Some(c.ranks.to_string()), "start all with the same number"),
+        ("transports", |c| c.asked.clone(), "set the same RINGROAD_TRANSPORT for all"),
         (
             "versions of the transport",
-            |c| format!("{} {}", c.transport, c.transport_version),
+            |c| Some(format!("{} {}", c.transport, c.transport_version)),
             "they cannot talk to each other; install the same on all, or point RINGROAD_UCX_LIBRARY to it",
         ),
         (
             "numbers of ports",
-            |c| c.addresses.len().to_string(),
+            |c| Some(c.addresses.len().to_string()),
             "name equally many devices in RINGROAD_NET_DEVICES=per-port:... on all",
         ),
     ];
     for (what, value, remedy) in ASPECTS {
         let mut found = BTreeMap::<String, Vec<Rank>>::new();
         for endpoint in endpoints {
-            found.entry(value(endpoint)).or_default().push(endpoint.rank);
+            if let Some(value) = value(endpoint) {
+                found.entry(value).or_default().push(endpoint.rank);
+            }
         }
         if found.len() > 1 {
             return Err(BootstrapError::Differ { what, found, remedy });

@@ -96,9 +96,14 @@ impl Handle {
         !self.net_space.is_empty() && self.net_space == space("net")
     }
 
+    /// Whether this process sees by its number whether that one still runs.
+    pub(crate) fn is_visible(&self) -> bool {
+        !self.pid_space.is_empty() && self.pid_space == pid_space()
+    }
+
     /// Whether that process has certainly ended.
     pub(super) fn has_ended(&self) -> bool {
-        !self.pid_space.is_empty() && self.pid_space == pid_space() && is_gone(self.pid)
+        self.is_visible() && is_gone(self.pid)
     }
 }
 

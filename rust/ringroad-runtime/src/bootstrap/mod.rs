@@ -39,7 +39,7 @@ pub(crate) use rendezvous::{check_rank, refused, unreadable};
 pub use roll_call::RollCall;
 pub use tcp::{ask_all, ask_at, seen, stacks_by, Beacon, Inquiry, JobPlace, JobStore, Report};
 pub(crate) use tcp::{report_by, Reporter};
-pub(crate) use tcp::{Heard, Line, Listener, Question, Server, TcpStore, Unreachable};
+pub(crate) use tcp::{Heard, LifeLine, Line, Listener, Question, Server, TcpStore, Unreachable};
 
 use crate::error::Error;
 

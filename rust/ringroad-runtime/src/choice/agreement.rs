@@ -187,7 +187,7 @@ pub(crate) fn choose(
     let model = config.cost_model(prior);
     let anywhere = suits_any(&topology, &model, origin, insight.hosts);
     let wishes = Wishes { measured, anywhere, ..wishes(config, options, size, per_host)? };
-    let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Near };
+    let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Shared };
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
     // If ranks share cores, they wait for each other anyway, and all of their memory has to fit into the caches.
     let two_areas = size <= cores;

@@ -6,6 +6,7 @@
 //!
 //! [`Vote::paused`]: ringroad_core::agreement::Vote::paused
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{Reply, Request};
 use ringroad_core::Rank;
 
-use crate::bootstrap::{identity, EndpointInfo, TcpStore, Unreachable};
+use crate::bootstrap::{identity, EndpointInfo, LifeLine, TcpStore, Unreachable};
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
 use crate::os::pauses;
@@ -33,6 +34,8 @@ pub(super) struct Agreements {
     pub left_out: Mutex<Vec<Rank>>,
     /// How many times this process had been paused when the others last counted on it.
     pub pauses: AtomicU64,
+    /// By which this process learns that others have certainly ended, where their port says only that it refuses.
+    pub watched: Mutex<BTreeMap<Rank, LifeLine>>,
 }
 
 /// One rank's communicator, as long as it exists.

@@ -15,8 +15,11 @@ use crate::error::{Error, Result};
 use crate::transport::routed::Routed;
 use crate::transport::shared::SharedMemory;
 use crate::transport::tcp::{self, TcpSettings, TcpTransport};
-use crate::transport::ucx::{UcxSettings, UcxTransport};
+use crate::transport::ucx::{can_use, UcxSettings, UcxTransport};
 use crate::transport::{Transport, Wait};
+
+/// The most bytes in which a rank says why it uses no RDMA.
+const MOST_SAID: usize = 4 << 10;
 
 /// A transport between hosts.
 pub(super) enum Carrier {
@@ -30,6 +33,7 @@ pub(super) struct Opening<'a> {
     pub endpoints: &'a [EndpointInfo],
     pub config: &'a Config,
     pub options: &'a Options,
+    pub between: Between,
     /// The bytes per second of the slowest flow that was measured.
     pub slowest: Option<f64>,
     pub around: &'a Neighbourhood,
@@ -45,38 +49,24 @@ impl<'a> Opening<'a> {
         endpoints: &'a [EndpointInfo],
         config: &'a Config,
         options: &'a Options,
+        between: Between,
         slowest: Option<f64>,
         around: &'a Neighbourhood,
     ) -> Opening<'a> {
-        Opening { rank, endpoints, config, options, slowest, around, wheel: None, interface: None }
+        Opening { rank, endpoints, config, options, between, slowest, around, wheel: None, interface: None }
     }
 }
 
 impl Carrier {
     /// Opens this rank's devices. Blocking on the waiter also ends when local ranks ring.
     pub fn open(opening: Opening) -> Result<Carrier> {
-        let between = opening.config.transport.between;
-        let rdma = opening.endpoints.iter().all(|endpoint| endpoint.rdma);
-        if between.unwrap_or(preferred(rdma)) == Between::Tcp {
+        if opening.between == Between::Tcp {
             return Carrier::open_tcp(&opening);
         }
-        match Carrier::load_ucx(&opening) {
+        match load_ucx(opening.config, opening.wheel) {
             Ok(ucx) => Carrier::open_ucx(&opening, ucx),
-            Err(LoadError::NotFound { .. }) if between.is_none() => Carrier::open_tcp(&opening),
             Err(error) => Err(opening.around.without_network(error.to_string())),
         }
-    }
-
-    fn load_ucx(opening: &Opening) -> std::result::Result<&'static Ucx, LoadError> {
-        let config = opening.config;
-        let load = LoadOptions {
-            explicit: config.ucx_library.clone(),
-            wheel: opening.wheel.cloned(),
-            environment: true,
-            variables: variables(config),
-            ..LoadOptions::default()
-        };
-        ucx_sys::load(&load)
     }
 
     fn open_ucx(opening: &Opening, ucx: &'static Ucx) -> Result<Carrier> {
@@ -174,25 +164,60 @@ impl Carrier {
     }
 }
 
-/// What carries messages between hosts if the settings do not say it. `rdma`: whether all hosts have RDMA devices, which only
-/// UCX can use. If there is no UCX, our own connections do.
-fn preferred(rdma: bool) -> Between {
-    if rdma {
-        Between::Ucx
-    } else {
-        Between::Tcp
+fn load_ucx(config: &Config, wheel: Option<&PathBuf>) -> std::result::Result<&'static Ucx, LoadError> {
+    let load = LoadOptions {
+        explicit: config.ucx_library.clone(),
+        wheel: wheel.cloned(),
+        environment: true,
+        variables: variables(config),
+        ..LoadOptions::default()
+    };
+    ucx_sys::load(&load)
+}
+
+/// What carries messages between hosts; all ranks agree. What some ask for, which is the same; UCX, if that can use RDMA
+/// devices on all hosts, since nothing else can; otherwise connections of our own.
+pub(super) fn between(
+    rendezvous: &mut Rendezvous,
+    endpoints: &[EndpointInfo],
+    config: &Config,
+    wheel: Option<&PathBuf>,
+) -> Result<Between> {
+    if let Some(asked) = endpoints.iter().find_map(|endpoint| endpoint.asked.as_deref()) {
+        return Between::read(asked).map_err(|_| Error::Config(format!("there is no transport {asked:?}")));
     }
+    if !endpoints.iter().all(|endpoint| endpoint.rdma) {
+        return Ok(Between::Tcp);
+    }
+    let obstacle = without_rdma(&ucx_sys::rdma_devices(), config, wheel).unwrap_or_default();
+    let obstacle: String = obstacle.chars().take(MOST_SAID / 4).collect();
+    let all = rendezvous.collect("rdma", obstacle.as_bytes(), MOST_SAID)?;
+    let found = (0..).zip(&all).find(|(_, obstacle)| !obstacle.is_empty());
+    let Some((rank, obstacle)) = found else { return Ok(Between::Ucx) };
+    if config.debug >= Debug::Info && endpoints[rank].rank == rendezvous.endpoint.rank {
+        eprintln!("ringroad: no RDMA, since on {}: {}", endpoints[rank], String::from_utf8_lossy(obstacle));
+    }
+    Ok(Between::Tcp)
+}
+
+/// Why UCX can use none of this host's RDMA devices, which are these, if so.
+fn without_rdma(devices: &[String], config: &Config, wheel: Option<&PathBuf>) -> Option<String> {
+    if devices.is_empty() {
+        return Some("this host has no RDMA device that is up".to_owned());
+    }
+    let loaded = load_ucx(config, wheel).map_err(|error| error.to_string());
+    loaded.and_then(|ucx| can_use(ucx, devices)).err()
 }
 
 /// What would carry messages between hosts like this one, and why.
-pub fn between_hosts(config: &Config) -> String {
-    let text = match (config.transport.between, preferred(ucx_sys::has_rdma())) {
-        (Some(Between::Ucx), _) => "ucx: RINGROAD_TRANSPORT says so",
-        (Some(Between::Tcp), _) => "tcp: RINGROAD_TRANSPORT says so",
-        (None, Between::Ucx) => "ucx if all hosts have it and RDMA devices, as this one; otherwise tcp",
-        (None, Between::Tcp) => "tcp: this host has no RDMA device that is up",
-    };
-    text.to_owned()
+pub fn between_hosts(config: &Config, wheel: Option<&PathBuf>) -> String {
+    if let Some(between) = config.transport.between {
+        return format!("{}: RINGROAD_TRANSPORT says so", between.name());
+    }
+    match without_rdma(&ucx_sys::rdma_devices(), config, wheel) {
+        None => "ucx if it can use RDMA devices on all hosts, as on this one; otherwise tcp".to_owned(),
+        Some(obstacle) => format!("tcp: {obstacle}"),
+    }
 }
 
 /// The settings that UCX reads only from the environment. Variables that the user has set come first.
@@ -206,4 +231,23 @@ fn variables(config: &Config) -> Vec<(&'static str, String)> {
 /// The error if the doorbell of local ranks cannot be used.
 pub(super) fn unshared(reason: String) -> Error {
     Error::Transport(format!("shared memory: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There is no UCX at that path, and no RDMA device here that any UCX could use.
+    #[test]
+    fn rdma_needs_devices_and_a_ucx_that_can_use_them() {
+        let mut config = Config::default();
+        config.ucx_library = Some("/nonesuch/libucp.so.0".into());
+        let obstacle = |devices: &[&str]| {
+            let devices: Vec<String> = devices.iter().map(|name| (*name).to_owned()).collect();
+            without_rdma(&devices, &config, None).unwrap()
+        };
+        assert_eq!(obstacle(&[]), "this host has no RDMA device that is up");
+        let text = obstacle(&["nonesuch_0"]);
+        assert!(text.contains("/nonesuch") || text.contains("none of the RDMA devices nonesuch_0"), "{text}");
+    }
 }

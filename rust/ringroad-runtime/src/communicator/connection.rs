@@ -9,7 +9,7 @@ use ringroad_core::discovery::Mismatch;
 use ringroad_core::{Collective, Rank, Topology};
 
 use super::after_pauses::{self, Followed};
-use super::carrier::{unshared, Carrier, Opening};
+use super::carrier::{self, unshared, Carrier, Opening};
 use super::paths;
 use super::status::Reporting;
 use super::{Adaptation, Called, Communicator, Family, Means, State};
@@ -70,7 +70,8 @@ impl Communicator {
             let mut endpoint = EndpointInfo::new(rank, size, "", "", Vec::new());
             offered.announce(&mut endpoint, config);
             endpoint.handle = handle.clone();
-            endpoint.rdma = ucx_sys::has_rdma();
+            endpoint.rdma = !ucx_sys::rdma_devices().is_empty();
+            endpoint.asked = config.transport.between.map(|between| between.name().to_owned());
             let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, deadline)?;
             match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, deadline)
             {
@@ -99,11 +100,12 @@ impl Communicator {
         let explored = explore(rendezvous, &endpoints, rank, config, options, &around)?;
         let mut network = None;
         if !around.is_complete {
+            let between = carrier::between(rendezvous, &endpoints, config, wheel.as_ref())?;
             let interface = explored.interface.clone().or_else(|| interface(&endpoints, rendezvous.host()));
             let opening = Opening {
                 wheel: wheel.as_ref(),
                 interface,
-                ..Opening::new(rank, &endpoints, config, options, explored.slowest, &around)
+                ..Opening::new(rank, &endpoints, config, options, between, explored.slowest, &around)
             };
             let transport = Carrier::open(opening)?;
             if !share_loopback(&endpoints) {
@@ -133,9 +135,9 @@ impl Communicator {
                     Some(Within::Cma) => true,
                     Some(Within::NoCma) | None => false,
                 };
-                let private = wanted && around.unreadable.is_empty();
+                let cma = wanted && around.unreadable.is_empty();
                 let cache = choices.lowering.cache;
-                let local = SharedMemory::new(home, neighbours, waiter, private, cache)?;
+                let local = SharedMemory::new(home, neighbours, waiter, cma, cache)?;
                 match network {
                     None => Box::new(local),
                     Some(network) => network.beside(local),

@@ -1,13 +1,16 @@
 //! Agreements of the ranks that are left: asks the others, as the protocol in [`ringroad_core::agreement`] says.
 //!
-//! A rank counts as lost if its process has ended, if nobody listens at its port any more, or if it has not answered for
-//! [`SILENCE`] while this rank itself was awake. The caller's deadline proves nothing: when it passes, this rank takes
-//! its vote back, and nothing is decided.
+//! A rank counts as lost if its process has ended, if its port refuses, or if it has not answered for [`SILENCE`] while
+//! this rank itself was awake. A port that refuses does not prove that the process has ended, since a firewall refuses,
+//! too: that is proved by the number of a process on this machine, and elsewhere by a connection that the other kernel has
+//! closed ([`LifeLine`]). The caller's deadline proves nothing: when it passes, this rank takes its vote back, and nothing
+//! is decided.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ringroad_core::agreement::{Decision, Outcome, Proposer, Reply, Vote, Waiting};
@@ -15,7 +18,7 @@ use ringroad_core::Rank;
 
 use super::patience::{server, GoOn, Patience, SLICE};
 use super::Communicator;
-use crate::bootstrap::{identity, Heard, Line, Question, Server, Unreachable};
+use crate::bootstrap::{identity, Heard, LifeLine, Line, Question, Server, TcpStore, Unreachable};
 use crate::config::Secret;
 use crate::error::{refused, Error, Result};
 use crate::os::pauses;
@@ -24,6 +27,10 @@ use crate::os::pauses;
 pub(super) const SILENCE: Duration = Duration::from_secs(6);
 /// How long a rank waits beyond its deadline for a decision that others may already act on.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a rank may take to answer when this one begins to watch it.
+const WITHIN: Duration = Duration::from_secs(2);
+/// In larger groups nobody watches: each rank would hold a connection to each.
+const MOST_WATCHED: usize = 64;
 /// The longest step of the clock by which silence is measured: what is longer, this process was paused.
 const STEP: Duration = Duration::from_millis(200);
 
@@ -135,6 +142,30 @@ impl Communicator {
         }
     }
 
+    /// From now on this rank can learn that others have certainly ended, whatever refuses connections to them: it opens
+    /// connections to those of other machines, in the background.
+    pub fn watch(&self) -> Result<()> {
+        let secret = self.means()?.config.secret.as_ref().map(|secret| secret.reveal().to_owned());
+        let (agreements, endpoints) = (Arc::downgrade(&self.agreements), self.endpoints.clone());
+        let handles = endpoints.iter().filter_map(|one| Some((one.rank, one.handle.clone()?)));
+        let others: Vec<_> = handles.filter(|(_, handle)| !handle.is_visible()).collect();
+        if others.is_empty() || self.size() > MOST_WATCHED {
+            return Ok(());
+        }
+        let watch = move || {
+            for (rank, handle) in others {
+                let store = TcpStore::connect(&handle, secret.as_deref(), Instant::now() + WITHIN);
+                let line = store.ok().and_then(TcpStore::watch);
+                let Some(agreements) = agreements.upgrade() else { return };
+                agreements.watched.lock().extend(line.map(|line| (rank, line)));
+            }
+        };
+        let thread = thread::Builder::new().name("ringroad-watch".to_owned()).spawn(watch);
+        thread
+            .map(drop)
+            .map_err(|error| Error::Transport(refused("cannot start a thread to watch other ranks", &error)))
+    }
+
     /// This rank takes no part in agreements any more. To the others that is as if its process had ended.
     pub fn resign(&self) -> Result<()> {
         if self.size() > 1 {
@@ -162,7 +193,7 @@ struct Round<'a> {
     group: String,
     number: u64,
     proposer: Proposer,
-    /// Whom this process could not ask, and why.
+    /// Whom this process could not ask at last, and why.
     unable: BTreeMap<Rank, Unreachable>,
 }
 
@@ -209,6 +240,15 @@ impl Round<'_> {
                 }
                 Ok((rank, Heard::Ended(_))) => {
                     self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
+                }
+                Ok((rank, Heard::Refused(why))) => {
+                    let has_ended =
+                        self.of.agreements.watched.lock().get(&rank).is_some_and(LifeLine::has_ended);
+                    self.step(|proposer, acceptor| match has_ended {
+                        true => proposer.bury(acceptor, rank),
+                        false => proposer.lose(acceptor, rank),
+                    });
+                    self.unable.insert(rank, why);
                 }
                 Ok((rank, Heard::Unable(why))) => {
                     // Its silence begins anew.

@@ -94,7 +94,7 @@ impl Communicator {
             Error::Timeout(text) => Error::Timeout(lists.explain(&server, text)),
             // The store is rank 0's: if it fails, rank 0 may be lost.
             Error::Store(_) if rank > 0 => match reach(&handles[0], config, patience.deadline) {
-                Err(gone @ Unreachable::Gone(_)) => lost(0, &gone).into(),
+                Err(gone @ (Unreachable::Gone(_) | Unreachable::Refused(_))) => lost(0, &gone).into(),
                 // The watch says whether it is silent.
                 _ => error,
             },
@@ -311,7 +311,9 @@ impl Watch {
         let now = awake.passed();
         while let Ok((rank, news)) = heard.try_recv() {
             match news {
-                Heard::Ended(why) | Heard::Stranger(why) => return Err(lost(rank, &why)),
+                Heard::Ended(why) | Heard::Refused(why) | Heard::Stranger(why) => {
+                    return Err(lost(rank, &why));
+                }
                 Heard::Unable(why) => {
                     let action = format!("watch rank {rank} of the new group");
                     return Err(StoreError::Failed { action, reason: why.to_string() });

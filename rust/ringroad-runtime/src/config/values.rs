@@ -27,7 +27,14 @@ macro_rules! choice {
         impl $type {
             pub(super) const VALUES: Values = Values::OneOf(&[$($name),*]);
 
-            pub(super) fn read(text: &str) -> Result<$type, String> {
+            /// As it is written.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($type::$variant => $name,)*
+                }
+            }
+
+            pub(crate) fn read(text: &str) -> Result<$type, String> {
                 let values = [$(($name, $type::$variant)),*];
                 let found = values.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
                 found.map(|(_, value)| value).ok_or_else(String::new)

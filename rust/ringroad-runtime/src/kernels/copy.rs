@@ -20,15 +20,15 @@ impl Stores {
     /// again.
     ///
     /// Measured by `examples/stores.rs` from 4 KiB to 32 MiB, until the peer has read them, on two cores of an AMD
-    /// EPYC with 1 MiB of second-level and 32 MiB of last-level cache. Without a shared cache (`Far`): plain stores
+    /// EPYC with 1 MiB of second-level and 32 MiB of last-level cache. Without a shared cache (`Separate`): plain stores
     /// are a tenth faster at 4 KiB; streaming ones are equal from 16 KiB on, 1.8 times as fast at 64 KiB and 2.8
-    /// times from 1 MiB on (for the writer alone 4 times at 8 KiB, 5 times from 1 MiB on). With one (`Near`): plain
+    /// times from 1 MiB on (for the writer alone 4 times at 8 KiB, 5 times from 1 MiB on). With one (`Shared`): plain
     /// ones are 2 to 4 times as fast up to 512 KiB, 1.5 times up to 8 MiB, and a tenth slower where the last-level
     /// cache does not hold the bytes.
     pub fn for_copy(bytes: usize, mode: CacheMode) -> Self {
         let streaming = match mode {
-            CacheMode::Near => bytes >= 32 << 20,
-            CacheMode::Far => bytes >= 16 << 10,
+            CacheMode::Shared => bytes >= 32 << 20,
+            CacheMode::Separate => bytes >= 16 << 10,
         };
         if streaming {
             Stores::Streaming

@@ -7,6 +7,8 @@ use std::time::Duration;
 const SILENCE: Duration = Duration::from_secs(2);
 /// How many times the kernel must have asked it meanwhile.
 const ASKED: u8 = 2;
+/// The state of a connection that only the other side has closed (`TCP_CLOSE_WAIT`).
+const CLOSE_WAIT: u8 = 8;
 /// What the kernel has counted of a connection (`TCP_INFO`).
 #[repr(C, align(8))]
 pub(crate) struct TcpInfo([u8; 216]);
@@ -41,6 +43,11 @@ impl TcpInfo {
         let (unacknowledged, last_acknowledged) = (self.short(24), self.short(56));
         let asked = (unacknowledged > 0 && retransmits >= ASKED) || probes >= ASKED;
         asked && u128::from(last_acknowledged) >= SILENCE.as_millis()
+    }
+
+    /// Whether the other process has ended its stream, and the connection has not broken.
+    pub fn has_orderly_end(&self) -> bool {
+        self.0[0] == CLOSE_WAIT
     }
 
     /// The bytes that have been sent, and those of them that were sent again.

@@ -45,7 +45,7 @@ pub trait LocalMemory {
     /// Whether local ranks copy long messages directly out of this rank's private memory.
     fn copies_by_cma(&mut self) -> bool;
 
-    /// Whether this rank and `peer` share a cache, as far as known ([`CacheMode::Near`]: they do). `None` if `peer`
+    /// Whether this rank and `peer` share a cache, as far as known ([`CacheMode::Shared`]: they do). `None` if `peer`
     /// is not a local rank.
     fn distance(&mut self, peer: Rank) -> Option<CacheMode>;
 

@@ -159,7 +159,7 @@ mod tests {
         homes.iter().zip([1, 0]).for_each(|(home, peer)| home.prepare_for(peer).unwrap());
         let local = homes.into_iter().zip(beside).map(|(home, neighbours)| {
             let waiter = home.waiter().unwrap();
-            SharedMemory::new(home, neighbours, waiter, false, CacheMode::Near).unwrap()
+            SharedMemory::new(home, neighbours, waiter, false, CacheMode::Shared).unwrap()
         });
         let mut remote = InProcess::group_with(3, 64).into_iter();
         let mut group: Vec<Box<dyn Transport>> = Vec::new();

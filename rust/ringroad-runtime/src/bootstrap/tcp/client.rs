@@ -12,6 +12,7 @@ use ringroad_core::Rank;
 use super::wire::{Channel, Key, Kind, Message, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
 use crate::os::lock::Mutex;
+use crate::os::tcp_info::TcpInfo;
 
 /// The longest time that one request waits for a key.
 const SLICE: Duration = Duration::from_millis(500);
@@ -32,9 +33,12 @@ pub struct TcpStore {
 /// Why a process cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
-    /// The process has ended.
+    /// The process has ended: the kernel of its host says so.
     #[error("{0} has ended")]
     Gone(String),
+    /// Its port refuses. So does that of a process that has ended, and a firewall in front of one that runs.
+    #[error("nobody listens at the port of {0}: it has ended, or a firewall refuses connections to it")]
+    Refused(String),
     /// The process, or its host, does not answer.
     #[error("{0} does not answer; it is stopped, or the network between is cut")]
     Silent(String),
@@ -83,7 +87,7 @@ impl TcpStore {
         // One address that refuses proves nothing: hosts have addresses in common, such as those of containers.
         Err(match (strange, count > 0 && refused == count) {
             (true, _) => Unreachable::Stranger(who),
-            (false, true) => Unreachable::Gone(who),
+            (false, true) => Unreachable::Refused(who),
             (false, false) => Unreachable::Silent(who),
         })
     }
@@ -91,6 +95,13 @@ impl TcpStore {
     /// The store at the end of a connection to `address`. `who` names its process in messages.
     pub fn over(channel: Channel, address: SocketAddr, key: Key, who: String, longest: Duration) -> TcpStore {
         TcpStore { channel: Mutex::new(Some(channel)), address, key, who, longest }
+    }
+
+    /// This connection, not to be used any more, as a sign of the process's life. `None` if it is broken.
+    pub fn watch(self) -> Option<LifeLine> {
+        // Who has answered once closes the connection only when it ends.
+        self.get("").ok()?;
+        Some(LifeLine(self.channel.lock().take()?.into_stream()))
     }
 
     /// The answer to a request, which may take `within` to make.
@@ -153,6 +164,18 @@ impl TcpStore {
     /// Tells the communicator of a group something. `None` if the process has no such communicator any more.
     pub fn tell(&self, group: &str, text: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.ask(&Message::new(Kind::Tell, group, text), Duration::ZERO)
+    }
+}
+
+/// An idle connection to a process, which its kernel closes when it ends.
+#[derive(Debug)]
+pub struct LifeLine(pub(super) Arc<TcpStream>);
+
+impl LifeLine {
+    /// Whether the process has certainly ended. That the connection broke says nothing: a firewall breaks connections, too,
+    /// but it cannot end the stream of bytes.
+    pub fn has_ended(&self) -> bool {
+        TcpInfo::of(&*self.0).is_some_and(|info| info.has_orderly_end())
     }
 }
 

@@ -42,6 +42,8 @@ pub enum Heard {
     Stranger(Unreachable),
     /// This process cannot ask it. It is tried again.
     Unable(Unreachable),
+    /// Its port refuses. It is tried again.
+    Refused(Unreachable),
     /// It has ended. Nothing follows.
     Ended(Unreachable),
 }
@@ -87,6 +89,9 @@ fn serve(
                 Err(Some(gone @ Unreachable::Gone(_))) => {
                     tell(Heard::Ended(gone));
                     return;
+                }
+                Err(Some(refused @ Unreachable::Refused(_))) if !tell(Heard::Refused(refused.clone())) => {
+                    return
                 }
                 Err(Some(stranger @ Unreachable::Stranger(_)))
                     if !tell(Heard::Stranger(stranger.clone())) =>

@@ -12,7 +12,7 @@ mod server;
 mod wire;
 
 pub use beacon::{seen, Beacon};
-pub use client::{TcpStore, Unreachable};
+pub use client::{LifeLine, TcpStore, Unreachable};
 pub use job::{JobPlace, JobStore};
 pub use line::{Heard, Line, Question};
 pub use reports::{ask_all, ask_at, report_by, stacks_by, Inquiry, Report, Reporter};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -115,10 +115,14 @@ impl Server {
             Reach::Machine => {}
             Reach::Address(address) => places.push(self.open(address)?),
             Reach::All => {
-                let port = self.open(Ipv4Addr::UNSPECIFIED.into())?.port();
-                let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip());
-                let others = all.filter(|address| address.is_ipv4() && !address.is_loopback());
-                places.extend(others.map(|address| SocketAddr::new(address, port)));
+                let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip()).collect();
+                let others = reachable(all);
+                let any = match others.iter().any(IpAddr::is_ipv6) {
+                    true => Ipv6Addr::UNSPECIFIED.into(),
+                    false => Ipv4Addr::UNSPECIFIED.into(),
+                };
+                let port = self.open(any)?.port();
+                places.extend(others.into_iter().map(|address| SocketAddr::new(address, port)));
             }
         }
         Ok(places)
@@ -174,6 +178,18 @@ impl Server {
     pub fn rounds(&self) -> &Rounds {
         &self.shared.rounds
     }
+}
+
+/// The addresses of a machine by which others may reach it: those of IPv4, or, if it has none, those of IPv6.
+fn reachable(mut all: Vec<IpAddr>) -> Vec<IpAddr> {
+    all.retain(|address| match address {
+        IpAddr::V4(address) => !address.is_loopback(),
+        IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
+    });
+    if all.iter().any(IpAddr::is_ipv4) {
+        all.retain(IpAddr::is_ipv4);
+    }
+    all
 }
 
 /// Makes the kernel close a connection whose other host has vanished.
@@ -255,5 +271,22 @@ impl Shared {
             }
             Kind::Value | Kind::Nothing => Err(hostile()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_without_ipv4_are_reached_by_ipv6() {
+        let check = |all: &[&str], expected: &[&str]| {
+            let read =
+                |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
+            assert_eq!(reachable(read(all)), read(expected), "{all:?}");
+        };
+        check(&["127.0.0.1", "::1", "fe80::1"], &[]);
+        check(&["127.0.0.1", "10.0.0.1", "::1", "2001:db8::1"], &["10.0.0.1"]);
+        check(&["127.0.0.1", "::1", "fe80::1", "2001:db8::1"], &["2001:db8::1"]);
     }
 }

@@ -58,7 +58,8 @@ fn who_does_not_know_the_token_or_the_secret_is_refused() {
     assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(Unreachable::Stranger(_))));
     let mut closed = handle;
     closed.places[0].set_port(1);
-    assert!(matches!(TcpStore::connect(&closed, None, soon()), Err(Unreachable::Gone(_))));
+    let refused = TcpStore::connect(&closed, None, soon());
+    assert!(matches!(refused, Err(Unreachable::Refused(_))), "a firewall may refuse");
 }
 
 /// With a secret, nothing that travels can be read; without one, everything.
@@ -353,7 +354,41 @@ fn lines_tell_what_they_hear() {
     assert!(matches!(next(), (7, Heard::Alive)));
     let mut closed = handle;
     closed.places[0].set_port(1);
-    let gone = Line::open(8, closed, None, tell).unwrap();
+    let refused = Line::open(8, closed.clone(), None, tell.clone()).unwrap();
+    refused.ask(Question::Alive);
+    assert!(matches!(next(), (8, Heard::Refused(_))));
+    drop(refused);
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let number = |pid: u32| format!("\"pid\":{pid},");
+    let ended = closed.to_text().replace(&number(std::process::id()), &number(child.id()));
+    let gone = Line::open(9, Handle::parse(&ended).unwrap(), None, tell).unwrap();
     gone.ask(Question::Alive);
-    assert!(matches!(next(), (8, Heard::Ended(Unreachable::Gone(_)))));
+    let news = std::iter::repeat_with(next).find(|(line, _)| *line == 9).unwrap();
+    assert!(matches!(news, (_, Heard::Ended(Unreachable::Gone(_)))));
+}
+
+/// Only the orderly end of the stream proves that the other process has ended.
+#[test]
+fn a_life_line_ends_with_the_process() {
+    let (_, handle) = own();
+    assert!(!TcpStore::connect(&handle, None, soon()).unwrap().watch().unwrap().has_ended());
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let pair = || {
+        let line = TcpStream::connect(door.local_addr().unwrap()).unwrap();
+        (LifeLine(line.into()), door.accept().unwrap().0)
+    };
+    let (line, process) = pair();
+    assert!(!line.has_ended());
+    drop(process);
+    let end = soon();
+    while !line.has_ended() && Instant::now() < end {}
+    assert!(line.has_ended());
+    // What was not read makes the kernel reset the connection, as a firewall does.
+    let (line, process) = pair();
+    (&*line.0).write_all(b"unread").unwrap();
+    process.peek(&mut [0]).unwrap();
+    drop(process);
+    assert_eq!(line.0.peek(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert!(!line.has_ended());
 }

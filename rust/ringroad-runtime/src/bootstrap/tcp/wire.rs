@@ -209,6 +209,10 @@ impl Channel {
         Channel { stream, session, plain: Vec::new(), taken: 0 }
     }
 
+    pub fn into_stream(self) -> Arc<TcpStream> {
+        self.stream
+    }
+
     /// Sends all bytes before `end`, with pauses of at most [`PATIENCE`].
     fn write(&mut self, bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
         let Some(cipher) = &self.session.cipher else { return write(&self.stream, bytes, end) };

@@ -20,9 +20,9 @@ use super::{LAST_LEVEL, NEAR};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CacheMode {
     /// They share a cache.
-    Near,
+    Shared,
     /// Lines go from one cache to another.
-    Far,
+    Separate,
 }
 
 /// Whether CPUs share a cache, and how that is known.
@@ -89,17 +89,18 @@ impl CacheProbe {
         let sysfs = Path::new(SYSFS);
         let pairs = pairs(cpus, |a, b| share_cache(sysfs, a, b));
         let Some(cpus) = pairs.last().copied() else {
-            return Self { mode: CacheMode::Near, evidence: Evidence::OneCpu };
+            return Self { mode: CacheMode::Shared, evidence: Evidence::OneCpu };
         };
         let measured = pairs.iter().filter_map(|pair| Some((*pair, one_way(*pair)?)));
         if let Some((cpus, nanoseconds)) = measured.max_by(|x, y| x.1.total_cmp(&y.1)) {
-            let mode = if nanoseconds > NEAR.as_secs_f64() * 1e9 { CacheMode::Far } else { CacheMode::Near };
+            let mode =
+                if nanoseconds > NEAR.as_secs_f64() * 1e9 { CacheMode::Separate } else { CacheMode::Shared };
             return Self { mode, evidence: Evidence::Measured { cpus, nanoseconds } };
         }
         match share_cache(sysfs, cpus.0, cpus.1) {
-            Some(true) => Self { mode: CacheMode::Near, evidence: Evidence::Listed { cpus } },
-            Some(false) => Self { mode: CacheMode::Far, evidence: Evidence::Listed { cpus } },
-            None => Self { mode: CacheMode::Near, evidence: Evidence::Unknown },
+            Some(true) => Self { mode: CacheMode::Shared, evidence: Evidence::Listed { cpus } },
+            Some(false) => Self { mode: CacheMode::Separate, evidence: Evidence::Listed { cpus } },
+            None => Self { mode: CacheMode::Shared, evidence: Evidence::Unknown },
         }
     }
 }
@@ -113,8 +114,8 @@ impl Default for CacheProbe {
 impl fmt::Display for CacheMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            CacheMode::Near => "near",
-            CacheMode::Far => "far",
+            CacheMode::Shared => "shared",
+            CacheMode::Separate => "separate",
         })
     }
 }
@@ -128,7 +129,7 @@ impl fmt::Display for CacheProbe {
                 write!(f, "{:.2} us between cpu {a} and {b}, measured)", nanoseconds / 1e3)
             }
             Evidence::Listed { cpus: (a, b) } => {
-                let share = if self.mode == CacheMode::Near { "share a cache" } else { "share no cache" };
+                let share = if self.mode == CacheMode::Shared { "share a cache" } else { "share no cache" };
                 write!(f, "cpu {a} and {b} {share}, listed by the system)")
             }
             Evidence::Unknown => write!(f, "assumed: neither measured nor listed by the system)"),
@@ -358,10 +359,13 @@ mod tests {
         let cpus = (0, 1);
         let print = |mode, evidence| CacheProbe { mode, evidence }.to_string();
         let measured = Evidence::Measured { cpus, nanoseconds: 212.0 };
-        assert_eq!(print(CacheMode::Far, measured), "far (0.21 us between cpu 0 and 1, measured)");
+        assert_eq!(print(CacheMode::Separate, measured), "separate (0.21 us between cpu 0 and 1, measured)");
         let listed = Evidence::Listed { cpus };
-        assert_eq!(print(CacheMode::Near, listed), "near (cpu 0 and 1 share a cache, listed by the system)");
-        assert_eq!(print(CacheMode::Near, Evidence::OneCpu), "near (one cpu)");
+        assert_eq!(
+            print(CacheMode::Shared, listed),
+            "shared (cpu 0 and 1 share a cache, listed by the system)"
+        );
+        assert_eq!(print(CacheMode::Shared, Evidence::OneCpu), "shared (one cpu)");
     }
 
     #[test]

@@ -196,7 +196,7 @@ numbers! {
 pub struct Machine {
     /// The CPUs that this thread may run on.
     pub cpus: Vec<usize>,
-    /// `near` if these CPUs share a cache, `far` if they do not, `single` if there is only one.
+    /// `shared` if these CPUs share a cache, `separate` if they do not, `single` if there is only one.
     pub caches: &'static str,
     /// How long the CPUs take to hand over a cache line; `None` if that was not measured.
     pub nanoseconds: Option<f64>,
@@ -222,8 +222,8 @@ impl Machine {
             cpus: allowed(),
             caches: match (probe.evidence, probe.mode) {
                 (Evidence::OneCpu, _) => "single",
-                (_, CacheMode::Near) => "near",
-                (_, CacheMode::Far) => "far",
+                (_, CacheMode::Shared) => "shared",
+                (_, CacheMode::Separate) => "separate",
             },
             nanoseconds: match probe.evidence {
                 Evidence::Measured { nanoseconds, .. } => Some(nanoseconds),

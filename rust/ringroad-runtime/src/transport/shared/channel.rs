@@ -218,15 +218,15 @@ impl Counters {
 
     /// Tells the sender whether the two ranks share a cache.
     pub fn tell_distance(&self, mode: CacheMode) {
-        self.distance.store(1 + u32::from(mode == CacheMode::Far), Ordering::Relaxed);
+        self.distance.store(1 + u32::from(mode == CacheMode::Separate), Ordering::Relaxed);
     }
 
     /// Whether they share a cache, as the receiver has told; `None` while that is unknown.
     pub fn distance(&self) -> Option<CacheMode> {
         match self.distance.load(Ordering::Relaxed) {
             0 => None,
-            1 => Some(CacheMode::Near),
-            _ => Some(CacheMode::Far),
+            1 => Some(CacheMode::Shared),
+            _ => Some(CacheMode::Separate),
         }
     }
 

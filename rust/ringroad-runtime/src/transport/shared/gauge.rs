@@ -28,7 +28,7 @@ pub(super) struct Gauge {
 
 impl Gauge {
     pub fn new(mode: CacheMode) -> Gauge {
-        Gauge { mode, slow: if mode == CacheMode::Near { 0 } else { (1 << LOOKS) - 1 }, found: 0 }
+        Gauge { mode, slow: if mode == CacheMode::Shared { 0 } else { (1 << LOOKS) - 1 }, found: 0 }
     }
 
     pub fn mode(&self) -> CacheMode {
@@ -46,9 +46,9 @@ impl Gauge {
         let before = self.mode;
         self.slow = (self.slow << 1 | u8::from(took.saturating_sub(clock) > FAST_LOOK)) % (1 << LOOKS);
         if self.slow.count_ones() >= GONE {
-            self.mode = CacheMode::Far;
+            self.mode = CacheMode::Separate;
         } else if self.slow == 0 {
-            self.mode = CacheMode::Near;
+            self.mode = CacheMode::Shared;
         }
         self.found = (self.found + 1).min(LOOKS + 1);
         self.mode != before || self.found == LOOKS
@@ -84,16 +84,16 @@ mod tests {
 
     #[test]
     fn most_of_the_last_looks_tell() {
-        let (near, far) = ([CacheMode::Near].as_slice(), [CacheMode::Far].as_slice());
-        assert_eq!(modes(CacheMode::Near, &[40, 130, 5000, 40, 40].repeat(4)), near.repeat(20));
-        assert_eq!(modes(CacheMode::Near, &[130; 12]), [near.repeat(3), far.repeat(9)].concat());
-        assert_eq!(modes(CacheMode::Far, &[130, 40, 40, 40, 40].repeat(4)), far.repeat(20));
-        assert_eq!(modes(CacheMode::Far, &[40; 12]), [far.repeat(5), near.repeat(7)].concat());
+        let (near, far) = ([CacheMode::Shared].as_slice(), [CacheMode::Separate].as_slice());
+        assert_eq!(modes(CacheMode::Shared, &[40, 130, 5000, 40, 40].repeat(4)), near.repeat(20));
+        assert_eq!(modes(CacheMode::Shared, &[130; 12]), [near.repeat(3), far.repeat(9)].concat());
+        assert_eq!(modes(CacheMode::Separate, &[130, 40, 40, 40, 40].repeat(4)), far.repeat(20));
+        assert_eq!(modes(CacheMode::Separate, &[40; 12]), [far.repeat(5), near.repeat(7)].concat());
     }
 
     #[test]
     fn what_is_known_is_told_once_and_what_changes_then() {
-        let mut gauge = Gauge::new(CacheMode::Near);
+        let mut gauge = Gauge::new(CacheMode::Shared);
         let tells: Vec<bool> = [[40; 8], [130; 8]]
             .concat()
             .iter()

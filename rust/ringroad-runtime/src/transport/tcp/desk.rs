@@ -48,7 +48,7 @@ pub(super) struct Who {
 }
 
 /// Where the bytes that follow a header go.
-pub(super) enum Place {
+pub(super) enum Sink {
     /// To the memory of a receive.
     Target(Target),
     /// To memory of this rank, until a receive with this key comes.
@@ -67,15 +67,15 @@ pub(super) enum Place {
     Nowhere,
 }
 
-impl Place {
+impl Sink {
     /// The memory; `None` if the bytes are dropped.
     pub fn region(&self) -> Option<&Region> {
         match self {
-            Place::Target(Target { region, .. })
-            | Place::Unexpected { region, .. }
-            | Place::Part { region, .. }
-            | Place::Notice { region } => Some(region),
-            Place::Nowhere => None,
+            Sink::Target(Target { region, .. })
+            | Sink::Unexpected { region, .. }
+            | Sink::Part { region, .. }
+            | Sink::Notice { region } => Some(region),
+            Sink::Nowhere => None,
         }
     }
 }
@@ -101,7 +101,7 @@ impl Target {
 /// What a header leads to.
 pub(super) enum Consequence {
     /// The bytes that follow go there.
-    Body(Place),
+    Body(Sink),
     /// No bytes follow, and this is answered on the same connection.
     Answer(Frame),
     Nothing,
@@ -152,7 +152,7 @@ pub(super) enum Taken {
     /// Wait: the message will come.
     Wait,
     /// Tell this connection where the message that it is reading goes.
-    Redirect(usize, Place),
+    Redirect(usize, Sink),
     /// Send this by that connection.
     Answer(usize, Frame),
 }
@@ -275,8 +275,8 @@ impl Desk {
                 Taken::Wait
             }
             Came::Whole(_) => Taken::Wait,
-            Came::Partly(link) if fits => Taken::Redirect(link, Place::Target(wanted.room(message.bytes))),
-            Came::Partly(link) => Taken::Redirect(link, Place::Nowhere),
+            Came::Partly(link) if fits => Taken::Redirect(link, Sink::Target(wanted.room(message.bytes))),
+            Came::Partly(link) => Taken::Redirect(link, Sink::Nowhere),
             Came::Announced { link, send } if fits => {
                 Taken::Answer(link, self.accept(peer, send, wanted.room(message.bytes)))
             }
@@ -344,7 +344,7 @@ impl Desk {
                 let start = start.filter(|start| bytes <= PART && bytes <= total - start);
                 let start = start.filter(|_| bytes <= total - accepted.promised).ok_or_else(unknown)?;
                 accepted.promised += bytes;
-                Consequence::Body(Place::Part {
+                Consequence::Body(Sink::Part {
                     region: accepted.target.region.part(start..start + bytes),
                     receive,
                 })
@@ -357,7 +357,7 @@ impl Desk {
             }
             Frame::Notice { bytes } if bytes <= notice::LONGEST => {
                 let region = Region::try_zeroed(bytes).map_err(|error| error.to_string())?;
-                Consequence::Body(Place::Notice { region })
+                Consequence::Body(Sink::Notice { region })
             }
             Frame::Notice { bytes } => return Err(format!("it has sent an invalid notice of {bytes} bytes")),
             Frame::Farewell { aborted } => Consequence::Leaves { aborted },
@@ -365,7 +365,7 @@ impl Desk {
         })
     }
 
-    fn eager(&mut self, who: Who, tag: u64, bytes: usize) -> Result<Place, String> {
+    fn eager(&mut self, who: Who, tag: u64, bytes: usize) -> Result<Sink, String> {
         check_source(who, tag)?;
         let peer = &mut self.peers[who.peer];
         if bytes > self.limits.eager || peer.used + bytes + COST > self.limits.window {
@@ -376,14 +376,14 @@ impl Desk {
         let Some(wanted) = matching.take_wanted(key) else {
             let region = Region::scratch(bytes).map_err(|error| error.to_string())?;
             matching.keep_message(tag, Message { tag, bytes, state: Came::Partly(who.link) });
-            return Ok(Place::Unexpected { region, key });
+            return Ok(Sink::Unexpected { region, key });
         };
         self.take_up(who.peer, who.device, bytes);
         Ok(match misfit(tag, bytes, &wanted) {
-            None => Place::Target(wanted.room(bytes)),
+            None => Sink::Target(wanted.room(bytes)),
             Some(failure) => {
                 self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
-                Place::Nowhere
+                Sink::Nowhere
             }
         })
     }
@@ -411,17 +411,17 @@ impl Desk {
     }
 
     /// All bytes of a body have come.
-    pub fn came(&mut self, who: Who, place: Place) {
+    pub fn came(&mut self, who: Who, place: Sink) {
         match place {
-            Place::Target(target) => self.events.push(target.ended()),
-            Place::Unexpected { region, key } => {
+            Sink::Target(target) => self.events.push(target.ended()),
+            Sink::Unexpected { region, key } => {
                 let is_it =
                     |message: &Message| matches!(message.state, Came::Partly(link) if link == who.link);
                 if let Some(message) = self.matching[who.device].find(key, is_it) {
                     message.state = Came::Whole(region);
                 }
             }
-            Place::Part { region, receive } => {
+            Sink::Part { region, receive } => {
                 let all = &mut self.peers[who.peer].accepted;
                 let Some(accepted) = all.get_mut(receive) else { return };
                 accepted.came += region.len();
@@ -430,12 +430,12 @@ impl Desk {
                     all.remove(receive);
                 }
             }
-            Place::Notice { region } => {
+            Sink::Notice { region } => {
                 // SAFETY: all of it has come, and nobody else knows this memory.
                 let payload = unsafe { region.to_vec::<u8>() };
                 self.events.push(Event::Notice { from: who.peer, payload });
             }
-            Place::Nowhere => {}
+            Sink::Nowhere => {}
         }
     }
 

@@ -8,7 +8,7 @@ use super::socket;
 use crate::error::refused;
 use crate::os::random::secret;
 
-/// How many bytes of a card strangers cannot guess.
+/// How many bytes of a published address strangers cannot guess.
 const NONCE: usize = 16;
 /// The most addresses of a device that are told.
 const MOST: usize = 32;
@@ -59,9 +59,18 @@ impl Device {
     /// Listens at all addresses of these devices, or, if none is named, at all addresses of the machine.
     pub fn open(names: &[String], ports: Option<(u16, u16)>) -> Result<Device, String> {
         let all = addresses();
+        let given = names;
         // UCX counts the ports of a device, which others do not have.
-        let names: Vec<&str> = names.iter().map(|name| name.split(':').next().unwrap_or(name)).collect();
-        if let Some(name) = names.iter().find(|name| all.iter().all(|one| one.device != **name)) {
+        let names: Vec<&str> = given.iter().map(|name| name.split(':').next().unwrap_or(name)).collect();
+        let mut unknown =
+            given.iter().zip(&names).filter(|(_, name)| all.iter().all(|one| one.device != **name));
+        if let Some((name, _)) = unknown.next() {
+            if name.contains(':') || ucx_sys::rdma_devices().iter().any(|device| device == name) {
+                return Err(format!(
+                    "RINGROAD_NET_DEVICES names {name:?}, the name of an RDMA device, which only UCX can use; set \
+                     RINGROAD_TRANSPORT=ucx on all ranks, or name network devices that have an address"
+                ));
+            }
             let known = self::names().into_iter().collect::<Vec<_>>().join(", ");
             return Err(format!(
                 "RINGROAD_NET_DEVICES names {name:?}, which is none of the network devices that have an address: {known}"
@@ -78,7 +87,9 @@ impl Device {
         let name = if let [name] = names[..] { Some(name.to_owned()) } else { None };
         let listen = |one: &&Address| {
             let listening = socket::listen(one.address, ports);
-            listening.map_err(|error| refused(&format!("cannot listen at {}", one.address), &error))
+            let at = ports
+                .map_or_else(String::new, |(first, last)| format!(", by RINGROAD_TCP_PORTS={first}-{last}"));
+            listening.map_err(|error| refused(&format!("cannot listen at {}{at}", one.address), &error))
         };
         let (doors, failed): (Vec<_>, Vec<_>) = chosen.iter().map(listen).partition(Result::is_ok);
         // An address may be given up at any time; one that works is enough.
@@ -89,22 +100,22 @@ impl Device {
     }
 
     /// What the others are told.
-    pub fn card(&self) -> Result<Vec<u8>, String> {
-        let mut card = secret::<NONCE>().map_err(|error| format!("random numbers: {error}"))?.to_vec();
+    pub fn address(&self) -> Result<Vec<u8>, String> {
+        let mut published = secret::<NONCE>().map_err(|error| format!("random numbers: {error}"))?.to_vec();
         let doors: Vec<String> = self.doors.iter().map(|(_, address)| address.to_string()).collect();
-        card.extend_from_slice(doors.join(" ").as_bytes());
-        Ok(card)
+        published.extend_from_slice(doors.join(" ").as_bytes());
+        Ok(published)
     }
 }
 
-/// The addresses in a card.
-pub(crate) fn read(card: &[u8]) -> Result<Vec<SocketAddr>, String> {
-    let text = card.get(NONCE..).and_then(|text| std::str::from_utf8(text).ok());
+/// The addresses in what a device has published.
+pub(crate) fn read(published: &[u8]) -> Result<Vec<SocketAddr>, String> {
+    let text = published.get(NONCE..).and_then(|text| std::str::from_utf8(text).ok());
     let addresses: Option<Vec<SocketAddr>> =
         text.and_then(|text| text.split(' ').take(MOST + 1).map(|one| one.parse().ok()).collect());
     addresses
         .filter(|all| all.len() <= MOST && all.iter().all(|one| one.port() > 0))
-        .ok_or_else(|| "it has no addresses in its card".to_owned())
+        .ok_or_else(|| "it has no addresses in what it has published".to_owned())
 }
 
 #[cfg(all(test, not(miri)))]
@@ -115,9 +126,9 @@ mod tests {
     fn what_is_told_is_understood() {
         let device = Device::open(&["lo".to_owned()], None).unwrap();
         assert_eq!(device.name.as_deref(), Some("lo"));
-        let told = read(&device.card().unwrap()).unwrap();
+        let told = read(&device.address().unwrap()).unwrap();
         assert!(told.contains(&device.doors[0].1) && told[0].ip().is_loopback(), "{told:?}");
-        assert_ne!(device.card().unwrap()[..NONCE], device.card().unwrap()[..NONCE]);
+        assert_ne!(device.address().unwrap()[..NONCE], device.address().unwrap()[..NONCE]);
     }
 
     #[test]
@@ -129,6 +140,12 @@ mod tests {
     }
 
     #[test]
+    fn rdma_devices_need_ucx() {
+        let error = Device::open(&["mlx5_0:1".to_owned()], None).err().unwrap();
+        assert!(error.contains("\"mlx5_0:1\", the name of an RDMA") && error.contains("=ucx"), "{error}");
+    }
+
+    #[test]
     fn ports_are_those_that_are_permitted() {
         let first = Device::open(&["lo".to_owned()], None).unwrap().doors[0].1.port();
         let lo = ["lo".to_owned()];
@@ -136,15 +153,15 @@ mod tests {
         let device = Device::open(&lo, range).unwrap();
         assert!(device.doors.iter().all(|(_, address)| address.port() == first));
         let error = Device::open(&lo, range).err().unwrap();
-        assert!(error.contains("cannot listen at 127.0.0.1"), "{error}");
+        assert!(error.contains("cannot listen at 127.0.0.1, by RINGROAD_TCP_PORTS="), "{error}");
     }
 
     #[test]
-    fn cards_are_checked() {
+    fn published_addresses_are_checked() {
         let many = vec!["10.0.0.1:5"; MOST + 1].join(" ");
         for text in ["", "x", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:5  10.0.0.1:6", &many] {
-            let card = [&[0; NONCE], text.as_bytes()].concat();
-            assert!(read(&card).is_err(), "{text:?}");
+            let published = [&[0; NONCE], text.as_bytes()].concat();
+            assert!(read(&published).is_err(), "{text:?}");
         }
         assert!(read(&[0; 3]).is_err());
     }

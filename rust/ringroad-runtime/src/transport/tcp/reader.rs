@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use libc::iovec;
 
-use super::desk::{Consequence, Desk, Place, Who};
+use super::desk::{Consequence, Desk, Sink, Who};
 use super::frame::{Frame, HEADER};
 use super::handshake::Session;
 use super::seal::Opener;
@@ -25,7 +25,7 @@ pub(super) enum Outcome {
 }
 
 struct Body {
-    place: Place,
+    place: Sink,
     bytes: usize,
     came: usize,
 }
@@ -185,7 +185,7 @@ impl Reader {
     }
 
     /// A receive has come for the message that is being read.
-    pub fn redirect(&mut self, place: Place) {
+    pub fn redirect(&mut self, place: Sink) {
         let Some(body) = &mut self.body else { return };
         if let (Some(from), Some(to)) = (body.place.region(), place.region()) {
             // SAFETY: so many bytes have come into memory of our own; the poster leaves the target alone until its receive

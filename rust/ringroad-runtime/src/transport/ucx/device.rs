@@ -270,6 +270,28 @@ pub(super) fn with_interface(ucx: &'static Ucx, interface: &str, tls: Option<&st
     by_tcp(interface).then(|| Vec::from_iter(wanted).join(","))
 }
 
+/// An error, which says why, unless this UCX can use one of these RDMA devices.
+pub(crate) fn can_use(ucx: &'static Ucx, devices: &[String]) -> Result<(), String> {
+    if crate::transport::forks::lacks_thread() {
+        return Err("this process was forked from one that uses UCX".to_owned());
+    }
+    let tls = network_tls();
+    let context = Context::open(ucx, Allowed { tls: tls.as_deref(), ..Allowed::default() })?;
+    let found = context.network_devices().unwrap_or_default();
+    match are_among(devices, &found) {
+        true => Ok(()),
+        false => Err(format!("{ucx:?} can use none of the RDMA devices {}", devices.join(", "))),
+    }
+}
+
+/// Whether some of these devices are among those that UCX lists, as `mlx5_0:1`.
+fn are_among(devices: &[String], listed: &[String]) -> bool {
+    listed
+        .iter()
+        .filter_map(|name| name.rsplit_once(':'))
+        .any(|(name, _)| devices.iter().any(|one| one == name))
+}
+
 fn modify(
     ucx: &Ucx,
     config: *mut ucp_config_t,
@@ -325,7 +347,7 @@ pub(super) fn chosen_or_set(name: &str, chosen: Option<&str>) -> Option<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::network_resources;
+    use super::{are_among, network_resources};
 
     #[test]
     fn network_resources_are_found_in_what_ucx_prints() {
@@ -344,6 +366,12 @@ mod tests {
             ("#      resource 0  :  md 0  dev 0  flags -- posix/memory\n", Some(&[])),
             ("something else\n", None),
         ];
+        let devices = ["mlx5_0", "mlx5_1"].map(str::to_owned);
+        let listed = |printed| network_resources(printed).unwrap().into_iter().map(|(_, device)| device);
+        assert!(are_among(&devices[..1], &listed(printed).collect::<Vec<_>>()));
+        assert!(!are_among(&devices[1..], &listed(printed).collect::<Vec<_>>()), "another one");
+        let by_tcp = printed.lines().filter(|line| !line.contains("mlx5")).collect::<Vec<_>>().join("\n");
+        assert!(!are_among(&devices, &listed(&by_tcp).collect::<Vec<_>>()), "without plug-ins for RDMA");
         for (printed, expected) in cases {
             let found = network_resources(printed);
             let found = found.map(|all| all.iter().map(|(tl, at)| format!("{tl}/{at}")).collect::<Vec<_>>());

@@ -26,6 +26,7 @@ use std::time::Instant;
 use ringroad_core::{Port, Rank, Topology};
 use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_OK};
 
+pub(crate) use self::device::can_use;
 use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
 use self::flow::Flow;
