@@ -29,7 +29,11 @@ def models(ranks: int) -> dict[str, CostModel]:
         "reduce_cost": 5e-11,
     }
     shared = {"step_latency": 0.5e-6, "message_latency": 0.1e-6, "bandwidth": 27.5e9, "reduce_cost": 4e-12}
-    crowded = {"step_latency": 0.5e-6 + 2.5e-6 * (ranks / CORES - 1), "message_latency": 0.6e-6, "bandwidth": 80e9}
+    oversubscribed = {
+        "step_latency": 0.5e-6 + 2.5e-6 * (ranks / CORES - 1),
+        "message_latency": 0.6e-6,
+        "bandwidth": 80e9,
+    }
     found = {
         "default": CostModel(),
         "network": CostModel(**network),
@@ -37,7 +41,7 @@ def models(ranks: int) -> dict[str, CostModel]:
         "emulated": CostModel(**network | {"message_latency": 5.5e-6}, cores=CORES, over_links=True),
     }
     if ranks > CORES:
-        found["few cores"] = CostModel(**network | crowded | {"reduce_cost": 2.5e-11}, cores=CORES)
+        found["few cores"] = CostModel(**network | oversubscribed | {"reduce_cost": 2.5e-11}, cores=CORES)
     return found
 
 
@@ -94,8 +98,8 @@ def ask(spec: str, found: dict[tuple[str, str], str]) -> None:
     network = ringroad.Topology(spec)
     for collective in collectives():
         for about, model in models(network.ranks).items():
-            for consistent in (True, False):
-                for size, member in model.switch_points(collective, network, consistent):
+            for bit_identical in (True, False):
+                for size, member in model.switch_points(collective, network, bit_identical):
                     for part in member.split(":"):
                         found.setdefault((part, collective), f"{spec} from {size} bytes on, {about}")
 

@@ -3,7 +3,6 @@
 # take more than 1 GiB.
 #
 #   tools/fuzz.sh [INPUTS [TARGET...]]    INPUTS of each target (1000000); all targets of rust/fuzz/targets by default
-#   tools/fuzz.sh seeds                   writes the files with which the targets begin anew
 #
 # What is found is in target/fuzz/found; the last line of each target says how to repeat it. Inputs that reach further are
 # kept in target/fuzz/corpus and used by the next run.
@@ -22,11 +21,8 @@ cp Cargo.lock rust/fuzz/Cargo.lock
 cargo "+$nightly" fuzz build --fuzz-dir rust/fuzz --target-dir "$out" --codegen-units 16
 host="$(rustc -vV | sed -n 's/^host: //p')"
 binaries="$out/$host/release"
-if [[ "$inputs" == seeds ]]; then
-    rm -rf rust/fuzz/seeds
-    ASAN_OPTIONS=detect_leaks=0 "$binaries/seeds"
-    exit
-fi
+rm -rf "$out/seeds"
+ASAN_OPTIONS=detect_leaks=0 "$binaries/seeds" "$out/seeds"
 
 targets=("$@")
 if [[ ${#targets[@]} == 0 ]]; then
@@ -50,7 +46,7 @@ for target in "${targets[@]}"; do
     fi
     start=$SECONDS
     status=0
-    "$binaries/$target" "${options[@]}" -print_final_stats=1 "$out/corpus/$target" "rust/fuzz/seeds/$target" \
+    "$binaries/$target" "${options[@]}" -print_final_stats=1 "$out/corpus/$target" "$out/seeds/$target" \
         >"$log" 2>&1 || status=$?
     number() { sed -n "s/^stat::$1: *//p" "$log" | tail -1; }
     printf '%-16s %10s inputs  %5s s  %5s MiB  ' "$target" "$(number number_of_executed_units)" \

@@ -263,7 +263,7 @@ class Span:
 
 @cache
 def _fastest(collective: str, bit_identical: bool) -> dict[str, list[Span]]:
-    """The fastest families by network; of consistent members only, as it is for floats, or of all, as it is for
+    """The fastest families by network; of bit-identical members only, as it is for floats, or of all, as it is for
     integers."""
     if not bit_identical and not oracle.COLLECTIVES[collective].reduces:
         return _fastest(collective, True)

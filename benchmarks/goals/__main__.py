@@ -14,7 +14,7 @@ from ringroad.cli._options import bandwidth_option, time_option
 from ringroad.cli.bench import run
 from ringroad.lab._prediction import Prediction
 from ringroad.measure.bench.collectives import COLLECTIVES
-from ringroad.measure.bench.options import Options, names, numbers
+from ringroad.measure.bench.options import BenchOptions, names, numbers
 from ringroad.testbed.namespaces import reenter
 
 from goals import record, verdict
@@ -45,7 +45,7 @@ def main(
     if testbed:
         reenter()
     network = Topology(testbed) if testbed else None
-    options = Options(
+    options = BenchOptions(
         collective=COLLECTIVES["allreduce"],
         sizes=[parse_bytes(size) for size in names(sizes)],
         ranks=numbers("--ranks", ranks) if network is None else [network.ranks],

@@ -12,7 +12,7 @@ from ringroad.measure.bench.conductor import ROUNDS_AIM, Conductor
 from ringroad.measure.bench.contestant import FEWEST_ROUNDS, Bout, Contestant
 from ringroad.measure.bench.data import Case
 from ringroad.measure.bench.launch import BenchError
-from ringroad.measure.bench.options import Options
+from ringroad.measure.bench.options import BenchOptions
 from ringroad.measure.bench.rows import Predict, Predictor, Row
 from ringroad.measure.bench.statistics import Samples
 from ringroad.measure.bench.teams import Team
@@ -36,7 +36,7 @@ class GoalConductor(Conductor):
     """
 
     def __init__(
-        self, options: Options, predict: Predict | None = None, *, cache: str | None = None, plain: bool = False
+        self, options: BenchOptions, predict: Predict | None = None, *, cache: str | None = None, plain: bool = False
     ) -> None:
         if options.testbed is not None and (cache is not None or plain):
             raise ValueError("--cache and --reference are for one host, and not for --testbed")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._arrays import as_array, check_output
+from ringroad._arrays import as_array, as_list, check_output
 from ringroad._native import Communicator, PreparedCall
 
 Array = NDArray[Any]
@@ -21,8 +21,9 @@ def allreduce_coalesced(
     algorithm: Any,
     timeout: float | None,
 ) -> list[Array]:
-    inputs = [as_array(array, f"arrays[{index}]") for index, array in enumerate(arrays)]
+    inputs = [as_array(array, f"arrays[{index}]") for index, array in enumerate(as_list(arrays, "arrays"))]
     if out is not None:
+        out = as_list(out, "out")
         _check_outputs(inputs, out)
     calls, views = [], list(inputs)
     for indices, flat in _by_dtype(comm, inputs):
@@ -37,6 +38,7 @@ def allreduce_coalesced(
 def broadcast_coalesced(
     comm: Communicator, arrays: Sequence[Array], root: int, algorithm: Any, timeout: float | None
 ) -> list[Array]:
+    arrays = as_list(arrays, "arrays")
     _check_outputs(arrays, arrays, "arrays")
     calls, views = [], list(arrays)
     for indices, flat in _by_dtype(comm, arrays):
@@ -81,5 +83,5 @@ def _check_outputs(inputs: Sequence[Array], out: Sequence[Array], name: str = "o
     if len(out) != len(inputs):
         raise ValueError(f"{name} must have one array for each of {len(inputs)}, not {len(out)}")
     for index, (given, array) in enumerate(zip(inputs, out, strict=True)):
-        expected = np.asarray(given)
+        expected = as_array(given, f"{name}[{index}]")
         check_output(array, expected.shape, expected.dtype, f"{name}[{index}]")

@@ -3,15 +3,19 @@
 import io
 import pickle
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._native import NOBODY, Communicator, Work, waitall
+from ringroad._native import NOBODY, Communicator, MismatchError, Work, waitall
 
 Bytes = NDArray[np.uint8]
+
+_CALLS = ("allgather_object", "gather_object", "alltoall_object", "graph", "halo", "shared", "check_replicas")
+"""The calls in which all ranks first tell each other the lengths of what they send."""
+_ADVICE = "All ranks must make the same calls in the same order with equal arguments."
 
 
 def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> Any:
@@ -24,10 +28,12 @@ def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float 
     return _unpacked(comm.broadcast(np.empty(length[0], np.uint8), root, timeout=left()))
 
 
-def allgather_object(comm: Communicator, obj: object, timeout: float | None) -> list[Any]:
+def allgather_object(
+    comm: Communicator, obj: object, timeout: float | None, call: str = "allgather_object"
+) -> list[Any]:
     left = countdown(comm, timeout)
     data = _packed(obj)
-    counts = comm.allgather(np.array([data.size]), timeout=left())
+    counts = _lengths(comm, call, [data.size], left)[:, 0]
     return _parts(comm.allgather(data, counts=counts.tolist(), timeout=left()), counts)
 
 
@@ -35,12 +41,12 @@ def gather_object(comm: Communicator, obj: object, root: int, timeout: float | N
     _check_root(comm, root)
     left = countdown(comm, timeout)
     data = _packed(obj)
-    counts = comm.allgather(np.array([data.size]), timeout=left())
+    counts = _lengths(comm, "gather_object", [data.size], left)[:, 0]
     whole = comm.gather(data, None, root, counts=counts.tolist(), timeout=left())
     return None if whole is None else _parts(whole, counts)
 
 
-def scatter_object(comm: Communicator, objects: Sequence[object] | None, root: int, timeout: float | None) -> Any:
+def scatter_object(comm: Communicator, objects: Iterable[object] | None, root: int, timeout: float | None) -> Any:
     left = countdown(comm, timeout)
     parts = _one_each(comm, objects) if comm.rank == root else None
     counts = np.zeros(comm.size, np.int64) if parts is None else np.array([part.size for part in parts])
@@ -50,10 +56,10 @@ def scatter_object(comm: Communicator, objects: Sequence[object] | None, root: i
     return _unpacked(comm.scatter(send, out, root, counts=counts.tolist(), timeout=left()))
 
 
-def alltoall_object(comm: Communicator, objects: Sequence[object], timeout: float | None) -> list[Any]:
+def alltoall_object(comm: Communicator, objects: Iterable[object], timeout: float | None) -> list[Any]:
     left = countdown(comm, timeout)
     parts = _one_each(comm, objects)
-    counts = comm.allgather(np.array([part.size for part in parts]), timeout=left()).reshape(comm.size, comm.size)
+    counts = _lengths(comm, "alltoall_object", [part.size for part in parts], left)
     whole = comm.alltoall(np.concatenate(parts), counts=counts.tolist(), timeout=left())
     return _parts(whole, counts[:, comm.rank])
 
@@ -101,6 +107,17 @@ def _receive(comm: Communicator, coming: Work[NDArray[np.int64]], left: Callable
     return _unpacked(comm.recv(np.empty(length, np.uint8), message.source, message.tag, timeout=left()))
 
 
+def _lengths(comm: Communicator, call: str, mine: list[int], left: Callable[[], float]) -> NDArray[np.int64]:
+    """The lengths that each rank sends in this call, by rank. Raises an error on all ranks if they make different calls
+    of those that begin so: one would unpickle what is meant for another."""
+    said = comm.allgather(np.array([_CALLS.index(call), *mine], np.uint64), timeout=left())
+    table = said.astype(np.int64).reshape(comm.size, 1 + len(mine))
+    if (table[:, 0] != table[0, 0]).any():
+        rows = "".join(f"\n  rank {rank}: {_CALLS[index]}" for rank, index in enumerate(table[:, 0]))
+        raise MismatchError(f'ranks made different calls on communicator "{comm.name}":{rows}\n{_ADVICE}')
+    return table[:, 1:]
+
+
 def countdown(comm: Communicator, timeout: float | None) -> Callable[[], float]:
     """The seconds that are left for the next call, above 0. All calls together have `timeout` seconds."""
     if timeout is not None and not timeout > 0:
@@ -124,11 +141,12 @@ def _parts(whole: Bytes, counts: NDArray[np.int64]) -> list[Any]:
     return [_unpacked(part) for part in np.split(whole, np.cumsum(counts)[:-1])]
 
 
-def _one_each(comm: Communicator, objects: Sequence[object] | None) -> list[Bytes]:
-    if objects is None or len(objects) != comm.size:
-        found = "None" if objects is None else len(objects)
+def _one_each(comm: Communicator, objects: Iterable[object] | None) -> list[Bytes]:
+    given = list(objects) if objects is not None and np.iterable(objects) else None
+    if given is None or len(given) != comm.size:
+        found = type(objects).__name__ if given is None else len(given)
         raise ValueError(f"rank {comm.rank} must pass one object for each of {comm.size} ranks, not {found}")
-    return [_packed(obj) for obj in objects]
+    return [_packed(obj) for obj in given]
 
 
 def _check_root(comm: Communicator, root: int) -> None:

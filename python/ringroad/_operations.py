@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ringroad._arrays import as_array
+
 Array = NDArray[Any]
 
 
@@ -43,6 +45,8 @@ class Op:
         shape = (self.function.nin, self.function.nout) if isinstance(self.function, np.ufunc) else (2, 1)
         if not callable(self.function) or shape != (2, 1):
             raise TypeError(f"function must take two arrays and return one, which {self.function!r:.60} does not")
+        if not isinstance(self.commutative, bool) or not isinstance(self.name, str | None):
+            raise TypeError("commutative must be True or False, and name a text (str) or None")
         if self.name is None:
             named = getattr(self.function, "__qualname__", None) or getattr(self.function, "__name__", None)
             object.__setattr__(self, "name", (named or type(self.function).__name__).rpartition("<locals>.")[2])
@@ -92,7 +96,7 @@ def combine(op: Op, left: Any, right: Any, dtype: np.dtype[Any]) -> Array:
     """Combines two vectors of bytes as vectors of this type."""
     vectors = [np.asarray(memory).view(dtype) for memory in (left, right)]
     found: ArrayLike = op(*vectors)
-    array = np.asarray(found)
+    array = as_array(found, f"what {op.name} returned")
     if array.shape != vectors[0].shape:
         raise TypeError(f"{op.name} returned shape {array.shape} for two vectors of shape {vectors[0].shape}")
     _check(op, array.dtype, dtype)
@@ -100,5 +104,6 @@ def combine(op: Op, left: Any, right: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def _check(op: Op, found: np.dtype[Any], dtype: np.dtype[Any]) -> None:
-    if not np.can_cast(found, dtype, "same_kind"):
+    is_cut = found.kind in "SU" and found.itemsize > dtype.itemsize
+    if is_cut or not np.can_cast(found, dtype, "same_kind"):
         raise TypeError(f"{op.name} makes {found} of two arrays of {dtype}, which cannot hold it")

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._arrays import as_array
+from ringroad._arrays import as_array, as_list
 from ringroad._native import Communicator, RingroadError, digest
-from ringroad._objects import countdown
+from ringroad._objects import allgather_object, countdown
 from ringroad._support.text import ranks_text
 
 Array = NDArray[Any]
@@ -131,7 +131,7 @@ def check(comm: Communicator, parts: Callable[[], list[Part]], repair: bool, tim
     summary = bytes([problem != ""]) + _digest(repr(forms).encode()) + _digest(digests)
     summaries = gathered(comm, summary, left())
     if any(one[0] for one in summaries) or len({one[: 1 + DIGEST] for one in summaries}) > 1:
-        _refuse(comm.allgather_object((problem, forms), timeout=left()))
+        _refuse(allgather_object(comm, (problem, forms), left(), "check_replicas"))
     wrong = [] if len(set(summaries)) == 1 else _differences(comm, mine, digests, left())
     if repair and wrong:
         _repair(comm, wrong, left)
@@ -209,7 +209,7 @@ def _named(arrays: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> list[tuple[
         raise TypeError("arrays must be a list or a mapping of arrays, not one array; pass [array]")
     if isinstance(arrays, Mapping):
         return [(str(name), array) for name, array in arrays.items()]
-    return [(f"arrays[{index}]", array) for index, array in enumerate(arrays)]
+    return [(f"arrays[{index}]", array) for index, array in enumerate(as_list(arrays, "arrays"))]
 
 
 def part_of(name: str, given: ArrayLike, repair: bool) -> Part:
@@ -217,9 +217,9 @@ def part_of(name: str, given: ArrayLike, repair: bool) -> Part:
     if array.dtype.hasobject:
         raise TypeError(f"{name} has dtype {array.dtype}, which holds references to objects and no values")
     if repair and not isinstance(given, np.ndarray):
-        raise TypeError(f"{name} must be a NumPy array to be repaired, not {type(given).__name__}")
+        raise TypeError(f"{name} must be a NumPy array that can be written, not {type(given).__name__}")
     if repair and not array.flags.writeable:
-        raise ValueError(f"{name} is read-only; pass an array that can be written, or repair=False")
+        raise ValueError(f"{name} is read-only; pass an array that can be written")
 
     def store(bits: Bytes) -> None:
         if not np.shares_memory(bits, array):

@@ -270,13 +270,13 @@ def test_what_makes_no_sense():
 @pytest.mark.parametrize("capacity", [3, 1.5, 0.5])
 def test_flows_of_hosts_against_the_linear_program(spec, capacity):
     network = ringroad.Topology(spec, bandwidth=1.0)
-    behind = network.behind_cards(capacity)
+    behind = network.behind_nics(capacity)
     through = through_hosts(network, capacity)
     _within_the_proven_interval(behind, programs.master_rate(behind))
     # If all traffic goes through hosts, the search may end before the gap is as small as requested.
     _within_the_proven_interval(through, programs.master_rate(through), gap=0.03)
     assert alltoall_flow(through).rate >= programs.master_rate(through) * 0.99
-    # Cards forward the blocks of others, so a host limits only its own blocks.
+    # NICs forward the blocks of others, so a host limits only its own blocks.
     expected = min(programs.master_rate(network), capacity / (network.ranks - 1))
     assert programs.master_rate(behind) == pytest.approx(expected)
     assert programs.link_rate(behind) == pytest.approx(expected)

@@ -190,6 +190,9 @@ def test_what_does_not_fit_is_refused():
         cart = comm.cart((1, 2))
         yield lambda: comm.cart((2, 2)), "grid of shape"
         yield lambda: comm.cart((1, 2), periodic=[True]), "periodic must be"
+        yield lambda: comm.cart((1, 2), periodic="no"), "periodic must be True or False for each of 2"
+        yield lambda: cart.sub(True), "keep must be True or False for each of 2"
+        yield lambda: comm.graph([1 - comm.rank]).cost("1 MB/s"), "1 MB/s"
         yield lambda: cart.neighbour_alltoall(np.zeros((3, 2))), "a block for each of 4"
         yield lambda: cart.neighbour_alltoall(np.zeros((4, 2)), np.zeros((4, 3))), "out must be float64"
         yield lambda: cart.neighbour_allgather(np.array([None])), "Python objects"
@@ -201,6 +204,10 @@ def test_what_does_not_fit_is_refused():
         yield lambda: cart.halo(np.zeros((4, 2 + comm.rank))), "rank 0 has 2 cells in dimension 1"
         yield lambda: comm.graph([comm.rank, 2 * comm.rank]), "rank 1 names rank 2"
         yield lambda: comm.graph([0], [comm.rank]), "rank 0 wants to receive from"
+        yield (
+            lambda: comm.shared(3, f"{'iu'[comm.rank]}1,f4"),
+            "ranks 0 and 1 are on one host but want different arrays",
+        )
         yield lambda: comm.shared(3 + comm.rank), "ranks 0 and 1 are on one host but want different arrays"
 
     def check(comm):

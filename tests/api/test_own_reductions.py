@@ -296,9 +296,13 @@ def test_what_is_refused_before_anything_is_sent():
             (floats, {"op": steps, "algorithm": "ring"}, ringroad.ScheduleError, "order of the ranks"),
             (np.zeros(3, PLACED), {}, TypeError, "sum does not support"),
             (np.zeros(3, object), {"op": steps}, TypeError, "object"),
+            (np.zeros(3, "U2"), {"op": np.add}, TypeError, "add makes <U4 of two arrays of <U2"),
         ]:
             with pytest.raises(error, match=words):
                 comm.allreduce(wrong, **options)
+        for odd in ({"name": 5}, {"commutative": "yes"}):
+            with pytest.raises(TypeError, match="commutative must be True or False, and name a text"):
+                ringroad.Op(np.hypot, **odd)
         with pytest.raises(ValueError, match="sum and avg"):
             comm.allreduce(floats, op=steps, wire="int8")
         assert comm.allreduce(whole).tolist() == [2, 2, 2]

@@ -82,6 +82,23 @@ def test_objects_have_one_deadline():
     assert failure_of(lambda: a.allgather_object(1, timeout=0.1))[0] == "TimeoutError"
 
 
+@pytest.mark.parametrize("odd", ["graph", "shared", "halo", "gather_object"])
+def test_different_calls_on_objects(odd):
+    """One would unpickle what is meant for another."""
+
+    def work(comm):
+        calls = {
+            "graph": lambda: comm.graph([0]),
+            "shared": lambda: comm.shared(3),
+            "halo": lambda: comm.cart(2).halo(np.ones(6)),
+            "gather_object": lambda: comm.gather_object(1),
+        }
+        with pytest.raises(ringroad.MismatchError, match=rf"rank 0: allgather_object\n  rank 1: {odd}"):
+            calls[odd]() if comm.rank else comm.allgather_object(1)
+
+    in_threads(2, work, timeout=20)
+
+
 def inputs(comm):
     n, me = comm.size, comm.rank
     total = n * (n - 1) // 2

@@ -135,9 +135,14 @@ READ_ONLY.flags.writeable = False
         ([ONES], [np.array([None])], [False] * 3, "rank 1: arrays[0] has dtype object"),
         ([ONES], [np.ma.ones(3)], [False] * 3, "rank 1: arrays[0] is a masked array"),
         ([ONES], [READ_ONLY], [True] * 3, "rank 1: arrays[0] is read-only"),
-        ([ONES], [[1.0, 1.0, 1.0]], [True] * 3, "rank 1: arrays[0] must be a NumPy array to be repaired, not list"),
+        (
+            [ONES],
+            [[1.0, 1.0, 1.0]],
+            [True] * 3,
+            "rank 1: arrays[0] must be a NumPy array that can be written",
+        ),
         ([ONES], ONES, [False] * 3, "rank 1: arrays must be a list"),
-        ([ONES], 7, [False] * 3, "rank 1: 'int' object is not iterable"),
+        ([ONES], 7, [False] * 3, "rank 1: arrays must be a list of NumPy arrays, not int"),
     ],
 )
 def test_different_arrays(usual, odd, repair, words):

@@ -178,7 +178,7 @@ def test_explain_compares(ask):
     assert len(points) > 2 and points == report["switch_points"]["integers"]
 
 
-def test_explain_marks_the_inconsistent(ask):
+def test_explain_marks_what_is_not_bit_identical(ask):
     out = ask("explain", "allreduce", "--topology", "ring:9", "--bytes", "8", "--all")
     assert "trivance-latency" in out and "not chosen for floats" in out
     assert "chosen for floats\n" in out and "chosen for integers\n" in out
@@ -259,6 +259,13 @@ def test_info_with_a_setting_that_makes_no_sense():
 
 
 # ------------------------------------------------------------------------------------------------ errors
+
+
+def test_closed_output(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["topology", "ring:4"])
+    assert capsys.readouterr().err == "ringroad: standard output is closed\n"
 
 
 @pytest.mark.parametrize(

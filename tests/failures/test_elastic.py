@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 import ringroad
 from elastic_history import LIMIT, Event, History, live, live_all
 from faults.hosts import Hosts
-from helpers import FULL, long
+from helpers import FULL, free_port, long
 from ringroad._native import Notes, TcpStore
 from ringroad.start.doors import _JOB, View
 from ringroad.start.membership import _key
@@ -83,6 +84,35 @@ def test_falls(falls: list[tuple[int, Event, str, str]], tmp_path: Path) -> None
         History(tmp_path / f"{who}-{event.what}-{point}-{way.replace(' ', '-')}", 3, [event], {who: f"{point} {way}"})
         for who, event, point, way in falls
     )
+
+
+ADDRESS, STATE = "tcp://127.0.0.1:4000", {"sum": np.zeros(1)}
+
+
+@pytest.mark.parametrize(
+    ("address", "state", "options", "error", "words"),
+    [
+        (None, STATE, {}, TypeError, "address must be a text"),
+        ("udp://127.0.0.1:4000", STATE, {}, ValueError, "tcp://host:port"),
+        (ADDRESS, [np.zeros(1)], {}, TypeError, "state must be a dict of NumPy arrays, not list"),
+        (ADDRESS, {"sum": [0.0]}, {}, TypeError, "sum must be a NumPy array that can be written, not list"),
+        (ADDRESS, STATE, {"minimum": 1.5}, TypeError, "minimum must be a whole number, not 1.5"),
+        (ADDRESS, STATE, {"timeout": 0}, ValueError, "timeout must be a number of seconds above 0"),
+        (ADDRESS, STATE, {"timeout": "30"}, TypeError, "timeout must be a number, not '30'"),
+        (ADDRESS, STATE, {"patience": float("nan")}, ValueError, "patience must be a number of seconds above 0"),
+    ],
+)
+def test_odd_arguments(address: Any, state: Any, options: dict[str, Any], error: type, words: str) -> None:
+    with pytest.raises(error, match=words):
+        ringroad.elastic(address, state, **options)
+
+
+def test_a_group_that_was_left() -> None:
+    with ringroad.elastic(f"tcp://127.0.0.1:{free_port()}", STATE, minimum=1) as group:
+        pass
+    for call in (group.update, lambda: group.run(lambda comm: 1, lambda result: None)):
+        with pytest.raises(RuntimeError, match="has left the elastic group"):
+            call()
 
 
 def test_nobody_founds_a_group_with_those_that_do_not_come() -> None:

@@ -14,7 +14,7 @@ from ringroad.measure import race
 from ringroad.measure.bench import choice, conductor, launch, teams
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.data import Buffers, Case
-from ringroad.measure.bench.options import Options
+from ringroad.measure.bench.options import BenchOptions
 from ringroad.measure.bench.statistics import Statistics
 
 
@@ -39,11 +39,11 @@ def record(path, *arguments):
 
 
 def options(**others):
-    """Options of a short run of two ranks, for a conductor that the test makes."""
+    """BenchOptions of a short run of two ranks, for a conductor that the test makes."""
     sizes = {"sizes": [8, 4096], "ranks": [2], "buffers": ["numpy"], "peers": []}
     calls = {"dtype": "float32", "op": "sum", "root": 0, "calls": None, "warmup": 5, "check": True}
     limits = {"budget": 2.0, "hogs": 0, "timeout": 30.0}
-    return Options(COLLECTIVES["allreduce"], **sizes | calls | limits | others)
+    return BenchOptions(COLLECTIVES["allreduce"], **sizes | calls | limits | others)
 
 
 def test_numpy(tmp_path):

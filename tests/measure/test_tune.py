@@ -123,7 +123,7 @@ def test_every_collective_can_be_measured():
         tuning._Clock.left = lambda clock: float("inf")  # no size is left out on a busy machine
         return tuning.measure(comm, options, print)
 
-    options = tuning.Options(tuning.COLLECTIVES, (6, 4000), 0.5)
+    options = tuning.TuningOptions(tuning.COLLECTIVES, (6, 4000), 0.5)
     with ringroad.local(3) as cluster:
         measured = cluster.run(measure, options)
         contestants = {
@@ -199,7 +199,7 @@ def test_the_budget_is_kept_and_what_is_left_out_is_said(monkeypatch):
             monkeypatch.undo()
         return measured, clock.now - start
 
-    options = tuning.Options(["allreduce", "broadcast"], (8, 4096, 1 << 17), 120.0)
+    options = tuning.TuningOptions(["allreduce", "broadcast"], (8, 4096, 1 << 17), 120.0)
     with ringroad.local(2) as cluster:
         (measured, spent), (other, _) = cluster.run(measure, options)
         assert measured == other and spent < options.budget
@@ -210,7 +210,7 @@ def test_the_budget_is_kept_and_what_is_left_out_is_said(monkeypatch):
             "broadcast from 128 KiB on",
         ]
         assert all("the budget of 120 s is too short" in text for text in left_out)
-        text, warnings = cluster.run(tuning.tune, tuning.Options(["allreduce", "broadcast"], [8, 64], 1e-6))[0]
+        text, warnings = cluster.run(tuning.tune, tuning.TuningOptions(["allreduce", "broadcast"], [8, 64], 1e-6))[0]
         assert {(name, size) for name, _, size, _ in ringroad.measure.Profile.from_json(text).measurements} == {
             ("allreduce", 8)
         }

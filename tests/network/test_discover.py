@@ -76,8 +76,8 @@ def test_the_command_writes_what_rank_0_found(permitted, tmp_path):
 
 def doctor_says(view):
     """The finding of a job's ranks that have this view of their network."""
-    cards = {rank: RankInfo(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
-    (finding,) = comparison.network(Roster(4, cards), {0: pairs.Part(**pairs._network(view))})
+    infos = {rank: RankInfo(rank, f"host{rank}", 1, "", {}, {}) for rank in range(4)}
+    (finding,) = comparison.network(Roster(4, infos), {0: pairs.Part(**pairs._network(view))})
     return finding.verdict, finding.found, finding.remedy
 
 

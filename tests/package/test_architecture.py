@@ -84,7 +84,7 @@ def test_rooms_import_only_those_before_them():
     assert wrong == []
 
 
-def test_modules_import_each_other_in_no_circle():
+def test_modules_import_each_other_in_no_cycle():
     left = dict(IMPORTS)
     while free := [module for module, others in left.items() if not others & left.keys()]:
         for module in free:

@@ -10,7 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-import ringroad
+import ringroad.lab
 from helpers import is_running
 
 
@@ -40,6 +40,11 @@ def total(comm, value=1.0):
 
 def test_results_come_in_rank_order(clusters):
     assert clusters(4).run(lambda comm, a, *, b: (comm.rank, a, b), 1, b="two") == [(r, 1, "two") for r in range(4)]
+
+
+def test_objects_of_the_laboratory_travel_though_no_worker_has_imported_it(clusters):
+    model, name = clusters(1).run(lambda comm: (comm.model, type(comm.model).__module__))[0]
+    assert type(model) is ringroad.lab.CostModel and name == "ringroad.lab"
 
 
 def test_closures_lambdas_and_arrays(clusters):
@@ -160,7 +165,9 @@ def test_workers_that_cannot_start():
     assert isinstance(caught.value.__cause__, ringroad.TransportError)
     with pytest.raises(ringroad.WorkerError, match="exited with status 1"):
         ringroad.local(2, env={"PYTHONMALLOC": "nonsense"})
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="from 1 to 1024 workers, not 1000000"):
+        ringroad.local(1_000_000)
+    with pytest.raises(ValueError, match="from 1 to 1024"):
         ringroad.local(0)
 
 

@@ -87,7 +87,7 @@ def test_a_store_of_torch_belongs_to_an_address_and_a_process(monkeypatch):
 
 # ------------------------------------------------------------------------------------------------ death
 
-KILLED = PROGRAMS / "killed_while_meeting.py"
+KILLED = PROGRAMS / "killed_in_rendezvous.py"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,8 @@ def test_what_is_refused(ranks):
     for text, words in zip(
         texts,
         (
-            ["TypeError", "float8_e4m3fn", "supports float16", "view(torch.uint8)"],
+            ["TypeError", "can move torch.float8_e4m3fn", "reduces float16"],
+            ["TypeError", "bits8", "supports float16", "view(torch.uint8)"],
             ["ValueError", "sparse", "SUM", "to_dense"],
             ["ValueError", "dense", "sparse_coo"],
             ["ValueError", "CPU tensors", "meta", "cpu:ringroad,cuda:nccl"],

@@ -9,7 +9,7 @@ import time
 CABLE = "cable"
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 MS_REC, MS_SLAVE, MNT_DETACH = 0x4000, 0x80000, 2
-NOWHERE = "02:00:00:00:00:99"  # the address of no card: packets to it are lost silently
+NOWHERE = "02:00:00:00:00:99"  # the address of no device: packets to it are lost silently
 
 libc = ctypes.CDLL(None, use_errno=True)
 

@@ -55,7 +55,7 @@ impl Way {
         if self.whole {
             count <= Segment::WHOLE
         } else if self.window < usize::MAX {
-            // Not in hundreds of pieces: where others use the cores, every meeting may take a time slice.
+            // Not in hundreds of pieces: where others use the cores, every barrier may take a time slice.
             count > 2 * self.window && (count <= 64 * self.window || self.window >= 1 << 18)
         } else {
             count >= 1024
@@ -167,11 +167,11 @@ impl Segment {
     }
 
     /// Elements of a rank's room. Who writes them and when is the algorithms' business: ranks only read what they do not
-    /// write between two meetings.
+    /// write between two barriers.
     #[expect(clippy::mut_from_ref)]
     fn part(&self, rank: usize, start: usize, count: usize) -> &mut [f32] {
         assert!(rank < self.ranks && start + count <= self.stride);
-        // SAFETY: within the segment, as just checked; nobody else writes these elements until the next meeting.
+        // SAFETY: within the segment, as just checked; nobody else writes these elements until the next barrier.
         unsafe {
             std::slice::from_raw_parts_mut(
                 self.start.add(Self::ROOM).cast::<f32>().add(rank * self.stride + start),

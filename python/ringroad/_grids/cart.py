@@ -10,6 +10,7 @@ from ringroad._grids.halo import Halo, Plan
 from ringroad._grids.neighbours import Array, Graph, numbers
 from ringroad._grids.placement import order
 from ringroad._native import NOBODY, Communicator
+from ringroad._support.text import whole
 
 
 class Cart(Graph):
@@ -33,11 +34,11 @@ class Cart(Graph):
         self.shape, self.periodic, self._is_own = _shape, _periodic, _is_own
         self.coordinates = self.coordinates_of(_comm.rank)
         slots = range(2 * len(_shape))
-        near = [self._near(rank) for rank in range(_comm.size)]
-        edges = [(rank, peer) for rank, peers in enumerate(near) for peer in peers if peer != NOBODY]
+        neighbours = [self._neighbours_of(rank) for rank in range(_comm.size)]
+        edges = [(rank, peer) for rank, peers in enumerate(neighbours) for peer in peers if peer != NOBODY]
         # What comes from below was sent up.
         labels = (list(slots), [slot ^ 1 for slot in slots])
-        super().__init__(_comm, near[_comm.rank], near[_comm.rank], labels, edges)
+        super().__init__(_comm, neighbours[_comm.rank], neighbours[_comm.rank], labels, edges)
         self._plans: dict[Any, Plan] = {}
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]:
@@ -57,7 +58,7 @@ class Cart(Graph):
             >>> alone.cart((1, 1)).coordinates_of(0)
             (0, 0)
         """
-        if not 0 <= rank < math.prod(self.shape):
+        if not 0 <= whole("rank", rank) < math.prod(self.shape):
             raise ValueError(f"rank {rank} is not one of the ranks 0..{math.prod(self.shape)}")
         return tuple(int(c) for c in np.unravel_index(rank, self.shape))
 
@@ -78,10 +79,10 @@ class Cart(Graph):
             >>> alone.cart((1, 1), periodic=(True, False)).rank_at((-3, 0))
             0
         """
-        if len(coordinates) != len(self.shape):
+        if len(places := numbers(coordinates, "coordinates")) != len(self.shape):
             raise ValueError(f"{coordinates} must have a coordinate for each of {len(self.shape)} dimensions")
         rank = 0
-        for at, length, is_periodic in zip(coordinates, self.shape, self.periodic, strict=True):
+        for at, length, is_periodic in zip(places, self.shape, self.periodic, strict=True):
             if not is_periodic and not 0 <= at < length:
                 return NOBODY
             rank = rank * length + at % length
@@ -108,7 +109,8 @@ class Cart(Graph):
             >>> a.cart(2, periodic=True).shift(0)
             (1, 1)
         """
-        if not 0 <= dimension < len(self.shape):
+        steps = whole("steps", steps)
+        if not 0 <= whole("dimension", dimension) < len(self.shape):
             raise ValueError(f"dimension {dimension} is not one of 0..{len(self.shape)}")
         return self._step(self.coordinates, dimension, -steps), self._step(self.coordinates, dimension, steps)
 
@@ -136,8 +138,8 @@ class Cart(Graph):
             ...     cluster.run(row)
             [1, 1, 5, 5]
         """
-        if len(keep) != len(self.shape):
-            raise ValueError(f"keep must say so for each of {len(self.shape)} dimensions, not {list(keep)}")
+        if not np.iterable(keep) or isinstance(keep, str) or len(keep) != len(self.shape):
+            raise ValueError(f"keep must be True or False for each of {len(self.shape)} dimensions, not {keep!r}")
         row = [index for index, kept in enumerate(keep) if kept]
         rest = [index for index, kept in enumerate(keep) if not kept]
 
@@ -241,7 +243,7 @@ class Cart(Graph):
         shape = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(self.shape, self.periodic, strict=True))
         return f"<Cart {shape}: rank {self.rank} at {self.coordinates}>"
 
-    def _near(self, rank: int) -> list[int]:
+    def _neighbours_of(self, rank: int) -> list[int]:
         """The neighbours of a rank: the lower and the upper one in each dimension."""
         place = self.coordinates_of(rank)
         return [self._step(place, dimension, step) for dimension in range(len(place)) for step in (-1, 1)]
@@ -253,7 +255,7 @@ class Cart(Graph):
 def cart(comm: Communicator, shape: Any, periodic: Any, reorder: bool, timeout: float | None) -> Cart:
     lengths = _lengths(shape, comm.size)
     around = tuple(bool(one) for one in periodic) if np.iterable(periodic) else (bool(periodic),) * len(lengths)
-    if len(around) != len(lengths):
+    if len(around) != len(lengths) or isinstance(periodic, str):
         raise ValueError(f"periodic must be True or False for each of {len(lengths)} dimensions, not {periodic!r}")
     if not reorder:
         return Cart(comm, lengths, around)

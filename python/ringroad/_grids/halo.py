@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, keep, numbers, places
 from ringroad._native import NOBODY, Communicator, Schedule
+from ringroad._objects import allgather_object
 
 Direction = tuple[int, ...]
 Where = tuple[slice, ...]
@@ -86,8 +87,8 @@ class Plan:
     def agreed(self, timeout: float | None) -> "Plan":
         """The plan, after all ranks have told each other theirs. All of them raise an error if these do not fit."""
         cart = self.cart
-        said = Said(self.shape, self.dtype.str, self.widths, self.corners)
-        everybody = cart.comm.allgather_object(said, timeout=timeout)
+        said = Said(self.shape, str(self.dtype), self.widths, self.corners)
+        everybody = allgather_object(cart.comm, said, timeout, "halo")
         _check(cart, everybody)
         directions = self._directions()
         self.counts = np.zeros((cart.size, cart.size), np.int64)

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from ringroad._arrays import as_array, check_output
 from ringroad._costs import Cost
 from ringroad._native import NOBODY, Communicator, PreparedCall, Schedule, Work
+from ringroad._objects import allgather_object
+from ringroad._support.text import length
 
 Array = NDArray[Any]
 Slot = tuple[int, int]
@@ -235,23 +237,24 @@ class Graph:
             found[index] = part
         return found
 
-    def cost(self, bytes: int) -> Cost:
+    def cost(self, bytes: int | str) -> Cost:
         """Returns what an exchange with the neighbours costs on the network, as the ranks know it.
 
         Args:
-            bytes: The length of a block.
+            bytes: The length of a block, a number of bytes or a text such as "1MiB".
 
         Returns:
             A `ringroad.lab.Cost`, whose vector is what a rank sends in the mean.
 
         Raises:
-            ValueError: No rank has a neighbour.
+            ValueError: No rank has a neighbour, or `bytes` is malformed.
 
         Example:
             >>> ranks = ringroad.Communicator.in_process(6, topology="torus:2x3,bandwidth=1GB/s,latency=1us")
             >>> ranks[0].cart((2, 3), periodic=True).cost(1 << 20).steps
             1
         """
+        bytes = length("bytes", bytes)
         if not self._edges.any():
             raise ValueError("no rank has a neighbour, so there is nothing to send")
         schedule = Schedule.build(at_once(self.size), self.size, "alltoall")
@@ -297,7 +300,7 @@ class Graph:
 
 def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] | None, timeout: float | None) -> Graph:
     given = (numbers(neighbours, "neighbours"), None if sources is None else numbers(sources, "sources"))
-    everybody = comm.allgather_object(given, timeout=timeout)
+    everybody = allgather_object(comm, given, timeout, "graph")
     named: list[list[int]] = [[] for _ in range(comm.size)]
     for rank, (to, of) in enumerate(everybody):
         for peer in (*to, *(of or ())):

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ringroad._grids.neighbours import numbers
 from ringroad._native import Communicator, TransportError
-from ringroad._objects import countdown
+from ringroad._objects import allgather_object, countdown
 
 
 def shared(comm: Communicator, shape: Any, dtype: DTypeLike, timeout: float | None) -> NDArray[Any]:
@@ -33,8 +33,8 @@ def shared(comm: Communicator, shape: Any, dtype: DTypeLike, timeout: float | No
                 descriptor = _file(bytes)
             except (OSError, OverflowError) as error:
                 problem = f"rank {comm.rank} cannot make {bytes} bytes of shared memory: {error}"
-        said = (lengths, kind.str, problem, None if descriptor is None else _place(descriptor))
-        everybody = comm.allgather_object(said, timeout=left())
+        said = (lengths, str(kind), problem, None if descriptor is None else _place(descriptor))
+        everybody = allgather_object(comm, said, left(), "shared")
         for rank, (theirs, their_kind, text, _) in enumerate(everybody):
             if text is not None:
                 raise TransportError(text)
@@ -49,7 +49,7 @@ def shared(comm: Communicator, shape: Any, dtype: DTypeLike, timeout: float | No
         except OSError as error:
             problem = f"rank {comm.rank} cannot map the memory of rank {local[0]}, which names the same host: {error}"
         # Nobody uses the memory before all have it, and until then its first rank keeps the file open.
-        for text in comm.allgather_object(problem, timeout=left()):
+        for text in allgather_object(comm, problem, left(), "shared"):
             if text is not None:
                 raise TransportError(text)
         assert memory is not None

@@ -110,14 +110,16 @@ def stalled(group: Group, patience: float) -> Iterator[Cause]:
             yield Cause("slow", group.name, ranks, f"{text}, such as a function that reduces, or have too few cores")
         )
     host = [process.host for process in group.processes]
-    far = [pair for pair in pairs if host[pair[0]] != host[pair[1]]]
-    if not far:
+    remote = [pair for pair in pairs if host[pair[0]] != host[pair[1]]]
+    if not remote:
         ranks = sorted({b for _, b in pairs} if len(inside) < group.size else {rank for pair in pairs for rank in pair})
         text = f"{where}, at step {first}, and all ranks are or were in it: the ranks are slow, or have too few cores"
         return (yield Cause("slow", group.name, ranks, text))
-    shown = ", ".join(f"rank {a} (host {host[a]}) to {b} ({host[b]})" for a, b in far[:8])
+    shown = ", ".join(f"rank {a} (host {host[a]}) to {b} ({host[b]})" for a, b in remote[:8])
     text = f"{where}, and messages of step {first} do not arrive: of {shown}. The network between is cut or slow"
-    yield Cause("network", group.name, sorted({r for pair in far for r in pair}), text + _retransmitted(group, far))
+    yield Cause(
+        "network", group.name, sorted({r for pair in remote for r in pair}), text + _retransmitted(group, remote)
+    )
 
 
 def _retransmitted(group: Group, pairs: list[tuple[int, int]]) -> str:

@@ -1,4 +1,4 @@
-"""Processes that wait for something that others have not begun: circles, and messages without another side."""
+"""Processes that wait for something that others have not begun: cycles, and messages without another side."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -78,18 +78,18 @@ def tags(group: Group, patience: float) -> Iterator[Cause]:
 
 
 def deadlock(job: Job, patience: float) -> list[Cause]:
-    """Processes that wait for each other in a circle."""
+    """Processes that wait for each other in a cycle."""
     edges: dict[ProcessId, dict[ProcessId, Edge]] = {}
     for edge in dependencies(job, patience):
         edges.setdefault(edge.source, {}).setdefault(edge.target, edge)
-    circle = _circle(edges)
-    if not circle:
+    cycle = _cycle(edges)
+    if not cycle:
         return []
-    found = [edges[a][b] for a, b in zip(circle, circle[1:] + circle[:1], strict=True)]
+    found = [edges[a][b] for a, b in zip(cycle, cycle[1:] + cycle[:1], strict=True)]
     group = max((edge.group for edge in found), key=lambda group: group.size)
-    ranks = [rank for rank, process in enumerate(group.processes) if place_of(process) in circle]
+    ranks = [rank for rank, process in enumerate(group.processes) if place_of(process) in cycle]
     sends = all(" sends to " in edge.text for edge in found)
-    who = "each other" if len(circle) > 1 else "itself"
+    who = "each other" if len(cycle) > 1 else "itself"
     what = "all of them send" if sends else "each waits for what the next one has not begun"
     advice = "; use async_op=True, or sendrecv" if sends else ""
     shown = "; ".join(edge.text for edge in found[:8]) + ("; ..." if len(found) > 8 else "")
@@ -98,8 +98,8 @@ def deadlock(job: Job, patience: float) -> list[Cause]:
     return [Cause("deadlock", group.name, ranks, text)]
 
 
-def _circle(edges: Mapping[ProcessId, Iterable[ProcessId]]) -> list[ProcessId]:
-    """A shortest circle of places that wait for the next one; empty if there is none."""
+def _cycle(edges: Mapping[ProcessId, Iterable[ProcessId]]) -> list[ProcessId]:
+    """A shortest cycle of places that wait for the next one; empty if there is none."""
     best: list[ProcessId] = []
     for start in edges:
         before: dict[ProcessId, ProcessId] = {}
@@ -110,10 +110,10 @@ def _circle(edges: Mapping[ProcessId, Iterable[ProcessId]]) -> list[ProcessId]:
                     before[target] = place
                     queue.append(target)
         if start in before:
-            circle = [start]
-            while (place := before[circle[-1]]) != start:
-                circle.append(place)
-            best = min(best or circle, circle, key=len)
+            cycle = [start]
+            while (place := before[cycle[-1]]) != start:
+                cycle.append(place)
+            best = min(best or cycle, cycle, key=len)
     return best[::-1]
 
 

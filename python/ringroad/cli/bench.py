@@ -19,7 +19,7 @@ from ringroad.lab._prediction import Prediction
 from ringroad.measure.bench import choice, table
 from ringroad.measure.bench.collectives import COLLECTIVES, collective
 from ringroad.measure.bench.conductor import Conductor
-from ringroad.measure.bench.options import Options, names, numbers, sizes
+from ringroad.measure.bench.options import BenchOptions, names, numbers, sizes
 from ringroad.measure.bench.peers import OURS
 from ringroad.measure.bench.rows import Row
 from ringroad.testbed.namespaces import reenter
@@ -92,7 +92,7 @@ def bench(
     if testbed:
         reenter()
     network = Topology(testbed) if testbed else None
-    options = Options(
+    options = BenchOptions(
         collective=collective(name),
         sizes=[parse_bytes(size) for size in names(size_list)] or sizes(minbytes, maxbytes, factor),
         ranks=numbers("--ranks", ranks) if network is None else [network.ranks],

@@ -22,7 +22,7 @@ from ringroad._support.text import (
 )
 from ringroad.cli._options import Json, time_option, whole_option
 from ringroad.measure import tuning
-from ringroad.measure.tuning import Options
+from ringroad.measure.tuning import TuningOptions
 
 # Ignore the present profile while a new one is made. Also ignore settings that restrict the choice or state costs: the
 # new profile is for later jobs, whose environments differ.
@@ -60,7 +60,7 @@ def tune(
     It fits the cost model and stores a profile, which later communicators use.
     """
     lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
-    options = Options(_collectives(collectives), lengths, budget)
+    options = TuningOptions(_collectives(collectives), lengths, budget)
     in_job = ranks is None and _launched(os.environ)
     if not in_job:  # otherwise only rank 0 writes, and perhaps on another host
         files = [] if dry_run else [_path("profile.json", output)]
@@ -91,7 +91,7 @@ def _collectives(text: str) -> list[str]:
 
 
 def _measure(
-    ranks: int | None, topology: str | None, options: Options, quiet: bool, in_job: bool
+    ranks: int | None, topology: str | None, options: TuningOptions, quiet: bool, in_job: bool
 ) -> tuple[str, list[str]] | None:
     """The profile that the ranks of this job measured, with warnings (on rank 0, else None), or that local ranks
     measured without a job."""

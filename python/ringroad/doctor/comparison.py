@@ -122,7 +122,7 @@ def _wrongly_named(part: Part) -> Finding:
     return Finding("network", "warning", f"named is {part.network}, but {text}", remedy)
 
 
-def near(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
+def local(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
     """Ranks of one host that do not share memory, though they might."""
     for rank, part in sorted(parts.items()):
         if not part.sharing or not part.hosts:

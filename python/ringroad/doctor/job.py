@@ -54,7 +54,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     findings += [
         *comparison.connected(roster, parts),
         *comparison.network(roster, parts),
-        *comparison.near(roster, parts),
+        *comparison.local(roster, parts),
         *comparison.paired(parts),
         *comparison.sent_again(parts),
     ]

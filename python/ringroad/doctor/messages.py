@@ -95,9 +95,9 @@ def _pattern(length: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.random.default_rng(length).integers(0, 256, length, dtype=np.uint8)
 
 
-def over(transport: Transport, near: bool) -> str:
+def over(transport: Transport, local: bool) -> str:
     """What carries the messages of a pair."""
-    if near and transport.sharing:
+    if local and transport.sharing:
         return "shared memory"
     means = ", ".join(transport.means)
     if transport.ucx is None:

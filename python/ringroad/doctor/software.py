@@ -172,8 +172,8 @@ def _obstacle(path: str, a_folder: bool) -> str | None:
 
 def _devices(chosen: Mapping[str, str], interfaces: Sequence[str], root: Path) -> Iterator[Finding]:
     folder = root / "sys/class/infiniband"
-    cards = sorted(card.name for card in folder.iterdir()) if folder.is_dir() else []
-    known = [*interfaces, *cards]
+    rdma = sorted(device.name for device in folder.iterdir()) if folder.is_dir() else []
+    known = [*interfaces, *rdma]
     missing = sorted({device for device in named_devices(chosen) if device.partition(":")[0] not in known})
     if missing:
         text = f"RINGROAD_NET_DEVICES names {', '.join(missing)}, which this host does not have"

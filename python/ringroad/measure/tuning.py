@@ -47,7 +47,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Options:
+class TuningOptions:
     """What `ringroad tune` measures.
 
     Attributes:
@@ -140,7 +140,7 @@ Countdown = Callable[[str, float], None]
 
 def measure(
     communicator: Communicator,
-    options: Options,
+    options: TuningOptions,
     say: Callable[[str], None],
     countdown: Countdown = lambda what, left: None,
 ) -> Measured:
@@ -349,7 +349,7 @@ def _time(clock: _Clock, contestant: _Contestant) -> float:
     return float(np.median(times)) / 2
 
 
-def tune(communicator: Communicator, options: Options, quiet: bool = True) -> tuple[str, list[str]]:
+def tune(communicator: Communicator, options: TuningOptions, quiet: bool = True) -> tuple[str, list[str]]:
     """Measures, and makes a profile. It is collective: all ranks call it.
 
     Args:

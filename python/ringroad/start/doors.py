@@ -49,10 +49,12 @@ class View:
 
 def addresses(text: str) -> list[Address]:
     """Reads `tcp://host:port,host:port`."""
+    if not isinstance(text, str):
+        raise TypeError(f"address must be a text (str), not {text!r}")
     found = []
     for one in text.removeprefix("tcp://").split(","):
         host, _, port = one.strip().rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             raise ValueError(f"address is tcp://host:port[,host:port ...], not {text!r}")
         found.append((host.strip("[]"), int(port)))
     return found

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ringroad._native import Communicator, MismatchError, TimeoutError
+from ringroad._support.text import seconds, whole
 from ringroad.start.doors import addresses
 from ringroad.start.membership import FAILURES, LeftOutError, Membership
 from ringroad.start.progress import Arrays, Progress, State
@@ -53,7 +54,7 @@ def elastic(
     Raises:
         TimeoutError: No group takes this process in.
         ReplicaError: The group's state has other arrays.
-        ValueError: `address` is malformed, or `minimum` is below 1.
+        ValueError: `address` is malformed, `minimum` is below 1, or a time is not above 0.
         TransportError: This process cannot listen on a port.
 
     Example:
@@ -86,13 +87,14 @@ class ElasticGroup:
     """
 
     def __init__(self, address: str, state: State, minimum: int | None, timeout: float, patience: float) -> None:
-        if minimum is not None and minimum < 1:
+        if minimum is not None and whole("minimum", minimum) < 1:
             raise ValueError(f"minimum must be a number of processes, or None, not {minimum}")
-        self._members = Membership(addresses(address), minimum, timeout, patience)
+        limits = seconds("timeout", timeout), seconds("patience", patience)
+        self._members = Membership(addresses(address), minimum, *limits)
         self._progress = Progress(state)
         self._asked: bool | None = None
         """Whether a newcomer has asked, as all members know since the last step; None if they do not."""
-        self._changed = False
+        self._changed = self._left = False
         try:
             self._join()
         except BaseException:
@@ -136,7 +138,9 @@ class ElasticGroup:
                 left out, and nobody takes it in again.
             ReplicaError: Members hold different bits, and no majority the same.
             MismatchError: Members have done different numbers of steps.
+            RuntimeError: This process has left the group.
         """
+        self._check_present()
         try:
             if self._asked is None:
                 self._look()
@@ -165,7 +169,9 @@ class ElasticGroup:
             TimeoutError: As for `update`; or calls of the step end at their time limit again and again.
             ReplicaError: As for `update`.
             MismatchError: As for `update`.
+            RuntimeError: As for `update`.
         """
+        self._check_present()
         for _ in range(_TRIES):
             start = self.step
             try:
@@ -193,7 +199,12 @@ class ElasticGroup:
                     "the last one, may differ from theirs"
                 )
         finally:
+            self._left = True
             self._members.close()
+
+    def _check_present(self) -> None:
+        if self._left:
+            raise RuntimeError("this process has left the elastic group; join again with ringroad.elastic")
 
     def _look(self) -> None:
         """All members have come here; they learn whether anybody asks to be taken in."""

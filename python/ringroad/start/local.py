@@ -24,7 +24,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ringroad._native import AbortedError, Communicator, PeerError, RingroadError, Topology
 from ringroad._support.processes import Processes, ending
-from ringroad._support.text import whole
+from ringroad._support.text import by_key, whole
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,6 +33,7 @@ Starter = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
 """From a rank and its command line to the command line that starts it on its host, and that host's environment
 variables."""
 
+_MOST = 1024  # workers; a wrong number would start processes until the machine has no memory left
 _START_SECONDS = 120.0  # long enough to import NumPy from a slow disk
 _GRACE_SECONDS = 5.0  # for the other workers after one died, and for a worker to exit by itself
 _FAILURE_SECONDS = 30.0  # for the other workers after a function failed
@@ -82,7 +83,7 @@ def local(
     """Starts worker processes on this machine, connected by a communicator, for scripts, notebooks and tests.
 
     Args:
-        n: The number of workers, 1 or more.
+        n: The number of workers, from 1 to 1024.
         topology: The network, as in `ringroad.init`.
         algorithm: The algorithms to choose among, as in `ringroad.init`.
         timeout: Seconds after which a collective fails. None: RINGROAD_TIMEOUT, or 300.
@@ -94,7 +95,7 @@ def local(
     Raises:
         WorkerError: A worker does not start, or the workers cannot connect.
         TopologyError: The topology is malformed.
-        ValueError: `n` is less than 1.
+        ValueError: `n` is less than 1 or more than 1024.
 
     Example:
         >>> with ringroad.local(2) as cluster:
@@ -111,7 +112,7 @@ class LocalCluster:
     way. What functions print goes to the parent's output. `ringroad.local` explains arguments and errors.
 
     Args:
-        n: The number of workers, 1 or more.
+        n: The number of workers, from 1 to 1024.
         topology: The network.
         algorithm: The algorithms to choose among.
         timeout: Seconds after which a collective fails.
@@ -129,10 +130,10 @@ class LocalCluster:
         _place: "Starter | None" = None,
         _meet: str | None = None,
     ) -> None:
-        if (n := whole("n", n)) < 1:
-            raise ValueError(f"a cluster needs at least one worker, not {n}")
+        if not 1 <= (n := whole("n", n)) <= _MOST:
+            raise ValueError(f"a cluster has from 1 to {_MOST} workers, not {n}")
         self._size = n
-        self._env = dict(env or {})
+        self._env = dict(by_key("env", env))
         self._place = _place or (lambda rank, command: (command, {}))
         self._meet = _meet  # the address of rank 0, if the workers meet there; None: in a directory
         self._options = (None if topology is None else Topology(topology), algorithm, timeout)
@@ -179,9 +180,9 @@ class LocalCluster:
             ...     cluster.run(lambda comm, factor: comm.rank * factor, 10)
             [0, 10]
         """
-        import cloudpickle  # type: ignore[import-untyped]
+        from ringroad._support.pickles import pickled
 
-        message = cloudpickle.dumps((function, args, kwargs))
+        message = pickled((function, args, kwargs))
         with self._lock:
             self._prepare()
             results = self._ask("run", message)

@@ -28,6 +28,8 @@ class Arrays:
     """A state of NumPy arrays, which have their form from the start."""
 
     def __init__(self, arrays: Mapping[str, ArrayLike]) -> None:
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"state must be a dict of NumPy arrays, not {type(arrays).__name__}")
         self._parts = [part_of(str(name), array, True) for name, array in arrays.items()]
 
     def form(self) -> bytes:

@@ -5,7 +5,7 @@ says what to set. A process never becomes a group of one by mistake.
 """
 
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from datetime import timedelta
 from importlib import import_module
@@ -159,6 +159,8 @@ def regroup(
         ...     comm.rank, comm.size
         (0, 1)
     """
+    if isinstance(handles, str) or not isinstance(handles, Iterable):
+        raise TypeError(f"handles must be a list or set of texts (str), not {handles!r:.60}")
     return _native.regroup(
         list(handles),
         sort=isinstance(handles, Set),

@@ -14,9 +14,8 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
-
 from ringroad._native import Communicator, FileStore, TcpStore, Topology
+from ringroad._support.pickles import pickled
 from ringroad._support.ucx import _ucx_wheel
 
 _GRACE_SECONDS = 5.0
@@ -69,7 +68,7 @@ class _Worker:
                 frames = frames.tb_next  # show the user's function only
             text = "".join(traceback.format_exception(error.with_traceback(frames)))
             self.leave(f"a function failed on rank {self.rank}: {type(error).__name__}: {error}")
-            return None, text, _pickled(error)
+            return None, text, _if_whole(error)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -97,8 +96,7 @@ class _Worker:
     def run(self, content: bytes) -> bytes:
         """Calls the function and returns its pickled result."""
         function, args, kwargs = pickle.loads(content)
-        result: bytes = cloudpickle.dumps(function(self.communicator, *args, **kwargs))
-        return result
+        return pickled(function(self.communicator, *args, **kwargs))
 
     def leave(self, reason: str) -> None:
         """Aborts and closes the communicator, so that no other rank waits for this one."""
@@ -108,9 +106,10 @@ class _Worker:
             communicator.close()
 
 
-def _pickled(error: BaseException) -> bytes | None:
+def _if_whole(error: BaseException) -> bytes | None:
+    """The error's pickle, if it can be read."""
     try:
-        content: bytes = cloudpickle.dumps(error)
+        content = pickled(error)
         pickle.loads(content)
         return content
     except Exception:

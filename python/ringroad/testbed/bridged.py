@@ -23,8 +23,8 @@ def check(wiring: Wiring) -> None:
 class Bridged(Fabric):
     """Each host has one device, with an address in the network of all hosts. Bridges learn where hosts are."""
 
-    def device(self, near: int, far: int) -> str:
-        return DEVICE if near < self.wiring.hosts else super().device(near, far)
+    def device(self, node: int, peer: int) -> str:
+        return DEVICE if node < self.wiring.hosts else super().device(node, peer)
 
     def build(self) -> None:
         for host in self.hosts:
@@ -39,12 +39,12 @@ class Bridged(Fabric):
 
     def lay(self, cable: Cable) -> None:
         super().lay(cable)
-        for near, far, _ in directions(cable):
-            device = self.device(near, far)
-            if near < self.wiring.hosts:
-                self.hosts[near].ip([f"address add {address(near)}/16 dev {device}", f"link set {device} up"])
+        for node, peer, _ in directions(cable):
+            device = self.device(node, peer)
+            if node < self.wiring.hosts:
+                self.hosts[node].ip([f"address add {address(node)}/16 dev {device}", f"link set {device} up"])
             else:
-                self.hosts[near].ip([f"link set {device} up master {_BRIDGE}"])
+                self.hosts[node].ip([f"link set {device} up master {_BRIDGE}"])
 
     def cut(self, cable: Cable) -> None:
         self._plug(cable, "nomaster")

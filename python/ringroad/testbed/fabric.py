@@ -56,15 +56,15 @@ class Fabric(ABC):
     def follow(self, wiring: Wiring) -> None:
         """Makes packets take the routes of another wiring of the same nodes."""
 
-    def device(self, near: int, far: int) -> str:
-        """The name of the device of the node `near` whose cable leads to the node `far`."""
-        return f"to{far}"
+    def device(self, node: int, peer: int) -> str:
+        """The name of the device of `node` whose cable leads to `peer`."""
+        return f"to{peer}"
 
     def lay(self, cable: Cable) -> None:
         """Makes a cable: a pair of virtual devices, limited to their rates."""
         ends = [
-            (self.hosts[near], f"{self.device(near, far)} mtu {self.mtu} address {card(near, far)}")
-            for near, far, _ in directions(cable)
+            (self.hosts[node], f"{self.device(node, peer)} mtu {self.mtu} address {mac_address(node, peer)}")
+            for node, peer, _ in directions(cable)
         ]
         if cable.seconds:
             assert self.relay
@@ -76,17 +76,17 @@ class Fabric(ABC):
 
     def limit(self, cable: Cable, factor: float = 1.0) -> None:
         """Sets the rate of a cable in both directions to what was built, divided by `factor`."""
-        for near, far, capacity in directions(cable):
+        for node, peer, capacity in directions(cable):
             rate = max(capacity * self.bandwidth / factor, CLOSED)
             burst = max(rate * _BURST_SECONDS, 2 * (self.mtu + FRAME), _LEAST_BURST)
             limit = max(rate * _QUEUE_SECONDS, 10 * self.mtu, _LEAST_QUEUE)
             bucket = f"tbf rate {8 * rate:.0f}bit burst {burst:.0f} limit {limit:.0f}"
-            self.hosts[near].tc([f"qdisc replace dev {self.device(near, far)} root {bucket}"])
+            self.hosts[node].tc([f"qdisc replace dev {self.device(node, peer)} root {bucket}"])
 
-    def carried(self, near: int, far: int) -> int:
+    def carried(self, node: int, peer: int) -> int:
         """The bytes that the cable between two nodes has carried from the first to the second."""
-        name = self.device(near, far)
-        (device,) = json.loads(self.hosts[near].read("ip", "-json", "-statistics", "link", "show", name))
+        name = self.device(node, peer)
+        (device,) = json.loads(self.hosts[node].read("ip", "-json", "-statistics", "link", "show", name))
         return int(device["stats64"]["tx"]["bytes"])
 
 
@@ -101,6 +101,6 @@ def address(node: int) -> str:
     return f"10.77.{node // 250}.{node % 250 + 1}"
 
 
-def card(node: int, far: int) -> str:
-    """The hardware address of `node`'s device towards `far`."""
-    return f"02:77:{node // 256:02x}:{node % 256:02x}:{far // 256:02x}:{far % 256:02x}"
+def mac_address(node: int, peer: int) -> str:
+    """The hardware address of `node`'s device towards `peer`."""
+    return f"02:77:{node // 256:02x}:{node % 256:02x}:{peer // 256:02x}:{peer % 256:02x}"

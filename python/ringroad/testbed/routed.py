@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ringroad._native import TopologyError
-from ringroad.testbed.fabric import DEVICE, QUIET, Fabric, address, card, directions
+from ringroad.testbed.fabric import DEVICE, QUIET, Fabric, address, directions, mac_address
 from ringroad.testbed.namespaces import Host
 from ringroad.testbed.wiring import Cable, Wiring
 
-_NOBODY = "02:77:ff:ff:ff:ff"  # the address of no card: packets to it are lost silently
+_NOBODY = "02:77:ff:ff:ff:ff"  # the address of no device: packets to it are lost silently
 _FORWARD = {"net.ipv4.ip_forward": "1", "net.ipv4.conf.all.rp_filter": "0", **QUIET}
 _TABLES = (1_000, 16_000)  # the first table of routes, and the first rule: of the present routes, and of the next
 _MOST_CABLES = 254  # of a node, all of whose ends have addresses with the same first three numbers
@@ -25,9 +25,9 @@ class Routed(Fabric):
         self._ends: dict[tuple[int, int], str] = {}
         cables = Counter[int]()
         for cable in wiring.cables:
-            for near, far, _ in directions(cable):
-                cables[near] += 1
-                self._ends[near, far] = _end(near, cables[near])
+            for node, peer, _ in directions(cable):
+                cables[node] += 1
+                self._ends[node, peer] = _end(node, cables[node])
         if max(cables.values()) > _MOST_CABLES:
             raise TopologyError(f"{wiring.topology.spec}: a node of a testbed has up to {_MOST_CABLES} cables")
 
@@ -55,9 +55,9 @@ class Routed(Fabric):
     def lay(self, cable: Cable) -> None:
         """Each end has an address, and knows the hardware address of the other end."""
         super().lay(cable)
-        for near, far, _ in directions(cable):
-            device, here, there = self.device(near, far), self._ends[near, far], self._ends[far, near]
-            self.hosts[near].ip([f"address add {here} peer {there} dev {device}", f"link set {device} up"])
+        for node, peer, _ in directions(cable):
+            device, here, there = self.device(node, peer), self._ends[node, peer], self._ends[peer, node]
+            self.hosts[node].ip([f"address add {here} peer {there} dev {device}", f"link set {device} up"])
         self.mend(cable)
 
     def cut(self, cable: Cable) -> None:
@@ -68,9 +68,9 @@ class Routed(Fabric):
 
     def _join(self, cable: Cable, other: str | None = None) -> None:
         """Sets the hardware address to which both ends send: each other's, or `other`."""
-        for near, far, _ in directions(cable):
-            to = f"lladdr {other or card(far, near)} nud permanent dev {self.device(near, far)}"
-            self.hosts[near].ip([f"neighbour replace {self._ends[far, near]} {to}"])
+        for node, peer, _ in directions(cable):
+            to = f"lladdr {other or mac_address(peer, node)} nud permanent dev {self.device(node, peer)}"
+            self.hosts[node].ip([f"neighbour replace {self._ends[peer, node]} {to}"])
 
     def follow(self, wiring: Wiring) -> None:
         """No packet ever finds no route: a node follows its new routes before it forgets the old ones."""

@@ -16,15 +16,17 @@ from ringroad._native import Work as NativeWork
 from ringroad.torch.tensors import (
     DTYPES,
     ENCODED,
-    INTEGERS,
+    TOTALS,
     Finish,
     Tensors,
     address_of,
+    copied,
     delivery,
     divide,
     in_order,
     input_blocks,
     output_blocks,
+    require_reducible,
 )
 from ringroad.torch.versions import MODERN
 from ringroad.torch.work import Work
@@ -38,6 +40,7 @@ _TORCH_NAMES = {
     "alltoall": "all_to_all",
 }
 """torch's names of collectives that differ from ringroad's."""
+_REDUCING = frozenset({"allreduce", "reduce", "reduce_scatter"})
 _ENCODED = frozenset(DTYPES[dtype] for dtype in ENCODED)
 profiling = torch._C._autograd._profiler_enabled
 """Bound once, because every call asks."""
@@ -95,16 +98,20 @@ class Calls(_Base):
         root: int = 0,
         wire: str | None = None,
     ) -> Work | None:
-        """Runs a collective from block to block. Returns None if the call was synchronous; it is complete then."""
-        self._calls += 1
-        if op == "avg" and dtype in INTEGERS:
-            op = "sum"
-            if target is not None:
-                finish = in_order([partial(divide, target, self._size), finish])
+        """Runs a collective from block to block. Returns None if the call was synchronous; it is complete then.
+
+        The source may be the first of several blocks that follow each other in memory. If it overlaps the target,
+        other than in place, it is copied; other ranks need not know.
+        """
+        if source is not None and collective in _REDUCING:
+            require_reducible(source)
+        if op == "avg" and dtype in TOTALS:
+            assert source is not None, "all ranks reduce"
+            return self._average(collective, source, target, elements, dtype, opts, outputs, finish, root)
         asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
         address = address_of(target)
         run = self._recorded if profiling() else self._run_raw
-        native = run(
+        native: Any = run(
             collective,
             address if source is target else address_of(source),
             address,
@@ -118,11 +125,41 @@ class Calls(_Base):
             timeout=self._seconds(opts),
             async_op=asynchronous,
         )
+        if native is NotImplemented:
+            assert source is not None, "two blocks overlap"
+            source = copied(source, self._sent(collective, elements))
+            how: dict[str, Any] = {"op": op, "factor": factor, "root": root, "wire": wire}
+            return self._start(collective, source, target, elements, dtype, opts, outputs, finish, **how)
+        self._calls += 1
         if native is not None:
             return self._in_flight(Work((native,), outputs, finish))
         if finish is not None:
             finish()
         return None
+
+    def _average(
+        self,
+        collective: str,
+        source: torch.Tensor,
+        target: torch.Tensor | None,
+        elements: int,
+        dtype: str,
+        opts: Any,
+        outputs: Tensors,
+        finish: Finish | None,
+        root: int,
+    ) -> Work | None:
+        """Like `_start`, for an average of whole numbers: their sum, divided afterwards."""
+        wide, total = TOTALS[dtype], None
+        if target is not None:
+            total = copied(target, elements, wide)
+            finish = in_order([partial(divide, target, total, self._size), finish])
+        numbers = copied(source, self._sent(collective, elements), wide)
+        return self._start(collective, numbers, total, elements, DTYPES[wide], opts, outputs, finish, root=root)
+
+    def _sent(self, collective: str, elements: int) -> int:
+        """The number of elements of the input of a call."""
+        return elements * self._size if collective in ("reduce_scatter", "scatter", "alltoall") else elements
 
     def _plain(
         self,
@@ -136,8 +173,8 @@ class Calls(_Base):
         root: int = 0,
     ) -> Any:
         """Runs a collective on tensors that are blocks already, as most are. The native side checks them, because a
-        check in Python takes longer than a short call. Returns NotImplemented for other tensors, and while a profiler
-        records."""
+        check in Python takes longer than a short call. Returns NotImplemented for other tensors, for blocks that
+        overlap, and while a profiler records."""
         if profiling() or source.is_neg() or target.is_neg():
             return NotImplemented
         if op == "avg" and not (source.is_floating_point() or source.is_complex()):

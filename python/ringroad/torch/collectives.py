@@ -6,6 +6,7 @@ options mean an asynchronous call. Ranks are ranks of the group.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from ringroad.torch.tensors import (
     adjacent,
     apart,
     block_of,
+    checked,
     copy,
     dtype_of,
     equal_sizes,
@@ -89,6 +91,7 @@ class Collectives(Exchange):
         return work
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
+        checked(tensors)
         return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
@@ -130,6 +133,7 @@ class Collectives(Exchange):
         return start("allgather", input, output, input.numel(), dtype, opts, [output])
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        checked(outputs, inputs)
         pairs = zip(outputs, inputs, strict=True)
         return self._join([self.all_gather_single(out, given, opts) for out, given in pairs], opts, outputs)
 
@@ -144,6 +148,7 @@ class Collectives(Exchange):
         return start("reduce_scatter", input, output, output.numel(), dtype, opts, [output], op=op, factor=factor)
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+        checked(outputs, inputs)
         pairs = zip(outputs, inputs, strict=True)
         return self._join([self.reduce_scatter_single(out, given, opts) for out, given in pairs], opts, outputs)
 
@@ -196,6 +201,8 @@ class Collectives(Exchange):
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
         """outputs[rank][i] receives inputs[i] of that rank."""
         ranks = self._one_each("allgather_coalesced", outputs)
+        for tensor in itertools.chain(inputs, *ranks):
+            dtype_of(tensor)
         pairs = zip(zip(*ranks, strict=True), inputs, strict=True)
         works = [self.allgather([out], [given], opts) for out, given in pairs]
         return self._join(works, opts, [tensor for tensors in outputs for tensor in tensors])

@@ -1,6 +1,7 @@
 """Gradients in fewer bytes, with error feedback: what rounding takes from a step's gradients is added to the next."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,19 +38,18 @@ class Compression:
         self._left: dict[int, torch.Tensor] = {}
 
     @copying()
-    def _feed(self, keys: Sequence[int], parts: Sequence[torch.Tensor], whole: torch.Tensor) -> None:
-        """Adds what was left of the parts of `whole` to them, rounds it, and keeps what is left now."""
-        for key, part in zip(keys, parts, strict=True):
+    def _feed(self, parameters: Sequence[object], sizes: list[int], whole: torch.Tensor, rows: int = 1) -> None:
+        """Adds what was left of the parameters' gradients to them, rounds them, and keeps what is left now. In each row
+        of `whole` the gradients (or as many parts of them) have these sizes."""
+        keys = list(map(id, parameters))
+        for key, part in zip(keys, torch.split(whole.view(rows, -1), sizes, 1), strict=True):
             if (left := self._left.get(key)) is not None and left.shape == part.shape:
                 part.add_(left)
         exact = whole.clone()
         _round_raw(self.wire, whole.data_ptr(), whole.numel(), DTYPES[whole.dtype])
         # The difference to what is not finite is 0: one NaN must not stay for ever.
         left = exact.sub_(whole).nan_to_num_(0.0, 0.0, 0.0)
-        offset = whole.storage_offset()
-        for key, part in zip(keys, parts, strict=True):
-            start = part.storage_offset() - offset
-            self._left[key] = left[start : start + part.numel()].view(part.shape)
+        self._left |= zip(keys, torch.split(left.view(rows, -1), sizes, 1), strict=True)
 
 
 def compressed(state: Compression, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -86,7 +86,8 @@ def compressed(state: Compression, bucket: dist.GradBucket) -> torch.futures.Fut
     else:
         wire = state.wire if gradients.dtype in ENCODED else None
         if wire and state.error_feedback and is_block(gradients):
-            state._feed([id(parameter) for parameter in bucket.parameters()], bucket.gradients(), gradients)
+            sizes = [gradient.numel() for gradient in bucket.gradients()]
+            state._feed(bucket.parameters(), sizes, gradients)
         work = backend.reduce_in(wire, "allreduce", gradients, gradients, "avg")
     return work.get_future().then(lambda done: done.value()[0])
 
@@ -94,8 +95,8 @@ def compressed(state: Compression, bucket: dist.GradBucket) -> torch.futures.Fut
 class CompressedReduceScatter:
     """FSDP2's reduction of gradients in a format of fewer bytes: `module.set_custom_reduce_scatter` takes it.
 
-    Make one for each module that `fully_shard` wraps, since it keeps what rounding has left of that module's gradients,
-    as `Compression` says. Parameters are still gathered exactly.
+    It keeps what rounding has left of each parameter's gradient, as `Compression` says, and may serve several modules.
+    Parameters are still gathered exactly.
 
     Args:
         wire: The format: "bf16", "f16", "fp8", "int8" or "int4"; the same on all ranks.
@@ -141,9 +142,23 @@ class CompressedReduceScatter:
         if name in ("sum", "avg") and input_tensor.dtype in ENCODED:
             wire = state.wire
             if state.error_feedback and is_block(input_tensor):
-                state._feed([0], [input_tensor], input_tensor)
+                parameters, sizes = _reduced(sys._getframe(1).f_locals)
+                ranks = group.size()
+                state._feed(parameters, [size.numel() // ranks for size in sizes], input_tensor, ranks)
         work = backend_of(group).reduce_in(wire, "reduce_scatter", input_tensor, output_tensor, name, factor)
         if async_op:
             return work
         work.wait()
         return None
+
+
+def _reduced(caller: Mapping[str, Any]) -> tuple[Sequence[object], Sequence[torch.Size]]:
+    """The parameters whose gradients FSDP2 reduces, and the gradients' sizes, from the caller's variables: FSDP2 does
+    not pass them, and in each step they may be others."""
+    try:
+        return caller["fsdp_params"], caller["padded_unsharded_sizes"]
+    except KeyError:
+        raise TypeError(
+            "ringroad: only FSDP2 can call this, since error feedback needs to know the parameters (and torch "
+            f"{torch.__version__} may differ from tested versions); pass error_feedback=False"
+        ) from None

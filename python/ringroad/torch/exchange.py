@@ -107,7 +107,7 @@ class Exchange(Calls):
         fit need not learn that others' do not. So a collective call compares the sizes of all ranks.
         """
         sources = apart(sources, targets)
-        for block in (*targets, *sources):
+        for block in targets:
             address_of(block)  # raises before anything is sent
         if not self.communicator._has_switches:
             return self._relayed(targets, sources, opts, outputs, finish)

@@ -14,10 +14,22 @@ from ringroad._native import reductions
 _SUPPORTED = reductions()
 DTYPES: dict[torch.dtype, str] = {getattr(torch, name): name for name in _SUPPORTED["sum"]}
 """The native names of the types that the extension supports."""
+_SMALL = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2")
+_MOVED = {
+    getattr(torch, name): f"uint{8 * getattr(torch, name).itemsize}"
+    for name in (*_SMALL, "complex32")
+    if hasattr(torch, name)
+}
+"""The names under which types that cannot be reduced are moved."""
 ENCODED = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 """The types that can be sent in a format of fewer bytes."""
-INTEGERS = frozenset(_SUPPORTED["band"]) - {"bool"}
-"""The types of whole numbers, which have no native average."""
+_SHORT = ("int8", "uint8", "int16", "uint16")
+TOTALS = {
+    name: torch.int32 if name in _SHORT else torch.uint64 if name == "uint64" else torch.int64
+    for name in frozenset(_SUPPORTED["band"]) - {"bool"}
+}
+"""The types in which whole numbers are added up for an average, of which there is no native one: sums do not wrap
+around, except of 64 bits."""
 
 OP_NAMES: dict[Any, str] = {
     ReduceOp.SUM: "sum",
@@ -63,8 +75,8 @@ def reduction(op: ReduceOp) -> tuple[str, float | None]:
 
 def dtype_of(tensor: torch.Tensor) -> str:
     """The native name of the tensor's dtype. Raises ValueError or TypeError if ringroad cannot handle the tensor, and
-    RuntimeError while its device records a graph."""
-    name = DTYPES.get(tensor.dtype)
+    RuntimeError while its device records a graph. All tensors pass either here or the extension's own check."""
+    name = DTYPES.get(tensor.dtype) or _MOVED.get(tensor.dtype)
     if name is None or not (tensor.is_cpu or tensor.is_cuda) or tensor.layout is not torch.strided:
         raise _unsupported(tensor)
     if is_recorded(tensor):
@@ -72,7 +84,18 @@ def dtype_of(tensor: torch.Tensor) -> str:
             "ringroad: a CUDA graph cannot hold this call, which goes through host memory; make it before or after the "
             "capture, or use nccl for CUDA tensors"
         )
+    # Of a part of freed memory, torch would give an address.
+    if tensor.numel() and not _storage(tensor) and type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
+        raise ValueError("ringroad: the tensor has no memory: its storage was freed, by resize_(0) or by FSDP")
     return name
+
+
+def checked(*lists: Tensors) -> None:
+    """Checks all tensors of a call that consists of several, before the first of them starts."""
+    for tensors in lists:
+        for tensor in tensors:
+            dtype_of(tensor)
+            address_of(tensor)
 
 
 def _unsupported(tensor: torch.Tensor) -> Exception:
@@ -87,6 +110,11 @@ def _unsupported(tensor: torch.Tensor) -> Exception:
         f"ringroad does not support {tensor.dtype}; it supports {', '.join(DTYPES.values())}. "
         "To move the bits unchanged, pass tensor.view(torch.uint8)"
     )
+
+
+def require_reducible(tensor: torch.Tensor) -> None:
+    if tensor.dtype not in DTYPES:
+        raise TypeError(f"ringroad can move {tensor.dtype}, but not reduce it; it reduces {', '.join(DTYPES.values())}")
 
 
 def is_here(tensor: torch.Tensor) -> bool:
@@ -115,13 +143,22 @@ def copy(target: torch.Tensor, source: torch.Tensor) -> None:
 
 
 @copying()
-def divide(target: torch.Tensor, divisor: int) -> None:
-    """Divides integers of a block, and rounds towards zero as NCCL does."""
-    if target.dtype.is_signed:
-        target.data.div_(divisor, rounding_mode="trunc")
-    else:  # torch does not divide most of these
-        array = target.data.numpy()
+def divide(target: torch.Tensor, total: torch.Tensor, divisor: int) -> None:
+    """Fills a block with a sum's average, and rounds towards zero as NCCL does. A sum of its type is in its memory."""
+    if total.dtype.is_signed:
+        total.data.div_(divisor, rounding_mode="trunc")
+    else:  # torch does not divide these
+        array = total.data.numpy()
         array //= array.dtype.type(divisor)
+    if total.dtype != target.dtype:
+        copy(target, total)
+
+
+@copying()
+def copied(block: torch.Tensor, elements: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A copy of this many elements from the block's address on. With a type, no copy if they have it."""
+    whole = block.as_strided((elements,), (1,))
+    return whole.clone() if dtype is None else whole.to(dtype)
 
 
 @copying()
@@ -198,14 +235,11 @@ class Wrapper(ValueError):
 
 def address_of(block: torch.Tensor | None) -> int:
     """The block's address; 0 for no block and for an empty one."""
-    if block is None:
+    if block is None or not block.numel():
         return 0
-    # The address of a part of a wrapper is not 0.
-    address = block.data_ptr() if type(block) is torch.Tensor or _storage(block) else 0
-    if not address and block.numel():
-        kind = ValueError if type(block) is torch.Tensor else Wrapper
-        raise kind("ringroad: the tensor has no memory (a fake or functional tensor?)")
-    return address
+    if type(block) is torch.Tensor or _storage(block):
+        return block.data_ptr()
+    raise Wrapper("ringroad: the tensor has no memory (a fake or functional tensor?)")
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -253,16 +287,16 @@ def output_blocks(tensors: Tensors) -> tuple[torch.Tensor, Finish | None]:
 
 @copying()
 def apart(sources: Tensors, targets: Tensors) -> Tensors:
-    """The sources, copied if one shares a storage with a target: for calls of several messages, which come in any
-    order."""
-    shared = set(map(_storage, sources)) & set(map(_storage, targets)) - {0}
-    return [source.clone() for source in sources] if shared else sources
+    """The sources, copied if they share a storage with a target, for calls of several messages, which come in any
+    order; or if they are wrappers, which have none of their own."""
+    taken = {0, *map(_storage, targets)}
+    return [source.clone() if _storage(source) in taken else source for source in sources]
 
 
 def same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:
     name = dtype_of(first)
     for tensor in others:
-        if dtype_of(tensor) != name:
+        if dtype_of(tensor) != name or tensor.dtype != first.dtype:
             raise TypeError(f"ringroad: tensors of one call must have one dtype, not {first.dtype} and {tensor.dtype}")
     return name
 

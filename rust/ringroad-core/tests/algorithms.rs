@@ -109,9 +109,12 @@ fn check(member: Member, topology: &Topology, collective: Collective) {
     check_ports(member, topology, &expanded, &what);
     if collective.reduces() && !collective.is_prefix() {
         let bit_identical = member.bit_identical(topology, collective);
-        assert!(!bit_identical || is_consistent(&expanded), "{what}: not consistent");
+        assert!(!bit_identical || is_bit_identical(&expanded), "{what}: not bit-identical");
         // With few ranks there may be only one order of addition, which the catalogue need not know.
-        assert!(bit_identical || ranks <= 4 || !is_consistent(&expanded), "{what}: consistent after all");
+        assert!(
+            bit_identical || ranks <= 4 || !is_bit_identical(&expanded),
+            "{what}: bit-identical after all"
+        );
     }
 
     assert_eq!(Schedule::from_json(&schedule.to_json()).unwrap(), schedule, "{what}: JSON");
@@ -206,7 +209,7 @@ fn check_direction(shape: &Shape, send: &Send, what: &str) {
 
 /// Whether all ranks that end with a chunk have the same expression for it, where a + b equals b + a and nothing else
 /// is equal.
-fn is_consistent(schedule: &Schedule) -> bool {
+fn is_bit_identical(schedule: &Schedule) -> bool {
     let mut terms: HashMap<(usize, usize), usize> = HashMap::new();
     // The expressions by slot and chunk.
     let places = schedule.slots() * schedule.chunks;

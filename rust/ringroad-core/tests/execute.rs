@@ -44,14 +44,14 @@ impl Call {
         let average = collective.reduces() && random.coin();
         let hosts = hosts(ranks, &mut random);
         let part = random.pick(&[100, 300, 1000, usize::MAX, usize::MAX, usize::MAX]);
-        let near_segment = random.pick(&[16, 64, 200, 16 << 10]);
+        let local_segment = random.pick(&[16, 64, 200, 16 << 10]);
         let (in_place, premultiply) = (random.below(3), random.below(3));
         let mut own = |mode: usize| mode == 1 || mode == 2 && random.coin();
         let mut options: Vec<LowerOptions> = (0..ranks)
             .map(|rank| LowerOptions {
                 local: LocalRanks {
                     ranks: hosts.iter().map(|host| *host == hosts[rank] && hosts[rank] > 0).collect(),
-                    segment: near_segment,
+                    segment: local_segment,
                     ..LocalRanks::default()
                 },
                 in_place: own(in_place),
@@ -78,7 +78,7 @@ impl Call {
     }
 }
 
-/// The host of each rank: 0 for all where ranks are not near each other, the same host for all, or random hosts.
+/// The host of each rank: 0 for all where no ranks share memory, the same host for all, or random hosts.
 fn hosts(ranks: usize, random: &mut Random) -> Vec<usize> {
     let hosts = random.pick(&[0, 0, 1, 1, 2, 3]);
     (0..ranks).map(|_| if hosts < 2 { hosts } else { random.below(hosts + 1) }).collect()
@@ -575,7 +575,7 @@ fn long_vectors_have_few_messages() {
 }
 
 /// Rank 0's plans for 12,000 elements of 4 bytes, by several algorithms, where all ranks are near.
-fn near_allreduces(part: usize) -> Vec<(String, Plan)> {
+fn local_allreduces(part: usize) -> Vec<(String, Plan)> {
     let lowered = |(name, ranks): (&str, usize)| {
         let topology = Topology::switch(ranks).unwrap();
         let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
@@ -589,7 +589,7 @@ fn near_allreduces(part: usize) -> Vec<(String, Plan)> {
 /// Reductions also write their results where local ranks read them, so no copy is needed.
 #[test]
 fn reductions_write_where_near_ranks_read() {
-    for (name, plan) in near_allreduces(16 << 10) {
+    for (name, plan) in local_allreduces(16 << 10) {
         let (mut sums, mut also_written) = (Vec::new(), 0);
         for operation in plan.operations() {
             match operation.command {
@@ -610,7 +610,7 @@ fn reductions_write_where_near_ranks_read() {
 /// [`Plan::readers`] returns the receivers of all messages out of memory that an operation writes for local ranks.
 #[test]
 fn readers_of_written_memory_are_known() {
-    for (name, plan) in near_allreduces(16 << 10) {
+    for (name, plan) in local_allreduces(16 << 10) {
         let mut read = 0;
         for (number, operation) in (0..).zip(plan.operations()) {
             let written = match operation.command {
@@ -646,7 +646,7 @@ fn readers_of_written_memory_are_known() {
 /// [`Command::Expect`] starts only when no other operation may start, to give messages time to arrive.
 #[test]
 fn expected_messages_start_last() {
-    for (name, plan) in near_allreduces(4 << 10) {
+    for (name, plan) in local_allreduces(4 << 10) {
         let plan = Arc::new(plan);
         let expects =
             |number: u32| matches!(plan.operations()[number as usize].command, Command::Expect { .. });

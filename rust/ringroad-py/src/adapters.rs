@@ -19,7 +19,8 @@ fn dtype(name: &Bound<'_, PyAny>) -> PyResult<DType> {
 }
 
 impl PyCommunicator {
-    /// Makes a call on the memory at two addresses. Error messages call the addresses by `names`.
+    /// Makes a call on the memory at two addresses. Error messages call the addresses by `names`. Returns NotImplemented
+    /// if input and output overlap so that the call is not in place.
     fn run_at(
         &self,
         py: Python<'_>,
@@ -30,7 +31,9 @@ impl PyCommunicator {
         owner: Owner,
         how: How<'_>,
     ) -> PyResult<Py<PyAny>> {
-        let sides = key.locate(self.0.rank(), self.0.size(), addresses).map_err(raise)?;
+        let Some(sides) = key.locate(self.0.rank(), self.0.size(), addresses).map_err(raise)? else {
+            return Ok(py.NotImplemented());
+        };
         for (name, side) in names.into_iter().zip(sides) {
             check_address(name, side)?;
         }

@@ -121,7 +121,12 @@ impl PyCommunicator {
         };
         key.counts = counts;
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
-        let [input, output] = key.locate(rank, size, [address(&send), address(&out)]).map_err(raise)?;
+        let located = key.locate(rank, size, [address(&send), address(&out)]).map_err(raise)?;
+        let [input, output] = located.ok_or_else(|| {
+            PyValueError::new_err(
+                "send and out overlap; they must be apart, or equal, or one must be this rank's block of the other",
+            )
+        })?;
         let result = out.as_ref().map(Array::object);
         // Short arrays and overlapping arrays share one owner. A long input has its own, because other ranks may read it
         // after the call.

@@ -12,6 +12,8 @@ use ringroad_runtime::DType;
 /// The major version of DLPack of the structures below. Later versions with this major version only add fields.
 const MAJOR: u32 = 1;
 const CPU: i32 = 1;
+/// Memory below this address may be none: of a part of a tensor without memory, torch gives the offset as the address.
+const LOW: usize = 1 << 40;
 
 #[repr(C)]
 struct Described {
@@ -77,8 +79,14 @@ impl Tensor {
         }
         // SAFETY: the function has filled the structure, and the object that owns the shape is alive.
         let tensor = unsafe { block(&found.assume_init()) }?;
-        (tensor.address != 0 || tensor.elements == 0).then_some(tensor)
+        (tensor.address >= LOW || tensor.elements == 0 || has_memory(object)).then_some(tensor)
     }
+}
+
+/// Whether the tensor's storage has memory: it may have been freed.
+fn has_memory(tensor: &Bound<'_, PyAny>) -> bool {
+    let storage = tensor.call_method0("untyped_storage");
+    storage.and_then(|storage| storage.call_method0("data_ptr")?.is_truthy()).unwrap_or(false)
 }
 
 /// # Safety

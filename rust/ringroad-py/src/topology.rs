@@ -399,17 +399,17 @@ impl PyTopology {
 
     /// Returns the network with a NIC for every rank.
     ///
-    /// The network's links join the cards, and cards pass on messages for other ranks. This is the host
+    /// The network's links join the NICs, and NICs pass on messages for other ranks. This is the host
     /// bottleneck of Basu et al., HPDC 2024. Its spec is `bottleneck(torus:4x4, 2)`.
     ///
     /// Args:
-    ///     capacity: The bandwidth between rank and card in each direction, in units of the rank's first
+    ///     capacity: The bandwidth between rank and NIC in each direction, in units of the rank's first
     ///         link.
     ///
     /// Raises:
     ///     TopologyError: `capacity` is not above 0.
-    fn behind_cards(&self, #[pyo3(from_py_with = argument)] capacity: f64) -> PyResult<Self> {
-        self.0.behind_cards(capacity).map(PyTopology).map_err(raise)
+    fn behind_nics(&self, #[pyo3(from_py_with = argument)] capacity: f64) -> PyResult<Self> {
+        self.0.behind_nics(capacity).map(PyTopology).map_err(raise)
     }
 
     /// Returns what `ringroad topology` lists: families, operators and routings, each with what it is.

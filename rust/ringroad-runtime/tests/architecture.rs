@@ -101,7 +101,7 @@ fn rooms_depend_in_one_direction() {
 }
 
 #[test]
-fn files_do_not_depend_on_each_other_in_circles() {
+fn files_do_not_depend_on_each_other_in_cycles() {
     let found = cycles(&files(), CIRCULAR);
     assert!(found.is_empty(), "these files use each other, or what does: {found:#?}");
 }

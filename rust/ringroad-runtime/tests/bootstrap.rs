@@ -211,7 +211,7 @@ fn text(result: &Result<Vec<EndpointInfo>, BootstrapError>) -> String {
 }
 
 #[test]
-fn everybody_gets_all_cards() {
+fn everybody_gets_all_endpoints() {
     for secret in [None, Some("open sesame")] {
         for size in [1, 2, 16] {
             for (store, _guard) in stores(&format!("all-{size}-{}", secret.is_some())) {
@@ -278,7 +278,7 @@ fn different_numbers_of_ranks_are_noticed() {
 }
 
 #[test]
-fn damaged_and_foreign_cards_are_not_accepted() {
+fn damaged_and_foreign_endpoints_are_not_accepted() {
     let good = sealed(&endpoint(1, 2), Some("right"));
     let content = br#"{"rank":1}"#;
     let damage = |at: usize| {
@@ -326,7 +326,7 @@ fn seal(secret: &str, key: &str, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn cards_of_other_versions_can_be_read() {
+fn endpoints_of_other_versions_can_be_read() {
     // An endpoint of a later version, with new fields and without some old ones.
     let (key, content) = ("here/endpoint/1", br#"{"format": 4, "ringroad": "7.0", "rank": 1, "rails": [1]}"#);
     let store = memory();
@@ -435,7 +435,7 @@ impl<F: Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync> Store for Forged<F> {
 }
 
 #[test]
-fn a_card_that_was_overwritten_is_noticed_by_both_sides() {
+fn an_endpoint_that_was_overwritten_is_noticed_by_both_sides() {
     // A second process publishes its endpoint between this one's look for an endpoint and its own publication.
     let other = sealed(&endpoint(0, 2), None);
     let forge = move |key: &str, _: &[u8]| (key == "here/endpoint/0").then(|| other.clone());

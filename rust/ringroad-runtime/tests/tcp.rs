@@ -27,8 +27,8 @@ fn settings(secret: Option<&str>) -> TcpSettings {
 fn group_with(ranks: usize, settings: &TcpSettings, topology: &Topology) -> Vec<TcpTransport> {
     let open = |rank| TcpTransport::new(rank, ranks, settings.clone(), Vec::new()).unwrap();
     let mut group: Vec<TcpTransport> = (0..ranks).map(open).collect();
-    let cards: Vec<Vec<Vec<u8>>> = group.iter().map(TcpTransport::addresses).collect();
-    group.iter_mut().for_each(|one| one.set_addresses(&cards, topology).unwrap());
+    let published: Vec<Vec<Vec<u8>>> = group.iter().map(TcpTransport::addresses).collect();
+    group.iter_mut().for_each(|one| one.set_addresses(&published, topology).unwrap());
     group
 }
 
@@ -414,10 +414,10 @@ fn closing_waits_for_what_was_sent() {
 #[test]
 fn ranks_of_other_groups_are_strangers() {
     let (mine, theirs) = (group(2, Some("one")), group(2, Some("two")));
-    let mut cards: Vec<Vec<Vec<u8>>> = mine.iter().map(TcpTransport::addresses).collect();
-    cards[1] = theirs[1].addresses();
+    let mut published: Vec<Vec<Vec<u8>>> = mine.iter().map(TcpTransport::addresses).collect();
+    published[1] = theirs[1].addresses();
     let mut group = Group::new(mine.into_iter().chain(theirs).collect());
-    group.all[0].set_addresses(&cards, &Topology::switch(2).unwrap()).unwrap();
+    group.all[0].set_addresses(&published, &Topology::switch(2).unwrap()).unwrap();
     group.all[0].connect(1).unwrap();
     group.until("it is refused", |group| !group.failed.is_empty());
     let (rank, peer, reason) = &group.failed[0];
@@ -456,14 +456,14 @@ fn replays_are_turned_away() {
         let mut group = Group::new(group(2, secret));
         let door = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = group.all[1].addresses()[0].clone();
-        let card = [&own[..16], door.local_addr().unwrap().to_string().as_bytes()].concat();
-        let cards = [group.all[0].addresses(), vec![card]];
+        let redirected = [&own[..16], door.local_addr().unwrap().to_string().as_bytes()].concat();
+        let published = [group.all[0].addresses(), vec![redirected]];
         let called = address(&group.all[1]);
         let heard = listen_in(door, called);
         group
             .all
             .iter_mut()
-            .for_each(|one| one.set_addresses(&cards, &Topology::switch(2).unwrap()).unwrap());
+            .for_each(|one| one.set_addresses(&published, &Topology::switch(2).unwrap()).unwrap());
         let target = Region::zeroed(3000);
         let received = group.receive(1, tag(0, 0, 0), target.clone());
         group.send(0, 1, tag(0, 0, 0), Region::of(&pattern(3000, 4)));

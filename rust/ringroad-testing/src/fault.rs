@@ -12,9 +12,9 @@ use crate::wrapper::{Body, Post, Wrapped, Wrapper};
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::{Description, Event, Failure, Posted, Tag, Transport, TransportError};
 
-/// The operations that a fault can hit.
+/// The methods of a transport that a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum Method {
     /// [`Transport::connect`]. It fails, whatever the fault.
     Connect,
     /// [`Transport::send`].
@@ -68,8 +68,8 @@ pub enum What {
 /// One fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// The operation that it hits.
-    pub operation: Operation,
+    /// The method that it hits.
+    pub method: Method,
     /// The peer of the operation; `None`: any.
     pub peer: Option<Rank>,
     /// Which of the matching operations.
@@ -81,12 +81,12 @@ pub struct Fault {
 impl Fault {
     /// A fault of every send to any peer.
     pub fn send(what: What) -> Fault {
-        Fault { operation: Operation::Send, peer: None, pick: Pick::Every, what }
+        Fault { method: Method::Send, peer: None, pick: Pick::Every, what }
     }
 
     /// A fault of every receive from any peer.
     pub fn receive(what: What) -> Fault {
-        Fault { operation: Operation::Receive, ..Fault::send(what) }
+        Fault { method: Method::Receive, ..Fault::send(what) }
     }
 
     /// The same fault, only with this peer.
@@ -163,9 +163,9 @@ impl<T: Transport> Wrapped<Injector<T>> {
 }
 
 impl<T: Transport> Injector<T> {
-    fn fault(&mut self, operation: Operation, peer: Rank) -> Option<What> {
+    fn fault(&mut self, method: Method, peer: Rank) -> Option<What> {
         let mut what = None;
-        let fitting = |f: &Fault| f.operation == operation && f.peer.is_none_or(|p| p == peer);
+        let fitting = |f: &Fault| f.method == method && f.peer.is_none_or(|p| p == peer);
         for (fault, count) in self.faults.iter_mut().filter(|(fault, _)| fitting(fault)) {
             if fault.pick.hits(*count) {
                 what = what.or(Some(fault.what));
@@ -246,7 +246,7 @@ impl<T: Transport> Wrapper for Injector<T> {
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
-        match self.fault(Operation::Connect, peer) {
+        match self.fault(Method::Connect, peer) {
             None => self.inner.connect(peer),
             Some(what) => {
                 if what == What::FailPeer {
@@ -258,8 +258,8 @@ impl<T: Transport> Wrapper for Injector<T> {
     }
 
     fn post(&mut self, mut post: Post) -> Result<Posted, TransportError> {
-        let operation = if post.body.is_sent() { Operation::Send } else { Operation::Receive };
-        match self.fault(operation, post.peer) {
+        let method = if post.body.is_sent() { Method::Send } else { Method::Receive };
+        match self.fault(method, post.peer) {
             None => self.pass(post, 0),
             Some(What::Drop) => Ok(self.lose(post)),
             Some(What::Delay(polls)) => self.pass(post, polls),
@@ -284,7 +284,7 @@ impl<T: Transport> Wrapper for Injector<T> {
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {
-        match self.fault(Operation::Notify, peer) {
+        match self.fault(Method::Notify, peer) {
             None => self.inner.notify(peer, payload),
             Some(What::FailPeer) => self.fail(peer),
             Some(_) => {}

@@ -35,10 +35,10 @@ impl Found {
     pub fn look(wheel: &Path) -> Found {
         let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let named = |folder: PathBuf| !folder.as_os_str().is_empty() && folder.join(SONAME).exists();
-        let cards = std::fs::read_dir(RDMA);
+        let devices = std::fs::read_dir(RDMA);
         Found {
             by_path: std::env::split_paths(&search).any(named),
-            rdma: cards.is_ok_and(|mut cards| cards.next().is_some()),
+            rdma: devices.is_ok_and(|mut devices| devices.next().is_some()),
             system: system().as_deref().and_then(version_in),
             wheel: version_in(wheel),
         }

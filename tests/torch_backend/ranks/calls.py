@@ -162,6 +162,13 @@ def check_wrappers() -> None:
         assert all(torch.equal(each, expected) for each in outs)
         dist.reduce_scatter(out := torch.empty(2), list(whole.chunk(ranks)))
         assert torch.equal(out, ranks * sums.chunk(ranks)[rank])
+        sizes = [1, *[2] * (ranks - 2), 2 * ranks - 1 - 2 * (ranks - 2)]
+        dist.reduce_scatter(out := torch.empty(sizes[rank]), list(whole.split(sizes)))
+        assert torch.equal(out, ranks * sums.split(sizes)[rank])
+        # Nothing has started when the second tensor turns out to be one.
+        both = [torch.ones(3), all_reduce(torch.ones(3), "sum", dist.group.WORLD)]
+        dist.all_reduce_coalesced(both)
+        assert (both[0] == ranks).all() and (both[1] == ranks * ranks).all()
         sent = dist.isend(part, (rank + 1) % ranks)
         dist.recv(out := torch.empty(ranks), (rank - 1) % ranks)
         sent.wait()
@@ -173,6 +180,107 @@ def check_wrappers() -> None:
         assert (part == rank).all()
         dist.all_reduce(part)
         assert (part == sum(range(ranks))).all() and torch.equal(whole[:ranks] + 0, sums[:ranks])
+
+
+def check_moved_types() -> None:
+    """Types that cannot be reduced can be moved, by all calls and in any layout."""
+    with world() as (rank, ranks):
+        after, before = (rank + 1) % ranks, (rank - 1) % ranks
+        for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32):
+            for layout in (torch.clone, lambda x: torch.stack([x, x], 1)[:, 0]):
+                each = [layout(torch.arange(float(ranks)).add(r).to(dtype)) for r in range(ranks)]
+                mine, whole = each[rank], torch.cat(each)
+                dist.broadcast(sent := layout(mine), 1)
+                dist.all_gather(gathered := [torch.empty_like(mine) for _ in range(ranks)], mine)
+                dist.all_gather_into_tensor(flat := torch.empty_like(whole), mine)
+                dist.all_to_all_single(turned := torch.empty_like(mine), mine)
+                dist.all_to_all_single(sized := torch.empty_like(mine), mine, [1] * ranks, [1] * ranks)
+                dist.scatter(part := torch.empty_like(mine), each if rank == 0 else None)
+                dist.gather(mine, outs := [torch.empty_like(mine) for _ in range(ranks)] if rank == 0 else None)
+                work = dist.isend(mine, after)
+                dist.recv(got := torch.empty_like(mine), before)
+                work.wait()
+                column = torch.stack([one[rank] for one in each])
+                pairs = [
+                    (sent, each[1]),
+                    (flat, whole),
+                    (torch.cat(gathered), whole),
+                    (turned, column),
+                    (sized, column),
+                ]
+                pairs += [(part, mine), (got, each[before]), *zip(outs or [], each, strict=False)]
+                assert all(torch.equal(a.to(torch.complex64), b.to(torch.complex64)) for a, b in pairs), (dtype, pairs)
+        different = torch.ones(ranks).to(torch.float8_e5m2), torch.ones(1).to(torch.float8_e4m3fn)
+        kind, text = helpers.failure_of(lambda: dist.all_gather_into_tensor(*different))
+        assert kind == "TypeError" and "one dtype" in text, (kind, text)
+
+
+def check_freed() -> None:
+    """A tensor whose storage was freed, as FSDP does it, has no memory unless it has no elements."""
+    with world() as (rank, ranks):
+
+        def freed(view: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+            part = view(whole := torch.ones(9 * ranks))
+            whole.untyped_storage().resize_(0)
+            return part
+
+        views = [lambda x: x[4:], lambda x: x[1::2], lambda x: torch.nn.Parameter(x[:5]), lambda x: torch._neg_view(x)]
+        alive = torch.ones(9)
+        for view in views:
+            gone = freed(view)
+            calls: list[Callable[[], Any]] = [
+                lambda gone=gone: dist.all_reduce(gone),
+                lambda gone=gone: dist.all_reduce_coalesced([alive, gone]),
+                lambda gone=gone: dist.all_gather([gone, *[torch.ones(9)] * (ranks - 1)], alive),
+                lambda gone=gone: dist.all_to_all([gone] * ranks, [alive] * ranks),
+                lambda gone=gone: dist.send(gone, 1 - rank),
+                lambda gone=gone: dist.irecv(gone, 1 - rank),
+            ]
+            for call in calls:
+                kind, text = helpers.failure_of(call)
+                assert kind in ("ValueError", "Wrapper") and "has no memory" in text, (kind, text)
+        dist.all_reduce(empty := freed(lambda x: x[4:4]))
+        assert empty.numel() == 0 and (alive == 1).all()
+
+
+def check_overlaps() -> None:
+    """Input and output overlap, and not on all ranks."""
+    with world() as (rank, ranks):
+        each = torch.arange(3.0 * ranks + 1) + 100 * torch.arange(ranks)[:, None]
+        sums = each.sum(0)
+
+        def check(call: Callable[[torch.Tensor], Any], begin: int, expected: torch.Tensor) -> None:
+            for asynchronous in (False, True):
+                mine = each[rank].clone()
+                work = call(mine, async_op=asynchronous)  # type: ignore[call-arg]
+                if asynchronous:
+                    work.wait()
+                assert torch.equal(mine[begin:][: len(expected)], expected), (mine, expected)
+                left = torch.cat([mine[:begin], mine[begin + len(expected) :]])
+                assert torch.equal(left, torch.cat([each[rank][:begin], each[rank][begin + len(expected) :]]))
+
+        first, shifted = each[:, :3].flatten(), each[:, 1:4].flatten()
+        turned = each[:, 3 * rank :][:, :3].flatten()
+        check(lambda x, **how: dist.all_gather(list(x[:-1].chunk(ranks)), x[:3], **how), 0, first)
+        check(lambda x, **how: dist.all_gather_into_tensor(x[:-1], x[1:4], **how), 0, shifted)
+        check(lambda x, **how: dist.reduce_scatter_tensor(x[:3], x[:-1], **how), 0, sums[3 * rank :][:3])
+        check(lambda x, **how: dist.reduce_scatter(x[1:4], list(x[:-1].chunk(ranks)), **how), 1, sums[3 * rank :][:3])
+        check(lambda x, **how: dist.all_to_all_single(x[1:], x[:-1], **how), 1, turned)
+        check(lambda x, **how: dist.all_to_all(list(x[1:].chunk(ranks)), list(x[:-1].chunk(ranks)), **how), 1, turned)
+        check(lambda x, **how: dist.all_to_all_single(x[1:], x[:-1], [3] * ranks, [3] * ranks, **how), 1, turned)
+        root, is_root = ranks - 1, rank == ranks - 1
+        whole = first if is_root else torch.empty(0)
+
+        def parts(x: torch.Tensor) -> list[torch.Tensor] | None:
+            return list(x[:-1].chunk(ranks)) if is_root else None
+
+        check(lambda x, **how: dist.gather(x[:3], parts(x), root, **how), 0, whole)
+        check(lambda x, **how: dist.scatter(x[:3], parts(x), root, **how), 0, each[root][3 * rank :][:3])
+        pieces = [each[rank].clone() for _ in range(2)]
+        with dist.distributed_c10d._coalescing_manager():
+            for piece in pieces:
+                dist.all_gather_into_tensor(piece[:-1], piece[:3])
+        assert all(torch.equal(piece[:-1], first) for piece in pieces)
 
 
 def check_work() -> None:
@@ -246,6 +354,13 @@ def check_integer_averages() -> None:
                 if work is not None:
                     work.wait()
                 assert torch.equal(part, expected.chunk(ranks)[rank])
+            if dtype not in (torch.int64, torch.uint64):  # the sum of these has no wider type
+                most = torch.iinfo(dtype).max
+                dist.all_reduce(tensor := torch.tensor([most, most - rank * ranks], dtype=dtype), ReduceOp.AVG)
+                assert tensor.tolist() == [most, most - ranks * (ranks - 1) // 2], tensor
+                pieces = torch.full((2 * ranks,), most, dtype=dtype).chunk(ranks)
+                dist.reduce_scatter(pieces[rank], list(pieces), ReduceOp.AVG)
+                assert (torch.cat(pieces) == most).all()
         kind, text = helpers.failure_of(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), ReduceOp.AVG))
         assert kind == "TypeError" and "avg does not support bool" in text, (kind, text)
 
@@ -301,6 +416,7 @@ def check_refusals() -> list[str]:
     with world() as (rank, _):
         attempts: list[Callable[[], Any]] = [
             lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)),
+            lambda: dist.broadcast(torch.empty(2, dtype=torch.bits8), 0),
             lambda: dist.all_reduce(torch.eye(3).to_sparse(), ReduceOp.MAX),
             lambda: dist.broadcast(torch.eye(3).to_sparse(), 0),
             lambda: dist.all_reduce(torch.ones(3, device="meta")),

@@ -161,6 +161,34 @@ def sharded(wire: str | None) -> tuple[list[float], list[torch.Tensor]]:
     return losses, [tensor.detach() for tensor in whole]
 
 
+class Alternating(nn.Module):
+    """Uses one of two weights of the same size in turn, as experts of a mixture are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(torch.zeros(1024) for _ in range(2))
+
+    def forward(self, turn: int, gradient: torch.Tensor) -> torch.Tensor:
+        return (self.weights[turn] * gradient).sum()
+
+
+def check_alternating() -> None:
+    """What rounding has left of one parameter's gradients is not added to another's."""
+    with world():
+        model = fully_shard(Alternating())
+        model.set_custom_reduce_scatter(ringroad.torch.CompressedReduceScatter("int4"))
+        gradients = [torch.full((1024,), 0.02), torch.zeros(1024)]
+        gradients[0][::256] = 1
+        for turn in range(60):
+            model(turn % 2, gradients[turn % 2]).backward()
+        first, second = (whole.grad.full_tensor() for whole in model.weights)
+        assert (second == 0).all(), second
+        assert (first / 30 - gradients[0]).abs().max() < 0.01, first
+        call = functools.partial(ringroad.torch.CompressedReduceScatter("int4"), op=dist.ReduceOp.SUM)
+        kind, text = helpers.failure_of(lambda: call(torch.empty(2), torch.ones(4), dist.group.WORLD))
+        assert kind == "TypeError" and "error_feedback=False" in text, (kind, text)
+
+
 def check_fsdp2() -> None:
     with world():
         exact, _ = sharded(None)

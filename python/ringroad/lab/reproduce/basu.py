@@ -472,7 +472,7 @@ def hosts(table: dict[str, Any]) -> TableReport:
         "generalised Kautz": _network(f"generalized-kautz:{degree}:{side * side}"),
         "expander": path_expander(side * side, degree, 1.0),
     }
-    behind: dict[str, Callable[[Topology, float], Topology]] = {"": Topology.behind_cards, ", through": through_hosts}
+    behind: dict[str, Callable[[Topology, float], Topology]] = {"": Topology.behind_nics, ", through": through_hosts}
     rates = {
         label + how: {host: alltoall_flow(make(network, host), gap=_COARSE).rate for host in table["hosts"]}
         for how, make in behind.items()
@@ -508,6 +508,6 @@ def _on_hosts(name: str, label: str, rates: dict[str, dict[float, float]], ranks
         gain = other[host] / torus[host]
         verdicts.append(_same(name, f"{label}, host {host:g}", text, gain, 0.02, why=why))
     text = "the same if hosts forward messages for others (section 3.2.3)"
-    why = "all networks lose alike then, and the advantage stays: the figure must assume cards that forward"
+    why = "all networks lose alike then, and the advantage stays: the figure must assume NICs that forward"
     gain = rates[f"{label}, through"][0.5] / rates["torus, through"][0.5]
     return [*verdicts, _same(name, f"{label}, host 0.5", text, gain, 0.02, why=why)]

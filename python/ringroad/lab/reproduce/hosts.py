@@ -5,7 +5,7 @@ from ringroad.lab.reproduce.random_graphs import of_links
 
 
 def through_hosts(topology: Topology, capacity: float) -> Topology:
-    """The network whose hosts forward messages, unlike with `Topology.behind_cards`. Links have bandwidth 1.
+    """The network whose hosts forward messages, unlike with `Topology.behind_nics`. Links have bandwidth 1.
 
     A host receives from node `ranks + rank` and sends to node `2 * ranks + rank`, `capacity` links' worth each.
     """

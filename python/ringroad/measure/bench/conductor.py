@@ -14,7 +14,7 @@ from ringroad.measure import facts, race
 from ringroad.measure.bench.contestant import LONG_CALL, MOST_ROUNDS, Bout, Contestant, fewest_rounds, rivals
 from ringroad.measure.bench.data import LONGEST, Case
 from ringroad.measure.bench.launch import BenchError, Ranks, directory, hogs
-from ringroad.measure.bench.options import Options
+from ringroad.measure.bench.options import BenchOptions
 from ringroad.measure.bench.rows import Predict, Predictor, Row, caches_of, measurements
 from ringroad.measure.bench.statistics import Samples
 from ringroad.measure.bench.teams import Team, backends, is_mpi, require_peers, teams_of
@@ -34,7 +34,7 @@ class Conductor:
     """Runs all measurements. Programs that compare with more than the peers override `start_others` and the methods
     after it."""
 
-    def __init__(self, options: Options, predict: Predict | None = None) -> None:
+    def __init__(self, options: BenchOptions, predict: Predict | None = None) -> None:
         self.options = options
         self.predict = predict
         self.teams = teams_of(options)

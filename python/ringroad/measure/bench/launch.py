@@ -72,8 +72,8 @@ def mpirun() -> str:
 
 def _mpi_command(pml: str, ranks: int) -> list[str]:
     """The fastest mpirun command line for one host: no binding, and ranks that share cores yield."""
-    crowded = ranks > len(os.sched_getaffinity(0))
-    settings = {"pml": pml, "mpi_yield_when_idle": str(int(crowded))}
+    oversubscribed = ranks > len(os.sched_getaffinity(0))
+    settings = {"pml": pml, "mpi_yield_when_idle": str(int(oversubscribed))}
     if pml == "ucx":  # without InfiniBand the PML ucx refuses to run unless any transport is allowed
         settings |= {"opal_common_ucx_tls": "any", "opal_common_ucx_devices": "any"}
     chosen = [word for name, value in settings.items() for word in ("--mca", name, value)]

@@ -21,7 +21,7 @@ MPI = "mpi4py"
 
 
 @dataclass(frozen=True)
-class Options:
+class BenchOptions:
     """Options of a run. Sizes are in bytes, times in seconds."""
 
     collective: Collective

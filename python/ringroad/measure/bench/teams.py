@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ringroad.measure.bench.launch import mpirun, require_backend
-from ringroad.measure.bench.options import MPI, PMLS, Options
+from ringroad.measure.bench.options import MPI, PMLS, BenchOptions
 from ringroad.measure.bench.peers import OURS
 
 
@@ -18,7 +18,7 @@ class Team:
     peers: list[str]
 
 
-def teams_of(options: Options) -> list[Team]:
+def teams_of(options: BenchOptions) -> list[Team]:
     """The first team for each number of ranks has all peers; further teams have only Open MPI with another PML."""
     ways = [pml for pml in PMLS if MPI in options.peers or f"{MPI}-{pml}" in options.peers]
     others = [peer for peer in options.peers if not is_mpi(peer)]
@@ -42,7 +42,7 @@ def is_mpi(peer: str) -> bool:
     return peer == MPI or peer in [f"{MPI}-{pml}" for pml in PMLS]
 
 
-def require_peers(options: Options) -> None:
+def require_peers(options: BenchOptions) -> None:
     """Checks that all peers can take part. Raises BenchError."""
     for backend in backends(options.peers, options.buffers):
         require_backend(backend)

@@ -118,7 +118,7 @@ class Worker:
         """
         communicator = self.ours.communicator
         sizes = [size for size in tuning.SIZES if size <= max(largest, tuning.SIZES[0])]
-        profile, _ = tuning.tune(communicator, tuning.Options([collective], sizes, seconds))
+        profile, _ = tuning.tune(communicator, tuning.TuningOptions([collective], sizes, seconds))
         path = Path(self.setup.directory, "profile.json")
         if self.rank == 0:
             path.write_text(profile)

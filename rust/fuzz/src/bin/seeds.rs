@@ -1,7 +1,7 @@
-//! Writes the seeds, the small files with which the targets begin. `tools/fuzz.sh seeds` runs it.
+//! Writes the seeds, the small files with which the targets begin, into a folder. `tools/fuzz.sh` runs it.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::{rules_of_table, write_rules, CostModel, Measurement, SwitchTable};
@@ -128,7 +128,7 @@ fn values() -> Vec<(char, Vec<u8>)> {
 }
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let root = PathBuf::from(std::env::args().nth(1).expect("usage: seeds FOLDER"));
     let write = |target: &str, contents: Vec<Vec<u8>>| {
         let folder = root.join(target);
         fs::create_dir_all(&folder).unwrap();

@@ -139,7 +139,7 @@ impl InTrees {
         InTrees { shape: Shape::ring(table.size), tables: vec![table], times, cycle: None }
     }
 
-    /// The trees of one table whose positions stand along a cycle.
+    /// The trees of one table whose positions stand along a cycle. If the table has a motion, it must be a shift.
     pub fn along(cycle: Cycle, table: Table) -> InTrees {
         InTrees { cycle: Some(cycle), ..InTrees::of(table) }
     }

@@ -214,7 +214,7 @@ mod tests {
     fn nothing_costs_less() {
         let plain = CostModel { message_latency: 0.3e-6, reduce_cost: 5e-11, ..CostModel::default() };
         let stated = CostModel { bandwidth: Some(1e9), hop_latency: Some(2e-6), ..plain };
-        let crowded = CostModel { bandwidth: Some(8e10), cores: Some(2), ..plain };
+        let oversubscribed = CostModel { bandwidth: Some(8e10), cores: Some(2), ..plain };
         let specs = [
             "switch:6",
             "hosts:2x3",
@@ -235,7 +235,7 @@ mod tests {
                     let built = ScheduleCost::at_least(std::slice::from_ref(&schedule), &bounds).unwrap();
                     let early = bounds.of_collective(collective, Some(cost.steps.len()));
                     let any = bounds.of_collective(collective, None);
-                    for model in [plain, stated, crowded] {
+                    for model in [plain, stated, oversubscribed] {
                         for bytes in [0, 1 << 10, 1 << 30] {
                             let seconds = [&any, &early, &built, &cost].map(|c| model.seconds(c, bytes));
                             let what =

@@ -143,14 +143,14 @@ fn cores_share_out_the_work_of_all_ranks() {
         let cost = cost(&one_step(8, 1, &sends), "switch:8");
         assert_eq!(cost.steps[0].all, all);
         for cores in [1, 2, 8] {
-            let crowded = CostModel { cores: Some(cores), ..model };
+            let oversubscribed = CostModel { cores: Some(cores), ..model };
             let share = |all: f64, busiest: f64| f64::max(all / cores as f64, busiest);
             let fixed = 1e-6 + share(all.messages as f64, messages / 2.0) * 2e-6;
-            assert_close(crowded.fixed(&cost), fixed, "fixed");
+            assert_close(oversubscribed.fixed(&cost), fixed, "fixed");
             let bytes = share(all.sent, copied) / 1e9 + share(all.reduced, reduced) * 3e-9;
-            assert_close(crowded.per_byte(&cost), bytes, "per byte");
+            assert_close(oversubscribed.per_byte(&cost), bytes, "per byte");
             // On hosts that the machine emulates, bytes pass links as ever.
-            let emulated = CostModel { over_links: true, ..crowded };
+            let emulated = CostModel { over_links: true, ..oversubscribed };
             assert_close(
                 emulated.fixed(&cost),
                 fixed + cost.steps[0].incast as f64 * emulated.incast_latency,

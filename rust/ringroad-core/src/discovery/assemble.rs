@@ -128,7 +128,7 @@ fn with_ways(
     let Some(Paths(mut paths)) = placed.paths(network, host_of) else { return topology };
     for (pair, way) in paths.iter_mut().enumerate().filter(|(_, way)| !way.is_empty()) {
         way.iter_mut().for_each(|node| *node = numbers[*node]);
-        // Behind cards the paths of the graph lead from card to card.
+        // Behind NICs the paths of the graph lead from NIC to NIC.
         way.insert(0, pair / host_of.len());
         way.push(pair % host_of.len());
         way.dedup();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Flows, from host to host, that are to run at the same time.
 pub type Flows = Vec<(usize, usize)>;
 
-/// Rounds in which every host has one of these links at most to itself, in both directions, so that no card is shared;
+/// Rounds in which every host has one of these links at most to itself, in both directions, so that no NIC is shared;
 /// those in `done` are left out.
 pub(super) fn alone(hosts: usize, links: &[(usize, usize)], done: &BTreeSet<(usize, usize)>) -> Vec<Flows> {
     let mut open: BTreeSet<(usize, usize)> =

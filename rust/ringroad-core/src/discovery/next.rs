@@ -9,7 +9,7 @@ use super::racks::{are_separate, Racks};
 use super::rates::flows;
 use super::wiring::Wiring;
 
-/// How much more than together with others a link carries alone where a card is shared.
+/// How much more than together with others a link carries alone where a NIC is shared.
 const SHARED: f64 = 1.15;
 
 /// The rounds to run after those in the evidence, in this order; none if it suffices.
@@ -50,14 +50,14 @@ fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
 /// Where links carry more alone than all together, those that have not been measured alone.
 fn rest_alone(wiring: &Wiring, evidence: &Evidence) -> Vec<Flows> {
     let rounds: Vec<_> = evidence.rounds.iter().map(|round| flows(round, wiring.hosts)).collect();
-    let crowd = |flows: &BTreeMap<(usize, usize), (f64, f64)>| {
+    let most_together = |flows: &BTreeMap<(usize, usize), (f64, f64)>| {
         let mut sends = vec![0; wiring.hosts];
         flows.keys().for_each(|(from, _)| sends[*from] += 1);
         sends.into_iter().max().unwrap_or(0)
     };
     let (mut best_alone, mut best_together) = (BTreeMap::new(), BTreeMap::new());
     for flows in &rounds {
-        let best = if crowd(flows) > 1 { &mut best_together } else { &mut best_alone };
+        let best = if most_together(flows) > 1 { &mut best_together } else { &mut best_alone };
         for (pair, (rate, _)) in flows {
             let kept = best.entry(*pair).or_insert(*rate);
             *kept = rate.max(*kept);

@@ -6,14 +6,14 @@ use super::rates::{flows, How, Rate};
 use super::rounding::median;
 use crate::topology::{Topology, TopologyError};
 
-/// A card is shared where all links together carry less than this part of what they carry alone.
+/// A NIC is shared where all links together carry less than this part of what they carry alone.
 const SHARED: f64 = 0.75;
 /// NICs are alike that differ by no more than this from the usual one.
 const ALIKE: f64 = 0.1;
-/// To which fraction of a link's bandwidth a card's is rounded.
+/// To which fraction of a link's bandwidth a NIC's is rounded.
 const STEPS: f64 = 20.0;
 
-/// What every host's card carries in bandwidths of the host's first link, where cards are what limits hosts that have
+/// What every host's NIC carries in bandwidths of the host's first link, where NICs are what limits hosts that have
 /// links to each other only. Where only some are, or they differ, there is a note.
 pub(super) fn ratio(evidence: &Evidence, network: &Cabling, notes: &mut Vec<String>) -> Option<f64> {
     if network.nodes > network.hosts {
@@ -52,16 +52,16 @@ pub(super) fn ratio(evidence: &Evidence, network: &Cabling, notes: &mut Vec<Stri
     None
 }
 
-/// The network with a card for every rank, and what is known of its links.
+/// The network with a NIC for every rank, and what is known of its links.
 pub(super) fn behind(
     topology: &Topology,
     rates: &[Rate],
     ratio: f64,
 ) -> Result<(Topology, Vec<Rate>), TopologyError> {
-    let topology = topology.behind_cards(ratio)?;
-    let cards = topology.links()[..2 * topology.ranks()].iter();
+    let topology = topology.behind_nics(ratio)?;
+    let nics = topology.links()[..2 * topology.ranks()].iter();
     let spread = median(rates.iter().map(|rate| rate.spread)).unwrap_or(0.0);
-    let card = |bytes_per_second| Rate { bytes_per_second, spread, how: How::Measured };
-    let facts = cards.map(|link| card(link.bytes_per_second())).chain(rates.iter().copied()).collect();
+    let nic = |bytes_per_second| Rate { bytes_per_second, spread, how: How::Measured };
+    let facts = nics.map(|link| nic(link.bytes_per_second())).chain(rates.iter().copied()).collect();
     Ok((topology, facts))
 }

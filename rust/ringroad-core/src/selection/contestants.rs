@@ -27,19 +27,19 @@ fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
     a.steps.len() == b.steps.len() && a.steps.iter().zip(&b.steps).all(same)
 }
 
-/// The operations of the first and the last rank for a vector of medium length. `all_near`: whether all ranks share
+/// The operations of the first and the last rank for a vector of medium length. `all_local`: whether all ranks share
 /// memory.
 fn shape(
     topology: &Topology,
     collective: Collective,
     member: &Member,
-    all_near: bool,
+    all_local: bool,
 ) -> Result<Shape, SelectionError> {
     /// A multiple of all numbers of chunks into which the schedules of a few ranks divide a vector.
     const ELEMENTS: usize = 27_720;
     let schedule = member.build(topology, collective.with_root(0))?;
     let ranks = schedule.ranks;
-    let local = LocalRanks { ranks: vec![all_near; ranks].into(), ..LocalRanks::default() };
+    let local = LocalRanks { ranks: vec![all_local; ranks].into(), ..LocalRanks::default() };
     let options = LowerOptions { local, ..LowerOptions::default() };
     let mut shape = Shape::new();
     for rank in [0, ranks - 1] {
@@ -66,11 +66,11 @@ pub fn contestants(
     topology: &Topology,
     collective: Collective,
     candidates: Vec<(Member, Candidate)>,
-    all_near: bool,
+    all_local: bool,
 ) -> Result<Vec<Member>, SelectionError> {
     let mut found: Vec<(Member, Candidate, Shape)> = Vec::new();
     for (member, candidate) in candidates {
-        let shape = shape(topology, collective, &member, all_near)?;
+        let shape = shape(topology, collective, &member, all_local)?;
         if !found.iter().any(|(_, other, s)| *s == shape && alike(&other.cost, &candidate.cost)) {
             found.push((member, candidate, shape));
         }

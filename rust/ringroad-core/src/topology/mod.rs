@@ -88,7 +88,7 @@ enum Kind {
     },
     /// The spec of anything else without a grid; ports are links in turn.
     Listed(String),
-    /// The spec; every port is the way to the rank's card.
+    /// The spec; every port is the way to the rank's NIC.
     Behind(String),
     /// The spec, and on grids the link of every rank's ports.
     Without(String, Vec<Option<LinkId>>),
@@ -311,7 +311,7 @@ impl Topology {
 
     /// The link by which `port` leaves `rank`, where there is one. On grids port `2d` leads to the neighbour above in
     /// dimension `d`, or towards it, and `2d + 1` to the one below; over the border of a mesh there is none. Behind a
-    /// switch or card, on fat trees and hosts every port is the uplink. In everything else without a grid the ports of a
+    /// switch or NIC, on fat trees and hosts every port is the uplink. In everything else without a grid the ports of a
     /// rank are its links in turn.
     pub fn port_link(&self, rank: Rank, port: Port) -> Option<LinkId> {
         if rank >= self.ranks {

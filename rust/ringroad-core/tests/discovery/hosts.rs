@@ -1,4 +1,4 @@
-//! Hosts with several ranks, with cards that are slower than their links, and with cables that are missing.
+//! Hosts with several ranks, with NICs that are slower than their links, and with cables that are missing.
 
 use ringroad_core::discovery::{assemble, Evidence, HostFacts, How};
 use ringroad_core::topology::Topology;
@@ -7,10 +7,10 @@ use crate::lab::{Lab, Manners, GOOD};
 use crate::{in_order, links, network, MEGABIT};
 
 #[test]
-fn cards_slower_than_their_links_are_found() {
+fn nics_slower_than_their_links_are_found() {
     for spec in ["torus:3x3", "hypercube:3", "ring:6"] {
         let truth = network(spec);
-        let manners = Manners { card: 125.0 * MEGABIT, ..GOOD };
+        let manners = Manners { nic: 125.0 * MEGABIT, ..GOOD };
         let found = Lab::new(&truth, &in_order(truth.ranks()), manners).discover();
         let expected = format!("bottleneck({spec}, 1.25)");
         assert_eq!(found.recognised.as_ref(), Some(&expected), "{:?}", found.notes);

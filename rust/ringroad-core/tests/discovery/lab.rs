@@ -54,7 +54,7 @@ pub struct Manners {
     /// Whether routers answer by the address of the interface towards the asker.
     pub aliases: bool,
     /// What a host sends and receives at most.
-    pub card: f64,
+    pub nic: f64,
     /// Whether nothing between hosts answers or counts as a hop.
     pub opaque: bool,
 }
@@ -66,7 +66,7 @@ pub const GOOD: Manners = Manners {
     silent: Vec::new(),
     liars: Vec::new(),
     aliases: true,
-    card: f64::INFINITY,
+    nic: f64::INFINITY,
     opaque: false,
 };
 
@@ -168,7 +168,7 @@ impl Lab {
 
     /// What each flow gets if all run at once: all rates rise together until a link is full, whose flows then stay.
     pub fn round(&mut self, flows: &Flows) -> Round {
-        // The cards of both hosts are links, too.
+        // The NICs of both hosts are links, too.
         let (out, into) = (usize::MAX, usize::MAX - 1);
         let path = |pair: &(usize, usize)| {
             let hops = self.paths[pair].windows(2).map(|hop| (hop[0], hop[1]));
@@ -178,7 +178,7 @@ impl Lab {
         let mut left = self.links.clone();
         left.extend(
             (0..self.hosts)
-                .flat_map(|host| [((host, out), self.manners.card), ((into, host), self.manners.card)]),
+                .flat_map(|host| [((host, out), self.manners.nic), ((into, host), self.manners.nic)]),
         );
         let mut rates: Vec<Option<f64>> = vec![None; flows.len()];
         while rates.contains(&None) {

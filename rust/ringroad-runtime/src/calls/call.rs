@@ -395,15 +395,15 @@ impl CallKey {
     }
 
     /// Finds out from the addresses of input and output whether the call is in place, and which memory it uses as
-    /// either. An error if they overlap in any other way.
+    /// either. `None` if they overlap in any other way.
     #[inline]
-    pub fn locate(&mut self, rank: Rank, ranks: usize, addresses: [usize; 2]) -> Result<[Side; 2]> {
+    pub fn locate(&mut self, rank: Rank, ranks: usize, addresses: [usize; 2]) -> Result<Option<[Side; 2]>> {
         self.in_place = false;
         let bytes = self.sides(rank, ranks)?;
         let side = |side: usize| Side { address: addresses[side], bytes: bytes[side] };
         let (input, output) = (side(0), side(1));
         let Some(holdings) = self.both_sides(rank).filter(|_| input.overlaps(output)) else {
-            return Ok([input, output]);
+            return Ok(Some([input, output]));
         };
         let before = || match self.counts() {
             Counts::Equal(_) => rank * input.bytes.min(output.bytes),
@@ -414,13 +414,8 @@ impl CallKey {
             (Holding::Whole, Holding::Block(_)) => output.address.wrapping_sub(input.address) == before(),
             _ => input == output,
         };
-        if !self.in_place {
-            return Err(Error::Argument(
-                "send and out overlap; they must be apart, or equal, or one must be this rank's block of the other"
-                    .to_owned(),
-            ));
-        }
-        Ok([Side { address: 0, bytes: 0 }, if input.bytes > output.bytes { input } else { output }])
+        let whole = if input.bytes > output.bytes { input } else { output };
+        Ok(self.in_place.then_some([Side { address: 0, bytes: 0 }, whole]))
     }
 
     /// The bytes of the whole vector of a rank; the algorithm is chosen by this length.

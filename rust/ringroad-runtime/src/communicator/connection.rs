@@ -135,9 +135,9 @@ impl Communicator {
                     Some(Within::Cma) => true,
                     Some(Within::NoCma) | None => false,
                 };
-                let private = wanted && around.unreadable.is_empty();
+                let cma = wanted && around.unreadable.is_empty();
                 let cache = choices.lowering.cache;
-                let local = SharedMemory::new(home, neighbours, waiter, private, cache)?;
+                let local = SharedMemory::new(home, neighbours, waiter, cma, cache)?;
                 match network {
                     None => Box::new(local),
                     Some(network) => network.beside(local),

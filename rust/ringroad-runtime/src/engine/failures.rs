@@ -107,7 +107,8 @@ impl Engine {
                 |r: Rank| called(r, number).map_or_else(|| line(r, &elsewhere(r)), |call| line(r, call));
             Error::Mismatch(format!(
                 "ranks made different calls as number {number} of communicator {:?}:\n{}\n\
-                 All ranks must make the same calls in the same order with equal arguments.",
+                 All ranks must make the same calls in the same order with equal arguments. Threads that make calls side by \
+                 side, as torch's async_save does, need communicators (groups) of their own.",
                 self.name,
                 all().map(row).collect::<Vec<_>>().join("\n")
             ))

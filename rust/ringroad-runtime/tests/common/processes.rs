@@ -20,8 +20,13 @@ pub fn libraries() -> [(&'static str, Result<String, String>); 2] {
 /// asks for all, or one of them is missing.
 pub fn libraries_for(number: usize) -> impl Iterator<Item = (&'static str, Result<String, String>)> {
     let libraries = libraries();
-    let all = std::env::var_os("RINGROAD_TEST_FULL").is_some() || libraries.iter().any(|(_, l)| l.is_err());
+    let all = full() || libraries.iter().any(|(_, l)| l.is_err());
     libraries.into_iter().enumerate().filter(move |(turn, _)| all || turn % 2 == number % 2).map(|(_, l)| l)
+}
+
+/// Whether to run everything, and not what takes turns.
+pub fn full() -> bool {
+    std::env::var_os("RINGROAD_TEST_FULL").is_some()
 }
 
 pub fn now() -> Duration {

@@ -8,7 +8,7 @@ use crate::common::Means::Shared;
 use crate::common::{config, each, group, group_with, receive, send, watch, MEANS, SLOW};
 use ringroad_core::Collective;
 use ringroad_runtime::{Communicator, DType, Error, Result};
-use ringroad_testing::fault::{Fault, Operation as On, What};
+use ringroad_testing::fault::{Fault, Method, What};
 
 #[test]
 fn abort_reaches_every_rank() {
@@ -80,7 +80,7 @@ fn abort_ends_calls_that_had_ended_there_but_hang() {
 #[test]
 fn messages_of_who_gave_up_do_not_count() {
     let _watchdog = watch();
-    let silent = Fault { operation: On::Notify, ..Fault::send(What::Drop) };
+    let silent = Fault { method: Method::Notify, ..Fault::send(What::Drop) };
     let group = faulty(2, Shared, 0, &[silent], &short());
     each(&group, |communicator| communicator.barrier(None).unwrap());
     let content = vec![7; 1 << 20];

@@ -98,13 +98,13 @@ impl<'a> Order<'a> {
             }
         }
         match self.positions.iter().position(|position| *position == NONE) {
-            Some(stuck) => Err(self.circle(stuck)),
+            Some(stuck) => Err(self.cycle(stuck)),
             None => Ok(()),
         }
     }
 
     /// The error for an instruction without a position: going back from it leads into a cycle.
-    fn circle(&self, stuck: usize) -> InterchangeError {
+    fn cycle(&self, stuck: usize) -> InterchangeError {
         let mut way = vec![stuck];
         let mut at = vec![false; self.positions.len()];
         loop {

@@ -50,7 +50,7 @@ impl RoutingTable {
             Channels::Lash => plain.layers(topology),
         };
         let made = RoutingTable { channels: channels.ok_or_else(too_many)?, ..plain };
-        match made.circle() {
+        match made.cycle() {
             None => Ok(made),
             Some(cycle) => Err(TopologyError::Deadlock { spec: topology.spec(), cycle }),
         }
@@ -58,12 +58,12 @@ impl RoutingTable {
 
     /// Whether messages on these paths and channels cannot wait for each other in a cycle.
     pub fn is_deadlock_free(&self) -> bool {
-        self.circle().is_none()
+        self.cycle().is_none()
     }
 
     /// A cycle of links and channels, or `None` where there is none: a message that holds one of them may wait for the
     /// next, and one that holds the last may wait for the first.
-    pub fn circle(&self) -> Option<Vec<(LinkId, u8)>> {
+    pub fn cycle(&self) -> Option<Vec<(LinkId, u8)>> {
         let node = |(link, channel): (LinkId, u8)| (link as u32, channel);
         let mut found = HashSet::new();
         for (source, target) in self.pairs() {
@@ -72,7 +72,7 @@ impl RoutingTable {
         }
         let mut waits: Vec<(Held, Held)> = found.into_iter().collect();
         waits.sort_unstable();
-        circle(&waits).map(|held| held.into_iter().map(|(link, channel)| (link as LinkId, channel)).collect())
+        cycle(&waits).map(|held| held.into_iter().map(|(link, channel)| (link as LinkId, channel)).collect())
     }
 
     /// The channels of all hops by [`Channels::Turns`]; `None` where there are more than 256.
@@ -159,7 +159,7 @@ type Held = (u32, u8);
 
 /// A cycle among these pairs, which are sorted, or `None` where there is none. A depth-first search that enters each
 /// node once.
-fn circle(waits: &[(Held, Held)]) -> Option<Vec<Held>> {
+fn cycle(waits: &[(Held, Held)]) -> Option<Vec<Held>> {
     let first = |node: Held| waits.partition_point(|(from, _)| *from < node);
     let mut entered = vec![false; waits.len()];
     // For each node on the path, the index of its first pair, which identifies the node, and of its next pair to

@@ -59,7 +59,7 @@ impl RoutingTable {
             load,
             ratio: bound.map(|bound| if bound > 0.0 { load / bound } else { 1.0 }),
             channels: self.channels(),
-            is_deadlock_free: self.circle().is_none(),
+            is_deadlock_free: self.cycle().is_none(),
             mean_hops: counts.iter().sum::<u64>() as f64 / pairs as f64,
             counts,
             longest: self.pairs().map(|(source, target)| self.path(source, target).len()).max().unwrap_or(0),

@@ -119,7 +119,7 @@ proptest! {
             both(&|t| t.clone().with_links(Some(1e9), Some(1e-5)));
             both(&|t| t.clone().with_processing(1e-6));
             both(&|t| t.clone().with_hosts(Some(8.0), None));
-            both(&|t| t.behind_cards(1.5));
+            both(&|t| t.behind_nics(1.5));
             both(&Topology::transpose);
             for routing in Routing::ALL {
                 both(&|t| t.clone().with_routing(routing));

@@ -164,7 +164,7 @@ fn drains(table: &RoutingTable) -> bool {
 fn cycles_are_found() {
     let one_way = topology("uniring:1:5");
     let table = RoutingTable::of(&one_way).unwrap();
-    let cycle = table.circle().unwrap();
+    let cycle = table.cycle().unwrap();
     assert_eq!(cycle.len(), 5);
     let ends = |hop: &(LinkId, u8)| (one_way.links()[hop.0].source, one_way.links()[hop.0].target);
     assert!((0..5).all(|at| ends(&cycle[at]).1 == ends(&cycle[(at + 1) % 5]).0), "{cycle:?}");
@@ -173,7 +173,7 @@ fn cycles_are_found() {
         assert_eq!((with(way).channels(), with(way).is_deadlock_free()), (channels, true), "{way:?}");
     }
     // On a ring in one direction paths of two hops need a second channel somewhere.
-    assert!(on_channels(&table, |_| 3).circle().is_some());
+    assert!(on_channels(&table, |_| 3).cycle().is_some());
     for seed in 0..40u64 {
         let graph = random(8, 2);
         let table = RoutingTable::shortest(&graph).unwrap();

@@ -94,8 +94,8 @@ pub struct JobStore {
     store: Own<Box<dyn Store>>,
 }
 
-/// What a rank has found.
-enum Meeting {
+/// What a rank has found: where it serves, or the server.
+enum Role {
     Doors(Vec<TcpListener>),
     Server(Channel, SocketAddr, String),
 }
@@ -124,10 +124,10 @@ impl JobStore {
         let search = move || {
             let search = Search { place: &own, over, start: Instant::now() };
             let found = match rank {
-                0 => search.bind().map(Meeting::Doors),
+                0 => search.bind().map(Role::Doors),
                 _ => search
                     .reach(rank, &wanted, timeout)
-                    .map(|(channel, address, who)| Meeting::Server(channel, address, who)),
+                    .map(|(channel, address, who)| Role::Server(channel, address, who)),
             };
             let _ = told.send(found);
         };
@@ -143,10 +143,10 @@ impl JobStore {
             }
         };
         let store: Box<dyn Store> = match found {
-            Meeting::Server(channel, address, who) => {
+            Role::Server(channel, address, who) => {
                 Box::new(TcpStore::over(channel, address, key, who, timeout))
             }
-            Meeting::Doors(doors) => {
+            Role::Doors(doors) => {
                 let server = Server::with_token(place.token(), secret);
                 for door in doors {
                     server

@@ -39,10 +39,10 @@ impl Cma {
         if cfg!(miri) {
             return Err("Miri knows no other processes".to_owned());
         }
-        let private = Cma { pid, address, instance };
+        let cma = Cma { pid, address, instance };
         // SAFETY: the target is empty.
-        let read = unsafe { private.read(address, &Region::nothing()) };
-        read.map(|()| private).map_err(|error| error.to_string())
+        let read = unsafe { cma.read(address, &Region::nothing()) };
+        read.map(|()| cma).map_err(|error| error.to_string())
     }
 
     /// Copies the bytes at `address` to `target`, or says why that is impossible.
@@ -154,10 +154,10 @@ impl SharedMemory {
         self.ring();
         let (start, end) = (reading.done, reading.to.len().min(reading.done + SLICE));
         let peer = reading.arrived.as_ref().expect("it has not been released").peer;
-        let private = self.peers.get(peer).private.as_ref();
-        let read = private.ok_or_else(|| io::Error::other("nobody may")).and_then(|private| {
+        let cma = self.peers.get(peer).cma.as_ref();
+        let read = cma.ok_or_else(|| io::Error::other("nobody may")).and_then(|cma| {
             // SAFETY: the poster leaves the target alone until the receive has ended.
-            unsafe { private.read(reading.address + start as u64, &reading.to.part(start..end)) }
+            unsafe { cma.read(reading.address + start as u64, &reading.to.part(start..end)) }
         });
         reading.done = end;
         if read.is_ok() && end < reading.to.len() {
@@ -186,7 +186,7 @@ mod tests {
         let place = source.as_ptr().addr() as u64;
         let target = Region::zeroed(source.len());
         // SAFETY: nobody else knows the target.
-        let read = |private: &Cma, place: u64, part: Region| unsafe { private.read(place, &part) };
+        let read = |cma: &Cma, place: u64, part: Region| unsafe { cma.read(place, &part) };
 
         let cma = Cma::open(pid, address, *instance).unwrap();
         read(&cma, place, target.part(0..source.len())).unwrap();

@@ -114,19 +114,19 @@ impl Home {
             return Err(format!("{path} is no pipe: the memory found is not that of rank {rank}"));
         }
         let open = || Cma::open(offer.pid, offer.address, offer.instance);
-        let private = if cma { open() } else { Err("RINGROAD_TRANSPORT=no-cma".to_owned()) };
-        Ok(Neighbour { rank, segment: Arc::new(segment), doorbell, private })
+        let cma = if cma { open() } else { Err("RINGROAD_TRANSPORT=no-cma".to_owned()) };
+        Ok(Neighbour { rank, segment: Arc::new(segment), doorbell, cma })
     }
 
     /// This segment, for another rank of this process.
     pub fn beside(&self) -> Result<Neighbour, String> {
         let doorbell = self.doorbell[1].try_clone().map_err(|error| refused("dup", &error))?;
-        let private = Err("it is not tried within a process".to_owned());
+        let cma = Err("it is not tried within a process".to_owned());
         let segment = match self.segment.file() {
             Some(file) => Arc::new(Segment::reader(file, control(self.size))?),
             None => self.segment.clone(),
         };
-        Ok(Neighbour { rank: self.rank, segment, doorbell, private })
+        Ok(Neighbour { rank: self.rank, segment, doorbell, cma })
     }
 
     /// Allocates the memory of the channel and counters for a neighbour, before they are used.
@@ -174,7 +174,7 @@ pub struct Neighbour {
     pub(super) rank: Rank,
     pub(super) segment: Arc<Segment>,
     pub(super) doorbell: File,
-    pub(super) private: Result<Cma, String>,
+    pub(super) cma: Result<Cma, String>,
 }
 
 impl Neighbour {
@@ -185,7 +185,7 @@ impl Neighbour {
 
     /// Why the rank's private memory cannot be read; `None` if it can.
     pub fn obstacle(&self) -> Option<&str> {
-        self.private.as_ref().err().map(String::as_str)
+        self.cma.as_ref().err().map(String::as_str)
     }
 }
 

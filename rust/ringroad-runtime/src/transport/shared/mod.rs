@@ -69,7 +69,7 @@ pub struct SharedMemory {
     reserve: Option<Region>,
     peers: Peers,
     /// Whether local ranks copy long messages out of this rank's private memory.
-    private: bool,
+    cma: bool,
     /// Long messages that are being copied out of peers' private memory, a slice of each in turn.
     readings: VecDeque<Reading>,
     waiter: Arc<dyn Wait>,
@@ -112,27 +112,27 @@ impl SharedMemory {
     ///
     /// - `neighbours`: the local ranks. Each can read this rank, and `home` has been prepared for it.
     /// - `waiter`: blocks until a neighbour rings this rank's doorbell, at the latest.
-    /// - `private`: the neighbours can read this rank's private memory. They do so for long messages, if this rank
+    /// - `cma`: the neighbours can read this rank's private memory. They do so for long messages, if this rank
     ///   can tell which of its own memory the kernel finds.
     /// - `cache`: whether the ranks seem to share a cache.
     pub fn new(
         home: Home,
         neighbours: Vec<Neighbour>,
         waiter: Arc<dyn Wait>,
-        private: bool,
+        cma: bool,
         cache: CacheMode,
     ) -> Result<SharedMemory, TransportError> {
         let mut peers: Vec<Option<Box<Peer>>> = (0..home.size).map(|_| None).collect();
         let address = home.address();
-        for Neighbour { rank, segment, doorbell, private } in neighbours {
-            let private = private.ok();
+        for Neighbour { rank, segment, doorbell, cma } in neighbours {
+            let cma = cma.ok();
             let (out, incoming) = Default::default();
             let (news, gauge) = (News::Nothing, Gauge::new(cache));
             peers[rank] = Some(Box::new(Peer {
                 rank,
                 segment,
                 doorbell,
-                private,
+                cma,
                 out,
                 incoming,
                 left: false,
@@ -147,7 +147,7 @@ impl SharedMemory {
             pool,
             home,
             peers: Peers::new(peers),
-            private: private && is_found(address, size_of::<u64>()),
+            cma: cma && is_found(address, size_of::<u64>()),
             readings: VecDeque::new(),
             waiter,
             moved: false,
@@ -245,8 +245,8 @@ impl Transport for SharedMemory {
             all if all == self.home.size => "shared memory".to_owned(),
             some => format!("shared memory (with {} of {} ranks)", some - 1, self.home.size - 1),
         };
-        let text = if self.private { format!("{local}, cma") } else { local };
-        Description { text, sharing: self.peers.ranks().len(), cma: self.private, ..Description::default() }
+        let text = if self.cma { format!("{local}, cma") } else { local };
+        Description { text, sharing: self.peers.ranks().len(), cma: self.cma, ..Description::default() }
     }
 
     fn connect(&mut self, peer: Rank) -> Result<(), TransportError> {
@@ -387,7 +387,7 @@ impl LocalMemory for SharedMemory {
     }
 
     fn copies_by_cma(&mut self) -> bool {
-        self.private
+        self.cma
     }
 
     fn distance(&mut self, peer: Rank) -> Option<CacheMode> {

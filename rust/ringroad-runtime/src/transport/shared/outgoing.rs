@@ -27,10 +27,10 @@ impl SharedMemory {
         self.check_local(peer)?;
         self.check_open()?;
         // Shorter messages between two ranks leave a copy, so that their sends do not wait for the receiver.
-        let least = if self.private && tag.kind == Kind::Collective { PRIVATE } else { LONG };
+        let least = if self.cma && tag.kind == Kind::Collective { PRIVATE } else { LONG };
         if source.len() >= least && self.pool.offset_of(&source).is_none() {
             let address = source.as_ptr().addr() as u64;
-            if self.private && is_found(address, source.len()) {
+            if self.cma && is_found(address, source.len()) {
                 let mut parcel = Parcel::new(tag.pack(), Form::Cma, source.len());
                 parcel.place = address;
                 self.put(peer, parcel, Some(source), Some(request), None);

@@ -27,7 +27,7 @@ pub(super) struct Peer {
     pub(super) segment: Arc<Segment>,
     pub(super) doorbell: File,
     /// The peer's private memory, if it can be read.
-    pub(super) private: Option<Cma>,
+    pub(super) cma: Option<Cma>,
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
     /// Whether the peer's end has been reported.

@@ -176,7 +176,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     static GENUINE: OnceLock<(GroupKey, [u8; FIRST])> = OnceLock::new();
     let hello = Hello { from: 0, to: 1, device: 0, stream: 0 };
     let (key, genuine) = GENUINE.get_or_init(|| {
-        let key = GroupKey::new(None, [&b"card"[..]]);
+        let key = GroupKey::new(None, [&b"address"[..]]);
         let (_, first) = Caller::new(&key, hello).unwrap();
         (key, first)
     });

@@ -107,7 +107,7 @@ pub struct TcpTransport {
     settings: TcpSettings,
     poll: OwnedFd,
     devices: Vec<Device>,
-    cards: Vec<Vec<u8>>,
+    published: Vec<Vec<u8>>,
     /// The addresses of all ranks, by rank and device.
     addresses: Vec<Vec<Vec<SocketAddr>>>,
     wiring: Wiring,
@@ -142,7 +142,7 @@ impl TcpTransport {
             }
         };
         let devices = devices.map_err(error)?;
-        let cards = devices.iter().map(Device::card).collect::<Result<_, _>>().map_err(error)?;
+        let published = devices.iter().map(Device::address).collect::<Result<_, _>>().map_err(error)?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| error(format!("epoll: {e}")))?;
         for (number, (socket, _)) in devices.iter().flat_map(|device| &device.doors).enumerate() {
             add(&poll, socket, DOOR | number as u64, EventFlags::IN).map_err(error)?;
@@ -158,7 +158,7 @@ impl TcpTransport {
             _watched: Watched::new(poll.as_raw_fd(), false),
             poll,
             devices,
-            cards,
+            published,
             addresses: Vec::new(),
             wiring: Wiring::default(),
             links: Vec::new(),
@@ -173,27 +173,27 @@ impl TcpTransport {
 
     /// What the other ranks need to connect to this one, for each device.
     pub fn addresses(&self) -> Vec<Vec<u8>> {
-        self.cards.clone()
+        self.published.clone()
     }
 
     /// Takes the [`TcpTransport::addresses`] of all ranks, and the network, which says how the devices are joined.
     pub fn set_addresses(
         &mut self,
-        cards: &[Vec<Vec<u8>>],
+        published: &[Vec<Vec<u8>>],
         topology: &Topology,
     ) -> Result<(), TransportError> {
         let (ranks, devices) = (self.desk.peers.len(), self.devices.len());
-        assert_eq!(cards.len(), ranks, "the addresses of each rank");
+        assert_eq!(published.len(), ranks, "the addresses of each rank");
         let read = |(rank, all): (Rank, &Vec<Vec<u8>>)| {
-            let all: Result<Vec<_>, _> = all.iter().map(|card| places::read(card)).collect();
+            let all: Result<Vec<_>, _> = all.iter().map(|text| places::read(text)).collect();
             let all = all.and_then(|all| match all.len() == devices {
                 true => Ok(all),
                 false => Err(format!("it has {} devices, and rank {} has {devices}", all.len(), self.rank)),
             });
             all.map_err(|reason| error(format!("rank {rank} cannot be reached: {reason}")))
         };
-        self.addresses = cards.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        let parts = cards.iter().flatten().map(Vec::as_slice);
+        self.addresses = published.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        let parts = published.iter().flatten().map(Vec::as_slice);
         self.key = GroupKey::new(self.settings.secret.as_deref(), parts);
         self.wiring = Wiring::new(topology, self.rank, devices);
         Ok(())

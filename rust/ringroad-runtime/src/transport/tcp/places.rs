@@ -8,7 +8,7 @@ use super::socket;
 use crate::error::refused;
 use crate::os::random::secret;
 
-/// How many bytes of a card strangers cannot guess.
+/// How many bytes of a published address strangers cannot guess.
 const NONCE: usize = 16;
 /// The most addresses of a device that are told.
 const MOST: usize = 32;
@@ -100,22 +100,22 @@ impl Device {
     }
 
     /// What the others are told.
-    pub fn card(&self) -> Result<Vec<u8>, String> {
-        let mut card = secret::<NONCE>().map_err(|error| format!("random numbers: {error}"))?.to_vec();
+    pub fn address(&self) -> Result<Vec<u8>, String> {
+        let mut published = secret::<NONCE>().map_err(|error| format!("random numbers: {error}"))?.to_vec();
         let doors: Vec<String> = self.doors.iter().map(|(_, address)| address.to_string()).collect();
-        card.extend_from_slice(doors.join(" ").as_bytes());
-        Ok(card)
+        published.extend_from_slice(doors.join(" ").as_bytes());
+        Ok(published)
     }
 }
 
-/// The addresses in a card.
-pub(crate) fn read(card: &[u8]) -> Result<Vec<SocketAddr>, String> {
-    let text = card.get(NONCE..).and_then(|text| std::str::from_utf8(text).ok());
+/// The addresses in what a device has published.
+pub(crate) fn read(published: &[u8]) -> Result<Vec<SocketAddr>, String> {
+    let text = published.get(NONCE..).and_then(|text| std::str::from_utf8(text).ok());
     let addresses: Option<Vec<SocketAddr>> =
         text.and_then(|text| text.split(' ').take(MOST + 1).map(|one| one.parse().ok()).collect());
     addresses
         .filter(|all| all.len() <= MOST && all.iter().all(|one| one.port() > 0))
-        .ok_or_else(|| "it has no addresses in its card".to_owned())
+        .ok_or_else(|| "it has no addresses in what it has published".to_owned())
 }
 
 #[cfg(all(test, not(miri)))]
@@ -126,9 +126,9 @@ mod tests {
     fn what_is_told_is_understood() {
         let device = Device::open(&["lo".to_owned()], None).unwrap();
         assert_eq!(device.name.as_deref(), Some("lo"));
-        let told = read(&device.card().unwrap()).unwrap();
+        let told = read(&device.address().unwrap()).unwrap();
         assert!(told.contains(&device.doors[0].1) && told[0].ip().is_loopback(), "{told:?}");
-        assert_ne!(device.card().unwrap()[..NONCE], device.card().unwrap()[..NONCE]);
+        assert_ne!(device.address().unwrap()[..NONCE], device.address().unwrap()[..NONCE]);
     }
 
     #[test]
@@ -157,11 +157,11 @@ mod tests {
     }
 
     #[test]
-    fn cards_are_checked() {
+    fn published_addresses_are_checked() {
         let many = vec!["10.0.0.1:5"; MOST + 1].join(" ");
         for text in ["", "x", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:5  10.0.0.1:6", &many] {
-            let card = [&[0; NONCE], text.as_bytes()].concat();
-            assert!(read(&card).is_err(), "{text:?}");
+            let published = [&[0; NONCE], text.as_bytes()].concat();
+            assert!(read(&published).is_err(), "{text:?}");
         }
         assert!(read(&[0; 3]).is_err());
     }
