@@ -369,7 +369,7 @@ def test_settings_that_make_sense(bare, settings, tmp_path):
     bare.setenv("RINGROAD_STORE", f"file://{tmp_path}/new/folder")
     bare.setenv("RINGROAD_TOPOLOGY", "torus:2x2")
     bare.setenv("RINGROAD_NET_DEVICES", "eth0,mlx5_0:1")
-    bare.setenv("RINGROAD_TCP_PORTS", "20000-20003")
+    bare.setenv("RINGROAD_TCP_PORTS", "20000-20007")
     (found,) = settings()
     check(found, "ok", "RINGROAD_NET_DEVICES, RINGROAD_STORE, RINGROAD_TCP_PORTS, RINGROAD_TOPOLOGY")
     # A server is no directory, and the loader finds a library without a path.
@@ -388,7 +388,7 @@ def test_settings_that_make_sense(bare, settings, tmp_path):
         ("RINGROAD_TOPOLOGY", "ring:8", "failure", ["8 ranks, the job has 4", "Start 8 ranks"]),
         ("RINGROAD_NET_DEVICES", "eth7,eth0", "failure", ["eth7, which", "lo, eth0, mlx5_0"]),
         ("RINGROAD_NET_DEVICES", "per-port:mlx5_1:1,mlx5_0:1", "failure", ["mlx5_1:1"]),
-        ("RINGROAD_TCP_PORTS", "20000-20002", "failure", ["fewer ports than the 4 ranks", "Widen"]),
+        ("RINGROAD_TCP_PORTS", "20000-20006", "failure", ["fewer than two ports for each of the 4 ranks", "Widen"]),
         ("RINGROAD_UCX_LIBRARY", "/nonexistent/libucp.so.0", "failure", ["/nonexistent", "no such file"]),
         ("RINGROAD_TUNER_FILE", "/nonexistent/rules", "failure", ["no such file"]),
         ("RINGROAD_TUNER_FILE", "/dev/null", "failure", ["no regular file"]),

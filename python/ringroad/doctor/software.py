@@ -192,9 +192,11 @@ def _of_the_job(chosen: Mapping[str, str], size: int, ranks_here: int) -> Iterat
                 yield Finding("settings", "failure", text, f"Start {ranks} ranks, or name a network of {size}")
     if span := chosen.get("RINGROAD_TCP_PORTS"):
         first, last = (int(port) for port in span.split("-"))
-        if last - first + 1 < ranks_here:
-            text = f"RINGROAD_TCP_PORTS={span} has fewer ports than the {ranks_here} ranks on this host"
-            yield Finding("settings", "failure", text, "Widen the range: each rank of a host listens on a port")
+        if last - first + 1 < 2 * ranks_here:
+            text = f"RINGROAD_TCP_PORTS={span} has fewer than two ports for each of the {ranks_here} ranks on this host"
+            yield Finding(
+                "settings", "failure", text, "Widen the range: a rank listens for messages, and for what others ask it"
+            )
 
 
 def _slow(chosen: Mapping[str, str], timeout: float) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ use crate::topology::TopologyArgument;
 #[pyfunction]
 pub fn handle(py: Python<'_>) -> PyResult<String> {
     let config = Config::from_env().map_err(raise)?;
-    let issued = py.detach(|| Handle::issue(config.secret.as_ref().map(Secret::reveal)));
+    let issued = py.detach(|| Handle::issue(config.secret.as_ref().map(Secret::reveal), config.tcp_ports));
     let handle =
         issued.map_err(|error| raise(Error::Transport(format!("cannot listen for other ranks: {error}"))))?;
     Ok(handle.to_text())

@@ -182,7 +182,7 @@ settings! {
     "RINGROAD_TCP_PORTS" => tcp_ports: Option<(u16, u16)> {
         default: unset,
         values: Values::Words("the first and the last TCP port, such as 20000-20999"),
-        help: "which TCP ports to listen on, for firewalls; unset: any",
+        help: "which TCP ports to listen on, for firewalls, at least two for each rank of a host; unset: any",
         read: tcp_ports,
     }
     "RINGROAD_SECRET" => secret: Option<Secret> {

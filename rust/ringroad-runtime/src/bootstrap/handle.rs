@@ -10,6 +10,7 @@ use super::endpoint_info::{host_name, pid_space, space};
 use super::tcp::{Reach, Server};
 use crate::os::interfaces::address_towards;
 use crate::os::liveness::is_gone;
+use crate::os::ports::Ports;
 use crate::os::random::token;
 
 const FORMAT: u32 = 1;
@@ -35,24 +36,24 @@ pub struct Handle {
 
 impl Handle {
     /// A new handle of this process. Other processes reach it through the interface that leads to `MASTER_ADDR`, or
-    /// through all interfaces if that is not set.
-    pub fn issue(secret: Option<&str>) -> io::Result<Handle> {
+    /// through all interfaces if that is not set, at one of these ports.
+    pub fn issue(secret: Option<&str>, ports: Ports) -> io::Result<Handle> {
         let master = std::env::var("MASTER_ADDR").ok().filter(|master| !master.is_empty());
-        Handle::for_all(secret, master.as_deref())
+        Handle::for_all(secret, master.as_deref(), ports)
     }
 
     /// Like [`Handle::issue`], with `host` in place of `MASTER_ADDR`.
-    pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>) -> io::Result<Handle> {
+    pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>, ports: Ports) -> io::Result<Handle> {
         let address = host.and_then(address_towards);
-        Handle::of(&*Server::of_process(secret)?, address.map_or(Reach::All, Reach::Address))
+        Handle::of(&*Server::of_process(secret)?, address.map_or(Reach::All, Reach::Address), ports)
     }
 
     /// A new handle of this process, for processes of this machine.
     pub(crate) fn for_machine(secret: Option<&str>) -> io::Result<Handle> {
-        Handle::of(&*Server::of_process(secret)?, Reach::Machine)
+        Handle::of(&*Server::of_process(secret)?, Reach::Machine, None)
     }
 
-    pub(super) fn of(server: &Server, reach: Reach) -> io::Result<Handle> {
+    pub(super) fn of(server: &Server, reach: Reach, ports: Ports) -> io::Result<Handle> {
         Ok(Handle {
             host: host_name(),
             pid: std::process::id(),
@@ -61,7 +62,7 @@ impl Handle {
             instance: token(),
             ringroad: FORMAT,
             token: *server.token(),
-            places: server.places(reach)?,
+            places: server.places(reach, ports)?,
         })
     }
 

@@ -110,7 +110,9 @@ impl Communicator {
             let transport = Carrier::open(opening)?;
             if !share_loopback(&endpoints) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
-                rendezvous.endpoint.handle = listen(Handle::for_all(secret, rendezvous.host().as_deref()));
+                let host = rendezvous.host();
+                rendezvous.endpoint.handle =
+                    listen(Handle::for_all(secret, host.as_deref(), config.tcp_ports));
                 rendezvous.endpoint.devices = transport.ucx().map(paths::devices).unwrap_or_default();
             }
             endpoints = transport.tell_addresses(rendezvous)?;

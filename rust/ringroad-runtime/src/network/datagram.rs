@@ -13,7 +13,7 @@ use std::time::Duration;
 use libc::c_int;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
-use super::ports::bind;
+use crate::os::ports::bind;
 
 /// How many hops a datagram has whose number of hops is to be found.
 pub(super) const HOPS: u8 = 64;

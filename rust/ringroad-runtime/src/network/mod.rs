@@ -12,7 +12,6 @@ mod insight;
 mod knock;
 pub(crate) mod pace;
 mod plan;
-mod ports;
 mod rates;
 mod reach;
 mod rounds;

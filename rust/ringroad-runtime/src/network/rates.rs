@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
-use super::ports::bind;
 use super::reach::Token;
+use crate::os::ports::bind;
 use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues

@@ -10,6 +10,7 @@ pub(crate) mod lock;
 pub mod machine;
 pub(crate) mod messages;
 pub(crate) mod pauses;
+pub mod ports;
 pub(crate) mod random;
 pub(crate) mod routes;
 #[allow(unsafe_code)]

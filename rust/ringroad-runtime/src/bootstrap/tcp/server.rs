@@ -16,6 +16,7 @@ use crate::bootstrap::{MemoryStore, Store, StoreError};
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
+use crate::os::ports::{bind, Ports};
 use crate::os::random;
 use crate::transport::forks::Sockets;
 
@@ -107,13 +108,14 @@ impl Server {
         Server { token, doors: Mutex::default(), outdated: Mutex::default(), shared }
     }
 
-    /// Listens for these processes from now on. Returns the addresses to connect to.
-    pub fn places(&self, reach: Reach) -> io::Result<Vec<SocketAddr>> {
-        let loopback = self.open(Ipv4Addr::LOCALHOST.into())?;
+    /// Listens for these processes from now on, for those of other machines at one of these ports. Returns the addresses to
+    /// connect to.
+    pub fn places(&self, reach: Reach, ports: Ports) -> io::Result<Vec<SocketAddr>> {
+        let loopback = self.open(Ipv4Addr::LOCALHOST.into(), None)?;
         let mut places = vec![loopback];
         match reach {
             Reach::Machine => {}
-            Reach::Address(address) => places.push(self.open(address)?),
+            Reach::Address(address) => places.push(self.open(address, ports)?),
             Reach::All => {
                 let all = if_addrs::get_if_addrs()?.into_iter().map(|interface| interface.ip()).collect();
                 let others = reachable(all);
@@ -121,7 +123,7 @@ impl Server {
                     true => Ipv6Addr::UNSPECIFIED.into(),
                     false => Ipv4Addr::UNSPECIFIED.into(),
                 };
-                let port = self.open(any)?.port();
+                let port = self.open(any, ports)?.port();
                 places.extend(others.into_iter().map(|address| SocketAddr::new(address, port)));
             }
         }
@@ -129,12 +131,12 @@ impl Server {
     }
 
     /// Listens on an address, unless the server does so already.
-    fn open(&self, address: IpAddr) -> io::Result<SocketAddr> {
+    fn open(&self, address: IpAddr, ports: Ports) -> io::Result<SocketAddr> {
         let mut doors = self.doors.lock();
         if let Some(door) = doors.iter().find(|door| door.ip() == address) {
             return Ok(*door);
         }
-        let listener = TcpListener::bind(SocketAddr::new(address, 0))?;
+        let listener = bind(address, ports, TcpListener::bind)?;
         let door = listener.local_addr()?;
         self.listen(listener)?;
         doors.push(door);

@@ -23,7 +23,7 @@ fn own() -> (Server, Handle) {
 
 fn with_secret(secret: Option<&str>) -> (Server, Handle) {
     let server = Server::start(secret).unwrap();
-    let handle = Handle::of(&server, Reach::Machine).unwrap();
+    let handle = Handle::of(&server, Reach::Machine, None).unwrap();
     (server, handle)
 }
 
@@ -391,4 +391,13 @@ fn a_life_line_ends_with_the_process() {
     drop(process);
     assert_eq!(line.0.peek(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert!(!line.has_ended());
+}
+
+#[test]
+fn other_machines_reach_a_server_at_allowed_ports() {
+    let server = Server::start(None).unwrap();
+    let reach = Reach::Address("127.0.0.2".parse().unwrap());
+    let places = server.places(reach, Some((23_000, 23_999))).unwrap();
+    assert!((23_000..24_000).contains(&places[1].port()), "{places:?}");
+    assert_eq!(server.places(reach, None).unwrap(), places, "the server listens there already");
 }

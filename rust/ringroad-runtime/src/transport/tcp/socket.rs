@@ -10,6 +10,8 @@ use libc::{c_int, c_void, iovec};
 use rustix::io::Errno;
 use rustix::net::{self, sockopt, AddressFamily, SocketFlags, SocketType};
 
+use crate::os::ports::{bind, Ports};
+
 /// How many connections may wait to be accepted, if the system allows so many.
 const BACKLOG: i32 = 4096;
 /// How often the kernel asks the other host of an idle connection whether it is there, in seconds.
@@ -20,16 +22,8 @@ const KEEP_ALIVES: u32 = 30;
 const UNSENT: usize = 256 << 10;
 
 /// A socket that listens at `address`, at one of `ports` or any.
-pub(super) fn listen(address: IpAddr, ports: Option<(u16, u16)>) -> io::Result<(OwnedFd, SocketAddr)> {
-    let (first, last) = ports.unwrap_or((0, 0));
-    let mut outcome = Err(io::ErrorKind::AddrInUse.into());
-    for port in first..=last {
-        outcome = listen_at(SocketAddr::new(address, port));
-        if !matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::AddrInUse) {
-            break;
-        }
-    }
-    outcome
+pub(super) fn listen(address: IpAddr, ports: Ports) -> io::Result<(OwnedFd, SocketAddr)> {
+    bind(address, ports, listen_at)
 }
 
 fn listen_at(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
