@@ -53,7 +53,7 @@ def test_table_and_picture(pyplot):
     ("algorithms", "sizes", "kind", "words"),
     [
         ([], [8], ValueError, "a list of algorithms"),
-        ("swing", [8], ValueError, "a list of algorithms"),
+        ("swing", [8], TypeError, "algorithms must be a list"),
         (["swing"], [], ValueError, "at least one size"),
         (["swing", "swing"], [8], ValueError, "two of the algorithms are called swing"),
         (["swong"], [8], ringroad.ScheduleError, "swong"),

@@ -141,6 +141,12 @@ ABOVE = {
     "steps": lambda: alone().cart(1).shift(0, "1"),
     "handles": lambda: ringroad.regroup(None),
     "coalesced": lambda: alone().allreduce_coalesced(None),
+    "algorithms": lambda: ringroad.lab.compare("swing", 4),
+    "sizes": lambda: ringroad.lab.compare(["swing"], 4, "88"),
+    "costs": lambda: ringroad.lab.compare(["swing"], 4, model="x"),
+    "links": lambda: ringroad.lab.simulate("ring", 4, 8, failed_links=None),
+    "schedule": lambda: ringroad.lab.formats.write("ring", "ring.json"),
+    "environment": lambda: ringroad.local(2, env=5),
     "rate": lambda: ringroad.testbed.emulate("ring:2", rate=None),
 }
 

@@ -261,6 +261,13 @@ def test_info_with_a_setting_that_makes_no_sense():
 # ------------------------------------------------------------------------------------------------ errors
 
 
+def test_closed_output(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["topology", "ring:4"])
+    assert capsys.readouterr().err == "ringroad: standard output is closed\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -75,10 +75,11 @@ class Hosts:
         are; `refuse` and `reset`: firewalls on both sides refuse them, by ICMP or, like a process that has ended, by
         resets."""
         if verdict := {"refuse": "reject", "reset": "meta l4proto tcp reject with tcp reset"}.get(how):
-            rule = f"chain input {{ type filter hook input priority 0; iif {CABLE} {verdict}; }}"
+            # What the other side's firewall answers comes through.
+            rules = f"iifname != {CABLE} accept; meta l4proto icmp accept; tcp flags & rst == rst accept; {verdict}"
             for name in self.names:
-                wall = f"table inet wall {{ {rule} }}"
-                ip("netns", "exec", name, "nft", wall)
+                chain = f"chain input {{ type filter hook input priority 0; {rules}; }};"
+                ip("netns", "exec", name, "nft", f"table inet wall {{ {chain} }}")
             return
         if how == "down":
             ip("-n", self.names[side], "link", "set", CABLE, "down")

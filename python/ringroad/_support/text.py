@@ -12,6 +12,7 @@ from textwrap import wrap
 from typing import Any, SupportsIndex, TypeVar
 
 _Key = TypeVar("_Key", bound=Hashable)
+_Item = TypeVar("_Item")
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 MOST = (1 << 63) - 1
@@ -72,7 +73,14 @@ def seconds(name: str, value: object) -> float:
     return found
 
 
-def by_key(name: str, value: Mapping[_Key, float] | None) -> list[tuple[_Key, float]]:
+def items(name: str, value: Iterable[_Item]) -> list[_Item]:
+    """The items of a list that was passed as an argument of this name. Raises TypeError, also for a text."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list, not {value!r:.60}")
+    return list(value)
+
+
+def by_key(name: str, value: Mapping[_Key, _Item] | None) -> list[tuple[_Key, _Item]]:
     """The items of a dict that was passed as an argument of this name; None: of an empty one. Raises TypeError."""
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"{name} must be a dict, not {value!r}")

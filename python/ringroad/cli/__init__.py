@@ -104,6 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: The words of the command line. None: those of this process.
     """
+    if sys.stdout is None:  # as >&- leaves it
+        print("ringroad: standard output is closed", file=sys.stderr)
+        raise SystemExit(2)
     for stream in (sys.stdout, sys.stderr):
         _suit(stream)
     try:

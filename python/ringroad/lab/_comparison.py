@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ringroad._costs import Cost
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._notebook import frame, table
-from ringroad._support.text import bytes_text, length, seconds_text
+from ringroad._support.text import bytes_text, items, length, seconds_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +42,7 @@ def compare(
         A `Comparison`.
 
     Raises:
+        TypeError: `algorithms` or `sizes` is no list, or has something else.
         ValueError: Nothing is to be compared, a size is no length, or two have the same name.
         ScheduleError: An algorithm is unknown, or does not perform the collective on this network.
         TopologyError: The topology is malformed.
@@ -53,15 +54,19 @@ def compare(
          1 KiB    16 us   12.1 us    16 us  trivance
         64 MiB  2.91 ms   3.33 ms  2.66 ms       bfb
     """
-    network, model = Topology(topology), model or CostModel()
-    if isinstance(algorithms, str) or not algorithms:
+    network, model = Topology(topology), CostModel() if model is None else model
+    if not isinstance(model, CostModel):
+        raise TypeError(f"model must be a ringroad.lab.CostModel, not {model!r:.60}")
+    if not (algorithms := items("algorithms", algorithms)):
         raise ValueError('nothing to compare; give a list of algorithms, such as ["swing", "ring"]')
-    lengths = [length("a size", size) for size in sizes]
+    lengths = [length("a size", size) for size in items("sizes", sizes)]
     if not lengths:
         raise ValueError('nothing to compare; give at least one size, such as "1MiB"')
     costs: dict[str, Cost] = {}
     for given in algorithms:
         schedule = Schedule.build(given, network, collective, root) if isinstance(given, str) else given
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"an algorithm must be a name or a ringroad.Schedule, not {schedule!r:.60}")
         name = given if isinstance(given, str) else given.name
         if name in costs:
             raise ValueError(f"two of the algorithms are called {name}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._native import simulate as _simulate
 from ringroad._notebook import frame, table
-from ringroad._support.text import by_key, bytes_text, length, seconds_text
+from ringroad._support.text import by_key, bytes_text, items, length, seconds_text
 from ringroad.measure.traces import TraceEvent
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def simulate(
     model = CostModel() if model is None else model
     if not isinstance(model, CostModel):
         raise TypeError(f"model must be a ringroad.lab.CostModel, not {model!r}")
-    failed = list(failed_links)
+    failed = items("failed_links", failed_links)
     if replan and not failed:
         raise ValueError("replan needs failed_links; name at least one link that has failed")
     if model.cores is not None and not model.over_links:

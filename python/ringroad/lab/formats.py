@@ -92,6 +92,8 @@ def write(
         ValueError: The format is unknown.
         OSError: A file cannot be written.
     """
+    if not isinstance(schedule, Schedule):
+        raise TypeError(f"schedule must be a ringroad.Schedule, not {schedule!r:.60}")
     path = Path(path)
     chosen = _chosen(path, format)
     if chosen.name == "chakra":

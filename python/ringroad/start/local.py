@@ -24,7 +24,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ringroad._native import AbortedError, Communicator, PeerError, RingroadError, Topology
 from ringroad._support.processes import Processes, ending
-from ringroad._support.text import whole
+from ringroad._support.text import by_key, whole
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -133,7 +133,7 @@ class LocalCluster:
         if not 1 <= (n := whole("n", n)) <= _MOST:
             raise ValueError(f"a cluster has from 1 to {_MOST} workers, not {n}")
         self._size = n
-        self._env = dict(env or {})
+        self._env = dict(by_key("env", env))
         self._place = _place or (lambda rank, command: (command, {}))
         self._meet = _meet  # the address of rank 0, if the workers meet there; None: in a directory
         self._options = (None if topology is None else Topology(topology), algorithm, timeout)

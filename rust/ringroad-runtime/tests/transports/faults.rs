@@ -4,7 +4,7 @@ use super::{broken, bytes, done, next, pair, pattern, poll, soon, tag};
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::in_process::InProcess;
 use ringroad_runtime::transport::{Event, Failure, Posted, Transport};
-use ringroad_testing::fault::{Fault, FaultInjector, Operation, Pick, What};
+use ringroad_testing::fault::{Fault, FaultInjector, Method, Pick, What};
 
 fn faulty(faults: &[Fault]) -> (FaultInjector<InProcess>, InProcess) {
     let (a, b) = pair(64);
@@ -118,9 +118,8 @@ fn a_failed_peer_stays_failed() {
 
 #[test]
 fn connecting_and_notices_can_fail() {
-    let fault = |operation, what| Fault { operation, peer: Some(1), pick: Pick::Nth(0), what };
-    let (mut a, mut b) =
-        faulty(&[fault(Operation::Connect, What::FailPost), fault(Operation::Notify, What::Drop)]);
+    let fault = |method, what| Fault { method, peer: Some(1), pick: Pick::Nth(0), what };
+    let (mut a, mut b) = faulty(&[fault(Method::Connect, What::FailPost), fault(Method::Notify, What::Drop)]);
     assert!(a.connect(1).is_err());
     a.connect(1).unwrap();
     a.notify(1, b"lost");
