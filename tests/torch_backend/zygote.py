@@ -68,7 +68,7 @@ class Zygote:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=60)
 
 
 def serve() -> None:

@@ -180,7 +180,7 @@ def check_pipelines() -> None:
 
 
 def check_checkpoints() -> None:
-    """One group saves, at once or in the background; a group of another form loads."""
+    """One group saves, at once, or in the background while training goes on; a group of another form loads."""
     with tempfile.TemporaryDirectory() as here:
         for form in FORMS:
             with world(form):
@@ -191,7 +191,10 @@ def check_checkpoints() -> None:
                 before = named(model.named_parameters())
                 parts = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
                 dcp.save(parts, checkpoint_id=folder / "sync")
-                dcp.async_save(parts, checkpoint_id=folder / "async").result()
+                saving = dist.new_group(backend=form)
+                saved = dcp.async_save(parts, checkpoint_id=folder / "async", process_group=saving)
+                step_through(model, optimizer, 5)
+                saved.result()
                 for name in ("sync", "async"):
                     fresh, its_optimizer = trained(steps=1)
                     assert any(not torch.equal(before[n], t) for n, t in named(fresh.named_parameters()).items())
