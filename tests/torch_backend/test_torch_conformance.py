@@ -29,8 +29,9 @@ FEWEST = 115 if FULL else 35
 """The number of tests that must pass, in case a new version of torch skips all of them."""
 
 
-def outcomes() -> list[dict[str, object]]:
-    command = [sys.executable, str(SUITE), *([] if FULL else ["--brief"])]
+def outcomes(part: str = "") -> list[dict[str, str]]:
+    """What has become of each test with this in its name."""
+    command = [sys.executable, str(SUITE), *([] if FULL else ["--brief"]), "-k", part]
     environ = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     with subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -49,8 +50,12 @@ def outcomes() -> list[dict[str, object]]:
 def test_conformance():
     pytest.importorskip("expecttest", reason="torch's tests need expecttest")
     rows = outcomes()
+    # PyTorch limits some of them to 1 second, which is short for a busy machine.
+    for late in [row for row in rows if row["outcome"] == "failed" and "TimeoutError" in row["text"]]:
+        rows.remove(late)
+        rows += [row for row in outcomes(late["name"]) if row["name"] == late["name"]]
     by_outcome = {
-        outcome: {row["name"]: str(row["text"]) for row in rows if row["outcome"] == outcome}
+        outcome: {row["name"]: row["text"] for row in rows if row["outcome"] == outcome}
         for outcome in ("passed", "skipped", "failed")
     }
     wrong = by_outcome["failed"]
