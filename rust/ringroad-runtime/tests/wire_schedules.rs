@@ -393,14 +393,14 @@ fn adversary<const TYPE: usize>(
     (0..len).map(number).map(Number::rounded).collect()
 }
 
-/// The largest error over all leaders, until it comes near to the bound.
+/// The largest error over all leaders, several times, until it comes near to the bound.
 fn worst<const TYPE: usize>(schedule: &Schedule, random: &mut Random) -> [f64; 2] {
     let Schedule { collective, ranks, chunks, .. } = *schedule;
     let elements = PIECE * chunks / blocks(collective, ranks);
     let options = LowerOptions { average: false, ..options(random, collective) };
     let wire = FORMAT.get().wire;
     let mut worst = [0.0_f64; 2];
-    for leader in 0..ranks {
+    for leader in (0..ranks).cycle().take(8 * ranks) {
         let inputs: Vec<_> = (0..ranks)
             .map(|rank| {
                 let len = input_len(collective, ranks, rank, elements);
