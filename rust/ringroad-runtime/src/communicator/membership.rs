@@ -242,11 +242,12 @@ impl Round<'_> {
                     self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
                 }
                 Ok((rank, Heard::Refused(why))) => {
-                    let has_ended =
-                        self.of.agreements.watched.lock().get(&rank).is_some_and(LifeLine::has_ended);
+                    let has_ended = self.of.agreements.watched.lock().get(&rank).map(LifeLine::has_ended);
                     self.step(|proposer, acceptor| match has_ended {
-                        true => proposer.bury(acceptor, rank),
-                        false => proposer.lose(acceptor, rank),
+                        Some(true) => proposer.bury(acceptor, rank),
+                        // Its kernel may say so in a moment, and who was lost before it ended may have gone on with others.
+                        Some(false) => {}
+                        None => proposer.lose(acceptor, rank),
                     });
                     self.unable.insert(rank, why);
                 }
@@ -292,7 +293,11 @@ impl Round<'_> {
         };
         Err(Error::Timeout(format!(
             "the ranks have not agreed on who is left: {}; {so_far}; allow more time (timeout=, RINGROAD_TIMEOUT)",
-            waiting.join(", ")
+            if waiting.is_empty() {
+                "too few are, and others were silent before they ended".to_owned()
+            } else {
+                waiting.join(", ")
+            }
         )))
     }
 

@@ -84,8 +84,9 @@ impl TcpStore {
         if let (Some(why), false) = (unable, strange) {
             return Err(Unreachable::Unable(who, why));
         }
-        // One address that refuses proves nothing: hosts have addresses in common, such as those of containers.
-        Err(match (strange, count > 0 && refused == count) {
+        // One address that refuses proves nothing: hosts have addresses in common, such as those of containers. Of a process
+        // on this machine its number says more, and soon: ports close before the process has ended.
+        Err(match (strange, count > 0 && refused == count && !handle.is_visible()) {
             (true, _) => Unreachable::Stranger(who),
             (false, true) => Unreachable::Refused(who),
             (false, false) => Unreachable::Silent(who),

@@ -21,6 +21,13 @@ fn own() -> (Server, Handle) {
     with_secret(None)
 }
 
+/// The handle as one of a process whose number says nothing here.
+fn elsewhere(handle: &Handle) -> Handle {
+    let mut text: serde_json::Value = serde_json::from_str(&handle.to_text()).unwrap();
+    text["pid_space"] = "elsewhere".into();
+    Handle::parse(&text.to_string()).unwrap()
+}
+
 fn with_secret(secret: Option<&str>) -> (Server, Handle) {
     let server = Server::start(secret).unwrap();
     let handle = Handle::of(&server, Reach::Machine, None).unwrap();
@@ -58,8 +65,10 @@ fn who_does_not_know_the_token_or_the_secret_is_refused() {
     assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(Unreachable::Stranger(_))));
     let mut closed = handle;
     closed.places[0].set_port(1);
-    let refused = TcpStore::connect(&closed, None, soon());
+    let refused = TcpStore::connect(&elsewhere(&closed), None, soon());
     assert!(matches!(refused, Err(Unreachable::Refused(_))), "a firewall may refuse");
+    let visible = TcpStore::connect(&closed, None, soon());
+    assert!(matches!(visible, Err(Unreachable::Silent(_))), "its number says that it runs");
 }
 
 /// With a secret, nothing that travels can be read; without one, everything.
@@ -354,7 +363,7 @@ fn lines_tell_what_they_hear() {
     assert!(matches!(next(), (7, Heard::Alive)));
     let mut closed = handle;
     closed.places[0].set_port(1);
-    let refused = Line::open(8, closed.clone(), None, tell.clone()).unwrap();
+    let refused = Line::open(8, elsewhere(&closed), None, tell.clone()).unwrap();
     refused.ask(Question::Alive);
     assert!(matches!(next(), (8, Heard::Refused(_))));
     drop(refused);
