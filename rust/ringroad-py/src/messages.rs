@@ -108,7 +108,8 @@ impl PyCommunicator {
     ///     out: Where the message is written; it may be strided. It has the dtype of the array that is sent and at
     ///         least as many elements; its shape does not count. A shorter message fills its first elements. None: a
     ///         new one-dimensional array of the message's length and dtype, once the message is there, so not with
-    ///         `async_op=True`; records and other types that are moved as bytes come as uint8.
+    ///         `async_op=True`, nor in several threads at once; records and other types that are moved as bytes come
+    ///         as uint8.
     ///     peer: The rank that sends. None or `ringroad.ANY`: any rank; the first message with this tag is
     ///         received. `ringroad.NOBODY`: nothing is received, and `out` stays as it is.
     ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
