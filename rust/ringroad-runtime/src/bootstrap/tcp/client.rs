@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ringroad_core::agreement::{Reply, Request};
@@ -16,6 +17,8 @@ use crate::os::tcp_info::TcpInfo;
 
 /// The longest time that one request waits for a key.
 const SLICE: Duration = Duration::from_millis(500);
+/// How long a process may take from the end of its ports to its own.
+const ENDING: Duration = Duration::from_millis(300);
 /// How long to wait before asking a server again that has no place for another connection.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -48,6 +51,15 @@ pub enum Unreachable {
     /// This process lacks what a connection takes, as it says. That says nothing of the other one.
     #[error("{0} cannot be asked, since this process cannot open a connection: {1}; raise its limit of open files (ulimit -n), or close some")]
     Unable(String, String),
+}
+
+/// Whether a process on this machine, whose ports are closed, ends in a moment: its ports close first.
+fn ends(handle: &Handle) -> bool {
+    let until = Instant::now() + ENDING;
+    while handle.is_visible() && !handle.has_ended() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+    handle.has_ended()
 }
 
 impl TcpStore {
@@ -84,12 +96,12 @@ impl TcpStore {
         if let (Some(why), false) = (unable, strange) {
             return Err(Unreachable::Unable(who, why));
         }
-        // One address that refuses proves nothing: hosts have addresses in common, such as those of containers. Of a process
-        // on this machine its number says more, and soon: ports close before the process has ended.
-        Err(match (strange, count > 0 && refused == count && !handle.is_visible()) {
+        // One address that refuses proves nothing: hosts have addresses in common, such as those of containers.
+        Err(match (strange, count > 0 && refused == count) {
             (true, _) => Unreachable::Stranger(who),
-            (false, true) => Unreachable::Refused(who),
-            (false, false) => Unreachable::Silent(who),
+            (false, true) if ends(handle) => Unreachable::Gone(who),
+            (false, true) if !handle.is_visible() => Unreachable::Refused(who),
+            (false, _) => Unreachable::Silent(who),
         })
     }
 
