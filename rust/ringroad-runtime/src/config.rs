@@ -24,6 +24,7 @@ pub use self::values::{
     TransportKind, Within, MOST_STREAMS,
 };
 use crate::error::Error;
+use crate::os::ports::Ports;
 
 /// The prefix of all variables of ringroad. Variables `UCX_*` go to UCX unchanged.
 pub const PREFIX: &str = "RINGROAD_";
@@ -179,7 +180,7 @@ settings! {
         help: "which network devices to use; unset: loopback if all ranks are on one machine, else the device by which most other hosts reach this one, else the one that leads to the store's host (MASTER_ADDR), else all; for UCX also all RDMA devices, or what UCX_NET_DEVICES says. per-port: the device of each port, in rotation; the n-th device of every rank reaches the n-th devices of the others, or, on a ring or torus, where devices come in pairs up and down, is cabled to its opposite on the neighbour; a name may occur twice",
         read: |text| Devices::read(text).map(Some),
     }
-    "RINGROAD_TCP_PORTS" => tcp_ports: Option<(u16, u16)> {
+    "RINGROAD_TCP_PORTS" => tcp_ports: Ports {
         default: unset,
         values: Values::Words("the first and the last TCP port, such as 20000-20999"),
         help: "which TCP ports to listen on, for firewalls, at least two for each rank of a host; unset: any",

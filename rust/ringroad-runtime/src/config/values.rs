@@ -8,6 +8,7 @@ use ringroad_core::{units, Topology};
 
 use super::setting::Values;
 use crate::os::files;
+use crate::os::ports::Ports;
 
 /// The longest timeout in seconds: a year. Longer ones overflow clocks.
 const LONGEST_TIMEOUT: f64 = 365.0 * 86400.0;
@@ -282,7 +283,7 @@ pub(super) fn store(text: &str) -> Result<Option<StoreSource>, String> {
     }
 }
 
-pub(super) fn tcp_ports(text: &str) -> Result<Option<(u16, u16)>, String> {
+pub(super) fn tcp_ports(text: &str) -> Result<Ports, String> {
     let (first, last) = text.split_once('-').ok_or("")?;
     let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{text:?} is no port"));
     let (first, last) = (port(first)?, port(last)?);

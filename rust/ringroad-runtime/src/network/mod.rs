@@ -38,6 +38,7 @@ use self::station::{nearest, trace, Facts, Station, View};
 use self::trace::PATIENCE;
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::Result;
+use crate::os::ports::Ports;
 
 /// The kinds under which ranks publish what they find.
 const FACTS: &str = "hosts";
@@ -81,7 +82,7 @@ pub(crate) fn hosts(endpoints: &[EndpointInfo]) -> Vec<usize> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Limits {
     pub budget: Duration,
-    pub ports: Option<(u16, u16)>,
+    pub ports: Ports,
     /// The directory of what was measured earlier; `None` to measure anew. Only rank 0's is used.
     pub memory: Option<PathBuf>,
     /// The most rounds of flows. Only rank 0's is used.

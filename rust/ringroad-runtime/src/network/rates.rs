@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{set_socket_linger, set_socket_send_buffer_size};
 
 use super::reach::Token;
-use crate::os::ports::bind;
+use crate::os::ports::{bind, Ports};
 use crate::os::tcp_info::TcpInfo;
 
 /// A sender has no more bytes on the way than the fastest link needs, in bytes per second, and a few more: long queues
@@ -94,7 +94,7 @@ pub(super) struct Receiving {
 
 impl Receiving {
     /// Begins to receive from hosts that know the token.
-    pub fn begin(token: Token, ports: Option<(u16, u16)>) -> io::Result<Receiving> {
+    pub fn begin(token: Token, ports: Ports) -> io::Result<Receiving> {
         let mut made = Receiving {
             stop: Arc::default(),
             threads: Vec::new(),

@@ -10,6 +10,7 @@ use super::knock;
 use super::rates::Receiving;
 use super::reach::{self, Answering, Questions, Seen, Target, Token};
 use super::trace::{Hops, Routes, PATIENCE};
+use crate::os::ports::Ports;
 use crate::os::random::token;
 use crate::os::routes::interfaces;
 
@@ -81,7 +82,7 @@ pub(super) struct Station {
 
 impl Station {
     /// A host that may open no sockets takes part without them: the others find that it does not answer.
-    pub fn open(own: usize, ports: Option<(u16, u16)>) -> Station {
+    pub fn open(own: usize, ports: Ports) -> Station {
         let (token, epoch) = (fresh_token(), Instant::now());
         let (answering, receiving) =
             (Answering::begin(token, ports, epoch).ok(), Receiving::begin(token, ports).ok());

@@ -58,6 +58,7 @@ use super::{
     Unclaimed, Wait,
 };
 use crate::config::MOST_STREAMS;
+use crate::os::ports::Ports;
 use crate::transport::buffer::Region;
 
 const NAME: &str = "tcp";
@@ -90,7 +91,7 @@ pub struct TcpSettings {
     /// ports are served alike.
     pub ports: Vec<String>,
     /// The first and the last port to listen at.
-    pub range: Option<(u16, u16)>,
+    pub range: Ports,
     /// How many bytes a connection takes before it can send them.
     pub send_buffer: Option<usize>,
     /// How many connections carry the messages between two ranks by one device; `None`: as many as suit (`accounts`).

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use super::socket;
 use crate::error::refused;
+use crate::os::ports::Ports;
 use crate::os::random::secret;
 
 /// How many bytes of a published address strangers cannot guess.
@@ -57,7 +58,7 @@ pub(super) fn device_of(address: IpAddr) -> Option<String> {
 
 impl Device {
     /// Listens at all addresses of these devices, or, if none is named, at all addresses of the machine.
-    pub fn open(names: &[String], ports: Option<(u16, u16)>) -> Result<Device, String> {
+    pub fn open(names: &[String], ports: Ports) -> Result<Device, String> {
         let all = addresses();
         let given = names;
         // UCX counts the ports of a device, which others do not have.
