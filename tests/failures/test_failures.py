@@ -1,5 +1,6 @@
 """Ranks that make different calls, do not come, or die: all ranks soon learn what happened, and who caused it."""
 
+import resource
 import signal
 import time
 
@@ -67,6 +68,30 @@ def test_message_of_another_size(clusters, transport, number):
     for error in errors.values():
         assert isinstance(error, ringroad.MismatchError | ringroad.AbortedError)
         assert words in str(error) and "tag 7" in str(error)
+
+
+# ------------------------------------------------------------------------------------------------ connections
+
+
+def test_process_that_cannot_connect(clusters, tmp_path):
+    """It gives up by itself, and blames nobody else."""
+
+    def work(comm, directory):
+        store = ringroad.FileStore(directory)  # around a ring, ranks 1 and 3 have nothing to send to each other
+        with ringroad.Communicator(store, comm.rank, 4, algorithm="ring", timeout=20) as ring:
+            if ring.rank != 1:
+                return ring.barrier()
+            limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+            try:
+                ring.send(np.ones(3), 3)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    errors = failures_of(clusters(4, "own"), work, str(tmp_path))
+    for rank, error in errors.items():
+        assert isinstance(error, ringroad.TransportError if rank == 1 else ringroad.AbortedError), repr(error)
+        assert "raise the limit of open files" in str(error) and "rank 1" in str(error), error
 
 
 # ------------------------------------------------------------------------------------------------ deadlines

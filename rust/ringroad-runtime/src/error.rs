@@ -58,6 +58,12 @@ pub(crate) fn refused(what: &str, error: &std::io::Error) -> String {
     format!("{what}: {error}{advice}")
 }
 
+/// Whether this process lacks descriptors, ports or memory.
+pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
+    let codes = [libc::EMFILE, libc::ENFILE, libc::EADDRNOTAVAIL, libc::ENOBUFS, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 /// What to raise or permit after such a system error.
 pub(crate) fn advice(error: &std::io::Error) -> Option<&'static str> {
     match error.raw_os_error()? {

@@ -135,10 +135,20 @@ pub fn seals(bytes: &[u8]) {
     }
 }
 
-/// What strangers send to a rank that listens for tcp connections, and what ranks do who belong to its group.
+/// What comes by a tcp connection: after a 0 what strangers send, otherwise what ranks do who belong to the group.
 pub fn connection(bytes: &[u8]) {
-    tcp::greet(bytes);
-    tcp::hear_anything(bytes);
+    match bytes.split_first() {
+        Some((0, bytes)) => tcp::greet(bytes),
+        Some((_, bytes)) => drop(tcp::hear_anything(bytes)),
+        None => {}
+    }
+}
+
+/// Inputs for [`connection`]: frames of each kind, and changes of each part of a stranger's first message.
+pub fn connections() -> Vec<Vec<u8>> {
+    let greetings = [0, 8, 24, 60].map(|place| [vec![0; 1 + place], vec![1]].concat());
+    let said = tcp::conversations().into_iter().map(|said| [vec![1], said].concat());
+    said.chain(greetings).collect()
 }
 
 fn key() -> (Topology, Key) {

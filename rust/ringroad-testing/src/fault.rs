@@ -10,7 +10,9 @@ use ringroad_core::Rank;
 
 use crate::wrapper::{Body, Post, Wrapped, Wrapper};
 use ringroad_runtime::transport::buffer::Region;
-use ringroad_runtime::transport::{Description, Event, Failure, Posted, Tag, Transport, TransportError};
+use ringroad_runtime::transport::{
+    Description, Event, Failure, Lack, Posted, Tag, Transport, TransportError,
+};
 
 /// The methods of a transport that a fault can hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,9 +217,9 @@ impl<T: Transport> Injector<T> {
                 continue;
             }
             let request = post.request;
-            let posted = post.to(&mut self.inner).map_err(|error| match error.lacks_memory {
-                true => Failure::Memory(error.to_string()),
-                false => Failure::Broken(error.to_string()),
+            let posted = post.to(&mut self.inner).map_err(|error| match error.lacks {
+                Some(Lack::Memory) => Failure::Memory(error.to_string()),
+                _ => Failure::Broken(error.to_string()),
             });
             self.events.extend(Event::of(request, posted));
         }
@@ -226,7 +228,7 @@ impl<T: Transport> Injector<T> {
 }
 
 fn injected(reason: &str) -> TransportError {
-    TransportError { transport: "fault injector", reason: reason.to_owned(), lacks_memory: false }
+    TransportError { transport: "fault injector", reason: reason.to_owned(), lacks: None }
 }
 
 impl<T: Transport> Wrapper for Injector<T> {
@@ -276,9 +278,10 @@ impl<T: Transport> Wrapper for Injector<T> {
                 self.pass(post, 0)
             }
             Some(What::FailPost) => Err(injected("it was refused by injection")),
-            Some(What::NoMemory) => {
-                Err(TransportError { lacks_memory: true, ..injected("there is no memory by injection") })
-            }
+            Some(What::NoMemory) => Err(TransportError {
+                lacks: Some(Lack::Memory),
+                ..injected("there is no memory by injection")
+            }),
             Some(What::Panic) => panic!("it panicked by injection"),
         }
     }

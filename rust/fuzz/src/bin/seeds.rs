@@ -155,7 +155,7 @@ fn main() {
     write("store_seals", vec![b"content".to_vec(), [&7u32.to_le_bytes()[..], &[0; 39]].concat()]);
     write("schedule_cache", vec![fuzzing::cached()]);
     write("wire", messages());
-    write("tcp_connection", vec![(0..130).collect(), vec![201; 26]]);
+    write("tcp_connection", fuzzing::connections());
 }
 
 /// A message in every format, of a whole block and one in which a number is not finite.

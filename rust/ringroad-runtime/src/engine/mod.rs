@@ -42,8 +42,8 @@ use crate::os::machine::cache;
 use crate::transport::buffer::Region;
 use crate::transport::notice::{Notice, Reason};
 use crate::transport::{
-    Arrived, Event, Failure, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED, AWHILE,
-    LOOKED_AT,
+    Arrived, Event, Failure, Lack, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED,
+    AWHILE, LOOKED_AT,
 };
 
 use self::buffers::Buffers;
@@ -537,10 +537,11 @@ impl Engine {
             self.finish(slot, None);
         }
         match trouble {
-            Some((peer, error)) if error.lacks_memory => {
-                self.lack_memory_for_message(slot, peer, &error.reason)
-            }
-            Some((peer, error)) => self.peers.suspect(peer, error.reason),
+            Some((peer, TransportError { lacks, reason, .. })) => match lacks {
+                None => self.peers.suspect(peer, reason),
+                Some(Lack::Memory) => self.lack_memory_for_message(slot, peer, &reason),
+                Some(Lack::Connection) => self.lack_connection(slot, reason),
+            },
             None => {}
         }
     }
@@ -555,6 +556,14 @@ impl Engine {
             task.call()
         );
         self.lack_memory(&what, reason);
+    }
+
+    /// Gives up since this process cannot open a connection.
+    fn lack_connection(&mut self, slot: usize, reason: String) {
+        let Some(task) = self.calls.get(slot) else { return };
+        let own = self.peers.describe(self.peers.rank);
+        let message = format!("rank {own} gives up while it was {}: {reason}", self.describe_call(task));
+        self.fail(Error::Transport(message.clone()), Reason::Abort, message);
     }
 
     /// Gives up for lack of memory.

@@ -185,7 +185,7 @@ impl Mailbox {
 }
 
 fn error(reason: String) -> TransportError {
-    TransportError { transport: NAME, reason, lacks_memory: false }
+    TransportError { transport: NAME, reason, lacks: None }
 }
 
 fn gone(peer: Rank, reason: &str) -> TransportError {

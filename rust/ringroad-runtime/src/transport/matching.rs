@@ -58,12 +58,12 @@ impl<M, W> Matching<M, W> {
         pop(&mut self.unclaimed, key).map(|kept| kept.message)
     }
 
-    /// The first message with this key that is as wanted.
+    /// The last message with this key that is as wanted. Of many, the one that is coming is mostly the last.
     pub(super) fn find(&mut self, key: u64, is_it: impl Fn(&M) -> bool) -> Option<&mut M> {
         let queue = self.unclaimed.get_mut(&key)?;
         let mut all =
             std::iter::once(&mut queue.first).chain(&mut queue.others).map(|kept| &mut kept.message);
-        all.find(|message| is_it(message))
+        all.rfind(|message| is_it(message))
     }
 
     /// Takes the first receive with this key.

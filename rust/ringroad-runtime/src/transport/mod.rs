@@ -269,8 +269,17 @@ pub struct TransportError {
     pub transport: &'static str,
     /// The reason, in the transport's words.
     pub reason: String,
-    /// Whether the reason is a lack of memory on this rank, for which no peer is to blame.
-    pub lacks_memory: bool,
+    /// What this rank lacks, if that is the reason: no peer is to blame.
+    pub lacks: Option<Lack>,
+}
+
+/// What a rank may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// Memory for a message.
+    Memory,
+    /// Descriptors, ports, or what else the system needs for a connection.
+    Connection,
 }
 
 convert! {

@@ -12,6 +12,7 @@ use ringroad_core::Rank;
 
 use super::wire::{Channel, Key, Kind, Message, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
+use crate::error::is_shortage;
 use crate::os::lock::Mutex;
 use crate::os::tcp_info::TcpInfo;
 
@@ -220,12 +221,6 @@ impl Store for TcpStore {
             }
         }
     }
-}
-
-/// Whether this process lacks descriptors, ports or memory.
-fn is_shortage(error: &io::Error) -> bool {
-    let codes = [libc::EMFILE, libc::ENFILE, libc::EADDRNOTAVAIL, libc::ENOBUFS, libc::ENOMEM];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
 fn milliseconds(within: Duration) -> [u8; 4] {

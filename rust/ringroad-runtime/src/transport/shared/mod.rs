@@ -236,7 +236,7 @@ impl SharedMemory {
 }
 
 fn error(reason: impl Into<String>) -> TransportError {
-    TransportError { transport: "shared memory", reason: reason.into(), lacks_memory: false }
+    TransportError { transport: "shared memory", reason: reason.into(), lacks: None }
 }
 
 impl Transport for SharedMemory {

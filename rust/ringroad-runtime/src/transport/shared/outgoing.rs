@@ -8,7 +8,7 @@ use super::flow::LONG;
 use super::peer::{News, Queued, Retained};
 use super::{error, SharedMemory};
 use crate::transport::buffer::Region;
-use crate::transport::{Event, Kind, Posted, RequestId, Tag, TransportError, AWHILE};
+use crate::transport::{Event, Kind, Lack, Posted, RequestId, Tag, TransportError, AWHILE};
 
 /// At most this many bytes may wait to be read after their sends have ended. Further sends end only when peers have
 /// read them.
@@ -150,7 +150,7 @@ impl SharedMemory {
             // Peers may have read enough meanwhile.
             self.take_back_read();
             let again = self.pool.allocate_to_return(bytes);
-            again.map_err(|reason| TransportError { lacks_memory: true, ..error(reason) })
+            again.map_err(|reason| TransportError { lacks: Some(Lack::Memory), ..error(reason) })
         })
     }
 

@@ -20,7 +20,8 @@ use super::{
     add, error, socket, TcpTransport, ASLEEP, CALL, CALLERS, DOOR, GUEST, LINK, LOOK, READY, ROUNDS,
 };
 use crate::config::MOST_STREAMS;
-use crate::transport::{Event, TransportError, ABORTED, CLOSED};
+use crate::error::{is_shortage, refused};
+use crate::transport::{Event, Lack, TransportError, ABORTED, CLOSED};
 
 impl TcpTransport {
     /// An error if nothing can be exchanged with `peer`.
@@ -57,7 +58,7 @@ impl TcpTransport {
 
     #[cold]
     fn call(&mut self, who: Who) -> Result<usize, TransportError> {
-        let link = self.dial(who, 0).map_err(|reason| self.cannot_connect(who.peer, &reason))?;
+        let link = self.dial(who, 0)?;
         self.links.push(Some(link));
         let place = self.place(who.device, who.stream);
         self.desk.peers[who.peer].links[place] = Some(who.link);
@@ -65,13 +66,13 @@ impl TcpTransport {
     }
 
     /// Calls the next address of a peer after `tries` of them.
-    fn dial(&self, who: Who, tries: usize) -> Result<Link, String> {
+    fn dial(&self, who: Who, tries: usize) -> Result<Link, TransportError> {
         let addresses = &self.addresses[who.peer][self.wiring.remote_end(who.device)];
         let own = &self.devices[who.device];
         // A port of its own leads out by its own device.
         let is_port = !self.settings.ports.is_empty();
         let device = own.name.as_deref().filter(|_| is_port);
-        let mut reason = String::new();
+        let mut failed = self.cannot_connect(who.peer, "all its addresses have been tried");
         for tries in tries..addresses.len() * ROUNDS {
             let address = addresses[tries % addresses.len()];
             let from = own.doors.iter().map(|(_, door)| door.ip());
@@ -80,13 +81,16 @@ impl TcpTransport {
                 Ok(mut link) => {
                     link.tries = tries + 1;
                     link.told = link.wanted();
-                    add(&self.poll, &link.socket, LINK | who.link as u64, link.told)?;
+                    add(&self.poll, &link.socket, LINK | who.link as u64, link.told).map_err(error)?;
                     return Ok(link);
                 }
-                Err(found) => reason = found,
+                Err(found) => {
+                    failed = self.cannot_connect(who.peer, &refused(&address.to_string(), &found));
+                    failed.lacks = is_shortage(&found).then_some(Lack::Connection);
+                }
             }
         }
-        Err(reason)
+        Err(failed)
     }
 
     pub(super) fn cannot_connect(&self, peer: Rank, reason: &str) -> TransportError {
@@ -174,7 +178,7 @@ impl TcpTransport {
             let name = EventData::new_u64(LINK | who.link as u64);
             let known = epoll::modify(&self.poll, &link.socket, name, link.told);
             let known = known.or_else(|_| epoll::add(&self.poll, &link.socket, name, link.told));
-            known.map_err(|error| format!("epoll: {error}"))?;
+            known?;
             Ok(link)
         });
         match opened {

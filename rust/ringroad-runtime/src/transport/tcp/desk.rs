@@ -3,6 +3,9 @@
 //! A peer may have sent eager messages of [`Limits::window`] bytes in all that no receive has taken up, with [`COST`] for each
 //! of them. The receiver grants more as it takes them up. Whoever has used this up only announces further messages, so
 //! that memory for what comes unexpected is bounded, whatever the ranks do.
+//!
+//! Receives may take up messages in any order, so that an announcement cannot wait for earlier ones. The receiver keeps it,
+//! which costs it less than its sender; whoever announces more than [`Limits::announced`] is not believed any more.
 
 use std::collections::VecDeque;
 
@@ -27,13 +30,15 @@ pub(super) struct Limits {
     pub eager: usize,
     /// The most bytes of eager messages from one peer that no receive has taken up.
     pub window: usize,
+    /// The most announced messages from one peer that no receive has taken up. The sender needs 7 GB for as many.
+    pub announced: usize,
 }
 
 impl Limits {
     /// For groups of so many ranks, any of which may send.
     pub fn new(ranks: usize) -> Limits {
         let window = ((128 << 20) / ranks.max(1)).clamp(256 << 10, 4 << 20);
-        Limits { eager: (window / 4).min(512 << 10), window }
+        Limits { eager: (window / 4).min(512 << 10), window, announced: 1 << 22 }
     }
 }
 
@@ -195,6 +200,8 @@ pub(super) struct Peer {
     /// What its eager messages cost that are not granted again; and how much of that has been taken up.
     used: usize,
     taken: usize,
+    /// How many messages it has announced that no receive has taken up.
+    waiting: usize,
     /// Messages that it has not answered yet, and those that it has accepted.
     announced: Slab<(Region, RequestId)>,
     leaving: Slab<Leaving>,
@@ -254,13 +261,10 @@ impl Desk {
             self.matching[device].keep_wanted(packed & Tag::MATCH, wanted);
             return Taken::Wait;
         };
-        let misfit = misfit(message.tag, message.bytes, &wanted);
-        let fits = misfit.is_none();
-        if let Some(failure) = misfit {
-            self.events.push(Event::Completed { request, result: Err(failure) });
-        }
-        if !matches!(message.state, Came::Announced { .. }) {
-            self.take_up(peer, device, message.bytes);
+        let fits = self.fits(message.tag, message.bytes, &wanted);
+        match message.state {
+            Came::Announced { .. } => self.peers[peer].waiting -= 1,
+            _ => self.take_up(peer, device, message.bytes),
         }
         match message.state {
             Came::Whole(region) if fits => {
@@ -379,30 +383,43 @@ impl Desk {
             return Ok(Sink::Unexpected { region, key });
         };
         self.take_up(who.peer, who.device, bytes);
-        Ok(match misfit(tag, bytes, &wanted) {
-            None => Sink::Target(wanted.room(bytes)),
-            Some(failure) => {
-                self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
-                Sink::Nowhere
-            }
-        })
+        Ok(if self.fits(tag, bytes, &wanted) { Sink::Target(wanted.room(bytes)) } else { Sink::Nowhere })
     }
 
     fn announced(&mut self, who: Who, tag: u64, bytes: usize, send: u32) -> Result<Consequence, String> {
         check_source(who, tag)?;
         let (key, matching) = (tag & Tag::MATCH, &mut self.matching[who.device]);
         let Some(wanted) = matching.take_wanted(key) else {
+            let waiting = &mut self.peers[who.peer].waiting;
+            if *waiting == self.limits.announced {
+                return Err(format!(
+                    "it has announced more than {waiting} messages for which there is no receive"
+                ));
+            }
+            *waiting += 1;
             let state = Came::Announced { link: who.link, send };
             matching.keep_message(tag, Message { tag, bytes, state });
             return Ok(Consequence::Nothing);
         };
-        Ok(Consequence::Answer(match misfit(tag, bytes, &wanted) {
-            None => self.accept(who.peer, send, wanted.room(bytes)),
-            Some(failure) => {
-                self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
-                Frame::Decline { send }
-            }
+        Ok(Consequence::Answer(match self.fits(tag, bytes, &wanted) {
+            true => self.accept(who.peer, send, wanted.room(bytes)),
+            false => Frame::Decline { send },
         }))
+    }
+
+    /// Whether the message is the one that is wanted. If not, the receive ends with an error.
+    fn fits(&mut self, tag: u64, bytes: usize, wanted: &Wanted) -> bool {
+        let (found, expected) = (Tag::unpack(tag), wanted.target.len());
+        let is_shorter = bytes < expected && found.kind == Kind::PointToPoint;
+        let failure = if tag != wanted.tag {
+            Failure::Check { found, bytes: Some(bytes) }
+        } else if bytes != expected && !is_shorter {
+            Failure::Length { found: Some(bytes), expected }
+        } else {
+            return true;
+        };
+        self.events.push(Event::Completed { request: wanted.request, result: Err(failure) });
+        false
     }
 
     fn accept(&mut self, peer: Rank, send: u32, target: Target) -> Frame {
@@ -495,19 +512,9 @@ impl Desk {
     }
 }
 
-/// Why the message is not the one that is wanted, if so.
-fn misfit(tag: u64, bytes: usize, wanted: &Wanted) -> Option<Failure> {
-    let expected = wanted.target.len();
-    if tag != wanted.tag {
-        return Some(Failure::Check { found: Tag::unpack(tag), bytes: Some(bytes) });
-    }
-    let is_shorter = bytes < expected && Tag::unpack(tag).kind == Kind::PointToPoint;
-    (bytes != expected && !is_shorter).then_some(Failure::Length { found: Some(bytes), expected })
-}
-
 fn check_source(who: Who, tag: u64) -> Result<(), String> {
     let Tag { source, kind, .. } = Tag::unpack(tag);
-    if source == who.peer && kind != Kind::Control && Tag::unpack(tag).pack() == tag {
+    if source == who.peer && kind != Kind::Control {
         return Ok(());
     }
     Err(format!("it has sent a message with the tag {tag:x}, which is none of its own"))

@@ -1,5 +1,6 @@
 //! A connection to a peer: how it begins, and what is read and written once it is open.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -57,21 +58,21 @@ pub(super) struct Target<'a> {
 
 impl Link {
     /// Starts to call a peer.
-    pub fn call(who: Who, target: &Target, unsent: Option<usize>) -> Result<Link, String> {
-        let socket = socket::connect(target.address, target.from, target.device);
-        let socket = socket.map_err(|error| format!("{}: {error}", target.address))?;
-        socket::prepare(&socket, unsent).map_err(|error| error.to_string())?;
-        Ok(Link {
-            who,
-            socket,
-            stage: Stage::Calling(Instant::now()),
-            writer: Writer::default(),
-            told: EventFlags::empty(),
-            remote: Some(target.address),
-            tries: 1,
-            was_silent: false,
-            rival: None,
-        })
+    pub fn call(who: Who, target: &Target, unsent: Option<usize>) -> io::Result<Link> {
+        let socket = socket::connect(target.address, target.from, target.device)?;
+        Link::new(who, socket, Stage::Calling(Instant::now()), Some(target.address), unsent)
+    }
+
+    fn new(
+        who: Who,
+        socket: OwnedFd,
+        stage: Stage,
+        remote: Option<SocketAddr>,
+        unsent: Option<usize>,
+    ) -> io::Result<Link> {
+        socket::prepare(&socket, unsent)?;
+        let (writer, told) = (Writer::default(), EventFlags::empty());
+        Ok(Link { who, socket, stage, writer, told, remote, tries: 0, was_silent: false, rival: None })
     }
 
     /// Takes a caller who belongs to the group, and sends it what `writer` has.
@@ -80,13 +81,11 @@ impl Link {
         admitted: Admitted,
         unsent: Option<usize>,
         mut writer: Writer,
-    ) -> Result<Link, String> {
-        let Admitted { socket, session, from: remote, .. } = admitted;
-        socket::prepare(&socket, unsent).map_err(|error| error.to_string())?;
+    ) -> io::Result<Link> {
+        let Admitted { socket, session, from, .. } = admitted;
         writer.begin(&session);
         let stage = Stage::Open(Box::new(Reader::new(&session, true)));
-        let told = EventFlags::empty();
-        Ok(Link { who, socket, stage, writer, told, remote, tries: 0, was_silent: false, rival: None })
+        Ok(Link { writer, ..Link::new(who, socket, stage, from, unsent)? })
     }
 
     /// Tells a caller that its call has been taken.

@@ -23,6 +23,8 @@ mod desk;
 mod door;
 mod frame;
 pub(crate) mod handshake;
+#[cfg(any(test, fuzzing))]
+mod hostile;
 mod link;
 mod places;
 mod reader;
@@ -33,7 +35,10 @@ mod socket;
 mod writer;
 
 #[cfg(fuzzing)]
-pub(crate) use self::{handshake::fuzz as greet, reader::hear_anything};
+pub(crate) use self::{
+    handshake::fuzz as greet,
+    hostile::{conversations, hear_anything},
+};
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -393,5 +398,5 @@ fn add(poll: &OwnedFd, socket: &OwnedFd, name: u64, wanted: EventFlags) -> Resul
 }
 
 fn error(reason: impl Into<String>) -> TransportError {
-    TransportError { transport: NAME, reason: reason.into(), lacks_memory: false }
+    TransportError { transport: NAME, reason: reason.into(), lacks: None }
 }

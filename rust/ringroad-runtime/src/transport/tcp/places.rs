@@ -46,11 +46,6 @@ fn addresses() -> Vec<Address> {
     all
 }
 
-/// The names of devices that have an address.
-pub(super) fn names() -> BTreeSet<String> {
-    addresses().into_iter().map(|one| one.device).collect()
-}
-
 /// The device that has this address.
 pub(super) fn device_of(address: IpAddr) -> Option<String> {
     addresses().into_iter().find(|one| one.address == address).map(|one| one.device)
@@ -72,7 +67,8 @@ impl Device {
                      RINGROAD_TRANSPORT=ucx on all ranks, or name network devices that have an address"
                 ));
             }
-            let known = self::names().into_iter().collect::<Vec<_>>().join(", ");
+            let known: BTreeSet<&str> = all.iter().map(|one| one.device.as_str()).collect();
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
             return Err(format!(
                 "RINGROAD_NET_DEVICES names {name:?}, which is none of the network devices that have an address: {known}"
             ));

@@ -142,7 +142,7 @@ impl Reader {
     }
 
     /// Takes bytes that were read elsewhere.
-    fn feed(&mut self, mut bytes: &[u8], who: Who, desk: &mut Desk) -> Result<(), String> {
+    pub fn feed(&mut self, mut bytes: &[u8], who: Who, desk: &mut Desk) -> Result<(), String> {
         while !bytes.is_empty() {
             let count = match &self.body {
                 Some(body) => {
@@ -193,90 +193,5 @@ impl Reader {
             unsafe { to.part(0..body.came).copy_from(&from.part(0..body.came)) };
         }
         body.place = place;
-    }
-}
-
-/// Takes what a peer may send who has the group's key: frames with any content, and then any bytes. Posts receives and
-/// a send meanwhile.
-#[cfg(any(test, fuzzing))]
-pub(crate) fn hear_anything(bytes: &[u8]) {
-    use std::sync::OnceLock;
-
-    use super::desk::{Limits, Taken};
-    use crate::transport::buffer::Region;
-    use crate::transport::{Kind, Tag};
-
-    // Small, so that many inputs are tried; what leaves takes several parts.
-    const LIMITS: Limits = Limits { eager: 512, window: 4096 };
-    const LONG: usize = 2000;
-    static SOURCE: OnceLock<Region> = OnceLock::new();
-    let source = SOURCE.get_or_init(|| Region::zeroed(300 << 10));
-    let session = Session { check: 7, cipher: None, sent: 0, received: 0 };
-    let mut desk = Desk::with_limits(LIMITS, 3, 1, 1);
-    let tag = |source, message| Tag { source, kind: Kind::Collective, sequence: 0, message, check: 0 };
-    for request in 0..3 {
-        desk.header(1, tag(0, request).pack(), source, request.into());
-    }
-    for link in 0..2 {
-        let who = Who { link, peer: 1, device: 0, stream: 0 };
-        let mut reader = Reader::new(&session, true);
-        for (number, words) in bytes.chunks(13).enumerate() {
-            let word = |at: usize| words.get(at).map_or(0, |byte| u64::from(*byte));
-            let number = number as u32;
-            if word(0) > 200 {
-                let target = Region::zeroed([0, 8, 300, LONG][word(1) as usize % 4]);
-                match desk.receive(0, tag(1, word(2) as u32 % 4), target, number.into()) {
-                    Taken::Redirect(at, place) if at == link => reader.redirect(place),
-                    _ => {}
-                }
-                continue;
-            }
-            let tag = tag(word(1) as usize % 3, word(2) as u32 % 4).pack() ^ (word(3) / 200);
-            let length = [0, 8, 300, 1 << 18, LONG, usize::MAX >> 8, word(4) as usize][word(5) as usize % 7];
-            let few = (word(6) % 4) as u32;
-            let frame = match word(0) % 10 {
-                0 => Frame::Eager { tag, bytes: length },
-                1 => Frame::Announce { tag, bytes: length, send: few },
-                2 => Frame::Accept { send: few, receive: number },
-                3 => Frame::Decline { send: few },
-                4 => Frame::Part { receive: few, offset: word(7) << (word(8) % 56), bytes: length },
-                5 => Frame::Credit { cost: word(7) << (word(8) % 56) },
-                6 => Frame::Notice { bytes: length },
-                7 => Frame::Farewell { aborted: few == 0 },
-                8 => Frame::Welcome,
-                _ => Frame::Decline { send: u32::MAX },
-            };
-            let body = vec![word(9) as u8; frame.body().min(LONG)];
-            let mut all = frame.write(7).to_vec();
-            all.extend_from_slice(&body[..body.len() - (word(10) as usize / 250).min(body.len())]);
-            let split = (word(11) as usize * 37).min(all.len());
-            if reader
-                .feed(&all[..split], who, &mut desk)
-                .and_then(|()| reader.feed(&all[split..], who, &mut desk))
-                .is_err()
-            {
-                break;
-            }
-            while let Some(part) = desk.next_part(who) {
-                desk.part_left(1, part.send, part.source.len());
-            }
-            let _ = desk.grant(who);
-        }
-        let _ = Reader::new(&session, true).feed(bytes, who, &mut desk);
-        desk.forget(1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 300 }))]
-
-        #[test]
-        fn whatever_a_peer_sends_is_checked(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            super::hear_anything(&bytes);
-        }
     }
 }

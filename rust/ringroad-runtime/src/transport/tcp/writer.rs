@@ -195,11 +195,7 @@ impl Writer {
     fn next_message(&mut self) -> Option<(Frame, Region, End)> {
         let (frame, body, request) = self.messages.pop_front()?;
         // An announcement's bytes follow later.
-        let end = if frame.body() == body.len() && matches!(frame, Frame::Eager { .. }) {
-            End::Request(request)
-        } else {
-            End::Nothing
-        };
+        let end = if let Frame::Eager { .. } = frame { End::Request(request) } else { End::Nothing };
         Some((frame, body, end))
     }
 

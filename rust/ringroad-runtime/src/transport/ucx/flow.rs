@@ -11,7 +11,7 @@ use ringroad_core::Rank;
 use super::requests::Post;
 use super::UcxTransport;
 use crate::transport::buffer::Region;
-use crate::transport::{Event, Failure, Kind, Posted, Tag, TransportError};
+use crate::transport::{Event, Failure, Kind, Lack, Posted, Tag, TransportError};
 
 /// How many messages of collectives to one rank may be on their way or unreceived.
 const AHEAD: u64 = 1 << 14;
@@ -81,7 +81,7 @@ impl UcxTransport {
             let result = match self.start_send(post, tag, source) {
                 Ok(Posted::Pending) => continue,
                 Ok(Posted::Complete | Posted::Arrived(_)) => Ok(()),
-                Err(error) if error.lacks_memory => Err(Failure::Memory(error.reason)),
+                Err(error) if error.lacks == Some(Lack::Memory) => Err(Failure::Memory(error.reason)),
                 Err(error) => Err(Failure::Broken(error.reason)),
             };
             events.push(Event::Completed { request: post.request, result });

@@ -36,7 +36,7 @@ pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
 use super::{
-    Description, Event, Failure, Kind, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
+    Description, Event, Failure, Kind, Lack, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
     TransportError, Unclaimed, Wait,
 };
 use crate::transport::buffer::Region;
@@ -263,9 +263,9 @@ impl UcxTransport {
 
     #[cold]
     fn refused(&self, what: &str, peer: Rank, status: ucs_status_t) -> TransportError {
-        let lacks_memory = status == ucx_sys::UCS_ERR_NO_MEMORY;
+        let lacks = (status == ucx_sys::UCS_ERR_NO_MEMORY).then_some(Lack::Memory);
         let reason = format!("cannot {what} rank {peer}: {}", self.ucx.status_text(status));
-        TransportError { lacks_memory, ..error(reason) }
+        TransportError { lacks, ..error(reason) }
     }
 
     /// Turns what the callbacks have recorded into events. Returns whether there were any.
@@ -485,7 +485,7 @@ impl Drop for UcxTransport {
 }
 
 fn error(reason: impl Into<String>) -> TransportError {
-    TransportError { transport: "ucx", reason: reason.into(), lacks_memory: false }
+    TransportError { transport: "ucx", reason: reason.into(), lacks: None }
 }
 
 /// Converts a status pointer that is not a request to a result.
