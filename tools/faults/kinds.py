@@ -263,7 +263,7 @@ class Mismatches(Kind):
     share = 3.0
     goal = 400
     named = "all"
-    types = ("MismatchError",)
+    types = ("MismatchError", "AbortedError")  # the latter as in Stops: the first of two calls may only send
     dies = False
     told_early = True
 
@@ -283,7 +283,9 @@ class Mismatches(Kind):
     def draw(self, random: Random, number: int) -> Job:
         job = super().draw(random, number)
         what, form, count = self.variants[number % len(self.variants)]
-        first = Case(form[0], count, root=random.randrange(job.ranks), blocks=form[1])
+        # By another root the victim's uneven block would be empty: it would exchange nothing that could differ.
+        roots = [root for root in range(job.ranks) if form[1] == "even" or (root + job.victims[0]) % 3]
+        first = Case(form[0], count, root=random.choice(roots), blocks=form[1])
         name, blocks = random.choice([other for other in self.forms if other != form])
         other = {
             "dtype": replace(first, dtype=random.choice(["int32", "float64", "int8"])),
