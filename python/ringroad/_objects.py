@@ -112,10 +112,15 @@ def _lengths(comm: Communicator, call: str, mine: list[int], left: Callable[[], 
     of those that begin so: one would unpickle what is meant for another."""
     said = comm.allgather(np.array([_CALLS.index(call), *mine], np.uint64), timeout=left())
     table = said.astype(np.int64).reshape(comm.size, 1 + len(mine))
-    if (table[:, 0] != table[0, 0]).any():
-        rows = "".join(f"\n  rank {rank}: {_CALLS[index]}" for rank, index in enumerate(table[:, 0]))
-        raise MismatchError(f'ranks made different calls on communicator "{comm.name}":{rows}\n{_ADVICE}')
+    check_alike(comm, [_CALLS[index] for index in table[:, 0]])
     return table[:, 1:]
+
+
+def check_alike(comm: Communicator, calls: list[str]) -> None:
+    """Raises MismatchError unless all ranks make the same call. `calls`: what each makes, which all know."""
+    if len(set(calls)) > 1:
+        rows = "".join(f"\n  rank {rank}: {call}" for rank, call in enumerate(calls))
+        raise MismatchError(f'ranks made different calls on communicator "{comm.name}":{rows}\n{_ADVICE}')
 
 
 def countdown(comm: Communicator, timeout: float | None) -> Callable[[], float]:

@@ -38,7 +38,8 @@ class Cart(Graph):
         edges = [(rank, peer) for rank, peers in enumerate(neighbours) for peer in peers if peer != NOBODY]
         # What comes from below was sent up.
         labels = (list(slots), [slot ^ 1 for slot in slots])
-        super().__init__(_comm, neighbours[_comm.rank], neighbours[_comm.rank], labels, edges)
+        lengths = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(_shape, _periodic, strict=True))
+        super().__init__(_comm, f"cart {lengths}", neighbours[_comm.rank], neighbours[_comm.rank], labels, edges)
         self._plans: dict[Any, Plan] = {}
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]:
@@ -240,8 +241,7 @@ class Cart(Graph):
         self.close()
 
     def __repr__(self) -> str:
-        shape = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(self.shape, self.periodic, strict=True))
-        return f"<Cart {shape}: rank {self.rank} at {self.coordinates}>"
+        return f"<{self._name.capitalize()}: rank {self.rank} at {self.coordinates}>"
 
     def _neighbours_of(self, rank: int) -> list[int]:
         """The neighbours of a rank: the lower and the upper one in each dimension."""

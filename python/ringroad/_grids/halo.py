@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, keep, numbers, places
 from ringroad._native import NOBODY, Communicator, Schedule
-from ringroad._objects import allgather_object
+from ringroad._objects import allgather_object, check_alike
 
 Direction = tuple[int, ...]
 Where = tuple[slice, ...]
@@ -32,14 +32,16 @@ class Grid(Protocol):
     comm: Communicator
     size: int
     shape: tuple[int, ...]
+    _name: str
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]: ...
     def rank_at(self, coordinates: Sequence[int]) -> int: ...
 
 
 class Said(NamedTuple):
-    """What a rank tells the others of its block."""
+    """What a rank tells the others of its grid and its block."""
 
+    grid: str
     shape: tuple[int, ...]
     dtype: str
     widths: tuple[int, ...]
@@ -87,12 +89,12 @@ class Plan:
     def agreed(self, timeout: float | None) -> "Plan":
         """The plan, after all ranks have told each other theirs. All of them raise an error if these do not fit."""
         cart = self.cart
-        said = Said(self.shape, str(self.dtype), self.widths, self.corners)
+        said = Said(cart._name, self.shape, str(self.dtype), self.widths, self.corners)
         everybody = allgather_object(cart.comm, said, timeout, "halo")
         _check(cart, everybody)
         directions = self._directions()
         self.counts = np.zeros((cart.size, cart.size), np.int64)
-        for rank, (shape, *_) in enumerate(everybody):
+        for rank, (_, shape, *_) in enumerate(everybody):
             for direction, peer in zip(directions, self._peers(rank, directions), strict=True):
                 if peer != NOBODY:
                     self.counts[rank, peer] += math.prod(_lengths(_outermost(shape, self.widths, direction), shape))
@@ -111,7 +113,7 @@ class Plan:
         if kept is not None:
             return kept
         along = Schedule._along_dimensions(self.cart.shape) if self.is_along_dimensions else None
-        exchange = Exchange(self.cart.comm, self.dtype, self.counts, timeout, along)
+        exchange = Exchange(self.cart.comm, self.cart._name, self.dtype, self.counts, timeout, along)
         sent, arrived = ([_lengths(where, self.shape) for where in parts] for parts in (self.sent, self.filled))
         return Room(exchange, _views(exchange.outgoing, sent), _views(exchange.incoming, arrived))
 
@@ -215,13 +217,14 @@ class Halo:
 
 def _check(cart: Grid, everybody: list[Said]) -> None:
     """Raises an error that is the same on all ranks if their blocks do not fit together."""
+    check_alike(cart.comm, [f"halo on {said.grid}" for said in everybody])
     dimensions = len(cart.shape)
     first = everybody[0]
     known: dict[tuple[int, int], tuple[int, int]] = {}
     for rank, said in enumerate(everybody):
-        shape, *others = said
-        if others != [*first[1:]]:
-            raise ValueError(f"ranks 0 and {rank} passed different dtypes, widths or corners: {first[1:]}, {said[1:]}")
+        shape = said.shape
+        if said[2:] != first[2:]:
+            raise ValueError(f"ranks 0 and {rank} passed different dtypes, widths or corners: {first[2:]}, {said[2:]}")
         if (len(shape), shape[dimensions:]) != (len(first.shape), first.shape[dimensions:]):
             raise ValueError(f"the blocks of ranks 0 and {rank} do not fit: their shapes are {first.shape} and {shape}")
         for index, at in enumerate(cart.coordinates_of(rank)):
