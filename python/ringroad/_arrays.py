@@ -1,6 +1,5 @@
 """What calls in Python accept as arrays, and what they say of others."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,6 @@ def as_array(given: ArrayLike, name: str) -> NDArray[Any]:
         return np.asarray(given)
     except Exception as error:
         raise TypeError(f"{name} cannot be made a NumPy array: {type(error).__name__}: {error}") from error
-
-
-def as_list(given: Any, name: str) -> list[Any]:
-    """The items of an argument of this name that must be a list of arrays. Raises TypeError."""
-    if isinstance(given, str | bytes | Mapping) or not np.iterable(given):
-        raise TypeError(f"{name} must be a list of NumPy arrays, not {type(given).__name__}")
-    return list(given)
 
 
 def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "out") -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import ringroad
 from ringroad import _native
+from ringroad.lab import training
 
 INSIDES = re.compile(
     r"failed to extract|- variant|caused by|not an instance of|[Cc]an't extract|integral type|convert negative"
@@ -148,6 +149,24 @@ ABOVE = {
     "schedule": lambda: ringroad.lab.formats.write("ring", "ring.json"),
     "environment": lambda: ringroad.local(2, env=5),
     "rate": lambda: ringroad.testbed.emulate("ring:2", rate=None),
+    "mtu": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", mtu="9000"),
+    "hosts": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", hosts=2),
+    "order": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", order=1),
+    "network": lambda: ringroad.testbed.Testbed("ring:2"),
+    "timeout of workers": lambda: ringroad.local(2, timeout="1"),
+    "algorithm of workers": lambda: ringroad.local(2, algorithm=1),
+    "who calibrates": lambda: ringroad.measure.calibrate(None, [("allreduce", "ring", 8, 1e-6)]),
+    "contestants": lambda: ringroad.measure.contestants("allreduce"),
+    "traced": lambda: ringroad.measure.trace(None),
+    "trained model": lambda: training.iterate(None, "ring:4"),
+    "batch": lambda: training.Model.load("resnet50", batch=1.5),
+    "throughput": lambda: training.Model.load("resnet50", throughput="1e12"),
+    "bucket": lambda: training.iterate("resnet50", "ring:4", bucket=1.5),
+    "costs of training": lambda: training.iterate("resnet50", "ring:4", costs=3),
+    "networks": lambda: training.compare("resnet50", None),
+    "model of a network": lambda: training.Network.on("ring:4", model=0),
+    "layers": lambda: training.Model("mine", None),
+    "lines": lambda: training.Network("mine", None),
 }
 
 
