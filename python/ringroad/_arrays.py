@@ -16,6 +16,11 @@ def as_array(given: ArrayLike, name: str) -> NDArray[Any]:
         raise TypeError(f"{name} cannot be made a NumPy array: {type(error).__name__}: {error}") from error
 
 
+def named(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """The same memory with a dtype that has this name: calls on arrays of other names are different calls."""
+    return array.view([(name, array.dtype)])
+
+
 def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "out") -> None:
     """Raises TypeError or ValueError unless results of this shape and type can be written to `out`."""
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ringroad._grids.halo import Halo, Plan
-from ringroad._grids.neighbours import Array, Graph, numbers
+from ringroad._grids.neighbours import Array, Graph, flags, numbers
 from ringroad._grids.placement import order
 from ringroad._native import NOBODY, Communicator
 from ringroad._support.text import whole
@@ -60,7 +60,7 @@ class Cart(Graph):
             (0, 0)
         """
         if not 0 <= whole("rank", rank) < math.prod(self.shape):
-            raise ValueError(f"rank {rank} is not one of the ranks 0..{math.prod(self.shape)}")
+            raise ValueError(f"rank {rank} is not one of the ranks 0 to {math.prod(self.shape) - 1}")
         return tuple(int(c) for c in np.unravel_index(rank, self.shape))
 
     def rank_at(self, coordinates: Sequence[int]) -> int:
@@ -112,7 +112,7 @@ class Cart(Graph):
         """
         steps = whole("steps", steps)
         if not 0 <= whole("dimension", dimension) < len(self.shape):
-            raise ValueError(f"dimension {dimension} is not one of 0..{len(self.shape)}")
+            raise ValueError(f"dimension {dimension} is not one of 0 to {len(self.shape) - 1}")
         return self._step(self.coordinates, dimension, -steps), self._step(self.coordinates, dimension, steps)
 
     def sub(self, keep: Sequence[bool], *, timeout: float | None = None) -> "Cart":
@@ -139,10 +139,8 @@ class Cart(Graph):
             ...     cluster.run(row)
             [1, 1, 5, 5]
         """
-        if not np.iterable(keep) or isinstance(keep, str) or len(keep) != len(self.shape):
-            raise ValueError(f"keep must be True or False for each of {len(self.shape)} dimensions, not {keep!r}")
-        row = [index for index, kept in enumerate(keep) if kept]
-        rest = [index for index, kept in enumerate(keep) if not kept]
+        kept = flags(keep, "keep", len(self.shape))
+        row, rest = ([index for index, one in enumerate(kept) if one == which] for which in (True, False))
 
         def number(dimensions: list[int]) -> int:
             places = [self.coordinates[index] for index in dimensions]
@@ -254,9 +252,7 @@ class Cart(Graph):
 
 def cart(comm: Communicator, shape: Any, periodic: Any, reorder: bool, timeout: float | None) -> Cart:
     lengths = _lengths(shape, comm.size)
-    around = tuple(bool(one) for one in periodic) if np.iterable(periodic) else (bool(periodic),) * len(lengths)
-    if len(around) != len(lengths) or isinstance(periodic, str):
-        raise ValueError(f"periodic must be True or False for each of {len(lengths)} dimensions, not {periodic!r}")
+    around = flags(periodic if np.iterable(periodic) else [periodic or False] * len(lengths), "periodic", len(lengths))
     if not reorder:
         return Cart(comm, lengths, around)
     # Rank 0's view of the network counts.

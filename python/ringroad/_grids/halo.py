@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, keep, numbers, places
+from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, check_dtype, keep, numbers, places
 from ringroad._native import NOBODY, Communicator, Schedule
-from ringroad._objects import allgather_object, check_alike
+from ringroad._objects import allgather_object
+from ringroad._support.text import check_class
 
 Direction = tuple[int, ...]
 Where = tuple[slice, ...]
@@ -39,9 +40,8 @@ class Grid(Protocol):
 
 
 class Said(NamedTuple):
-    """What a rank tells the others of its grid and its block."""
+    """What a rank tells the others of its block."""
 
-    grid: str
     shape: tuple[int, ...]
     dtype: str
     widths: tuple[int, ...]
@@ -72,8 +72,8 @@ class Plan:
         """The plan of this rank, before it knows of the others."""
         if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
             raise TypeError(f"block must be a NumPy array, not {type(block).__name__}")
-        if block.dtype.hasobject:
-            raise TypeError("block has Python objects; they have no bytes that could be sent")
+        check_dtype(block.dtype, "block")
+        check_class("corners", corners, bool)
         if not block.flags.writeable:
             raise ValueError("block is read-only; pass an array that can be written")
         dimensions = len(cart.shape)
@@ -84,17 +84,17 @@ class Plan:
             raise ValueError(
                 f"block must have at least {dimensions} dimensions, as the grid; its shape is {block.shape}"
             )
-        return Plan(cart, block.shape, block.dtype, widths, bool(corners))
+        return Plan(cart, block.shape, block.dtype, widths, corners)
 
     def agreed(self, timeout: float | None) -> "Plan":
         """The plan, after all ranks have told each other theirs. All of them raise an error if these do not fit."""
         cart = self.cart
-        said = Said(cart._name, self.shape, str(self.dtype), self.widths, self.corners)
-        everybody = allgather_object(cart.comm, said, timeout, "halo")
+        said = Said(self.shape, str(self.dtype), self.widths, self.corners)
+        everybody = allgather_object(cart.comm, said, timeout, f"halo on {cart._name}")
         _check(cart, everybody)
         directions = self._directions()
         self.counts = np.zeros((cart.size, cart.size), np.int64)
-        for rank, (_, shape, *_) in enumerate(everybody):
+        for rank, (shape, *_) in enumerate(everybody):
             for direction, peer in zip(directions, self._peers(rank, directions), strict=True):
                 if peer != NOBODY:
                     self.counts[rank, peer] += math.prod(_lengths(_outermost(shape, self.widths, direction), shape))
@@ -217,14 +217,13 @@ class Halo:
 
 def _check(cart: Grid, everybody: list[Said]) -> None:
     """Raises an error that is the same on all ranks if their blocks do not fit together."""
-    check_alike(cart.comm, [f"halo on {said.grid}" for said in everybody])
     dimensions = len(cart.shape)
     first = everybody[0]
     known: dict[tuple[int, int], tuple[int, int]] = {}
     for rank, said in enumerate(everybody):
         shape = said.shape
-        if said[2:] != first[2:]:
-            raise ValueError(f"ranks 0 and {rank} passed different dtypes, widths or corners: {first[2:]}, {said[2:]}")
+        if said[1:] != first[1:]:
+            raise ValueError(f"ranks 0 and {rank} passed different dtypes, widths or corners: {first[1:]}, {said[1:]}")
         if (len(shape), shape[dimensions:]) != (len(first.shape), first.shape[dimensions:]):
             raise ValueError(f"the blocks of ranks 0 and {rank} do not fit: their shapes are {first.shape} and {shape}")
         for index, at in enumerate(cart.coordinates_of(rank)):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._arrays import as_array, check_output
+from ringroad._arrays import as_array, check_output, named
 from ringroad._costs import Cost
 from ringroad._native import NOBODY, Communicator, Schedule, Work
 from ringroad._objects import allgather_object
@@ -305,7 +305,7 @@ def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] 
     for rank, (to, of) in enumerate(everybody):
         for peer in (*to, *(of or ())):
             if not 0 <= peer < comm.size:
-                raise ValueError(f"rank {rank} names rank {peer}, which is not one of the ranks 0..{comm.size}")
+                raise ValueError(f"rank {rank} names rank {peer}, which is not one of the ranks 0 to {comm.size - 1}")
         for peer in to:
             named[peer].append(rank)
     for rank, (_, of) in enumerate(everybody):
@@ -333,11 +333,6 @@ def places(slots: Iterable[Slot]) -> list[int]:
     ]
 
 
-def named(array: Array, name: str) -> Array:
-    """The same memory with a dtype that has this name, so that calls on another grid or graph are different calls."""
-    return array.view([(name, array.dtype)])
-
-
 def keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
     """Keeps a value, instead of the oldest if there are many."""
     if len(kept) >= _KEPT:
@@ -356,6 +351,19 @@ def numbers(given: Any, name: str) -> list[int]:
 def sendable(given: ArrayLike, name: str) -> Array:
     """The array of an argument of this name, whose elements can be sent. Raises TypeError."""
     found = as_array(given, name)
-    if found.dtype.hasobject:
-        raise TypeError(f"{name} has Python objects; they have no bytes that could be sent")
+    check_dtype(found.dtype, name)
     return found
+
+
+def check_dtype(dtype: np.dtype[Any], name: str) -> None:
+    """Raises TypeError if elements of this type cannot be sent."""
+    if dtype.hasobject or not dtype.itemsize:
+        raise TypeError(f"{name} has dtype {dtype}, whose elements cannot be sent as bytes")
+
+
+def flags(given: Any, name: str, count: int) -> tuple[bool, ...]:
+    """True or False for each of so many dimensions. Raises ValueError."""
+    found = list(given) if np.iterable(given) else []
+    if len(found) != count or any(flag not in (True, False) for flag in found):
+        raise ValueError(f"{name} must be True or False for each of {count} dimensions, not {given!r}")
+    return tuple(map(bool, found))

@@ -134,6 +134,8 @@ class LocalCluster:
             raise ValueError(f"a cluster has from 1 to {_MOST} workers, not {n}")
         self._size = n
         self._env = dict(by_key("env", env))
+        for name, value in self._env.items():
+            check_class(f"the value of {name} in env", value, str, os.PathLike)
         self._place = _place or (lambda rank, command: (command, {}))
         self._meet = _meet  # the address of rank 0, if the workers meet there; None: in a directory
         if algorithm is not None:

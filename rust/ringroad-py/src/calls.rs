@@ -81,6 +81,7 @@ impl By<'_> {
         match self {
             By::Name(name) => match name.strip_prefix("file:") {
                 Some(path) => Given::File(path.into()).member(py),
+                None if name.contains(['/', '.']) => Given::File((*name).into()).member(py),
                 None => algorithms::find(&name).map_err(raise),
             },
             By::Given(given) => given.member(py),

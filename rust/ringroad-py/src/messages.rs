@@ -58,7 +58,11 @@ impl PyCommunicator {
         let (found, empty) = (described(py, &message)?, py.import("numpy")?.getattr("empty")?);
         let out = empty.call1((found.getattr("count")?, found.getattr("dtype")?))?;
         let (source, tag) = (Source(Some(message.source)), AnyTag(Some(message.tag)));
-        self.recv(py, Some(&out), source, tag, timeout, false)
+        let came = self.recv(py, Some(&out), source, tag, timeout, false)?;
+        match message.dtype {
+            DType::OF_BYTES => Ok(came.call_method1(py, "view", ("uint8",))?),
+            _ => Ok(came),
+        }
     }
 }
 

@@ -83,8 +83,9 @@ impl DType {
         DType::U64,
     ];
 
-    /// What the receiver of a message knows of a type that kernels do not know: that it consists of bytes.
-    pub const OF_BYTES: DType = DType::Opaque { bytes: 1, name: "V1" };
+    /// What the receiver of a message knows of a type that kernels do not know: that it consists of bytes. A receive of
+    /// this type takes messages of all such types.
+    pub const OF_BYTES: DType = DType::Opaque { bytes: 1, name: "|V1" };
 
     /// Bytes of one element.
     pub const fn size(self) -> usize {
