@@ -130,7 +130,7 @@ impl PyCommunicator {
     pub fn run(
         &self,
         py: Python<'_>,
-        request: Request,
+        request: &mut Request,
         how: How<'_>,
         result: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
@@ -141,7 +141,7 @@ impl PyCommunicator {
     pub fn run_to(
         &self,
         py: Python<'_>,
-        mut request: Request,
+        request: &mut Request,
         how: How<'_>,
         outcome: Outcome,
     ) -> PyResult<Py<PyAny>> {
@@ -206,7 +206,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         self.run(
             py,
-            Request::barrier(),
+            &mut Request::barrier(),
             How { algorithm: None, precision: Precision::Exact, timeout, async_op },
             None,
         )

@@ -9,7 +9,7 @@ use ringroad_core::plan::Counts;
 use ringroad_core::{Collective, Plan, Rank, Wire};
 
 use crate::error::{Error, Result};
-use crate::kernels::dtype::{DType, Own, ReduceOp};
+use crate::kernels::dtype::{DType, Opaque, Own, ReduceOp};
 use crate::kernels::wire;
 use crate::network::watch::Prediction;
 use crate::transport::{Subject, Tag};
@@ -444,9 +444,9 @@ impl CallKey {
         mix(&[self.op.code(), self.dtype.code(), format]);
         if let ReduceOp::Own(Own { name, commutative }) = self.op {
             mix(name.as_bytes());
-            mix(&[u8::from(commutative)]);
+            mix(&[u8::from(*commutative)]);
         }
-        if let DType::Opaque { name, bytes } = self.dtype {
+        if let DType::Opaque(Opaque { name, bytes }) = self.dtype {
             mix(name.as_bytes());
             mix(&bytes.to_le_bytes());
         }
