@@ -10,10 +10,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::PyTypeInfo;
 use ringroad_runtime::calls::call::Side;
-use ringroad_runtime::{DType, Memory};
+use ringroad_runtime::{DType, Memory, Opaque};
 
 use crate::arguments::shown;
-use crate::operation::interned;
+use crate::operation::{NAMES, TYPES};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -270,7 +270,7 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>, name: &str) -> PyResult<DType> 
         (Some(dtype), _) => Ok(dtype),
         // Not objects, nor texts of variable length, whose elements refer to other memory.
         (None, bytes) if bytes > 0 && OPAQUE.contains(&descr.kind()) && !descr.has_object() => {
-            Ok(DType::Opaque { bytes, name: interned(&name_of(descr)?) })
+            Ok(DType::Opaque(TYPES.get(&Opaque { bytes, name: NAMES.get(&name_of(descr)?) })))
         }
         (None, _) => Err(PyTypeError::new_err(format!(
             "{name} has dtype {descr}, whose elements cannot be sent as bytes"

@@ -131,7 +131,7 @@ impl PyCommunicator {
     pub fn run(
         &self,
         py: Python<'_>,
-        request: Request,
+        request: &mut Request,
         how: How<'_>,
         result: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
@@ -142,7 +142,7 @@ impl PyCommunicator {
     pub fn run_to(
         &self,
         py: Python<'_>,
-        mut request: Request,
+        request: &mut Request,
         how: How<'_>,
         outcome: Outcome,
     ) -> PyResult<Py<PyAny>> {
@@ -207,7 +207,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         self.run(
             py,
-            Request::barrier(),
+            &mut Request::barrier(),
             How { algorithm: None, precision: Precision::Exact, timeout, async_op },
             None,
         )

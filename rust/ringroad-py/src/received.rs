@@ -11,7 +11,7 @@ use crate::array::Array;
 /// The `ringroad.results.Message` that says this.
 pub fn described<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyAny>> {
     // Types that kernels do not know count as bytes, whether the receive knew the type or not.
-    let known = if let DType::Opaque { .. } = message.dtype { DType::OF_BYTES } else { message.dtype };
+    let known = if let DType::Opaque(_) = message.dtype { DType::OF_BYTES } else { message.dtype };
     let kind = match known {
         DType::BF16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
         known => PyString::new(py, known.name()).into_any(),

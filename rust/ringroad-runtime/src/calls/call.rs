@@ -10,7 +10,7 @@ use ringroad_core::plan::Counts;
 use ringroad_core::{Collective, Plan, Rank, Wire};
 
 use crate::error::{Error, Result};
-use crate::kernels::dtype::{DType, Own, ReduceOp};
+use crate::kernels::dtype::{DType, Opaque, Own, ReduceOp};
 use crate::kernels::wire;
 use crate::network::watch::Prediction;
 use crate::transport::{Subject, Tag};
@@ -445,7 +445,7 @@ impl CallKey {
             let hash = hash.get();
             ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << bits)) as u32
         };
-        if let DType::Opaque { name, bytes } = self.dtype {
+        if let DType::Opaque(Opaque { name, bytes }) = self.dtype {
             mix(name.as_bytes());
             mix(&bytes.to_le_bytes());
         }
@@ -454,7 +454,7 @@ impl CallKey {
             Operation::Barrier => ("barrier", 0),
             // Sends and receives have to agree on the type only, and the receiver wants to know its number.
             _ => {
-                let is_named = matches!(self.dtype, DType::Opaque { .. }) && self.dtype != DType::OF_BYTES;
+                let is_named = matches!(self.dtype, DType::Opaque(_)) && self.dtype != DType::OF_BYTES;
                 let name = if is_named { folded(DIGEST_BITS - CODE_BITS) } else { 0 };
                 return name << CODE_BITS | u32::from(self.dtype.code());
             }
@@ -465,7 +465,7 @@ impl CallKey {
         mix(&[self.op.code(), self.dtype.code(), format]);
         if let ReduceOp::Own(Own { name, commutative }) = self.op {
             mix(name.as_bytes());
-            mix(&[u8::from(commutative)]);
+            mix(&[u8::from(*commutative)]);
         }
         mix(&(self.total() as u64).to_le_bytes());
         for count in self.counts.iter().flat_map(|counts| counts.iter()) {
