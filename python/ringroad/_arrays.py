@@ -16,6 +16,14 @@ def as_array(given: ArrayLike, name: str) -> NDArray[Any]:
         raise TypeError(f"{name} cannot be made a NumPy array: {type(error).__name__}: {error}") from error
 
 
+def as_numbers(given: ArrayLike, name: str) -> NDArray[np.float64]:
+    """A new array of the numbers that were passed as an argument of this name. Raises TypeError."""
+    try:
+        return np.array(given, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers, not {given!r:.60}") from None
+
+
 def named(array: NDArray[Any], name: str) -> NDArray[Any]:
     """The same memory with a dtype that has this name: calls on arrays of other names are different calls."""
     return array.view([(name, array.dtype)])

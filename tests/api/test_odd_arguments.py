@@ -148,6 +148,7 @@ ABOVE = {
     "schedule": lambda: ringroad.lab.formats.write("ring", "ring.json"),
     "environment": lambda: ringroad.local(2, env=5),
     "values of the environment": lambda: ringroad.local(2, env={"RANK": 1}),
+    "budget": lambda: ringroad.lab.find(budget=3),
     "rate": lambda: ringroad.testbed.emulate("ring:2", rate=None),
     "mtu": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", mtu="9000"),
     "hosts": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", hosts=2),
