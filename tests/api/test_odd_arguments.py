@@ -158,6 +158,7 @@ ABOVE = {
     "algorithm of workers": lambda: ringroad.local(2, algorithm=1),
     "who calibrates": lambda: ringroad.measure.calibrate(None, [("allreduce", "ring", 8, 1e-6)]),
     "contestants": lambda: ringroad.measure.contestants("allreduce"),
+    "discovered": lambda: ringroad.discover(None),
     "traced": lambda: ringroad.measure.trace(None),
     "trained model": lambda: training.iterate(None, "ring:4"),
     "batch": lambda: training.Model.load("resnet50", batch=1.5),
