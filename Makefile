@@ -50,16 +50,17 @@ else
 test: test-rust test-python ## Run the tests of Rust and Python; SET=playground|torch|gpu|frameworks runs others (tools/test.sh)
 endif
 
-test-rust: $(VENV)/.both-ucx ## Run the Rust tests
+test-rust: $(VENV)/.for-tests ## Run the Rust tests
 	RINGROAD_CACHE=none RINGROAD_TEST_REQUIRE_UCX=1 cargo test --workspace --exclude ringroad-py --exclude ringroad-web --quiet
 
-test-python: build $(VENV)/.both-ucx ## Run the Python tests
+test-python: build $(VENV)/.for-tests ## Run the Python tests
 	RINGROAD_TEST_REQUIRE_UCX=1 $(PYTHON) -m pytest -q $(TESTS)
 
-# Tests run over both the system's UCX and the wheel's; everything else needs only one of them.
-$(VENV)/.both-ucx: $(VENV)/.installed
+# Tests run over both the system's UCX and the wheel's, and put up firewalls between hosts that root can emulate.
+$(VENV)/.for-tests: $(VENV)/.installed
 	$(PYTHON) -m pip install --quiet 'libucx-cu12>=1.18'
 	python3 -c 'import ctypes; ctypes.CDLL("libucp.so.0")' 2>/dev/null || tools/apt.sh libucx0
+	[ "$$(id -u)" != 0 ] || command -v nft >/dev/null || tools/apt.sh nftables
 	touch $@
 
 check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types, documentation, the core as WebAssembly

@@ -1,6 +1,5 @@
 """What calls in Python accept as arrays, and what they say of others."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,17 @@ def as_array(given: ArrayLike, name: str) -> NDArray[Any]:
         raise TypeError(f"{name} cannot be made a NumPy array: {type(error).__name__}: {error}") from error
 
 
-def as_list(given: Any, name: str) -> list[Any]:
-    """The items of an argument of this name that must be a list of arrays. Raises TypeError."""
-    if isinstance(given, str | bytes | Mapping) or not np.iterable(given):
-        raise TypeError(f"{name} must be a list of NumPy arrays, not {type(given).__name__}")
-    return list(given)
+def as_numbers(given: ArrayLike, name: str) -> NDArray[np.float64]:
+    """A new array of the numbers that were passed as an argument of this name. Raises TypeError."""
+    try:
+        return np.array(given, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers, not {given!r:.60}") from None
+
+
+def named(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """The same memory with a dtype that has this name: calls on arrays of other names are different calls."""
+    return array.view([(name, array.dtype)])
 
 
 def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "out") -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._arrays import as_array, as_list, check_output
+from ringroad._arrays import as_array, check_output
 from ringroad._native import Communicator, PreparedCall
+from ringroad._support.text import items
 
 Array = NDArray[Any]
 
@@ -21,9 +22,9 @@ def allreduce_coalesced(
     algorithm: Any,
     timeout: float | None,
 ) -> list[Array]:
-    inputs = [as_array(array, f"arrays[{index}]") for index, array in enumerate(as_list(arrays, "arrays"))]
+    inputs = [as_array(array, f"arrays[{index}]") for index, array in enumerate(items("arrays", arrays))]
     if out is not None:
-        out = as_list(out, "out")
+        out = items("out", out)
         _check_outputs(inputs, out)
     calls, views = [], list(inputs)
     for indices, flat in _by_dtype(comm, inputs):
@@ -38,7 +39,7 @@ def allreduce_coalesced(
 def broadcast_coalesced(
     comm: Communicator, arrays: Sequence[Array], root: int, algorithm: Any, timeout: float | None
 ) -> list[Array]:
-    arrays = as_list(arrays, "arrays")
+    arrays = items("arrays", arrays)
     _check_outputs(arrays, arrays, "arrays")
     calls, views = [], list(arrays)
     for indices, flat in _by_dtype(comm, arrays):

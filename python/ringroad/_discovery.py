@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ringroad._native import Communicator, Topology
-from ringroad._support.text import bandwidth_text, seconds_text
+from ringroad._support.text import bandwidth_text, check_class, seconds_text
 
 if TYPE_CHECKING:
     pass
@@ -119,6 +119,7 @@ def discover(comm: Communicator, *, budget: float = BUDGET, timeout: float | Non
         ...     bed.run(lambda comm: ringroad.discover(comm).recognised)[0]
         'ring:3'
     """
+    check_class("comm", comm, Communicator)
     text = comm._discover(budget, timeout)
     return _read(json.loads(text))
 

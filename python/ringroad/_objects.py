@@ -9,23 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._native import NOBODY, Communicator, MismatchError, Work, waitall
+from ringroad._arrays import named
+from ringroad._native import NOBODY, Communicator, Work, waitall
+from ringroad._support.text import seconds
 
 Bytes = NDArray[np.uint8]
-
-_CALLS = ("allgather_object", "gather_object", "alltoall_object", "graph", "halo", "shared", "check_replicas")
-"""The calls in which all ranks first tell each other the lengths of what they send."""
-_ADVICE = "All ranks must make the same calls in the same order with equal arguments."
 
 
 def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> Any:
     left = countdown(comm, timeout)
     data = _packed(obj) if comm.rank == root else None
-    length = comm.broadcast(np.array([0 if data is None else data.size]), root, timeout=left())
+    length = named(np.array([0 if data is None else data.size]), "broadcast_object")
+    comm.broadcast(length, root, timeout=left())
     if data is not None:
         comm.broadcast(data, root, timeout=left())
         return obj
-    return _unpacked(comm.broadcast(np.empty(length[0], np.uint8), root, timeout=left()))
+    return _unpacked(comm.broadcast(np.empty(length.item()[0], np.uint8), root, timeout=left()))
 
 
 def allgather_object(
@@ -50,7 +49,7 @@ def scatter_object(comm: Communicator, objects: Iterable[object] | None, root: i
     left = countdown(comm, timeout)
     parts = _one_each(comm, objects) if comm.rank == root else None
     counts = np.zeros(comm.size, np.int64) if parts is None else np.array([part.size for part in parts])
-    comm.broadcast(counts, root, timeout=left())
+    comm.broadcast(named(counts, "scatter_object"), root, timeout=left())
     send = None if parts is None else np.concatenate(parts)
     out = np.empty(counts[comm.rank], np.uint8)
     return _unpacked(comm.scatter(send, out, root, counts=counts.tolist(), timeout=left()))
@@ -67,13 +66,13 @@ def alltoall_object(comm: Communicator, objects: Iterable[object], timeout: floa
 def send_object(comm: Communicator, obj: object, peer: int, tag: int, timeout: float | None) -> None:
     left = countdown(comm, timeout)
     data = _packed(obj)
-    comm.send(np.array([data.size]), peer, tag, timeout=left())
+    comm.send(_length(data.size), peer, tag, timeout=left())
     comm.send(data, peer, tag, timeout=left())
 
 
 def recv_object(comm: Communicator, peer: int, tag: int, timeout: float | None) -> Any:
     left = countdown(comm, timeout)
-    return _receive(comm, comm.recv(np.empty(1, np.int64), peer, tag, timeout=left(), async_op=True), left)
+    return _receive(comm, comm.recv(_length(0), peer, tag, timeout=left(), async_op=True), left)
 
 
 def sendrecv_object(
@@ -88,19 +87,24 @@ def sendrecv_object(
     left = countdown(comm, timeout)
     data = _packed(obj)
     if destination != NOBODY and not 0 <= destination < comm.size:
-        raise ValueError(f"destination {destination} is not one of the ranks 0..{comm.size}")
+        raise ValueError(f"destination {destination} is not one of the ranks 0 to {comm.size - 1}")
     comm.send(data, NOBODY, tag)  # raises if there is no such tag
-    coming = comm.recv(np.empty(1, np.int64), source, recv_tag, timeout=left(), async_op=True)
-    parts = (np.array([data.size]), data)
+    coming = comm.recv(_length(0), source, recv_tag, timeout=left(), async_op=True)
+    parts = (_length(data.size), data)
     sent = [comm.send(part, destination, tag, timeout=left(), async_op=True) for part in parts]
     obj = _receive(comm, coming, left)
     waitall(sent)
     return obj
 
 
-def _receive(comm: Communicator, coming: Work[NDArray[np.int64]], left: Callable[[], float]) -> Any:
+def _length(size: int) -> NDArray[Any]:
+    """The length of an object, which is no message for those that receive arrays."""
+    return named(np.array([size]), "length of an object")
+
+
+def _receive(comm: Communicator, coming: Work[NDArray[Any]], left: Callable[[], float]) -> Any:
     """The object whose length is coming. None from nobody."""
-    (length,) = coming.result()
+    (length,) = coming.result().item()
     message = coming.message
     if message is None or message.source == NOBODY:
         return None
@@ -108,21 +112,14 @@ def _receive(comm: Communicator, coming: Work[NDArray[np.int64]], left: Callable
 
 
 def _lengths(comm: Communicator, call: str, mine: list[int], left: Callable[[], float]) -> NDArray[np.int64]:
-    """The lengths that each rank sends in this call, by rank. Raises an error on all ranks if they make different calls
-    of those that begin so: one would unpickle what is meant for another."""
-    said = comm.allgather(np.array([_CALLS.index(call), *mine], np.uint64), timeout=left())
-    table = said.astype(np.int64).reshape(comm.size, 1 + len(mine))
-    if (table[:, 0] != table[0, 0]).any():
-        rows = "".join(f"\n  rank {rank}: {_CALLS[index]}" for rank, index in enumerate(table[:, 0]))
-        raise MismatchError(f'ranks made different calls on communicator "{comm.name}":{rows}\n{_ADVICE}')
-    return table[:, 1:]
+    """The lengths that each rank sends in this call, by rank."""
+    said = comm.allgather(named(np.array(mine, np.int64), call), timeout=left())
+    return said.view(np.int64).reshape(comm.size, len(mine))
 
 
 def countdown(comm: Communicator, timeout: float | None) -> Callable[[], float]:
     """The seconds that are left for the next call, above 0. All calls together have `timeout` seconds."""
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"timeout must be a number of seconds above 0, not {timeout}")
-    end = time.monotonic() + (comm.timeout if timeout is None else timeout)
+    end = time.monotonic() + (comm.timeout if timeout is None else seconds("timeout", timeout))
     return lambda: max(end - time.monotonic(), 1e-3)
 
 
@@ -151,4 +148,4 @@ def _one_each(comm: Communicator, objects: Iterable[object] | None) -> list[Byte
 
 def _check_root(comm: Communicator, root: int) -> None:
     if root >= comm.size:
-        raise ValueError(f"root {root} is not one of the ranks 0..{comm.size}")
+        raise ValueError(f"root {root} is not one of the ranks 0 to {comm.size - 1}")

@@ -1,5 +1,6 @@
 """Reductions of the user's own: what `op=` takes beside the operations that the extension performs itself."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,9 @@ class Op:
         shape = (self.function.nin, self.function.nout) if isinstance(self.function, np.ufunc) else (2, 1)
         if not callable(self.function) or shape != (2, 1):
             raise TypeError(f"function must take two arrays and return one, which {self.function!r:.60} does not")
+        name = next((name for name, functions in _OF_ONE.items() if self.function in functions), None)
+        if name is not None:
+            raise TypeError(f'function {name} combines the elements of one array; pass op="{name}"')
         if not isinstance(self.commutative, bool) or not isinstance(self.name, str | None):
             raise TypeError("commutative must be True or False, and name a text (str) or None")
         if self.name is None:
@@ -55,6 +59,14 @@ class Op:
         """Combines two arrays."""
         return self.function(left, right)
 
+
+_OF_ONE = {
+    "sum": (sum, np.sum),
+    "product": (np.prod, math.prod),
+    "min": (min, np.min),
+    "max": (max, np.max),
+}
+"""Functions that combine the elements of one array, by the names of those that combine two arrays likewise."""
 
 _COMMUTATIVE = frozenset(
     (np.hypot, np.logaddexp, np.logaddexp2, np.gcd, np.lcm, np.logical_and, np.logical_or, np.logical_xor)

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._arrays import as_array, as_list
+from ringroad._arrays import as_array
 from ringroad._native import Communicator, RingroadError, digest
 from ringroad._objects import allgather_object, countdown
-from ringroad._support.text import ranks_text
+from ringroad._support.text import items, ranks_text
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -209,7 +209,7 @@ def _named(arrays: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> list[tuple[
         raise TypeError("arrays must be a list or a mapping of arrays, not one array; pass [array]")
     if isinstance(arrays, Mapping):
         return [(str(name), array) for name, array in arrays.items()]
-    return [(f"arrays[{index}]", array) for index, array in enumerate(as_list(arrays, "arrays"))]
+    return [(f"arrays[{index}]", array) for index, array in enumerate(items("arrays", arrays))]
 
 
 def part_of(name: str, given: ArrayLike, repair: bool) -> Part:

@@ -101,6 +101,7 @@ REFUSED = {
         "int",
     ),
     "coalesced lists in place": (lambda c: c.broadcast_coalesced([[1.0]]), TypeError, r"arrays\[0\] must be"),
+    "a handle that is none": (lambda c: ringroad.waitall([None]), TypeError, "Work as each item of the list, not None"),
     "a callback that is none": (
         lambda c: c.send(FLOATS, 1, async_op=True).on_complete(5),
         TypeError,
@@ -185,6 +186,28 @@ def test_refused_places(rank, size):
         ringroad.Communicator(ringroad.MemoryStore(), rank, size)
     with pytest.raises(ValueError):
         ringroad.init(ringroad.MemoryStore(), rank=rank, size=size)
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "words"),
+    [
+        ("get", "text", "Store.get must return bytes, or None if there is no such key, not 'text'"),
+        ("get", 7, "Store.get must return bytes, or None .*, not 7"),
+        ("check", None, "Store.check must return True or False, not None"),
+    ],
+)
+def test_stores_that_return_something_else(method, value, words):
+    class Store:
+        def set(self, key, data):
+            pass
+
+        def get(self, key):
+            return value
+
+    if method == "check":
+        Store.check = lambda self, keys: value
+    with pytest.raises(ringroad.StoreError, match=rf"cannot get .* in the store: TypeError: {words}"):
+        ringroad.Communicator(Store(), 1, 2, timeout=5)
 
 
 def test_something_that_is_no_store():

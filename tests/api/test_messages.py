@@ -215,6 +215,41 @@ def test_calls_of_several_communicators_are_waited_for():
     ringroad.waitall(works)
 
 
+PAIR = np.array([(1, 2.5), (3, 4.5)], [("a", "i4"), ("b", "f8")])
+
+
+def test_records():
+    """A receive of bytes takes messages of all types that are moved as bytes."""
+
+    def work(comm):
+        peer, record = 1 - comm.rank, PAIR.view(np.recarray)
+        sent = [comm.send(array, peer, async_op=True) for array in (PAIR, PAIR, PAIR, record)]
+        came = comm.recv(None, peer)
+        assert came.dtype == np.uint8 and came.tobytes() == PAIR.tobytes()
+        message = comm.probe(peer)
+        for source in (peer, ANY):
+            assert comm.recv(np.empty(message.count, message.dtype), source).tobytes() == PAIR.tobytes()
+        last = comm.recv(np.zeros(3, PAIR.dtype), peer, async_op=True)
+        assert last.result().tolist() == PAIR.tolist()
+        assert (last.message.count, last.message.dtype) == (PAIR.nbytes, message.dtype)
+        ringroad.waitall(sent)
+
+    in_threads(2, work, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("sent", "out"),
+    [(PAIR, PAIR[["b", "a"]]), (">i4", ">f4"), ("U2", "S8"), ("M8[s]", "M8[D]"), (PAIR, "f8"), ("i8", "V1")],
+)
+def test_messages_of_other_types(sent, out):
+    def work(comm):
+        array = np.zeros(9, getattr([sent, out][comm.rank], "dtype", [sent, out][comm.rank]))
+        return failure_of(lambda: (comm.send(array, 1) if comm.rank == 0 else comm.recv(array, 0), comm.barrier()))
+
+    kind, text = in_threads(2, work, timeout=60)[1]
+    assert kind == "MismatchError" and "the types must be the same" in text, (kind, text)
+
+
 def test_ranks_that_all_send_are_told():
     """No rank receives: the error says so, and what to do."""
 

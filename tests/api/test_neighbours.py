@@ -5,6 +5,7 @@ import itertools
 import math
 import os
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -191,11 +192,16 @@ def test_what_does_not_fit_is_refused():
         yield lambda: comm.cart((2, 2)), "grid of shape"
         yield lambda: comm.cart((1, 2), periodic=[True]), "periodic must be"
         yield lambda: comm.cart((1, 2), periodic="no"), "periodic must be True or False for each of 2"
+        yield lambda: comm.cart((1, 2), periodic=["no", "no"]), "periodic must be True or False for each of 2"
+        yield lambda: cart.sub(["no", "yes"]), "keep must be True or False for each of 2"
+        yield lambda: cart.halo(np.zeros((3, 3)), corners="no"), "corners must be a bool"
+        yield lambda: cart.halo(np.zeros((3, 3)), timeout="1"), "timeout must be a number, not '1'"
+        yield lambda: cart.neighbour_allgather(np.zeros(2, "V0")), "send has dtype |V0"
         yield lambda: cart.sub(True), "keep must be True or False for each of 2"
         yield lambda: comm.graph([1 - comm.rank]).cost("1 MB/s"), "1 MB/s"
         yield lambda: cart.neighbour_alltoall(np.zeros((3, 2))), "a block for each of 4"
         yield lambda: cart.neighbour_alltoall(np.zeros((4, 2)), np.zeros((4, 3))), "out must be float64"
-        yield lambda: cart.neighbour_allgather(np.array([None])), "Python objects"
+        yield lambda: cart.neighbour_allgather(np.array([None])), "send has dtype object"
         yield lambda: cart.halo(np.zeros(4)), "at least 2 dimensions"
         yield lambda: cart.halo(np.zeros((4, 4)), [1, 2, 3]), "width must be"
         # All ranks learn of these, and go on.
@@ -217,6 +223,60 @@ def test_what_does_not_fit_is_refused():
         return comm.allreduce(1).item()
 
     assert in_threads(2, check, timeout=60) == [2, 2]
+
+
+GRIDS = {
+    "other lengths": (lambda c: c.cart((1, 4)), lambda c: c.cart((4, 1)), "cart 1x4", "cart 4x1"),
+    "ends that meet": (lambda c: c.cart(4), lambda c: c.cart(4, periodic=True), "cart 4", "cart 4~"),
+    "edges that cross": (
+        lambda c: c.graph([c.rank ^ 1]),
+        lambda c: c.graph([c.rank ^ 2]),
+        "graph of 4 ",
+        "graph of 4 ",
+    ),
+    "twice the edges": (
+        lambda c: c.graph([c.rank ^ 1] * 2),
+        lambda c: c.graph([c.rank ^ 1]),
+        "of 8 edges",
+        "of 4 edges",
+    ),
+    "another order": (
+        lambda c: c.graph([c.rank ^ 1, c.rank ^ 2]),
+        lambda c: c.graph([c.rank ^ 2, c.rank ^ 1]),
+        "graph of 8 ",
+        "graph of 8 ",
+    ),
+    "a grid and a graph": (lambda c: c.cart(4, periodic=True), lambda c: c.graph([c.rank ^ 1] * 2), "cart 4~", "graph"),
+}
+EXCHANGES = {
+    # The lengths agree where one grid has twice the edges.
+    "alltoall": lambda grid, n: grid.neighbour_alltoall(np.zeros((len(grid.destinations), n))),
+    "allgather": lambda grid, n: grid.neighbour_allgather(np.zeros(n)),
+    "alltoallv": lambda grid, n: grid.neighbour_alltoallv(
+        np.zeros(len(grid.destinations)), [1] * len(grid.destinations)
+    ),
+    "halo": lambda grid, n: grid.halo(np.zeros([6] * len(grid.shape))),
+}
+
+
+@pytest.mark.parametrize(
+    ("pair", "call"),
+    [(pair, call) for pair, grids in GRIDS.items() for call in EXCHANGES if call != "halo" or "cart" in grids[3]],
+)
+def test_exchanges_on_different_grids_are_different_calls(pair, call):
+    *makers, one, other = GRIDS[pair]
+
+    def run(comm):
+        odd = comm.rank != 0
+        grid = [make(comm) for make in makers][odd]
+        for _ in range(3):  # ranks that have no other neighbours hear of it in a later call
+            EXCHANGES[call](grid, 4 // (1 + ("twice" in pair and not odd)))
+            comm.barrier()
+
+    for kind, text in in_threads(4, lambda comm: failure_of(lambda: run(comm)), timeout=60):
+        rows = re.findall(r"rank (\d).*: .*?((?:cart|graph of) [^'\n]*)", text)
+        assert kind == "MismatchError" and len(rows) == 4, text
+        assert one in rows[0][1] and all(other in row[1] and row[1] != rows[0][1] for row in rows[1:]), text
 
 
 def test_shapes_are_completed():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import ringroad
 from ringroad import _native
+from ringroad.lab import training
 
 INSIDES = re.compile(
     r"failed to extract|- variant|caused by|not an instance of|[Cc]an't extract|integral type|convert negative"
@@ -76,7 +77,6 @@ GIVEN = {name: value for value, names in ALIKE for name in names.split()} | {
 }
 """A value for each argument that must be given."""
 ELSEWHERE = {
-    ("Communicator", "empty", "shape"),  # NumPy reads it, and says so in its words
     ("Communicator", "_run_tensors", "input"),  # what is no tensor is left to the caller
     ("Communicator", "_run_tensors", "output"),
     ("Work", "on_complete", "callback"),
@@ -147,13 +147,34 @@ ABOVE = {
     "links": lambda: ringroad.lab.simulate("ring", 4, 8, failed_links=None),
     "schedule": lambda: ringroad.lab.formats.write("ring", "ring.json"),
     "environment": lambda: ringroad.local(2, env=5),
+    "values of the environment": lambda: ringroad.local(2, env={"RANK": 1}),
+    "budget": lambda: ringroad.lab.find(budget=3),
     "rate": lambda: ringroad.testbed.emulate("ring:2", rate=None),
+    "mtu": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", mtu="9000"),
+    "hosts": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", hosts=2),
+    "order": lambda: ringroad.testbed.emulate("ring:2", rate="1Mbit", order=1),
+    "network": lambda: ringroad.testbed.Testbed("ring:2"),
+    "timeout of workers": lambda: ringroad.local(2, timeout="1"),
+    "algorithm of workers": lambda: ringroad.local(2, algorithm=1),
+    "who calibrates": lambda: ringroad.measure.calibrate(None, [("allreduce", "ring", 8, 1e-6)]),
+    "contestants": lambda: ringroad.measure.contestants("allreduce"),
+    "discovered": lambda: ringroad.discover(None),
+    "traced": lambda: ringroad.measure.trace(None),
+    "trained model": lambda: training.iterate(None, "ring:4"),
+    "batch": lambda: training.Model.load("resnet50", batch=1.5),
+    "throughput": lambda: training.Model.load("resnet50", throughput="1e12"),
+    "bucket": lambda: training.iterate("resnet50", "ring:4", bucket=1.5),
+    "costs of training": lambda: training.iterate("resnet50", "ring:4", costs=3),
+    "networks": lambda: training.compare("resnet50", None),
+    "model of a network": lambda: training.Network.on("ring:4", model=0),
+    "layers": lambda: training.Model("mine", None),
+    "lines": lambda: training.Network("mine", None),
 }
 
 
 @pytest.mark.parametrize("call", ABOVE)
 def test_odd_arguments_of_functions_in_python(call):
-    with pytest.raises(TypeError, match=r"^\w+ must be (a|whole) .*, not "):
+    with pytest.raises(TypeError, match=r"^[\w ]+ must be (a|whole) .*, not "):
         ABOVE[call]()
 
 

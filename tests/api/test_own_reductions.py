@@ -291,6 +291,8 @@ def test_what_is_refused_before_anything_is_sent():
             (floats, {"op": np.gcd}, TypeError, "gcd"),
             (floats, {"op": np.exp}, TypeError, "two arrays"),
             (floats, {"op": "minloc"}, TypeError, "structured"),
+            (floats, {"op": sum}, TypeError, 'pass op="sum"'),
+            (floats, {"op": np.max}, TypeError, 'pass op="max"'),
             (floats, {"op": 5}, TypeError, "a NumPy ufunc or a function"),
             (floats, {"op": steps, "factor": 2.0}, ValueError, "premul_sum"),
             (floats, {"op": steps, "algorithm": "ring"}, ringroad.ScheduleError, "order of the ranks"),

@@ -85,6 +85,7 @@ def test_objects_have_one_deadline():
 @pytest.mark.parametrize("odd", ["graph", "shared", "halo", "gather_object"])
 def test_different_calls_on_objects(odd):
     """One would unpickle what is meant for another."""
+    both = rf"rank 0 [^\n]*allgather_object'[^\n]*\n *rank 1 [^\n]*{odd}"
 
     def work(comm):
         calls = {
@@ -93,8 +94,30 @@ def test_different_calls_on_objects(odd):
             "halo": lambda: comm.cart(2).halo(np.ones(6)),
             "gather_object": lambda: comm.gather_object(1),
         }
-        with pytest.raises(ringroad.MismatchError, match=rf"rank 0: allgather_object\n  rank 1: {odd}"):
+        with pytest.raises(ringroad.MismatchError, match=both):
             calls[odd]() if comm.rank else comm.allgather_object(1)
+
+    in_threads(2, work, timeout=20)
+
+
+ARRAYS = {
+    "a message": (lambda c: c.send(np.array([40]), 1), lambda c: c.recv_object(0)),
+    "a receive": (lambda c: c.send_object(40, 1), lambda c: c.recv(np.zeros(1, int), 0)),
+    "a broadcast": (lambda c: c.broadcast_object(40), lambda c: c.broadcast(np.zeros(1, int))),
+    "a scatter": (lambda c: c.scatter_object([1, 2]), lambda c: c.broadcast(np.zeros(2, int))),
+    "an allgather": (lambda c: c.allgather_object(1), lambda c: c.allgather(np.zeros(1, int))),
+}
+
+
+@pytest.mark.parametrize("calls", ARRAYS)
+def test_arrays_are_no_objects(calls):
+    """A call on an array does not take the length of an object for one, nor the other way around."""
+
+    def work(comm):
+        kind, text = failure_of(lambda: (ARRAYS[calls][comm.rank](comm), comm.barrier()))
+        assert kind in ("MismatchError", "AbortedError") and ("object'" in text or "types must be the same" in text), (
+            text
+        )
 
     in_threads(2, work, timeout=20)
 

@@ -142,7 +142,7 @@ READ_ONLY.flags.writeable = False
             "rank 1: arrays[0] must be a NumPy array that can be written",
         ),
         ([ONES], ONES, [False] * 3, "rank 1: arrays must be a list"),
-        ([ONES], 7, [False] * 3, "rank 1: arrays must be a list of NumPy arrays, not int"),
+        ([ONES], 7, [False] * 3, "rank 1: arrays must be a list, not 7"),
     ],
 )
 def test_different_arrays(usual, odd, repair, words):

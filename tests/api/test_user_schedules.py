@@ -41,7 +41,9 @@ def test_msccl(clusters, schedule, tmp_path):
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("transport", ["memory", "tcp"])
 def test_calls_run_it(clusters, schedule, file, transport, in_place):
-    names = [clusters(RANKS, transport).run(check, given, in_place) for given in (schedule, file, f"file:{file}")]
+    names = [
+        clusters(RANKS, transport).run(check, given, in_place) for given in (schedule, file, str(file), f"file:{file}")
+    ]
     assert {name for some in names for name in some} == {names[0][0]} and names[0][0].startswith("given:")
 
 

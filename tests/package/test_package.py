@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -71,6 +72,15 @@ def bare(tmp_path_factory):
         return json.loads(done.stdout)
 
     return run
+
+
+@pytest.mark.parametrize(
+    "package", ["ringroad", *(f"ringroad.{room}" for room in ("lab", "measure", "testbed", "torch"))]
+)
+def test_no_module_hides_a_function(package):
+    """An imported module takes the place of a function that has its name in their package."""
+    found = pytest.importorskip(package)
+    assert not {module.name for module in pkgutil.iter_modules(found.__path__)} & set(found.__all__)
 
 
 IMPORTS = PROGRAMS / "import_everything.py"

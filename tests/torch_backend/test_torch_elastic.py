@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
 import pytest
-import ringroad
+import ringroad.torch
 import torch
 from ringroad.start.progress import Progress
-from ringroad.torch.elastic import ElasticTraining, _Training
+from ringroad.torch.elastic_training import ElasticTraining, _Training
 from torch import nn
 
 
@@ -101,3 +101,13 @@ def test_a_step_changes_buffers_once_and_alike():
     model(torch.eye(2, 3))  # what rank 0 has seen, once
     for name, buffer in model.named_buffers():
         assert torch.equal(buffer, copies[2].get_buffer(name)), name
+
+
+def test_what_is_no_model_is_refused():
+    model, optimizer = training(1, 0, MAKERS["sgd"])
+    for given, words in (
+        ((5, optimizer), r"model must be a .*Module, not 5"),
+        ((model, 5), "optimizer must be a .*, not 5"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            ringroad.torch.elastic("tcp://127.0.0.1:1", *given)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ringroad._grids.halo import Halo, Plan
-from ringroad._grids.neighbours import Array, Graph, numbers
+from ringroad._grids.neighbours import Array, Graph, flags, numbers
 from ringroad._grids.placement import order
 from ringroad._native import NOBODY, Communicator
 from ringroad._support.text import whole
@@ -38,7 +38,8 @@ class Cart(Graph):
         edges = [(rank, peer) for rank, peers in enumerate(neighbours) for peer in peers if peer != NOBODY]
         # What comes from below was sent up.
         labels = (list(slots), [slot ^ 1 for slot in slots])
-        super().__init__(_comm, neighbours[_comm.rank], neighbours[_comm.rank], labels, edges)
+        lengths = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(_shape, _periodic, strict=True))
+        super().__init__(_comm, f"cart {lengths}", neighbours[_comm.rank], neighbours[_comm.rank], labels, edges)
         self._plans: dict[Any, Plan] = {}
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]:
@@ -59,7 +60,7 @@ class Cart(Graph):
             (0, 0)
         """
         if not 0 <= whole("rank", rank) < math.prod(self.shape):
-            raise ValueError(f"rank {rank} is not one of the ranks 0..{math.prod(self.shape)}")
+            raise ValueError(f"rank {rank} is not one of the ranks 0 to {math.prod(self.shape) - 1}")
         return tuple(int(c) for c in np.unravel_index(rank, self.shape))
 
     def rank_at(self, coordinates: Sequence[int]) -> int:
@@ -111,7 +112,7 @@ class Cart(Graph):
         """
         steps = whole("steps", steps)
         if not 0 <= whole("dimension", dimension) < len(self.shape):
-            raise ValueError(f"dimension {dimension} is not one of 0..{len(self.shape)}")
+            raise ValueError(f"dimension {dimension} is not one of 0 to {len(self.shape) - 1}")
         return self._step(self.coordinates, dimension, -steps), self._step(self.coordinates, dimension, steps)
 
     def sub(self, keep: Sequence[bool], *, timeout: float | None = None) -> "Cart":
@@ -138,10 +139,8 @@ class Cart(Graph):
             ...     cluster.run(row)
             [1, 1, 5, 5]
         """
-        if not np.iterable(keep) or isinstance(keep, str) or len(keep) != len(self.shape):
-            raise ValueError(f"keep must be True or False for each of {len(self.shape)} dimensions, not {keep!r}")
-        row = [index for index, kept in enumerate(keep) if kept]
-        rest = [index for index, kept in enumerate(keep) if not kept]
+        kept = flags(keep, "keep", len(self.shape))
+        row, rest = ([index for index, one in enumerate(kept) if one == which] for which in (True, False))
 
         def number(dimensions: list[int]) -> int:
             places = [self.coordinates[index] for index in dimensions]
@@ -240,8 +239,7 @@ class Cart(Graph):
         self.close()
 
     def __repr__(self) -> str:
-        shape = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(self.shape, self.periodic, strict=True))
-        return f"<Cart {shape}: rank {self.rank} at {self.coordinates}>"
+        return f"<{self._name.capitalize()}: rank {self.rank} at {self.coordinates}>"
 
     def _neighbours_of(self, rank: int) -> list[int]:
         """The neighbours of a rank: the lower and the upper one in each dimension."""
@@ -254,9 +252,7 @@ class Cart(Graph):
 
 def cart(comm: Communicator, shape: Any, periodic: Any, reorder: bool, timeout: float | None) -> Cart:
     lengths = _lengths(shape, comm.size)
-    around = tuple(bool(one) for one in periodic) if np.iterable(periodic) else (bool(periodic),) * len(lengths)
-    if len(around) != len(lengths) or isinstance(periodic, str):
-        raise ValueError(f"periodic must be True or False for each of {len(lengths)} dimensions, not {periodic!r}")
+    around = flags(periodic if np.iterable(periodic) else [periodic or False] * len(lengths), "periodic", len(lengths))
     if not reorder:
         return Cart(comm, lengths, around)
     # Rank 0's view of the network counts.

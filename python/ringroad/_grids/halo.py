@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, keep, numbers, places
+from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, check_dtype, keep, numbers, places
 from ringroad._native import NOBODY, Communicator, Schedule
 from ringroad._objects import allgather_object
+from ringroad._support.text import check_class
 
 Direction = tuple[int, ...]
 Where = tuple[slice, ...]
@@ -32,6 +33,7 @@ class Grid(Protocol):
     comm: Communicator
     size: int
     shape: tuple[int, ...]
+    _name: str
 
     def coordinates_of(self, rank: int) -> tuple[int, ...]: ...
     def rank_at(self, coordinates: Sequence[int]) -> int: ...
@@ -70,8 +72,8 @@ class Plan:
         """The plan of this rank, before it knows of the others."""
         if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
             raise TypeError(f"block must be a NumPy array, not {type(block).__name__}")
-        if block.dtype.hasobject:
-            raise TypeError("block has Python objects; they have no bytes that could be sent")
+        check_dtype(block.dtype, "block")
+        check_class("corners", corners, bool)
         if not block.flags.writeable:
             raise ValueError("block is read-only; pass an array that can be written")
         dimensions = len(cart.shape)
@@ -82,13 +84,13 @@ class Plan:
             raise ValueError(
                 f"block must have at least {dimensions} dimensions, as the grid; its shape is {block.shape}"
             )
-        return Plan(cart, block.shape, block.dtype, widths, bool(corners))
+        return Plan(cart, block.shape, block.dtype, widths, corners)
 
     def agreed(self, timeout: float | None) -> "Plan":
         """The plan, after all ranks have told each other theirs. All of them raise an error if these do not fit."""
         cart = self.cart
         said = Said(self.shape, str(self.dtype), self.widths, self.corners)
-        everybody = allgather_object(cart.comm, said, timeout, "halo")
+        everybody = allgather_object(cart.comm, said, timeout, f"halo on {cart._name}")
         _check(cart, everybody)
         directions = self._directions()
         self.counts = np.zeros((cart.size, cart.size), np.int64)
@@ -111,7 +113,7 @@ class Plan:
         if kept is not None:
             return kept
         along = Schedule._along_dimensions(self.cart.shape) if self.is_along_dimensions else None
-        exchange = Exchange(self.cart.comm, self.dtype, self.counts, timeout, along)
+        exchange = Exchange(self.cart.comm, self.cart._name, self.dtype, self.counts, timeout, along)
         sent, arrived = ([_lengths(where, self.shape) for where in parts] for parts in (self.sent, self.filled))
         return Room(exchange, _views(exchange.outgoing, sent), _views(exchange.incoming, arrived))
 
@@ -219,8 +221,8 @@ def _check(cart: Grid, everybody: list[Said]) -> None:
     first = everybody[0]
     known: dict[tuple[int, int], tuple[int, int]] = {}
     for rank, said in enumerate(everybody):
-        shape, *others = said
-        if others != [*first[1:]]:
+        shape = said.shape
+        if said[1:] != first[1:]:
             raise ValueError(f"ranks 0 and {rank} passed different dtypes, widths or corners: {first[1:]}, {said[1:]}")
         if (len(shape), shape[dimensions:]) != (len(first.shape), first.shape[dimensions:]):
             raise ValueError(f"the blocks of ranks 0 and {rank} do not fit: their shapes are {first.shape} and {shape}")

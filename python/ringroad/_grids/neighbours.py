@@ -5,15 +5,16 @@ schedules are verified, its costs are known, and its plans have no message for a
 """
 
 import operator
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ringroad._arrays import as_array, check_output
+from ringroad._arrays import as_array, check_output, named
 from ringroad._costs import Cost
-from ringroad._native import NOBODY, Communicator, PreparedCall, Schedule, Work
+from ringroad._native import NOBODY, Communicator, Schedule, Work
 from ringroad._objects import allgather_object
 from ringroad._support.text import length
 
@@ -29,21 +30,20 @@ _KEPT = 16
 class Pending:
     """A call in flight, whose result is completed by the rank that waits for it."""
 
-    def __init__(self, work: Work[Any] | None, finish: Callable[[], Any]) -> None:
+    def __init__(self, work: Work[Any], finish: Callable[[], Any]) -> None:
         self._work, self._result = work, None
         self._finish: Callable[[], Any] | None = finish
 
     def wait(self, timeout: float | None = None) -> bool:
         """As `Work.wait`."""
-        if self._work is not None:
-            self._work.wait(timeout)
+        self._work.wait(timeout)
         if self._finish is not None:
             self._result, self._finish = self._finish(), None
         return True
 
     def is_completed(self) -> bool:
         """As `Work.is_completed`."""
-        return self._work is None or self._work.is_completed()
+        return self._work.is_completed()
 
     def result(self) -> Any:
         """As `Work.result`."""
@@ -52,11 +52,13 @@ class Pending:
 
 
 class Exchange:
-    """A prepared all-to-all, with its memory: `counts[s, t]` elements of `dtype` from `s` to `t`."""
+    """A prepared all-to-all, with its memory: `counts[s, t]` elements of `dtype` from `s` to `t`. `name` says on what
+    grid or graph, and must be the same on all ranks."""
 
     def __init__(
         self,
         comm: Communicator,
+        name: str,
         dtype: np.dtype[Any],
         counts: NDArray[np.int64],
         timeout: float | None,
@@ -64,19 +66,15 @@ class Exchange:
     ) -> None:
         lengths = counts[comm.rank].sum(), counts[:, comm.rank].sum()
         self.outgoing, self.incoming = (comm.empty(int(length), dtype) for length in lengths)
-        self.call: PreparedCall | None = None
-        if counts.any():
-            by = algorithm or at_once(comm.size)
-            self.call = comm.prepare(
-                "alltoall", self.outgoing, self.incoming, counts=counts, algorithm=by, timeout=timeout
-            )
+        send, out = named(self.outgoing, name), named(self.incoming, name)
+        by = algorithm or at_once(comm.size)
+        self.call = comm.prepare("alltoall", send, out, counts=counts, algorithm=by, timeout=timeout)
 
     def run(self, finish: Callable[[], Any], async_op: bool) -> Any:
         """Makes the call, and returns what `finish` does; with `async_op` a `Pending`."""
         if async_op:
-            return Pending(self.call and self.call.start(), finish)
-        if self.call is not None:
-            self.call.run()
+            return Pending(self.call.start(), finish)
+        self.call.run()
         return finish()
 
 
@@ -98,12 +96,13 @@ class Graph:
     def __init__(
         self,
         _comm: Communicator,
+        _name: str,
         _destinations: Sequence[int],
         _sources: Sequence[int],
         _numbers: tuple[Sequence[int], Sequence[int]],
         _edges: Iterable[Slot],
     ) -> None:
-        self.comm, self.rank, self.size = _comm, _comm.rank, _comm.size
+        self.comm, self.rank, self.size, self._name = _comm, _comm.rank, _comm.size, _name
         self.destinations, self.sources = tuple(_destinations), tuple(_sources)
         self._sent, self._received = (
             places(zip(peers, numbers, strict=True))
@@ -222,12 +221,12 @@ class Graph:
         blocks = np.split(send, np.cumsum(rows)[:-1]) if rows else []
         degrees = self._edges.sum(axis=1)
         mine = np.array([rows[index] for index in self._sent], np.int64)
-        lengths = self.comm.allgather(mine, counts=degrees.tolist(), timeout=timeout)
+        lengths = self.comm.allgather(named(mine, self._name), counts=degrees.tolist(), timeout=timeout).view(np.int64)
         source = np.repeat(np.arange(self.size), degrees)
         target = np.concatenate([np.repeat(np.arange(self.size), row) for row in self._edges])
         table, width = np.zeros_like(self._edges), int(np.prod(send.shape[1:], dtype=np.int64))
         np.add.at(table, (source, target), lengths)
-        exchange = Exchange(self.comm, send.dtype, table * width, timeout)
+        exchange = Exchange(self.comm, self._name, send.dtype, table * width, timeout)
         outgoing, incoming = (one.reshape(-1, *send.shape[1:]) for one in (exchange.outgoing, exchange.incoming))
         np.concatenate([send[:0], *(blocks[index] for index in self._sent)], out=outgoing)
         exchange.run(lambda: None, False)
@@ -280,7 +279,8 @@ class Graph:
         # While the exchange is in flight, nobody else uses its memory.
         exchange = self._kept.pop(key, None)
         if exchange is None:
-            exchange = Exchange(self.comm, dtype, self._edges * int(np.prod(shape, dtype=np.int64)), timeout)
+            counts = self._edges * int(np.prod(shape, dtype=np.int64))
+            exchange = Exchange(self.comm, self._name, dtype, counts, timeout)
         fill(exchange.outgoing.reshape(len(self._sent), *shape))
 
         arriving = exchange.incoming.reshape(len(self._received), *shape)
@@ -305,7 +305,7 @@ def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] 
     for rank, (to, of) in enumerate(everybody):
         for peer in (*to, *(of or ())):
             if not 0 <= peer < comm.size:
-                raise ValueError(f"rank {rank} names rank {peer}, which is not one of the ranks 0..{comm.size}")
+                raise ValueError(f"rank {rank} names rank {peer}, which is not one of the ranks 0 to {comm.size - 1}")
         for peer in to:
             named[peer].append(rank)
     for rank, (_, of) in enumerate(everybody):
@@ -317,7 +317,8 @@ def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] 
         of = to if is_mutual else named[comm.rank]
     counted = [[peers[:index].count(peer) for index, peer in enumerate(peers)] for peers in (to, of)]
     edges = [(rank, peer) for rank, (to, _) in enumerate(everybody) for peer in to]
-    return Graph(comm, to, of, (counted[0], counted[1]), edges)
+    name = f"graph of {len(edges)} edges, {zlib.crc32(repr(everybody).encode()):08x}"
+    return Graph(comm, name, to, of, (counted[0], counted[1]), edges)
 
 
 def at_once(size: int) -> str:
@@ -350,6 +351,19 @@ def numbers(given: Any, name: str) -> list[int]:
 def sendable(given: ArrayLike, name: str) -> Array:
     """The array of an argument of this name, whose elements can be sent. Raises TypeError."""
     found = as_array(given, name)
-    if found.dtype.hasobject:
-        raise TypeError(f"{name} has Python objects; they have no bytes that could be sent")
+    check_dtype(found.dtype, name)
     return found
+
+
+def check_dtype(dtype: np.dtype[Any], name: str) -> None:
+    """Raises TypeError if elements of this type cannot be sent."""
+    if dtype.hasobject or not dtype.itemsize:
+        raise TypeError(f"{name} has dtype {dtype}, whose elements cannot be sent as bytes")
+
+
+def flags(given: Any, name: str, count: int) -> tuple[bool, ...]:
+    """True or False for each of so many dimensions. Raises ValueError."""
+    found = list(given) if np.iterable(given) else []
+    if len(found) != count or any(flag not in (True, False) for flag in found):
+        raise ValueError(f"{name} must be True or False for each of {count} dimensions, not {given!r}")
+    return tuple(map(bool, found))

@@ -74,10 +74,20 @@ def seconds(name: str, value: object) -> float:
 
 
 def items(name: str, value: Iterable[_Item]) -> list[_Item]:
-    """The items of a list that was passed as an argument of this name. Raises TypeError, also for a text."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a list, not {value!r:.60}")
-    return list(value)
+    """The items of a list that was passed as an argument of this name. Raises TypeError, also for a text or a dict."""
+    try:
+        if not isinstance(value, str | bytes | Mapping):
+            return list(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be a list, not {value!r:.60}")
+
+
+def check_class(name: str, value: object, *classes: type) -> None:
+    """Raises TypeError unless an argument of this name is an object of one of these classes."""
+    if not isinstance(value, classes):
+        words = " or ".join(f"{one.__module__}.{one.__name__}".removeprefix("builtins.") for one in classes)
+        raise TypeError(f"{name} must be a {words}, not {value!r:.60}")
 
 
 def by_key(name: str, value: Mapping[_Key, _Item] | None) -> list[tuple[_Key, _Item]]:

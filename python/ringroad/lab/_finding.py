@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ringroad._native import find_networks
 from ringroad._support.pictures import need_matplotlib
-from ringroad._support.text import bytes_text, length, number, seconds_text
+from ringroad._support.text import bytes_text, items, length, number, seconds_text, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -147,7 +147,7 @@ def find(
         >>> found.best.ranks, found.best.degree, found.best.seconds >= found.least_seconds
         (16, 4, True)
     """
-    if (budget is None) == (ranks is None or degree is None) or (budget and (ranks or degree)):
+    if (budget is None) == (ranks is None or degree is None) or (budget is not None and (ranks or degree)):
         raise ValueError("give ranks and degree, or a budget of ranks and cables")
     if number("alpha", alpha) < 0 or number("bandwidth", bandwidth) <= 0:
         raise ValueError("alpha must be 0 or more, and bandwidth above 0 bytes per second")
@@ -161,7 +161,9 @@ def _sizes(ranks: int | None, degree: int | None, budget: tuple[int, int] | None
     if budget is None:
         assert ranks is not None and degree is not None
         return ranks, [degree]
-    ranks, cables = budget
+    if len(given := items("budget", budget)) != 2:
+        raise ValueError(f"budget must be a number of ranks and a number of cables, not {budget!r:.60}")
+    ranks, cables = (whole("a number of the budget", one) for one in given)
     most = 2 * cables // ranks if ranks > 0 else 0
     if ranks < 2 or most < 1:
         raise ValueError(f"a budget of {ranks} ranks and {cables} cables joins nothing; {ranks} ranks need a link each")

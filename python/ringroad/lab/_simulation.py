@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._native import simulate as _simulate
 from ringroad._notebook import frame, table
-from ringroad._support.text import by_key, bytes_text, items, length, seconds_text
+from ringroad._support.text import by_key, bytes_text, check_class, items, length, seconds_text
 from ringroad.measure.traces import TraceEvent
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def simulate(
         schedule = Schedule.build(schedule, network, collective, root)
     size = length("bytes", bytes)
     model = CostModel() if model is None else model
-    if not isinstance(model, CostModel):
-        raise TypeError(f"model must be a ringroad.lab.CostModel, not {model!r}")
+    check_class("model", model, CostModel)
     failed = items("failed_links", failed_links)
     if replan and not failed:
         raise ValueError("replan needs failed_links; name at least one link that has failed")

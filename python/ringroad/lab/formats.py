@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from ringroad._native import CostModel, Schedule, ScheduleError, read_file
+from ringroad._support.text import check_class
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,7 @@ def write(
         ValueError: The format is unknown.
         OSError: A file cannot be written.
     """
-    if not isinstance(schedule, Schedule):
-        raise TypeError(f"schedule must be a ringroad.Schedule, not {schedule!r:.60}")
+    check_class("schedule", schedule, Schedule)
     path = Path(path)
     chosen = _chosen(path, format)
     if chosen.name == "chakra":

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ringroad._arrays import as_numbers
 from ringroad._native import Topology
 
 Term = tuple[int, float]
@@ -77,7 +78,9 @@ class _Network:
         self.links = sorted(speeds)
         self.unit = max(speeds.values())
         self.speeds = np.array([speeds[link] / self.unit for link in self.links])
-        given = np.ones((self.ranks, self.ranks)) if demands is None else np.array(demands, dtype=np.float64)
+        given = np.ones((self.ranks, self.ranks)) if demands is None else as_numbers(demands, "demands")
+        if given.shape != (self.ranks, self.ranks):
+            raise ValueError(f"demands for {self.ranks} ranks have shape {(self.ranks,) * 2}, not {given.shape}")
         np.fill_diagonal(given, 0)
         self.largest = given.max()
         self.demands = np.zeros((self.nodes, self.nodes))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ringroad import _native
+from ringroad._arrays import as_numbers
 from ringroad._native import Schedule, Topology
 
 
@@ -241,7 +242,7 @@ def alltoall_flow(
         (0, True)
     """
     network = Topology(topology)
-    wanted = np.array(1 if demands is None else demands, dtype=np.float64)
+    wanted = as_numbers(1 if demands is None else demands, "demands")
     if wanted.ndim == 0:
         each, matrix = wanted.item(), None
         if not 0 < each < np.inf:

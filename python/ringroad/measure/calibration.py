@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ringroad._native import Communicator, Profile
+from ringroad._support.text import check_class
 
 
 def contestants(communicator: Communicator, collective: str = "allreduce") -> list[str]:
@@ -26,6 +27,7 @@ def contestants(communicator: Communicator, collective: str = "allreduce") -> li
         >>> "ring" in ringroad.measure.contestants(a, "allgather")
         True
     """
+    check_class("communicator", communicator, Communicator)
     return communicator._contestants(collective)
 
 
@@ -51,4 +53,5 @@ def calibrate(communicator: Communicator, measurements: Sequence[tuple[str, str,
         >>> ringroad.measure.calibrate(a, [("allreduce", "ring", 8, 1e-6)]).measurements
         [('allreduce', 'ring', 8, 1e-06)]
     """
+    check_class("communicator", communicator, Communicator)
     return communicator._calibrate(measurements)

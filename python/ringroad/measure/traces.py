@@ -16,7 +16,7 @@ import numpy as np
 from ringroad._native import Communicator
 from ringroad._notebook import frame
 from ringroad._support.files import read_json
-from ringroad._support.text import seconds_text
+from ringroad._support.text import check_class, seconds_text
 
 _MICROSECONDS = 1e6
 _BARS = ("X", "B")
@@ -239,6 +239,7 @@ def trace(comm: Communicator) -> Trace:
         ['allreduce of 1000 float64, sum, by ring']
         >>> trace.save_chrome_trace("trace.json")  # for ui.perfetto.dev
     """
+    check_class("comm", comm, Communicator)
     recorder = Trace()
     recorder._communicator = comm
     return recorder

@@ -24,7 +24,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ringroad._native import AbortedError, Communicator, PeerError, RingroadError, Topology
 from ringroad._support.processes import Processes, ending
-from ringroad._support.text import by_key, whole
+from ringroad._support.text import by_key, check_class, seconds, whole
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -134,8 +134,14 @@ class LocalCluster:
             raise ValueError(f"a cluster has from 1 to {_MOST} workers, not {n}")
         self._size = n
         self._env = dict(by_key("env", env))
+        for name, value in self._env.items():
+            check_class(f"the value of {name} in env", value, str, os.PathLike)
         self._place = _place or (lambda rank, command: (command, {}))
         self._meet = _meet  # the address of rank 0, if the workers meet there; None: in a directory
+        if algorithm is not None:
+            check_class("algorithm", algorithm, str)
+        if timeout is not None:
+            timeout = seconds("timeout", timeout)
         self._options = (None if topology is None else Topology(topology), algorithm, timeout)
         self._lock = threading.Lock()
         self._team: _Team | None = None

@@ -5,7 +5,7 @@ says what to set. A process never becomes a group of one by mistake.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future
 from datetime import timedelta
 from importlib import import_module
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ringroad import _native
 from ringroad._native import Communicator, Config, ConfigError, FileStore, MemoryStore, StoreError, TcpStore, Topology
-from ringroad._support.text import whole
+from ringroad._support.text import items, whole
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.start import launchers
 from ringroad.start.launchers import Master
@@ -159,10 +159,8 @@ def regroup(
         ...     comm.rank, comm.size
         (0, 1)
     """
-    if isinstance(handles, str) or not isinstance(handles, Iterable):
-        raise TypeError(f"handles must be a list or set of texts (str), not {handles!r:.60}")
     return _native.regroup(
-        list(handles),
+        items("handles", handles),
         sort=isinstance(handles, Set),
         own=own,
         uuid=uuid,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from ringroad._native import RingroadError, Topology
-from ringroad._support.text import number, parse_bandwidth
+from ringroad._support.text import by_key, check_class, items, number, parse_bandwidth
 from ringroad.start.local import LocalCluster
 from ringroad.testbed.events import Event
 from ringroad.testbed.network import MTU, EmulatedNetwork, parse_delay
@@ -78,13 +78,14 @@ def emulate(
         _rate(rate),
         mtu=mtu,
         tell=tell,
-        hosts=hosts,
-        order=order,
+        hosts=None if hosts is None else items("hosts", hosts),
+        order=None if order is None else items("order", order),
         bridges=bridges,
         delay=parse_delay(delay) if isinstance(delay, str) else number("delay", delay),
     )
     try:
         if prepare is not None:
+            check_class("prepare", prepare, str)
             network.prepare(prepare)
         return Testbed(network, algorithm=algorithm, timeout=timeout, env=env)
     except BaseException:
@@ -120,10 +121,11 @@ class Testbed(LocalCluster):
         timeout: float | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
+        check_class("network", network, EmulatedNetwork)
         self.network = network
         self._changing = threading.RLock()
         self._timers: list[threading.Timer] = []
-        given = {**os.environ, **(env or {})}
+        given = {**os.environ, **dict(by_key("env", env))}
         for sentence in network.overridden(given):
             warnings.warn(sentence, stacklevel=3)
         super().__init__(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from ringroad._native import Topology
-from ringroad._support.text import parse_seconds
+from ringroad._support.text import parse_seconds, whole
 from ringroad.testbed import bridged, leftovers, namespaces, telling
 from ringroad.testbed.delay import Relay
 from ringroad.testbed.fabric import CLOSED, FRAME, Fabric, address
@@ -56,6 +56,8 @@ class EmulatedNetwork:
         seconds that a packet is on a cable; "stated": the latencies of the topology's links."""
         if tell not in TELL:
             raise ValueError(f"tell={tell!r}: it is one of {', '.join(TELL)}")
+        if not LEAST_MTU <= whole("mtu", mtu) <= MOST_MTU:
+            raise ValueError(f"mtu is from {LEAST_MTU} to {MOST_MTU} bytes, not {mtu}")
         namespaces.require()
         leftovers.end()
         if bandwidth < 2 * CLOSED:

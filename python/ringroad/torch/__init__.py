@@ -37,7 +37,7 @@ from ringroad.torch.starting import init
 from ringroad.torch.versions import MODERN
 
 if TYPE_CHECKING:
-    from ringroad.torch.elastic import ElasticTraining
+    from ringroad.torch.elastic_training import ElasticTraining
 
 __all__ = [
     "CompressedReduceScatter",
@@ -266,7 +266,7 @@ def elastic(
         >>> bool(loss < 0.1)
         True
     """
-    from ringroad.torch.elastic import ElasticTraining
+    from ringroad.torch.elastic_training import ElasticTraining
 
     return ElasticTraining(address, model, optimizer, minimum, timeout, patience)
 

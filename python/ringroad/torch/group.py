@@ -16,6 +16,7 @@ import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup
 
+from ringroad._support.text import check_class
 from ringroad.torch.backend import RingroadBackend
 from ringroad.torch.calls import NAME
 from ringroad.torch.membership import Membership, Options
@@ -180,6 +181,7 @@ def backend_of(group: ProcessGroup | None) -> RingroadBackend:
         group = dist.group.WORLD
     if group is None:
         raise ValueError("ringroad: there is no process group; call init_process_group first")
+    check_class("group", group, ProcessGroup)
     if isinstance(group, RingroadProcessGroup):
         return group.backend
     backends = [group._get_backend(device) for device in group._device_types]

@@ -41,7 +41,7 @@ impl PyCommunicator {
         let (input, output) = (memory(input, owner.clone()), memory(output, owner));
         let mut request = Request::of(key, input, output);
         request.factor = factor;
-        self.run(py, request, how, None)
+        self.run(py, &mut request, how, None)
     }
 }
 
@@ -68,7 +68,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         let how = How { algorithm: None, precision: precision(wire, max_error)?, timeout, async_op };
         let mut key = match Operation::named(collective, root).map_err(raise)? {
-            Operation::Barrier => return self.run(py, Request::barrier(), how, None),
+            Operation::Barrier => return self.run(py, &mut Request::barrier(), how, None),
             operation => CallKey::new(operation, dtype, elements),
         };
         let mut by = 1.0;

@@ -10,9 +10,10 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::PyTypeInfo;
 use ringroad_runtime::calls::call::Side;
-use ringroad_runtime::{DType, Memory};
+use ringroad_runtime::{DType, Memory, Opaque};
 
-use crate::operation::interned;
+use crate::arguments::shown;
+use crate::operation::{NAMES, TYPES};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -269,12 +270,21 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>, name: &str) -> PyResult<DType> 
         (Some(dtype), _) => Ok(dtype),
         // Not objects, nor texts of variable length, whose elements refer to other memory.
         (None, bytes) if bytes > 0 && OPAQUE.contains(&descr.kind()) && !descr.has_object() => {
-            Ok(DType::Opaque { bytes, name: interned(&descr.to_string()) })
+            Ok(DType::Opaque(TYPES.get(&Opaque { bytes, name: NAMES.get(&name_of(descr)?) })))
         }
         (None, _) => Err(PyTypeError::new_err(format!(
             "{name} has dtype {descr}, whose elements cannot be sent as bytes"
         ))),
     }
+}
+
+/// The name of a dtype, which does not tell a `recarray` from another array with the same fields.
+fn name_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
+    if descr.kind() != b'V' {
+        return Ok(descr.to_string());
+    }
+    let numpy = descr.py().import("numpy")?;
+    Ok(numpy.getattr("dtype")?.call1(((numpy.getattr("void")?, descr),))?.to_string())
 }
 
 /// The kinds of dtypes whose elements are moved as bytes if kernels do not know them.
@@ -314,9 +324,15 @@ pub fn empty<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let dtype = numpy.getattr("dtype")?.call1((dtype,))?;
+    dtype_of(dtype.cast()?, "the array")?;
     // NumPy computes the number of bytes, and raises its own errors for invalid shapes. This allocates nothing large.
-    let model =
-        numpy.getattr("broadcast_to")?.call1((numpy.getattr("empty")?.call1(((), &dtype))?, shape))?;
+    let one = numpy.getattr("empty")?.call1(((), &dtype))?;
+    let model = numpy.getattr("broadcast_to")?.call1((one, shape)).map_err(|error| {
+        if error.is_instance_of::<PyTypeError>(py) {
+            return PyTypeError::new_err(format!("shape must be whole numbers, not {}", shown(shape)));
+        }
+        error
+    })?;
     let bytes: usize = model.getattr("nbytes")?.extract()?;
     let memory = SharedMemory { memory: allocate(bytes)?, writable: true };
     let array = numpy.getattr("asarray")?.call1((Bound::new(py, memory)?,))?;

@@ -81,6 +81,7 @@ impl By<'_> {
         match self {
             By::Name(name) => match name.strip_prefix("file:") {
                 Some(path) => Given::File(path.into()).member(py),
+                None if name.contains(['/', '.']) => Given::File((*name).into()).member(py),
                 None => algorithms::find(&name).map_err(raise),
             },
             By::Given(given) => given.member(py),
@@ -130,7 +131,7 @@ impl PyCommunicator {
     pub fn run(
         &self,
         py: Python<'_>,
-        request: Request,
+        request: &mut Request,
         how: How<'_>,
         result: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
@@ -141,7 +142,7 @@ impl PyCommunicator {
     pub fn run_to(
         &self,
         py: Python<'_>,
-        mut request: Request,
+        request: &mut Request,
         how: How<'_>,
         outcome: Outcome,
     ) -> PyResult<Py<PyAny>> {
@@ -206,7 +207,7 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         self.run(
             py,
-            Request::barrier(),
+            &mut Request::barrier(),
             How { algorithm: None, precision: Precision::Exact, timeout, async_op },
             None,
         )

@@ -53,7 +53,7 @@ impl PyCommunicator {
         // the arrays are released here, while the GIL is held.
         let call = self.on_arrays(Array::input, collective, send, out, counts, reduction)?;
         let result = call.result.as_ref().map(|result| result.clone_ref(py));
-        self.run(py, call.request(), how, result)
+        self.run(py, &mut call.request(), how, result)
     }
 
     /// Checks the arrays of a collective. `read` makes an array of its input; `counts` are the numbers of rows of blocks
@@ -116,7 +116,7 @@ impl PyCommunicator {
         let mut key = CallKey::new(Operation::Collective(collective), dtype, elements);
         let function;
         (key.op, function) = match send.as_ref().or(out.as_ref()) {
-            Some(array) => reduction.of(&array.descr())?,
+            Some(array) => reduction.of(|| array.descr())?,
             None => unreachable!("every rank has an input or an output"),
         };
         key.counts = counts;

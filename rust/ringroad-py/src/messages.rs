@@ -58,7 +58,11 @@ impl PyCommunicator {
         let (found, empty) = (described(py, &message)?, py.import("numpy")?.getattr("empty")?);
         let out = empty.call1((found.getattr("count")?, found.getattr("dtype")?))?;
         let (source, tag) = (Source(Some(message.source)), AnyTag(Some(message.tag)));
-        self.recv(py, Some(&out), source, tag, timeout, false)
+        let came = self.recv(py, Some(&out), source, tag, timeout, false)?;
+        match message.dtype {
+            DType::OF_BYTES => Ok(came.call_method1(py, "view", ("uint8",))?),
+            _ => Ok(came),
+        }
     }
 }
 
@@ -98,8 +102,8 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
-        let request = sending(&Array::input(array, "array")?, peer, tag);
-        self.run(py, request, plainly(timeout, async_op), None)
+        let mut request = sending(&Array::input(array, "array")?, peer, tag);
+        self.run(py, &mut request, plainly(timeout, async_op), None)
     }
 
     /// Receives an array that a rank has sent with `send`.
@@ -149,9 +153,9 @@ impl PyCommunicator {
         };
         let array = Array::landing(out, "out")?;
         let landing = Landing::new(out.clone().unbind(), &array);
-        let request = receiving(&array, peer, tag)?;
+        let mut request = receiving(&array, peer, tag)?;
         drop(array);
-        self.run_to(py, request, plainly(timeout, async_op), Outcome::Received(landing))
+        self.run_to(py, &mut request, plainly(timeout, async_op), Outcome::Received(landing))
     }
 
     /// Sends an array to one rank and receives one from another, or the same, at the same time.

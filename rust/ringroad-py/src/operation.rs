@@ -1,14 +1,14 @@
 //! The argument `op=` of calls on arrays: the name of a reduction, or one of the user's own (`ringroad._operations`).
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use ringroad_runtime::kernels::dtype::Own;
-use ringroad_runtime::{DType, Function, Memory, ReduceOp};
+use ringroad_runtime::{DType, Function, Memory, Opaque, Own, ReduceOp};
 
 use crate::arguments::Argument;
 use crate::array::{dtype_of, operand, Array};
@@ -61,13 +61,15 @@ impl<'py> Op<'py> {
 
     /// The reduction; `factor`: that of this rank's data.
     pub fn reduction(self, factor: Option<f64>) -> PyResult<Reduction> {
-        let name = self.0.as_ref().map_or(Ok(ReduceOp::Sum.name()), |object| object.extract::<&str>());
-        match (self.0.as_ref(), name) {
-            (_, Ok(name)) if !LOCATING.contains(&name) => {
+        let Some(object) = self.0 else {
+            return Ok(Reduction { factor: ReduceOp::Sum.factor(factor).map_err(raise)?, ..PLAIN });
+        };
+        match object.extract::<&str>() {
+            Ok(name) if !LOCATING.contains(&name) => {
                 let (op, factor) = calls::reduction(name, factor)?;
                 Ok(Reduction { op, factor, own: None })
             }
-            (Some(own), _) if factor.is_none() => Ok(Reduction { own: Some(own.clone().unbind()), ..PLAIN }),
+            _ if factor.is_none() => Ok(Reduction { own: Some(object.unbind()), ..PLAIN }),
             _ => Err(PyValueError::new_err("factor= goes with op='premul_sum' only")),
         }
     }
@@ -92,7 +94,7 @@ impl Op<'_> {
         let descr = PyArrayDescr::new(dtype.py(), dtype)?;
         let op = match plain {
             Some(op) => op,
-            None => self.reduction(None)?.of(&descr)?.0,
+            None => self.reduction(None)?.of(|| descr.clone())?.0,
         };
         Ok((op, dtype_of(&descr, "the vector")?))
     }
@@ -100,12 +102,16 @@ impl Op<'_> {
 
 impl Reduction {
     /// The reduction of elements of this type, and what performs it if it is the user's own.
-    pub fn of(&self, dtype: &Bound<'_, PyArrayDescr>) -> PyResult<(ReduceOp, Option<Arc<dyn Function>>)> {
+    pub fn of<'py>(
+        &self,
+        dtype: impl FnOnce() -> Bound<'py, PyArrayDescr>,
+    ) -> PyResult<(ReduceOp, Option<Arc<dyn Function>>)> {
         let Some(own) = &self.own else { return Ok((self.op, None)) };
-        let op = dtype.py().import("ringroad._operations")?.call_method1("chosen", (own, dtype))?;
-        let name = interned(op.getattr("name")?.extract()?);
-        let own = Own { name, commutative: op.getattr("commutative")?.is_truthy()? };
-        let function = Combined { op: op.unbind(), dtype: dtype.clone().into_any().unbind() };
+        let dtype = dtype();
+        let op = dtype.py().import("ringroad._operations")?.call_method1("chosen", (own, &dtype))?;
+        let name = NAMES.get(op.getattr("name")?.extract()?);
+        let own = REDUCTIONS.get(&Own { name, commutative: op.getattr("commutative")?.is_truthy()? });
+        let function = Combined { op: op.unbind(), dtype: dtype.into_any().unbind() };
         Ok((ReduceOp::Own(own), Some(Arc::new(function))))
     }
 }
@@ -148,15 +154,29 @@ fn told(py: Python<'_>, error: PyErr) -> String {
     told().unwrap_or(brief)
 }
 
-/// A name that stays until the process ends. Programs use few of them.
-pub fn interned(name: &str) -> &'static str {
-    static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = names.get_or_insert_default();
-    if let Some(known) = names.get(name) {
-        return known;
+/// Values that stay until the process ends. Programs use few of them.
+pub struct Interned<T: ?Sized + 'static>(Mutex<Option<HashSet<&'static T>>>);
+
+/// The names of types and of reductions.
+pub static NAMES: Interned<str> = Interned(Mutex::new(None));
+/// The reductions of the user's own.
+static REDUCTIONS: Interned<Own> = Interned(Mutex::new(None));
+/// The types that kernels do not know.
+pub static TYPES: Interned<Opaque> = Interned(Mutex::new(None));
+
+impl<T: ?Sized + Eq + Hash + ToOwned> Interned<T>
+where
+    T::Owned: Into<Box<T>>,
+{
+    /// The value that is equal to this one.
+    pub fn get(&self, value: &T) -> &'static T {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get_or_insert_default();
+        if let Some(known) = known.get(value) {
+            return known;
+        }
+        let new: &'static T = Box::leak(value.to_owned().into());
+        known.insert(new);
+        new
     }
-    let new: &'static str = Box::leak(name.to_owned().into_boxed_str());
-    names.insert(new);
-    new
 }

@@ -72,10 +72,10 @@ impl PyPreparedCall {
             )));
         }
         let result = self.call.result.as_ref().map(|result| result.clone_ref(py));
-        let request = Request { prepared: Some(self.prepared.clone()), ..self.call.request() };
+        let mut request = Request { prepared: Some(self.prepared.clone()), ..self.call.request() };
         let precision = self.prepared.key.precision;
         let how = How { algorithm: None, precision, timeout: self.timeout, async_op };
-        let made = self.communicator.get().run(py, request, how, result);
+        let made = self.communicator.get().run(py, &mut request, how, result);
         let work = made.as_ref().ok().and_then(|made| made.bind(py).cast::<PyWork>().ok());
         self.set(work.map_or(Last::Nothing, |work| Last::Started(work.clone().unbind())));
         made

@@ -10,12 +10,14 @@ use crate::array::Array;
 
 /// The `ringroad.results.Message` that says this.
 pub fn described<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyAny>> {
-    let kind = match message.dtype {
+    // Types that kernels do not know count as bytes, whether the receive knew the type or not.
+    let known = if let DType::Opaque(_) = message.dtype { DType::OF_BYTES } else { message.dtype };
+    let kind = match known {
         DType::BF16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
-        dtype => PyString::new(py, dtype.name()).into_any(),
+        known => PyString::new(py, known.name()).into_any(),
     };
     let dtype = py.import("numpy")?.getattr("dtype")?.call1((kind,))?;
-    let count = message.bytes / message.dtype.size();
+    let count = message.bytes / known.size();
     let class = py.import("ringroad._messages")?.getattr("Message")?;
     class.call1((number_of(message.source), message.tag, count, dtype))
 }

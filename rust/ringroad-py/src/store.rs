@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pyo3::call::PyCallArgs;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyException, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -12,7 +14,7 @@ use ringroad_runtime::bootstrap::{FileStore, JobPlace, JobStore, MemoryStore, St
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
-use crate::arguments::{argument, Argument};
+use crate::arguments::{argument, shown, Argument};
 use crate::errors::raise;
 use crate::work::duration;
 
@@ -271,6 +273,20 @@ const LAYERS: usize = 16;
 /// The time between two looks for a key.
 const LOOK: Duration = Duration::from_millis(2);
 
+/// What a method of the store returns. Raises TypeError if that is not what `words` say.
+fn returned<'py, T: FromPyObjectOwned<'py>>(
+    store: &Bound<'py, PyAny>,
+    method: &str,
+    arguments: impl PyCallArgs<'py>,
+    words: &str,
+) -> PyResult<T> {
+    let value = store.call_method1(method, arguments)?;
+    value.extract().map_err(|_| {
+        let class = store.get_type().name().map_or_else(|_| "the store".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!("{class}.{method} must return {words}, not {}", shown(&value)))
+    })
+}
+
 impl Foreign {
     fn failed(&self, py: Python<'_>, action: &str, key: &str, error: PyErr) -> StoreError {
         let is_failure = error.is_instance_of::<PyException>(py);
@@ -294,13 +310,13 @@ impl Store for Foreign {
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let get = |py: Python<'_>| -> PyResult<Option<Vec<u8>>> {
-            if self.checks && !self.object.call_method1(py, "check", (vec![key],))?.extract::<bool>(py)? {
+            let store = self.object.bind(py);
+            if self.checks && !returned::<bool>(store, "check", (vec![key],), "True or False")? {
                 return Ok(None);
             }
-            match self.object.call_method1(py, "get", (key,)) {
-                Ok(value) => value.extract(py),
+            match returned(store, "get", (key,), "bytes, or None if there is no such key") {
                 Err(error) if error.is_instance_of::<PyKeyError>(py) => Ok(None),
-                Err(error) => Err(error),
+                value => value,
             }
         };
         Python::attach(|py| get(py).map_err(|e| self.failed(py, "get", key, e)))

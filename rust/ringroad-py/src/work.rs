@@ -56,7 +56,7 @@ pub fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
             Ok(Some(Duration::from_secs_f64(seconds)))
         }
         Some(seconds) => Err(PyValueError::new_err(format!(
-            "timeout must be a number of seconds above 0 and up to a year, not {seconds:e}"
+            "timeout must be a number of seconds above 0 and up to a year, not {seconds:?}"
         ))),
     }
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
 use ringroad_runtime::Work;
 
 use crate::arguments::{argument, refused};
@@ -13,8 +12,13 @@ use crate::work::{duration, PyWork, SLICE};
 
 /// Reads an iterable of `Work`s.
 fn works<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyWork>>> {
-    let all = |items: Bound<'py, PyIterator>| items.map(|item| Ok(item?.cast_into::<PyWork>()?)).collect();
-    object.try_iter().and_then(all).map_err(|error| refused(object, "a list of ringroad.Work", error))
+    let work = |item: PyResult<Bound<'py, PyAny>>| {
+        let item = item?;
+        let found = item.cast::<PyWork>().cloned();
+        found.map_err(|error| refused(&item, "a ringroad.Work as each item of the list", error.into()))
+    };
+    let items = object.try_iter().map_err(|error| refused(object, "a list of ringroad.Work", error))?;
+    items.map(work).collect()
 }
 
 /// Waits until all calls are complete.

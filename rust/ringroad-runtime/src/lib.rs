@@ -25,5 +25,5 @@ pub use calls::work::Message;
 pub use choice::options::{part_of, Options};
 pub use communicator::{Called, Communicator, Work};
 pub use error::{Error, Result};
-pub use kernels::dtype::{DType, Own, ReduceOp};
+pub use kernels::dtype::{DType, Opaque, Own, ReduceOp};
 pub use transport::buffer::Memory;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ringroad._native import CostModel, Topology
 from ringroad._notebook import frame, table
-from ringroad._support.text import about_bytes, bytes_text, parse_bytes, seconds_text
+from ringroad._support.text import about_bytes, bytes_text, check_class, items, parse_bytes, seconds_text, whole
 from ringroad.lab.training.model import Layer, Model
 from ringroad.lab.training.network import Network
 
@@ -252,6 +252,8 @@ def iterate(
     """
     if not isinstance(model, Model):
         model = Model.load(model)
+    if costs is not None:
+        check_class("costs", costs, CostModel)
     network = place if isinstance(place, Network) else Network.on(place, model=costs, algorithm=algorithm)
     if isinstance(bucket, str) and bucket not in ("layer", "model", "backlog"):
         try:
@@ -260,7 +262,7 @@ def iterate(
             raise ValueError(
                 f"bucket {bucket!r} is unknown; write layer, model, backlog or a size such as 25MiB"
             ) from None
-    if isinstance(bucket, int) and bucket < 1:
+    if not isinstance(bucket, str) and whole("bucket", bucket) < 1:
         raise ValueError(f"a bucket of {bucket} bytes is too small; write layer for a bucket of each layer")
     run = _backlog if bucket == "backlog" else _in_buckets
     return Iteration(model, network, bucket, tuple(run(list(model.gradients()), network, bucket)))
@@ -299,7 +301,7 @@ def compare(
     """
     if not isinstance(model, Model):
         model = Model.load(model)
-    places = [places] if isinstance(places, str) else places
+    places = [places] if isinstance(places, str) else items("places", places)
     found = tuple(iterate(model, place, bucket=bucket, costs=costs, algorithm=algorithm) for place in places)
     if not found:
         raise ValueError("nothing to compare: name at least one topology")

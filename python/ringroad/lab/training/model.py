@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 from ringroad import _oracle as oracle
 from ringroad._support.files import read_text
-from ringroad._support.text import about_bytes, seconds_text
+from ringroad._support.text import about_bytes, check_class, items, number, seconds_text, whole
 from ringroad.lab.training.architectures import ARCHITECTURES, table
 
 SHIPPED = list(ARCHITECTURES)
@@ -72,6 +73,10 @@ class Model:
     batch: int = 1
     source: str = ""
 
+    def __post_init__(self) -> None:
+        for layer in items("layers", self.layers):
+            check_class("a layer", layer, Layer)
+
     @classmethod
     def load(cls, model: str | Path, *, batch: int | None = None, throughput: float | None = None) -> "Model":
         """Reads a model from a file, or a shipped one by its name.
@@ -97,9 +102,10 @@ class Model:
             >>> model.batch, len(model.layers) > 50
             (64, True)
         """
-        if batch is not None and batch < 1:
+        check_class("model", model, str, os.PathLike)
+        if batch is not None and whole("batch", batch) < 1:
             raise ValueError(f"a batch of {batch} samples makes no sense; give 1 or more")
-        if throughput is not None and not throughput > 0:
+        if throughput is not None and not number("throughput", throughput) > 0:
             raise ValueError(f"a throughput of {throughput} operations per second makes no sense; give more than 0")
         if str(model) in SHIPPED:
             return _Reader(str(model), table(str(model)), batch, throughput).model()
@@ -198,10 +204,10 @@ class _Reader:
         entries = table.get("layers")
         if not isinstance(entries, list) or not entries:
             raise ValueError(f"{where}: layers must be a list of at least one table {{ name = ..., ... }}")
-        for number, entry in enumerate(entries, 1):
+        for index, entry in enumerate(entries, 1):
             if not isinstance(entry, dict):
-                raise ValueError(f"{where}: layer {number} is {entry!r}; write a table {{ name = ..., ... }}")
-            name = _text(entry, "name", f"{where}, layer {number}")
+                raise ValueError(f"{where}: layer {index} is {entry!r}; write a table {{ name = ..., ... }}")
+            name = _text(entry, "name", f"{where}, layer {index}")
             here = f"{where}, layer {name!r}"
             if "layers" not in entry:
                 yield self._layer(entry, prefix + name, here)

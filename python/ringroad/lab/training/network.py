@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ringroad._native import CostModel, Schedule, Topology
-from ringroad._support.text import length
+from ringroad._support.text import check_class, items, length
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,10 @@ class Network:
     lines: tuple[Line, ...]
     ranks: int | None = None
 
+    def __post_init__(self) -> None:
+        for line in items("lines", self.lines):
+            check_class("a line", line, Line)
+
     @classmethod
     def on(
         cls, topology: Topology | str | int, *, model: CostModel | None = None, algorithm: str | None = None
@@ -69,7 +73,8 @@ class Network:
             TopologyError: The topology is malformed.
         """
         topology = Topology(topology)
-        model = model or CostModel()
+        model = CostModel() if model is None else model
+        check_class("model", model, CostModel)
         if algorithm is not None:
             cost = model.cost(Schedule.build(algorithm, topology), topology, 0)
             lines = [Line(algorithm, cost.fixed, cost.per_byte)]

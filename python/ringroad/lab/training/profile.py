@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ringroad._support.text import check_class, whole
 from ringroad.lab.training.model import Layer, Model
 
 _REST = "(rest)"
@@ -61,7 +62,8 @@ def profile_layers(
         >>> model.batch, model.bytes
         (16, 184)
     """
-    if repeat < 1:
+    check_class("model", model, torch.nn.Module)
+    if whole("repeat", repeat) < 1:
         raise ValueError(f"ringroad: a profile of {repeat} repetitions makes no sense; give 1 or more")
     owners = _owners(model)
     if not owners:

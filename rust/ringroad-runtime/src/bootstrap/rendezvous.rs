@@ -75,24 +75,24 @@ impl End {
 }
 
 impl Rendezvous {
-    /// Joins the rendezvous called `name` as the rank of this endpoint. The rendezvous begins when rank 0 comes.
+    /// Joins the rendezvous called `name` as the rank of this endpoint. The rendezvous begins when rank 0 comes. `time`:
+    /// since when this rank waits for others, and until when.
     pub fn join(
         store: Arc<dyn Store>,
         name: &str,
         endpoint: EndpointInfo,
         secret: Option<&str>,
-        deadline: Instant,
+        time: Range<Instant>,
     ) -> Result<Rendezvous, BootstrapError> {
         let key = format!("ringroad/{name}");
         let place = |place: &str| format!("{key}/{place}");
         if endpoint.rank == 0 {
             let drawn = format!("{:016x}", token());
             store.set(&key, &seal::seal(secret, &key, drawn.as_bytes()))?;
-            let mut rendezvous = Rendezvous::at(store, &place(&drawn), endpoint, secret, deadline);
+            let mut rendezvous = Rendezvous::at(store, &place(&drawn), endpoint, secret, time);
             rendezvous.announced = Some(key);
             return Ok(rendezvous);
         }
-        let start = Instant::now();
         // The announcement of an old rendezvous, rank 0's endpoint there, and its farewell.
         let (mut over, mut host, mut end) = (None, None, None);
         loop {
@@ -101,7 +101,7 @@ impl Rendezvous {
             if let Some(bytes) = announced.filter(|_| !known) {
                 let drawn = open_place(secret, &key, &bytes)?;
                 let mut rendezvous =
-                    Rendezvous::at(store.clone(), &place(&drawn), endpoint.clone(), secret, deadline);
+                    Rendezvous::at(store.clone(), &place(&drawn), endpoint.clone(), secret, time.clone());
                 if !rendezvous.is_over() {
                     rendezvous.announced = Some(key);
                     return Ok(rendezvous);
@@ -109,16 +109,17 @@ impl Rendezvous {
                 end = rendezvous.end().ok().flatten();
                 (over, host) = (Some(bytes), rendezvous.endpoints[0].take());
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= time.end {
+                let waited = time.start.elapsed();
                 if let Some(End { rank, message, .. }) = end {
-                    let waited = start.elapsed().as_secs_f64();
+                    let waited = waited.as_secs_f64();
                     let message = format!(
                         "rank 0 did not start a new rendezvous within {waited:.1} s, after {message}"
                     );
                     return Err(BootstrapError::GaveUp { rank, late: true, message });
                 }
                 let came = host.into_iter().collect();
-                return Err(BootstrapError::Missing { missing: vec![0], came, waited: start.elapsed() });
+                return Err(BootstrapError::Missing { missing: vec![0], came, waited });
             }
             store.go_on()?;
             std::thread::sleep(if known { SLICE } else { LOOK });
@@ -131,7 +132,7 @@ impl Rendezvous {
         place: &str,
         endpoint: EndpointInfo,
         secret: Option<&str>,
-        deadline: Instant,
+        time: Range<Instant>,
     ) -> Rendezvous {
         Rendezvous {
             store,
@@ -139,8 +140,8 @@ impl Rendezvous {
             place: place.to_owned(),
             part: place.to_owned(),
             secret: secret.map(str::to_owned),
-            start: Instant::now(),
-            deadline,
+            start: time.start,
+            deadline: time.end,
             endpoints: vec![None; endpoint.ranks],
             next: 0,
             liveness: Liveness::default(),

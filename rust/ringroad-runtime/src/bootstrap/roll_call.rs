@@ -38,7 +38,8 @@ impl RollCall {
         let start = Instant::now();
         loop {
             let endpoint = EndpointInfo::new(rank, ranks, "", "", Vec::new());
-            let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, start + patience)?;
+            let mut rendezvous =
+                Rendezvous::join(store.clone(), name, endpoint, secret, start..start + patience)?;
             // Rank 0 may come this much later, and then waits this long for others.
             rendezvous.deadline = if rank == 0 { start + patience } else { start + 2 * patience + GRACE };
             rendezvous.tell(WORD, word.as_bytes())?;

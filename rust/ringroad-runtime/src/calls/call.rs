@@ -1,5 +1,6 @@
 //! A call: what distinguishes it from others, and what all ranks must agree on.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use ringroad_core::plan::Counts;
 use ringroad_core::{Collective, Plan, Rank, Wire};
 
 use crate::error::{Error, Result};
-use crate::kernels::dtype::{DType, Own, ReduceOp};
+use crate::kernels::dtype::{DType, Opaque, Own, ReduceOp};
 use crate::kernels::wire;
 use crate::network::watch::Prediction;
 use crate::transport::{Subject, Tag};
@@ -23,6 +24,14 @@ pub const NOBODY: Rank = Rank::MAX;
 /// The number of bits of the check that hold the digest. The others count how often the sequence numbers have wrapped
 /// around.
 const DIGEST_BITS: u32 = 18;
+
+/// The lowest bits of a message's digest, which hold the number of its type.
+const CODE_BITS: u32 = 4;
+
+/// The number of the type of a message that has this check.
+pub(crate) fn code_of(check: u32) -> u8 {
+    (check % (1 << CODE_BITS)) as u8
+}
 
 /// How often sequence numbers had wrapped around in the sender's call. Distinguishes the call from an earlier or
 /// later one with the same sequence number.
@@ -303,7 +312,7 @@ impl CallKey {
         }
         if let Some((peer, tag)) = self.operation.ends() {
             if let Some(peer) = peer.filter(|peer| *peer >= ranks && *peer != NOBODY) {
-                return refused(format!("peer {peer} is not one of the ranks 0..{ranks}"));
+                return refused(format!("peer {peer} is not one of the ranks 0 to {}", ranks - 1));
             }
             if let Some(tag) = tag.filter(|tag| *tag >= TAGS) {
                 return refused(format!("tag {tag} is not below {TAGS}"));
@@ -353,7 +362,7 @@ impl CallKey {
     fn check_collective(&self, collective: Collective, ranks: usize) -> Result<()> {
         let refused = |text: String| Err(Error::Argument(text));
         if let Some(root) = collective.root().filter(|root| *root >= ranks) {
-            return refused(format!("root {root} is not one of the ranks 0..{ranks}"));
+            return refused(format!("root {root} is not one of the ranks 0 to {}", ranks - 1));
         }
         if collective.reduces() {
             self.op.check(self.dtype)?;
@@ -426,17 +435,29 @@ impl CallKey {
     /// A digest that differs (with near certainty) between calls that ranks must not mix up.
     fn digest(&self, algorithm: &str, wire: Option<Wire>) -> u32 {
         // FNV-1a: the same on every machine and in every version.
-        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        let mut mix = |bytes: &[u8]| {
+        let hash = Cell::new(0xcbf2_9ce4_8422_2325_u64);
+        let mix = |bytes: &[u8]| {
             for byte in bytes {
-                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+                hash.set((hash.get() ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
             }
         };
+        let folded = |bits: u32| {
+            let hash = hash.get();
+            ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << bits)) as u32
+        };
+        if let DType::Opaque(Opaque { name, bytes }) = self.dtype {
+            mix(name.as_bytes());
+            mix(&bytes.to_le_bytes());
+        }
         let (kind, root) = match self.operation {
             Operation::Collective(collective) => (collective.name(), collective.root().unwrap_or(0)),
             Operation::Barrier => ("barrier", 0),
-            // Sends and receives have to agree on the type only, and the receiver wants to know it.
-            _ => return u32::from(self.dtype.code()),
+            // Sends and receives have to agree on the type only, and the receiver wants to know its number.
+            _ => {
+                let is_named = matches!(self.dtype, DType::Opaque(_)) && self.dtype != DType::OF_BYTES;
+                let name = if is_named { folded(DIGEST_BITS - CODE_BITS) } else { 0 };
+                return name << CODE_BITS | u32::from(self.dtype.code());
+            }
         };
         mix(kind.as_bytes());
         mix(algorithm.as_bytes());
@@ -444,18 +465,14 @@ impl CallKey {
         mix(&[self.op.code(), self.dtype.code(), format]);
         if let ReduceOp::Own(Own { name, commutative }) = self.op {
             mix(name.as_bytes());
-            mix(&[u8::from(commutative)]);
-        }
-        if let DType::Opaque { name, bytes } = self.dtype {
-            mix(name.as_bytes());
-            mix(&bytes.to_le_bytes());
+            mix(&[u8::from(*commutative)]);
         }
         mix(&(self.total() as u64).to_le_bytes());
         for count in self.counts.iter().flat_map(|counts| counts.iter()) {
             mix(&(*count as u64).to_le_bytes());
         }
         mix(&(root as u64).to_le_bytes());
-        ((hash ^ hash >> 18 ^ hash >> 36 ^ hash >> 54) % (1 << DIGEST_BITS)) as u32
+        folded(DIGEST_BITS)
     }
 
     /// The number of elements, summed over the blocks if these differ.

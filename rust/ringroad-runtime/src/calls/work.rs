@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use ringroad_core::Rank;
 
-use crate::calls::call::{Operation, Prepared, NOBODY};
+use crate::calls::call::{code_of, Operation, Prepared, NOBODY};
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::os::lock::Mutex;
@@ -41,7 +41,7 @@ impl Message {
 
     /// `None` if no rank can have sent it.
     pub(crate) fn of(Unclaimed { tag, bytes }: Unclaimed) -> Option<Message> {
-        let dtype = DType::from_code(u8::try_from(tag.check).ok()?)?;
+        let dtype = DType::from_code(code_of(tag.check))?;
         Some(Message { source: tag.source, tag: tag.user(), bytes, dtype })
     }
 }

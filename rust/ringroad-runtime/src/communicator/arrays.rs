@@ -42,7 +42,7 @@ impl Communicator {
     pub fn takes(&self, collective: Collective) -> Result<[bool; 2]> {
         let (rank, size) = (self.rank(), self.size());
         if let Some(root) = collective.root().filter(|root| *root >= size) {
-            return Err(Error::Argument(format!("root {root} is not one of the ranks 0..{size}")));
+            return Err(Error::Argument(format!("root {root} is not one of the ranks 0 to {}", size - 1)));
         }
         Ok([collective.input(rank) != Holding::Nothing, collective.output(rank) != Holding::Nothing])
     }

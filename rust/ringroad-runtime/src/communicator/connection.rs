@@ -1,5 +1,6 @@
 //! How ranks form a communicator.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -58,9 +59,22 @@ impl Communicator {
         config: &Config,
         options: &Options,
     ) -> Result<Communicator> {
+        let start = Instant::now();
+        let time = start..start + options.timeout(config);
+        Communicator::connect_in(time, store, rank, size, wheel, config, options)
+    }
+
+    /// As [`Communicator::connect`]. `time`: since when the caller waits, and until when.
+    pub(super) fn connect_in(
+        time: Range<Instant>,
+        store: Arc<dyn Store>,
+        rank: Rank,
+        size: usize,
+        wheel: Option<PathBuf>,
+        config: &Config,
+        options: &Options,
+    ) -> Result<Communicator> {
         check_group(rank, size)?;
-        let timeout = options.timeout(config);
-        let deadline = Instant::now() + timeout;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
         let name = options.name();
         let secret = config.secret.as_ref().map(Secret::reveal);
@@ -72,8 +86,8 @@ impl Communicator {
             endpoint.handle = handle.clone();
             endpoint.rdma = !ucx_sys::rdma_devices().is_empty();
             endpoint.asked = config.transport.between.map(|between| between.name().to_owned());
-            let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, deadline)?;
-            match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, deadline)
+            let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, time.clone())?;
+            match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, time.end)
             {
                 Err(_) if rendezvous.has_moved() => {}
                 Err(error) => {
@@ -458,7 +472,7 @@ fn load(endpoints: &[EndpointInfo], rank: Rank) -> HostLoad {
 pub(super) fn check_group(rank: Rank, size: usize) -> Result<()> {
     if size == 0 || rank >= size || size > Tag::RANKS {
         return Err(Error::Argument(format!(
-            "rank {rank} of {size} makes no sense: ranks are 0..size, and size is 1..={}",
+            "rank {rank} of {size} makes no sense: ranks count from 0 to size - 1, and size is from 1 to {}",
             Tag::RANKS
         )));
     }

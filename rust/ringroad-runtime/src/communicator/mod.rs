@@ -14,6 +14,7 @@ mod revision;
 mod split;
 mod status;
 
+use std::borrow::BorrowMut;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
@@ -260,8 +261,8 @@ impl Communicator {
     }
 
     /// Starts a call. An error leaves the communicator as it was.
-    pub fn start(&self, request: Request) -> Result<Work> {
-        let (completion, output) = self.begin(request, false)?;
+    pub fn start(&self, mut request: impl BorrowMut<Request>) -> Result<Work> {
+        let (completion, output) = self.begin(request.borrow_mut(), false)?;
         self.work(completion, output)
     }
 
@@ -271,20 +272,21 @@ impl Communicator {
 
     /// Starts a call and does everything that can be done at once: most short calls end within that. If the call ends
     /// with an error, that error is returned.
-    pub fn call(&self, request: Request) -> Result<Called> {
-        let (completion, output) = self.begin(request, true)?;
+    pub fn call(&self, mut request: impl BorrowMut<Request>) -> Result<Called> {
+        let (completion, output) = self.begin(request.borrow_mut(), true)?;
         if completion.is_done() {
             return completion.result().map(|()| Called::Ended(output, completion.message()));
         }
         self.work(completion, output).map(Called::InFlight)
     }
 
-    fn begin(&self, mut request: Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
+    /// Starts a call, and takes the memory out of `request`, which is too large to be moved in each short call.
+    fn begin(&self, request: &mut Request, awaited: bool) -> Result<(Arc<Completion>, Memory)> {
         let driver = self.driver.get()?;
         let timeout = request.timeout.unwrap_or(self.timeout).min(FOREVER);
         let operation = request.key.operation;
         if request.prepared.is_none() {
-            request.key.readable = self.readable(&request);
+            request.key.readable = self.readable(request);
         }
         let is_collective = operation.collective().is_some();
         let mut state = self.state.lock();
@@ -304,9 +306,9 @@ impl Communicator {
             }
             stale => {
                 if stale.is_some() {
-                    request.key.readable = self.readable(&request);
+                    request.key.readable = self.readable(request);
                 }
-                planner.prepare(&request)?
+                planner.prepare(request)?
             }
         };
         if self.debug >= Debug::Trace {
@@ -327,19 +329,19 @@ impl Communicator {
             Operation::Send { .. } if short && self.is_readable(&request.input) => {
                 Memory::of(&request.input.to_vec::<u8>())
             }
-            _ => request.input,
+            _ => request.input.take(),
         };
-        let (input, output) = (input.into_region(), request.output.region());
-        let brief = awaited && input.len().max(output.len()) < LEND;
+        let (input, output) = (input.into_region(), request.output.take());
+        let brief = awaited && input.len().max(output.region().len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
         let (submitted, ended) = driver.submit(awaited, |engine| {
             let mut task = engine.calls.take_task(prepared);
             task.ports = ports;
             task.buffers.input = input;
-            task.buffers.output = output.clone();
+            task.buffers.output = output.region().clone();
             (task.factor, task.shorter) = (request.factor, request.shorter);
             (task.timeout, task.deadline) = (timeout, deadline);
-            task.function = request.function;
+            task.function = request.function.take();
             (task.tag, task.number) = (tag, number);
             task
         });
@@ -348,7 +350,7 @@ impl Communicator {
         }
         drop(state);
         driver.call_back(ended);
-        Ok((submitted?, request.output))
+        Ok((submitted?, output))
     }
 
     /// Starts a send and a receive. If either is not valid, nothing is started.

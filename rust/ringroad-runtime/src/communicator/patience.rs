@@ -15,13 +15,15 @@ pub type GoOn = Arc<dyn Fn() -> std::result::Result<(), StoreError> + Send + Syn
 /// How long to wait for others.
 #[derive(Clone, Copy)]
 pub(super) struct Patience<'a> {
+    pub start: Instant,
     pub deadline: Instant,
     pub go_on: &'a GoOn,
 }
 
 impl<'a> Patience<'a> {
     pub fn new(timeout: Duration, go_on: &'a GoOn) -> Patience<'a> {
-        Patience { deadline: Instant::now() + timeout, go_on }
+        let start = Instant::now();
+        Patience { start, deadline: start + timeout, go_on }
     }
 
     /// The time that is left until the deadline.

@@ -42,6 +42,27 @@ pub struct Means {
     pub options: Options,
 }
 
+impl Means {
+    /// As [`Communicator::connect`], in the time that the caller has.
+    fn connect(
+        &self,
+        patience: Patience<'_>,
+        store: Arc<dyn Store>,
+        rank: Rank,
+        size: usize,
+    ) -> Result<Communicator> {
+        let Means { wheel, config, options } = self;
+        let store = Arc::new(Heeding { store, go_on: patience.go_on.clone() });
+        let time = patience.start..patience.deadline;
+        Communicator::connect_in(time, store, rank, size, wheel.clone(), config, options)
+    }
+
+    /// A group of this process alone. Nobody has to find it, and it needs no handle.
+    pub(super) fn alone(&self, patience: Patience<'_>) -> Result<Communicator> {
+        self.connect(patience, Arc::new(MemoryStore::new()), 0, 1)
+    }
+}
+
 impl Communicator {
     /// Makes the processes that issued these handles the ranks of a new communicator, in this order; this process is
     /// rank `rank`. All of them call this with the same handles and the same `name`, which differs for every attempt.
@@ -52,43 +73,49 @@ impl Communicator {
         means: &Means,
         go_on: &GoOn,
     ) -> Result<Communicator> {
-        let Means { wheel, config, options } = means;
+        let patience = Patience::new(means.options.timeout(&means.config), go_on);
+        Communicator::regroup_within(patience, handles, rank, name, means)
+    }
+
+    /// As [`Communicator::regroup`], in a part of the time that the caller has.
+    pub(super) fn regroup_within(
+        patience: Patience<'_>,
+        handles: &[Handle],
+        rank: Rank,
+        name: &str,
+        means: &Means,
+    ) -> Result<Communicator> {
         check_group(rank, handles.len())?;
         // The topology of the settings may describe the job as it was started.
-        let mut config = config.clone();
-        if let (TopologySource::Given(topology), None) = (&config.topology, &options.topology) {
-            config.topology = fitting(Some((**topology).clone()), handles.len(), rank == 0).into();
+        let mut means = means.clone();
+        if let (TopologySource::Given(topology), None) = (&means.config.topology, &means.options.topology) {
+            means.config.topology = fitting(Some((**topology).clone()), handles.len(), rank == 0).into();
         }
-        let config = &config;
+        let config = &means.config;
         if let Some(twice) = (1..handles.len()).find(|&i| handles[..i].contains(&handles[i])) {
             return Err(Error::Argument(format!("there are two handles of {}", handles[twice])));
         }
-        let timeout = options.timeout(config);
-        let patience = Patience::new(timeout, go_on);
-        let connect = |store: Arc<dyn Store>, go_on: &GoOn| {
-            let store = Arc::new(Heeding { store, go_on: go_on.clone() });
-            let within = Options { timeout: Some(patience.left()), ..options.clone() };
-            let made = Communicator::connect(store, rank, handles.len(), wheel.clone(), config, &within);
-            made.map(|communicator| Communicator { timeout, ..communicator })
-        };
         if handles.len() == 1 {
-            return connect(Arc::new(MemoryStore::new()), go_on);
+            return means.alone(patience);
         }
         let server = server(config)?;
         let lists = Lists { name, place: &place(handles, name), own: &text(handles) };
         let watch = Arc::new(Watch::over(handles, rank, config, &lists)?);
         let alert: GoOn = {
-            let (go_on, watch) = (go_on.clone(), watch.clone());
+            let (go_on, watch) = (patience.go_on.clone(), watch.clone());
             Arc::new(move || go_on().and_then(|()| watch.look()))
         };
         let watched = Patience { go_on: &alert, ..patience };
         let made = if rank == 0 {
             invite(&server, handles, &lists, &watch, watched).and_then(|()| {
-                connect(Arc::new(PrefixStore::new(lists.place, server.values().clone())), &alert)
+                let store = PrefixStore::new(lists.place, server.values().clone());
+                means.connect(watched, Arc::new(store), rank, handles.len())
             })
         } else {
-            join(handles, &lists, config, watched)
-                .and_then(|store| connect(Arc::new(PrefixStore::new(lists.place, store)), &alert))
+            join(handles, &lists, config, watched).and_then(|store| {
+                let store = PrefixStore::new(lists.place, store);
+                means.connect(watched, Arc::new(store), rank, handles.len())
+            })
         };
         let made = made.map_err(|error| match error {
             Error::Timeout(text) => Error::Timeout(lists.explain(&server, text)),
@@ -170,19 +197,14 @@ impl Communicator {
         let is_first = alive.first() == Some(&self.rank);
         means.options.topology = part_of(self.known_topology(), alive, is_first);
         means.config.topology = self.choices.origin.of_parts();
-        means.options.timeout = Some(patience.left());
+        means.options.timeout = Some(self.timeout);
         let rank = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
-        let made = if alive.len() == 1 {
-            // Nobody has to find it, and a rank without others has no handle.
-            let store = Heeding { store: Arc::new(MemoryStore::new()), go_on: patience.go_on.clone() };
-            let Means { wheel, config, options } = &means;
-            Communicator::connect(Arc::new(store), 0, 1, wheel.clone(), config, options)
-        } else {
-            let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
-            let name = format!("{}/{number}", identity(&self.endpoints));
-            Communicator::regroup(&handles, rank, &name, &means, patience.go_on)
-        };
-        made.map(|communicator| Communicator { timeout: self.timeout, ..communicator })
+        if alive.len() == 1 {
+            return means.alone(patience);
+        }
+        let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
+        let name = format!("{}/{number}", identity(&self.endpoints));
+        Communicator::regroup_within(patience, &handles, rank, &name, &means)
     }
 
     pub(super) fn means(&self) -> Result<&Means> {

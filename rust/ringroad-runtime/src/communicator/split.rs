@@ -6,14 +6,13 @@
 //! that its failure leaves the others as they are.
 
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringroad_core::{Collective, Rank, Topology};
 
-use super::patience::{GoOn, Heeding, Patience, SLICE};
+use super::patience::{GoOn, Patience, SLICE};
 use super::{Called, Communicator, Family, Means};
-use crate::bootstrap::{identity, Handle, MemoryStore};
+use crate::bootstrap::{identity, Handle};
 use crate::calls::call::Operation;
 use crate::calls::request::Request;
 use crate::choice::choices::Origin;
@@ -55,6 +54,7 @@ impl Communicator {
         let part = || part_of(self.known_topology(), &members, position == 0 && color.is_some());
         options.topology = topology.or_else(part);
         config.topology = self.choices.origin.of_parts();
+        options.timeout = Some(self.timeout);
         options.name = format!("{}.{number}.{mine}", self.name);
         if let Some(family) = &self.family {
             return self.take(family, (number, mine), (&members, position), &config, &options, patience);
@@ -62,18 +62,15 @@ impl Communicator {
         if color.is_none() {
             return Ok(None);
         }
-        options.timeout = Some(patience.left());
         let wheel = self.means.as_ref().and_then(|means| means.wheel.clone());
-        let made = if members.len() == 1 {
-            let store = Heeding { store: Arc::new(MemoryStore::new()), go_on: go_on.clone() };
-            Communicator::connect(Arc::new(store), 0, 1, wheel, &config, &options)
-        } else {
-            let handles =
-                members.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<Handle>>>()?;
-            let name = format!("split/{}/{number}/{mine}", identity(&self.endpoints));
-            Communicator::regroup(&handles, position, &name, &Means { wheel, config, options }, go_on)
-        };
-        Ok(Some(Communicator { timeout: self.timeout, ..made? }))
+        let means = Means { wheel, config, options };
+        if members.len() == 1 {
+            return means.alone(patience).map(Some);
+        }
+        let handles =
+            members.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<Handle>>>()?;
+        let name = format!("split/{}/{number}/{mine}", identity(&self.endpoints));
+        Communicator::regroup_within(patience, &handles, position, &name, &means).map(Some)
     }
 
     /// What this communicator was made with.
@@ -129,8 +126,7 @@ impl Communicator {
             let places = members.iter().map(|rank| (number, *rank));
             match Communicator::in_process(members.len(), config, options) {
                 Ok(made) => {
-                    let made = made.into_iter().map(|one| Ok(Communicator { timeout: self.timeout, ..one }));
-                    family.made.lock().extend(places.zip(made));
+                    family.made.lock().extend(places.zip(made.into_iter().map(Ok)));
                 }
                 Err(error) => family.made.lock().extend(places.map(|place| (place, Err(error.clone())))),
             }

@@ -8,14 +8,20 @@
 use ringroad_core::Rank;
 
 use super::{Engine, Task};
-use crate::calls::call::{Operation, NOBODY};
+use crate::calls::call::{code_of, Operation, NOBODY};
 use crate::calls::work::Message;
 use crate::error::Error;
+use crate::kernels::dtype::DType;
 use crate::transport::{Subject, Unclaimed};
 
 impl Task {
     fn subject(&self) -> Subject {
         self.call().key.operation.subject()
+    }
+
+    /// Whether it receives a message of any type that kernels do not know.
+    fn is_of_bytes(&self) -> bool {
+        self.call().key.dtype == DType::OF_BYTES
     }
 
     /// The source of a receive; `None` if it accepts any.
@@ -33,7 +39,8 @@ impl Engine {
         match task.call().key.operation {
             Operation::ReceiveAny { .. } | Operation::Probe { .. } => true,
             Operation::Receive { .. } => {
-                self.calls.waiting().iter().any(|other| other.subject().overlaps(task.subject()))
+                task.is_of_bytes()
+                    || self.calls.waiting().iter().any(|other| other.subject().overlaps(task.subject()))
             }
             _ => false,
         }
@@ -98,6 +105,9 @@ impl Engine {
         let operation = task.call().key.operation;
         if !matches!(operation, Operation::Receive { .. }) {
             Message::of(found).into_iter().for_each(|message| completion.found(message));
+        }
+        if task.is_of_bytes() && code_of(found.tag.check) == DType::OF_BYTES.code() {
+            task.tag.check = found.tag.check;
         }
         match operation {
             Operation::Probe { .. } => return self.calls.end(&completion, None),

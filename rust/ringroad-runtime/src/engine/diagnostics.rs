@@ -7,6 +7,7 @@ use super::peers::Suspect;
 use super::{Engine, Task};
 use crate::calls::call::{Operation, Prepared};
 use crate::calls::work::Message;
+use crate::kernels::dtype::DType;
 use crate::transport::notice::{Notice, Unfinished, CALLS_TOLD};
 use crate::transport::{Failure, Unclaimed};
 
@@ -22,7 +23,10 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
         }
         _ => None,
     };
-    let of = message.map_or_else(String::new, |message| format!(" of {}", message.dtype));
+    let of = message.map_or_else(String::new, |message| match message.dtype {
+        DType::OF_BYTES => " of another type".to_owned(),
+        dtype => format!(" of {dtype}"),
+    });
     let room = call.lengths[1];
     let rule = match failure {
         Failure::Length { found: Some(bytes), expected } if bytes < expected => {

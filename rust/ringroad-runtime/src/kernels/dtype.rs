@@ -55,12 +55,16 @@ pub enum DType {
     /// Unsigned 64-bit integer.
     U64,
     /// Any other type: its bytes are moved as they are, and only reductions of the caller's own combine them.
-    Opaque {
-        /// Bytes of one element; not 0.
-        bytes: usize,
-        /// The name of the type, by which ranks compare their calls.
-        name: &'static str,
-    },
+    Opaque(&'static Opaque),
+}
+
+/// A type that kernels do not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Opaque {
+    /// Bytes of one element; not 0.
+    pub bytes: usize,
+    /// The name of the type, by which ranks compare their calls.
+    pub name: &'static str,
 }
 
 impl DType {
@@ -83,8 +87,9 @@ impl DType {
         DType::U64,
     ];
 
-    /// What the receiver of a message knows of a type that kernels do not know: that it consists of bytes.
-    pub const OF_BYTES: DType = DType::Opaque { bytes: 1, name: "V1" };
+    /// What the receiver of a message knows of a type that kernels do not know: that it consists of bytes. A receive of
+    /// this type takes messages of all such types.
+    pub const OF_BYTES: DType = DType::Opaque(&Opaque { bytes: 1, name: "|V1" });
 
     /// Bytes of one element.
     pub const fn size(self) -> usize {
@@ -94,7 +99,7 @@ impl DType {
             DType::F32 | DType::I32 | DType::U32 => 4,
             DType::F64 | DType::I64 | DType::U64 | DType::Complex64 => 8,
             DType::Complex128 => 16,
-            DType::Opaque { bytes, .. } => bytes,
+            DType::Opaque(opaque) => opaque.bytes,
         }
     }
 
@@ -116,7 +121,7 @@ impl DType {
             DType::U16 => "uint16",
             DType::U32 => "uint32",
             DType::U64 => "uint64",
-            DType::Opaque { name, .. } => name,
+            DType::Opaque(opaque) => opaque.name,
         }
     }
 
@@ -148,7 +153,7 @@ impl DType {
             DType::U16 => 12,
             DType::U32 => 13,
             DType::U64 => 14,
-            DType::Opaque { .. } => 15,
+            DType::Opaque(_) => 15,
         }
     }
 
@@ -204,7 +209,7 @@ pub enum ReduceOp {
     /// The sum of each rank's data times that rank's factor.
     PremulSum,
     /// A reduction of the caller's own, on any type.
-    Own(Own),
+    Own(&'static Own),
 }
 
 impl ReduceOp {
@@ -257,7 +262,7 @@ impl ReduceOp {
     pub const fn supports(self, dtype: DType) -> bool {
         match self {
             ReduceOp::Own(_) => true,
-            _ if matches!(dtype, DType::Opaque { .. }) => false,
+            _ if matches!(dtype, DType::Opaque(_)) => false,
             ReduceOp::Sum | ReduceOp::Product => true,
             ReduceOp::Min | ReduceOp::Max => !dtype.is_complex(),
             ReduceOp::Avg | ReduceOp::PremulSum => dtype.is_floating(),

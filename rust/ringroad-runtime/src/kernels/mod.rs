@@ -201,7 +201,7 @@ impl InstructionSet {
                 ReduceOp::Bxor => go!(Bool, Xor, 128, elements),
                 ReduceOp::Avg | ReduceOp::PremulSum | ReduceOp::Own(_) => unsupported(op, dtype),
             },
-            DType::Opaque { .. } => unsupported(op, dtype),
+            DType::Opaque(_) => unsupported(op, dtype),
         }
     }
 
@@ -236,7 +236,7 @@ impl InstructionSet {
             DType::I64 | DType::U64 => go!(i64, 32, elements),
             DType::Complex64 => go!(f32, 64, 2 * elements),
             DType::Complex128 => go!(f64, 32, 2 * elements),
-            DType::F16 | DType::BF16 | DType::Bool | DType::Opaque { .. } => {
+            DType::F16 | DType::BF16 | DType::Bool | DType::Opaque(_) => {
                 unreachable!("these are combined two by two, or not at all")
             }
         }

@@ -51,7 +51,7 @@ pub fn reduce(op: ReduceOp, dtype: DType, dst: &mut [u8], a: &[u8], b: &[u8]) ->
             let z = if op == ReduceOp::Product { x * y } else { x + y };
             Complex::new(canonical64(z.re), canonical64(z.im))
         }),
-        DType::Opaque { .. } => unreachable!("kernels combine no such type"),
+        DType::Opaque(_) => unreachable!("kernels combine no such type"),
     }
     Ok(())
 }

@@ -265,6 +265,11 @@ impl Memory {
         &self.0
     }
 
+    /// Takes the memory out of its place, which then has none.
+    pub(crate) fn take(&mut self) -> Memory {
+        std::mem::replace(self, Memory::nothing())
+    }
+
     pub(crate) fn into_region(self) -> Region {
         self.0
     }

@@ -33,7 +33,7 @@ impl Function for Refuses {
     }
 }
 
-const OWN: ReduceOp = ReduceOp::Own(Own { name: "steps", commutative: false });
+const OWN: ReduceOp = ReduceOp::Own(&Own { name: "steps", commutative: false });
 
 fn value(rank: usize, index: usize) -> i32 {
     (rank * 31 + index * 7) as i32

@@ -11,6 +11,7 @@ from torch import nn
 
 from ringroad._native import Communicator
 from ringroad._replicas import Part, ReplicaError
+from ringroad._support.text import check_class
 from ringroad.start.elastic import ElasticGroup
 from ringroad.torch.replicas import part_of
 from ringroad.torch.tensors import block_of, copy
@@ -33,6 +34,8 @@ class ElasticTraining(ElasticGroup):
         timeout: float,
         patience: float,
     ) -> None:
+        check_class("model", model, nn.Module)
+        check_class("optimizer", optimizer, torch.optim.Optimizer)
         self.model, self.optimizer = model, optimizer
         super().__init__(address, _Training(model, optimizer), minimum, timeout, patience)
 
