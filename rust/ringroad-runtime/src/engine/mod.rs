@@ -536,13 +536,12 @@ impl Engine {
             self.check_for_aborts(slot);
             self.finish(slot, None);
         }
-        match trouble {
-            Some((peer, TransportError { lacks, reason, .. })) => match lacks {
+        if let Some((peer, TransportError { lacks, reason, .. })) = trouble {
+            match lacks {
                 None => self.peers.suspect(peer, reason),
                 Some(Lack::Memory) => self.lack_memory_for_message(slot, peer, &reason),
                 Some(Lack::Connection) => self.lack_connection(slot, reason),
-            },
-            None => {}
+            }
         }
     }
 
