@@ -293,10 +293,10 @@ class Mismatches(Kind):
             "op": replace(first, op=random.choice(["min", "max"])),
             "root": replace(first, root=(first.root + 1) % job.ranks),
         }.get(what, replace(first, name=name, blocks=blocks))
-        # With a root, a rank whose block is empty exchanges nothing that could reveal the mismatch.
-        victims = (first.root,) if MEANINGS[first.name].rooted and first.blocks != "even" else job.victims[:1]
         # If all ranks wait and none sends, only the deadline reveals the mismatch.
-        return replace(job, where="calls", victims=victims, what=what, first=first, other=other, calls=5, timeout=1.0)
+        return replace(
+            job, where="calls", victims=job.victims[:1], what=what, first=first, other=other, calls=5, timeout=1.0
+        )
 
     def work(self, job: Job, comm: Communicator, log: Log, clock: Clock, board: Board) -> None:
         for _ in run_calls(replace(job, largest=1 << 16, timeout=PATIENCE), comm, log, clock, board):

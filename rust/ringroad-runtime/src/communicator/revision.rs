@@ -393,7 +393,7 @@ mod tests {
 
     /// Who does not make a call in time makes no other: the others would take the next one for it.
     #[test]
-    #[cfg(not(miri))]
+    #[cfg_attr(miri, ignore = "it reads the machine")]
     fn who_is_late_before_a_call_makes_no_other() {
         let mut config = Config::default();
         config.budget.adaptation = Some(Duration::from_millis(10));
