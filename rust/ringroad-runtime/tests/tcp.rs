@@ -5,6 +5,7 @@ mod common;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,7 @@ impl Group {
                 }
                 Event::PeerFailed { peer, reason } => self.failed.push((rank, peer, reason)),
                 Event::Notice { from, payload } => self.notices.push((rank, from, payload)),
-                Event::Arrived { .. } => panic!("nobody expects anything over tcp"),
+                Event::Arrived { .. } | Event::CannotConnect { .. } => panic!("never here: {event:?}"),
             }
         }
     }
@@ -423,6 +424,37 @@ fn ranks_of_other_groups_are_strangers() {
     let (rank, peer, reason) = &group.failed[0];
     assert_eq!((*rank, *peer), (0, 1));
     assert!(reason.contains("the connection to rank 1 at ") && reason.contains("another"), "{reason}");
+}
+
+/// A rank whose call is refused, and that cannot open another connection then, blames itself. In a process of its own.
+#[test]
+fn a_rank_that_cannot_call_again_says_so() {
+    use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+    const ALONE: &str = "RINGROAD_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "a_rank_that_cannot_call_again_says_so", "--nocapture"]);
+        let ended = command.env(ALONE, "1").output().unwrap();
+        let text = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && text.contains("1 passed"), "{ended:?}");
+        return;
+    }
+    let mut group = group(2, None);
+    // Nobody listens there any more.
+    let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let redirected = [&group[1].addresses()[0][..16], nowhere.to_string().as_bytes()].concat();
+    let published = [group[0].addresses(), vec![redirected]];
+    group[0].set_addresses(&published, &Topology::switch(2).unwrap()).unwrap();
+    group[0].connect(1).unwrap();
+    let limits = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limits }).unwrap();
+    let (mut events, start) = (Vec::new(), Instant::now());
+    while events.is_empty() {
+        assert!(start.elapsed() < PATIENCE, "no sign of the refusal");
+        group[0].inspect(None, &mut events);
+    }
+    let Event::CannotConnect { peer: 1, reason } = &events[0] else { panic!("{events:?}") };
+    assert!(reason.contains("cannot connect to rank 1: ") && reason.contains("open files"), "{reason}");
 }
 
 /// Passes on what comes from a caller and what is answered, and keeps the former.

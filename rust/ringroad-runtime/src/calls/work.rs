@@ -39,10 +39,9 @@ impl Message {
         Message { source: NOBODY, tag: tag.unwrap_or(0), bytes: 0, dtype: DType::U8 }
     }
 
-    /// `None` if no rank can have sent it.
-    pub(crate) fn of(Unclaimed { tag, bytes }: Unclaimed) -> Option<Message> {
-        let dtype = DType::from_code(code_of(tag.check))?;
-        Some(Message { source: tag.source, tag: tag.user(), bytes, dtype })
+    pub(crate) fn of(Unclaimed { tag, bytes }: Unclaimed) -> Message {
+        let dtype = DType::from_code(code_of(tag.check)).expect("every code is that of a type");
+        Message { source: tag.source, tag: tag.user(), bytes, dtype }
     }
 }
 

@@ -260,7 +260,8 @@ impl Communicator {
         self.state.lock().planner.prepare(&request).cloned()
     }
 
-    /// Starts a call. An error leaves the communicator as it was.
+    /// Starts a call. An error leaves the communicator as it was. The memory and the function are taken out of `request`, even
+    /// if it is only lent.
     pub fn start(&self, mut request: impl BorrowMut<Request>) -> Result<Work> {
         let (completion, output) = self.begin(request.borrow_mut(), false)?;
         self.work(completion, output)
@@ -271,7 +272,7 @@ impl Communicator {
     }
 
     /// Starts a call and does everything that can be done at once: most short calls end within that. If the call ends
-    /// with an error, that error is returned.
+    /// with an error, that error is returned. Takes the same out of `request` as [`Communicator::start`].
     pub fn call(&self, mut request: impl BorrowMut<Request>) -> Result<Called> {
         let (completion, output) = self.begin(request.borrow_mut(), true)?;
         if completion.is_done() {

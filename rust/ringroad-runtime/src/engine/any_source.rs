@@ -12,7 +12,7 @@ use crate::calls::call::{code_of, Operation, NOBODY};
 use crate::calls::work::Message;
 use crate::error::Error;
 use crate::kernels::dtype::DType;
-use crate::transport::{Subject, Unclaimed};
+use crate::transport::{Lack, Subject, Unclaimed};
 
 impl Task {
     fn subject(&self) -> Subject {
@@ -56,11 +56,15 @@ impl Engine {
 
     /// Connects to all possible senders: otherwise this rank would not notice that one of them has ended.
     fn watch_senders(&mut self, source: Option<Rank>) {
+        if self.calls.waiting().iter().all(|task| task.source() != source) {
+            return; // The message was there.
+        }
         let rank = self.peers.rank;
         let may_send = |peer: &Rank| *peer != rank && source.is_none_or(|source| source == *peer);
         for peer in (0..self.peers.ranks()).filter(may_send) {
             match self.peers.connect(peer, &mut *self.transport) {
-                Err(reason) if self.is_needed(peer) => self.peers.suspect(peer, reason),
+                Err((Some(Lack::Connection), reason)) => return self.lack_connection(peer, &reason),
+                Err((_, reason)) if self.is_needed(peer) => self.peers.suspect(peer, reason),
                 _ => {}
             }
         }
@@ -72,7 +76,7 @@ impl Engine {
         self.look(|transport, events| transport.inspect(None, events));
         self.match_waiting();
         self.check_usable()?;
-        Ok(self.unclaimed(subject).and_then(Message::of))
+        Ok(self.unclaimed(subject).map(Message::of))
     }
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
@@ -104,7 +108,7 @@ impl Engine {
         let completion = task.completion.clone();
         let operation = task.call().key.operation;
         if !matches!(operation, Operation::Receive { .. }) {
-            Message::of(found).into_iter().for_each(|message| completion.found(message));
+            completion.found(Message::of(found));
         }
         if task.is_of_bytes() && code_of(found.tag.check) == DType::OF_BYTES.code() {
             task.tag.check = found.tag.check;

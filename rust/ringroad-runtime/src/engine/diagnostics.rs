@@ -19,7 +19,7 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
     let found = bytes.map_or_else(|| "more".to_owned(), |bytes| format!("{bytes} bytes"));
     let message = match failure {
         Failure::Check { found: tag, bytes } => {
-            Message::of(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) })
+            Some(Message::of(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) }))
         }
         _ => None,
     };
@@ -74,17 +74,22 @@ fn doing(told: Option<&Notice>) -> String {
 
 impl Engine {
     pub(super) fn describe_loss(&self, suspect: &Suspect) -> String {
-        let tasks = || self.calls.in_flight();
-        let call = tasks().find(|t| t.needs(suspect.peer)).map(|t| self.describe_call(t));
-        let call = call.or_else(|| self.calls.waiting().first().map(|task| self.describe_before(task)));
-        let call = call.or_else(|| tasks().next().map(|task| self.describe_call(task)));
-        let call = call.unwrap_or_else(|| "between two calls".to_owned());
         format!(
-            "rank {} is gone: {}. Rank {} was {call}",
+            "rank {} is gone: {}. Rank {} was {}",
             self.peers.describe(suspect.peer),
             suspect.reason,
-            self.peers.describe(self.peers.rank)
+            self.peers.describe(self.peers.rank),
+            self.describe_need(suspect.peer)
         )
+    }
+
+    /// For what a peer is needed, or else where this rank is.
+    pub(super) fn describe_need(&self, peer: Rank) -> String {
+        let tasks = || self.calls.in_flight();
+        let call = tasks().find(|t| t.needs(peer)).map(|t| self.describe_call(t));
+        let call = call.or_else(|| self.calls.waiting().first().map(|task| self.describe_before(task)));
+        let call = call.or_else(|| tasks().next().map(|task| self.describe_call(task)));
+        call.unwrap_or_else(|| "between two calls".to_owned())
     }
 
     pub(super) fn describe_timeout(&self, task: &Task) -> String {

@@ -235,9 +235,12 @@ impl Engine {
     fn begin(&mut self, mut task: Box<Task>) -> Result<(), Error> {
         let plan = task.executor.plan();
         let rank = self.peers.rank;
+        let mut lack = None;
         for peer in plan.peers().iter().copied().filter(|peer| *peer != rank) {
-            if let Err(reason) = self.peers.connect(peer, &mut *self.transport) {
-                self.peers.suspect(peer, reason);
+            match self.peers.connect(peer, &mut *self.transport) {
+                Ok(()) => {}
+                Err((Some(Lack::Connection), reason)) => lack = Some((peer, reason)),
+                Err((_, reason)) => self.peers.suspect(peer, reason),
             }
             self.has_remote_peers |= !self.peers.is_local(peer);
         }
@@ -260,6 +263,9 @@ impl Engine {
             recorder.begin_call(slot, &task);
         }
         self.calls.insert(slot, task);
+        if let Some((peer, reason)) = lack {
+            self.lack_connection(peer, &reason);
+        }
         self.advance(slot);
         Ok(())
     }
@@ -407,6 +413,7 @@ impl Engine {
                 Event::Completed { request, result: Ok(()) } => self.completed(request, None),
                 Event::Arrived { request, arrived } => self.completed(request, Some(arrived)),
                 Event::Completed { request, result: Err(failure) } => self.request_failed(request, failure),
+                Event::CannotConnect { peer, reason } => self.lack_connection(peer, &reason),
                 Event::PeerFailed { peer, reason } => self.lose(peer, reason),
                 Event::Notice { .. } => {}
             }
@@ -540,7 +547,7 @@ impl Engine {
             match lacks {
                 None => self.peers.suspect(peer, reason),
                 Some(Lack::Memory) => self.lack_memory_for_message(slot, peer, &reason),
-                Some(Lack::Connection) => self.lack_connection(slot, reason),
+                Some(Lack::Connection) => self.lack_connection(peer, &reason),
             }
         }
     }
@@ -557,11 +564,10 @@ impl Engine {
         self.lack_memory(&what, reason);
     }
 
-    /// Gives up since this process cannot open a connection.
-    fn lack_connection(&mut self, slot: usize, reason: String) {
-        let Some(task) = self.calls.get(slot) else { return };
+    /// Gives up since this process cannot open a connection to a peer.
+    fn lack_connection(&mut self, peer: Rank, reason: &str) {
         let own = self.peers.describe(self.peers.rank);
-        let message = format!("rank {own} gives up while it was {}: {reason}", self.describe_call(task));
+        let message = format!("rank {own} gives up while it was {}: {reason}", self.describe_need(peer));
         self.fail(Error::Transport(message.clone()), Reason::Abort, message);
     }
 

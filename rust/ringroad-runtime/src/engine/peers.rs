@@ -7,7 +7,7 @@ use ringroad_core::Rank;
 
 use crate::bootstrap::EndpointInfo;
 use crate::os::liveness::Liveness;
-use crate::transport::{Transport, ABORTED, CLOSED};
+use crate::transport::{Lack, Transport, ABORTED, CLOSED};
 
 /// The reason that is given when a peer's process has ended.
 pub(super) const ENDED: &str = "its process has ended";
@@ -87,13 +87,18 @@ impl Peers {
         self.endpoints[0].instance
     }
 
-    /// Makes sure that the end of `peer` would be noticed; the error says why that is impossible.
-    pub fn connect(&mut self, peer: Rank, transport: &mut dyn Transport) -> Result<(), String> {
+    /// Makes sure that the end of `peer` would be noticed; the error says why that is impossible, and what this rank lacks
+    /// if that is the reason.
+    pub fn connect(
+        &mut self,
+        peer: Rank,
+        transport: &mut dyn Transport,
+    ) -> Result<(), (Option<Lack>, String)> {
         if let Some(reason) = &self.broken[peer] {
-            return Err(reason.clone());
+            return Err((None, reason.clone()));
         }
         if !self.connected[peer] {
-            transport.connect(peer).map_err(|error| error.reason)?;
+            transport.connect(peer).map_err(|error| (error.lacks, error.reason))?;
             self.connected[peer] = true;
         }
         Ok(())

@@ -59,7 +59,7 @@ impl<M, W> Matching<M, W> {
     }
 
     /// The last message with this key that is as wanted. Of many, the one that is coming is mostly the last.
-    pub(super) fn find(&mut self, key: u64, is_it: impl Fn(&M) -> bool) -> Option<&mut M> {
+    pub(super) fn find_last(&mut self, key: u64, is_it: impl Fn(&M) -> bool) -> Option<&mut M> {
         let queue = self.unclaimed.get_mut(&key)?;
         let mut all =
             std::iter::once(&mut queue.first).chain(&mut queue.others).map(|kept| &mut kept.message);

@@ -233,6 +233,13 @@ pub enum Event {
         /// The message.
         arrived: Arrived,
     },
+    /// This rank cannot connect to a peer, for lack of what that takes ([`Lack::Connection`]).
+    CannotConnect {
+        /// The peer.
+        peer: Rank,
+        /// Why, in the transport's words.
+        reason: String,
+    },
     /// A peer is gone. Messages that it sent before may still arrive.
     PeerFailed {
         /// The peer.

@@ -602,7 +602,11 @@ fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
                                 }
                                 // A rank that has finished closes; its messages have arrived.
                                 Event::PeerFailed { .. } => {}
-                                Event::Arrived { .. } | Event::Notice { .. } => panic!("{event:?}"),
+                                Event::Arrived { .. }
+                                | Event::CannotConnect { .. }
+                                | Event::Notice { .. } => {
+                                    panic!("{event:?}")
+                                }
                             }
                         }
                     }

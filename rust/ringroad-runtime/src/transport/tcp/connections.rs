@@ -75,18 +75,25 @@ impl TcpTransport {
         let mut failed = self.cannot_connect(who.peer, "all its addresses have been tried");
         for tries in tries..addresses.len() * ROUNDS {
             let address = addresses[tries % addresses.len()];
-            let from = own.doors.iter().map(|(_, door)| door.ip());
-            let from = from.filter(|_| is_port).find(|from| from.is_ipv4() == address.is_ipv4());
-            match Link::call(who, &Target { address, from, device }, self.settings.send_buffer) {
-                Ok(mut link) => {
-                    link.tries = tries + 1;
-                    link.told = link.wanted();
-                    add(&self.poll, &link.socket, LINK | who.link as u64, link.told).map_err(error)?;
-                    return Ok(link);
-                }
+            let mut near = own.doors.iter().map(|(_, door)| door.ip());
+            let near = near.find(|near| near.is_ipv4() == address.is_ipv4());
+            let target = Target { address, from: near.filter(|_| is_port), device };
+            let called = Link::call(who, &target, self.settings.send_buffer).and_then(|mut link| {
+                link.tries = tries + 1;
+                link.told = link.wanted();
+                let name = EventData::new_u64(LINK | who.link as u64);
+                epoll::add(&self.poll, &link.socket, name, link.told)?;
+                Ok(link)
+            });
+            match called {
+                Ok(link) => return Ok(link),
+                // What this rank lacks says more than that another address is out of reach.
+                Err(_) if failed.lacks.is_some() => {}
                 Err(found) => {
                     failed = self.cannot_connect(who.peer, &refused(&address.to_string(), &found));
-                    failed.lacks = is_shortage(&found).then_some(Lack::Connection);
+                    // Where IPv6 is turned off, its addresses are not available, either.
+                    let lacks = is_shortage(&found) && near.is_some();
+                    failed.lacks = lacks.then_some(Lack::Connection);
                 }
             }
         }
@@ -274,15 +281,23 @@ impl TcpTransport {
                 self.open(who, *rival, writer);
                 return true;
             }
-            if let Ok(mut again) = self.dial(who, link.tries) {
-                again.writer = writer;
-                self.links[number] = Some(again);
-                return true;
+            let tries = link.tries;
+            // The next call may need its descriptor.
+            drop(link);
+            match self.dial(who, tries) {
+                Ok(mut again) => {
+                    again.writer = writer;
+                    self.links[number] = Some(again);
+                    return true;
+                }
+                Err(TransportError { lacks: Some(Lack::Connection), reason, .. }) => {
+                    self.desk.events.push(Event::CannotConnect { peer: who.peer, reason });
+                }
+                Err(_) => {}
             }
         }
         let place = self.place(who.device, who.stream);
         self.desk.peers[who.peer].links[place] = None;
-        drop(link);
         // What the peer has sent before, and its farewell, may not have been read yet.
         let others: Vec<usize> = self.desk.peers[who.peer].links.iter().flatten().copied().collect();
         for other in others {

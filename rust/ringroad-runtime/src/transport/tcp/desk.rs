@@ -434,7 +434,7 @@ impl Desk {
             Sink::Unexpected { region, key } => {
                 let is_it =
                     |message: &Message| matches!(message.state, Came::Partly(link) if link == who.link);
-                if let Some(message) = self.matching[who.device].find(key, is_it) {
+                if let Some(message) = self.matching[who.device].find_last(key, is_it) {
                     message.state = Came::Whole(region);
                 }
             }

@@ -1,8 +1,9 @@
 //! What peers may send who have the group's key: for the fuzz target, and for a test.
 //!
-//! An input is what comes by two connections, as it is on the wire, with two differences. The first bytes of a header are its
-//! check there. Here they are free, since the check is computed anew, and say how the input is to be read: how many bytes of
-//! the body are kept back until the next header, and by which connection it comes. And a header of no kind posts a receive.
+//! An input is what comes by two connections, as it is on the wire, with two differences. On the wire a header begins with
+//! its check. Here that is computed, and the first two bytes say how the input is to be read: how many bytes of the body are
+//! kept back, to come before the next header of the same connection, and which connection it is. And a header of no kind
+//! posts a receive.
 
 use std::sync::OnceLock;
 
@@ -68,7 +69,7 @@ pub(crate) fn hear_anything(bytes: &[u8]) -> Result<(), String> {
             let body = Frame::read(&header, KEY).map_or(0, Frame::body).min(after.len());
             let now = body.saturating_sub(kept.into());
             let stream = &mut streams[usize::from(link % 2)];
-            let parts = [&vec![0; stream.owed][..], &header, &after[..now]];
+            let parts = [&vec![9; stream.owed][..], &header, &after[..now]];
             result = parts.iter().try_for_each(|part| stream.reader.feed(part, stream.who, &mut desk));
             if result.is_err() {
                 break;
