@@ -25,7 +25,7 @@ def as_numbers(given: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def named(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """The same memory with a dtype that has this name: calls on arrays of other names are different calls."""
+    """The same memory as records of one field of this name: calls on arrays of other names are different calls."""
     return array.view([(name, array.dtype)])
 
 

@@ -98,7 +98,7 @@ def sendrecv_object(
 
 
 def _length(size: int) -> NDArray[Any]:
-    """The length of an object, which is no message for those that receive arrays."""
+    """The length of an object, which is no message for those that receive arrays of a type."""
     return named(np.array([size]), "length of an object")
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
@@ -239,7 +240,10 @@ def test_records():
 
 @pytest.mark.parametrize(
     ("sent", "out"),
-    [(PAIR, PAIR[["b", "a"]]), (">i4", ">f4"), ("U2", "S8"), ("M8[s]", "M8[D]"), (PAIR, "f8"), ("i8", "V1")],
+    [
+        *((PAIR, PAIR[["b", "a"]]), (">i4", ">f4"), ("U2", "S8"), ("M8[s]", "M8[D]"), (PAIR, "f8"), ("i8", "V1")),
+        (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e4m3fnuz)),
+    ],
 )
 def test_messages_of_other_types(sent, out):
     def work(comm):

@@ -74,8 +74,9 @@ def of_error(kind: Kind, job: Job, rank: int, fault: float, error: dict[str, Any
     culprits = kind.culprits(job, rank)
     missing = culprits - named(error["text"])
     unnamed = missing if kind.named == "all" else culprits and missing == culprits
-    if error["type"] not in kind.types or unnamed:
-        yield "wrong error", f"{said}\nshould be one of {', '.join(kind.types)}, and name {kind.named} of {culprits}"
+    types = kind.errors(job)
+    if error["type"] not in types or unnamed:
+        yield "wrong error", f"{said}\nshould be one of {', '.join(types)}, and name {kind.named} of {culprits}"
     late = error["at"] - kind.deadline(job, error, fault)
     if late > 0:
         yield "late", f"{error['at'] - fault:.2f} s after the fault, {late:.2f} s too late, {said}"

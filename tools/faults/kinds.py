@@ -174,6 +174,10 @@ class Kind:
 
     # These say how ranks must react.
 
+    def errors(self, job: Job) -> tuple[str, ...]:
+        """The types that their errors may have."""
+        return self.types
+
     def must_fail(self, job: Job, rank: int, errors: dict[int, dict[str, Any]]) -> bool:
         """Whether this rank must raise an error. A rank that has ended all calls need not notice a death."""
         return job.where != "close"
@@ -263,7 +267,7 @@ class Mismatches(Kind):
     share = 3.0
     goal = 400
     named = "all"
-    types = ("MismatchError", "AbortedError")  # the latter as in Stops: the first of two calls may only send
+    types = ("MismatchError",)
     dies = False
     told_early = True
 
@@ -283,9 +287,9 @@ class Mismatches(Kind):
     def draw(self, random: Random, number: int) -> Job:
         job = super().draw(random, number)
         what, form, count = self.variants[number % len(self.variants)]
-        # By another root the victim's uneven block would be empty: it would exchange nothing that could differ.
-        roots = [root for root in range(job.ranks) if form[1] == "even" or (root + job.victims[0]) % 3]
-        first = Case(form[0], count, root=random.choice(roots), blocks=form[1])
+        firsts = [Case(form[0], count, root=root, blocks=form[1]) for root in range(job.ranks)]
+        # A victim whose block is empty may exchange nothing that could differ.
+        first = random.choice([case for case in firsts if case.lengths(job.ranks)[0][job.victims[0]]])
         name, blocks = random.choice([other for other in self.forms if other != form])
         other = {
             "dtype": replace(first, dtype=random.choice(["int32", "float64", "int8"])),
@@ -315,6 +319,10 @@ class Mismatches(Kind):
 
     def strike(self, job: Job, ranks: Ranks, board: Board) -> None:
         pass
+
+    def errors(self, job: Job) -> tuple[str, ...]:
+        # As in Stops: the first of two calls may only send.
+        return (*self.types, "AbortedError") if job.what == "order" else self.types
 
     def culprits(self, job: Job, rank: int) -> set[int]:
         return set(range(job.ranks))

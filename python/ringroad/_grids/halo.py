@@ -73,7 +73,7 @@ class Plan:
         if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
             raise TypeError(f"block must be a NumPy array, not {type(block).__name__}")
         check_dtype(block.dtype, "block")
-        check_class("corners", corners, bool)
+        check_class("corners", corners, bool, np.bool_)
         if not block.flags.writeable:
             raise ValueError("block is read-only; pass an array that can be written")
         dimensions = len(cart.shape)
@@ -84,7 +84,7 @@ class Plan:
             raise ValueError(
                 f"block must have at least {dimensions} dimensions, as the grid; its shape is {block.shape}"
             )
-        return Plan(cart, block.shape, block.dtype, widths, corners)
+        return Plan(cart, block.shape, block.dtype, widths, bool(corners))
 
     def agreed(self, timeout: float | None) -> "Plan":
         """The plan, after all ranks have told each other theirs. All of them raise an error if these do not fit."""

@@ -227,7 +227,9 @@ class Graph:
         table, width = np.zeros_like(self._edges), int(np.prod(send.shape[1:], dtype=np.int64))
         np.add.at(table, (source, target), lengths)
         exchange = Exchange(self.comm, self._name, send.dtype, table * width, timeout)
-        outgoing, incoming = (one.reshape(-1, *send.shape[1:]) for one in (exchange.outgoing, exchange.incoming))
+        coming = int(table[:, self.rank].sum())
+        outgoing = exchange.outgoing.reshape(int(mine.sum()), *send.shape[1:])
+        incoming = exchange.incoming.reshape(coming, *send.shape[1:])
         np.concatenate([send[:0], *(blocks[index] for index in self._sent)], out=outgoing)
         exchange.run(lambda: None, False)
         found = [send[:0]] * len(self.sources)
@@ -301,20 +303,20 @@ class Graph:
 def graph(comm: Communicator, neighbours: Iterable[int], sources: Iterable[int] | None, timeout: float | None) -> Graph:
     given = (numbers(neighbours, "neighbours"), None if sources is None else numbers(sources, "sources"))
     everybody = allgather_object(comm, given, timeout, "graph")
-    named: list[list[int]] = [[] for _ in range(comm.size)]
+    callers: list[list[int]] = [[] for _ in range(comm.size)]
     for rank, (to, of) in enumerate(everybody):
         for peer in (*to, *(of or ())):
             if not 0 <= peer < comm.size:
                 raise ValueError(f"rank {rank} names rank {peer}, which is not one of the ranks 0 to {comm.size - 1}")
         for peer in to:
-            named[peer].append(rank)
+            callers[peer].append(rank)
     for rank, (_, of) in enumerate(everybody):
-        if of is not None and sorted(of) != named[rank]:
-            raise ValueError(f"rank {rank} wants to receive from {of}, but the ranks that name it are {named[rank]}")
+        if of is not None and sorted(of) != callers[rank]:
+            raise ValueError(f"rank {rank} wants to receive from {of}, but the ranks that name it are {callers[rank]}")
     to, of = given
     if of is None:
-        is_mutual = all(sorted(to) == named[rank] for rank, (to, _) in enumerate(everybody))
-        of = to if is_mutual else named[comm.rank]
+        is_mutual = all(sorted(to) == callers[rank] for rank, (to, _) in enumerate(everybody))
+        of = to if is_mutual else callers[comm.rank]
     counted = [[peers[:index].count(peer) for index, peer in enumerate(peers)] for peers in (to, of)]
     edges = [(rank, peer) for rank, (to, _) in enumerate(everybody) for peer in to]
     name = f"graph of {len(edges)} edges, {zlib.crc32(repr(everybody).encode()):08x}"

@@ -76,11 +76,12 @@ def seconds(name: str, value: object) -> float:
 def items(name: str, value: Iterable[_Item]) -> list[_Item]:
     """The items of a list that was passed as an argument of this name. Raises TypeError, also for a text or a dict."""
     try:
-        if not isinstance(value, str | bytes | Mapping):
-            return list(value)
+        found = None if isinstance(value, str | bytes | Mapping) else iter(value)
     except TypeError:
-        pass
-    raise TypeError(f"{name} must be a list, not {value!r:.60}")
+        found = None
+    if found is None:
+        raise TypeError(f"{name} must be a list, not {value!r:.60}")
+    return list(found)
 
 
 def check_class(name: str, value: object, *classes: type) -> None:

@@ -280,7 +280,7 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>, name: &str) -> PyResult<DType> 
 
 /// The name of a dtype, which does not tell a `recarray` from another array with the same fields.
 fn name_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
-    if descr.kind() != b'V' {
+    if !descr.has_fields() {
         return Ok(descr.to_string());
     }
     let numpy = descr.py().import("numpy")?;

@@ -239,6 +239,7 @@ mod tests {
 
     /// There is no UCX at that path, and no RDMA device here that any UCX could use.
     #[test]
+    #[cfg_attr(miri, ignore = "it loads a library")]
     fn rdma_needs_devices_and_a_ucx_that_can_use_them() {
         let mut config = Config::default();
         config.ucx_library = Some("/nonesuch/libucp.so.0".into());
