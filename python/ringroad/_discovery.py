@@ -3,13 +3,10 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ringroad._native import Communicator, Topology
 from ringroad._support.text import bandwidth_text, check_class, seconds_text
-
-if TYPE_CHECKING:
-    pass
 
 BUDGET = 1.5
 """The default of the seconds that discovery may take."""

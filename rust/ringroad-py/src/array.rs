@@ -91,9 +91,12 @@ impl<'py> Array<'py> {
                  from it"
             )));
         }
-        let dtype = dtype_of(&array.dtype(), name)?;
+        Ok(Array::with(array, dtype_of(&array.dtype(), name)?))
+    }
+
+    fn with(array: &Bound<'py, PyUntypedArray>, dtype: DType) -> Array<'py> {
         let (start, flags) = fields(array);
-        Ok(Array { start, dtype, elements: array.len(), flags, object: array.clone() })
+        Array { start, dtype, elements: array.len(), flags, object: array.clone() }
     }
 
     /// As [`Array::new`], and checks that the array can be written.
@@ -152,7 +155,8 @@ impl<'py> Array<'py> {
     pub fn empty(&self, shape: &[usize]) -> PyResult<Array<'py>> {
         let py = self.object.py();
         let empty = Numpy::get(py)?.empty.bind(py);
-        Array::new(&empty.call1((PyTuple::new(py, shape)?, self.object.dtype()))?, "out")
+        let made = empty.call1((PyTuple::new(py, shape)?, self.object.dtype()))?;
+        Ok(Array::with(made.cast()?, self.dtype))
     }
 
     pub fn object(&self) -> Py<PyAny> {
