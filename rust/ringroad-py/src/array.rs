@@ -7,7 +7,7 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMet
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyMapping, PyTuple};
 use pyo3::PyTypeInfo;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::{DType, Memory, Opaque};
@@ -282,10 +282,13 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>, name: &str) -> PyResult<DType> 
     }
 }
 
-/// The name of a dtype, which does not tell a `recarray` from another array with the same fields.
+/// The name of a dtype: what `ringroad._arrays.named` calls it, or NumPy. It does not tell a `recarray` from another
+/// array with the same fields.
 fn name_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
     if !descr.has_fields() {
-        return Ok(descr.to_string());
+        let metadata: Option<Bound<'_, PyMapping>> = descr.getattr("metadata")?.extract()?;
+        let name = metadata.and_then(|metadata| metadata.get_item("ringroad").ok());
+        return name.map_or_else(|| Ok(descr.to_string()), |name| name.extract());
     }
     let numpy = descr.py().import("numpy")?;
     Ok(numpy.getattr("dtype")?.call1(((numpy.getattr("void")?, descr),))?.to_string())
