@@ -1,5 +1,7 @@
 //! What rank 0 decides for all ranks when a communicator is made.
 
+use std::collections::BTreeSet;
+
 use ringroad_core::cost::{read_rules, CostModel, Rule};
 use ringroad_core::discovery::{with_found_rates, Mismatch};
 use ringroad_core::topology::{Link, MEMORY_CAPACITY};
@@ -186,7 +188,8 @@ pub(crate) fn choose(
     let measured = measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone());
     let model = config.cost_model(prior);
     let anywhere = suits_any(&topology, &model, origin, insight.hosts);
-    let wishes = Wishes { measured, anywhere, ..wishes(config, options, size, per_host)? };
+    let hosts = hosts(endpoints, per_host);
+    let wishes = Wishes { measured, anywhere, ..wishes(config, options, size, hosts)? };
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Shared };
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
     // If ranks share cores, they wait for each other anyway, and all of their memory has to fit into the caches.
@@ -209,9 +212,9 @@ pub(crate) fn choose_again(
     options: &Options,
     hosts: usize,
 ) -> Result<Choices> {
-    let (model, per_host) = (first.model, first.place.per_host);
+    let model = first.model;
     let anywhere = suits_any(&topology, &model, first.origin, hosts);
-    let wishes = Wishes { anywhere, ..wishes(config, options, topology.ranks(), per_host)? };
+    let wishes = Wishes { anywhere, ..wishes(config, options, topology.ranks(), hosts)? };
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
     let lowering = Lowering { segment, ..first.lowering.clone() };
     let place = Site { topology: topology.clone(), ..first.place.clone() };
@@ -227,8 +230,17 @@ fn suits_any(topology: &Topology, model: &CostModel, origin: Origin, hosts: usiz
     topology.is_one_switch() && hosts > 1 && (origin != Origin::Given || is_slow)
 }
 
-/// What the user wants, for so many ranks.
-fn wishes(config: &Config, options: &Options, size: usize, per_host: usize) -> Result<Wishes> {
+/// How many hosts the ranks are on. `per_host`: how many of each host read each other's memory, if that is the same on all.
+fn hosts(endpoints: &[EndpointInfo], per_host: usize) -> usize {
+    if per_host > 1 {
+        return endpoints.len() / per_host;
+    }
+    let names = endpoints.iter().map(|endpoint| (&*endpoint.host, &*endpoint.net_space));
+    names.collect::<BTreeSet<_>>().len()
+}
+
+/// What the user wants, for so many ranks on so many hosts.
+fn wishes(config: &Config, options: &Options, size: usize, hosts: usize) -> Result<Wishes> {
     let algorithms = match &options.algorithm {
         Some(text) => {
             Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
@@ -242,7 +254,7 @@ fn wishes(config: &Config, options: &Options, size: usize, per_host: usize) -> R
         anywhere: false,
         algorithms: algorithms.map_err(Error::Schedule)?,
         size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
-        rules: rules(config, size / per_host, size)?,
+        rules: rules(config, hosts, size)?,
         measured: Vec::new(),
         synthesis_budget: Some(config.budget.synthesis),
         schedule_cache: config.made_schedules(),
@@ -348,5 +360,20 @@ mod tests {
         assert_eq!(of("ring:4", Some(1e3), Some(25e6)), 64 << 10);
         // The slowest link is the host's cable, not its memory.
         assert_eq!(of("hosts:2x2", Some(25e6), None), 64 << 10);
+    }
+
+    /// Rules for so many hosts count also where ranks share no memory, or hosts have different numbers of ranks.
+    #[test]
+    fn hosts_are_counted_by_their_names() {
+        let endpoints = |names: &[&str]| -> Vec<EndpointInfo> {
+            let one = |(rank, name): (Rank, &&str)| EndpointInfo {
+                host: name.to_string(),
+                ..EndpointInfo::new(rank, names.len(), "tcp", "", Vec::new())
+            };
+            names.iter().enumerate().map(one).collect()
+        };
+        assert_eq!(hosts(&endpoints(&["a", "b", "b"]), 1), 2);
+        assert_eq!(hosts(&endpoints(&["a", "a", "a"]), 1), 1);
+        assert_eq!(hosts(&endpoints(&["a", "a", "b", "b"]), 2), 2);
     }
 }
