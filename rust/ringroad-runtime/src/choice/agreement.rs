@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ringroad_core::cost::{read_rules, CostModel, Rule};
-use ringroad_core::discovery::{with_found_rates, Mismatch};
+use ringroad_core::discovery::{states_rates, with_found_rates, Mismatch};
 use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
@@ -268,10 +268,11 @@ fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
 }
 
 /// How many bytes a tcp connection should accept before it has sent them. `measured`: the bytes per second of the slowest
-/// flow, if flows were measured. `None` if neither that nor the settings of the network say.
+/// flow, if flows were measured. It counts unless the settings state rates. `None` if neither says that links are slow.
 pub(crate) fn send_buffer(config: &Config, options: &Options, measured: Option<f64>) -> Option<usize> {
-    let rate =
-        given(config, options).map(|topology| slowest(topology, config.cost.bandwidth)).or(measured)?;
+    let bandwidth = config.cost.bandwidth;
+    let stated = given(config, options).filter(|topology| bandwidth.is_some() || states_rates(topology));
+    let rate = stated.map(|topology| slowest(topology, bandwidth)).or(measured)?;
     is_slow(rate).then_some(SEND_BUFFER)
 }
 
@@ -360,6 +361,19 @@ mod tests {
         assert_eq!(of("ring:4", Some(1e3), Some(25e6)), 64 << 10);
         // The slowest link is the host's cable, not its memory.
         assert_eq!(of("hosts:2x2", Some(25e6), None), 64 << 10);
+    }
+
+    /// Who names a graph rarely states its rates; then those that were measured count.
+    #[test]
+    fn slow_flows_count_unless_rates_are_stated() {
+        let of = |spec: &str, measured: Option<f64>| {
+            let options = Options { topology: Some(Topology::parse(spec).unwrap()), ..Options::default() };
+            send_buffer(&Config::default(), &options, measured)
+        };
+        assert_eq!(of("ring:4", Some(12.5e6)), Some(SEND_BUFFER));
+        assert_eq!(of("ring:4,bandwidth=40Gbit/s", Some(12.5e6)), None);
+        assert_eq!(of("ring:4,bandwidth=100Mbit/s", None), Some(SEND_BUFFER));
+        assert_eq!(of("ring:4", None), None);
     }
 
     /// Rules for so many hosts count also where ranks share no memory, or hosts have different numbers of ranks.
