@@ -141,17 +141,23 @@ impl Callbacks {
         self.due.notify_all();
     }
 
+    /// Whether any of the threads is left.
+    pub fn have_threads(&self) -> bool {
+        self.state.lock().threads > 0
+    }
+
     /// Like [`Callbacks::stop`], and waits for that until `deadline`, but not for the calling thread if it is one of
-    /// them.
-    pub fn finish(&self, deadline: Instant) {
+    /// them. Returns whether all others have ended.
+    pub fn finish(&self, deadline: Instant) -> bool {
         self.stop();
         let own = SERVES.get() == std::ptr::from_ref(self).addr();
         let mut state = self.state.lock();
         while state.threads > usize::from(own) {
             if self.gone.wait_until(&mut state, deadline).timed_out() {
-                return;
+                return false;
             }
         }
+        true
     }
 }
 
@@ -220,10 +226,8 @@ mod tests {
         let callbacks = Arc::new(Callbacks::default());
         let (sender, receiver) = channel::<()>();
         callbacks.run(vec![ended(move || receiver.recv().unwrap()), ended(|| {})]);
-        callbacks.finish(Instant::now() + Duration::from_millis(50));
-        assert!(callbacks.state.lock().threads > 0);
+        assert!(!callbacks.finish(Instant::now() + Duration::from_millis(50)) && callbacks.have_threads());
         sender.send(()).unwrap();
-        callbacks.finish(soon());
-        assert_eq!(callbacks.state.lock().threads, 0);
+        assert!(callbacks.finish(soon()) && !callbacks.have_threads());
     }
 }
