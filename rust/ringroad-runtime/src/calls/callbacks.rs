@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,8 @@ impl Callbacks {
                     self.add_thread(&mut state);
                 }
                 drop(state);
-                completion.run_callbacks();
+                // A panic is reported, and ends neither this thread nor the count of those that run.
+                let _ = catch_unwind(AssertUnwindSafe(|| completion.run_callbacks()));
                 drop(completion);
                 state = self.state.lock();
                 state.running -= 1;
@@ -225,7 +227,7 @@ mod tests {
     fn finish_waits_for_what_runs_but_not_for_ever() {
         let callbacks = Arc::new(Callbacks::default());
         let (sender, receiver) = channel::<()>();
-        callbacks.run(vec![ended(move || receiver.recv().unwrap()), ended(|| {})]);
+        callbacks.run(vec![ended(move || receiver.recv().unwrap()), ended(|| panic!("this is a test"))]);
         assert!(!callbacks.finish(Instant::now() + Duration::from_millis(50)) && callbacks.have_threads());
         sender.send(()).unwrap();
         assert!(callbacks.finish(soon()) && !callbacks.have_threads());
