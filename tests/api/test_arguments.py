@@ -153,7 +153,7 @@ REFUSED = {
         ValueError,
         "share memory",
     ),
-    "coalesced into shared elements": (lambda c: c.broadcast_coalesced([FLOATS, SAME]), ValueError, r"arrays\[1\].*share"),
+    "coalesced into shared elements": (lambda c: c.broadcast_coalesced([SAME]), ValueError, r"arrays\[0\].*share"),
     "tag too large": (lambda c: c.send(FLOATS, 1, tag=1 << 28), ValueError, "tag 268435456 is not below 268435456"),
     "negative tag": (lambda c: c.recv(FLOATS.copy(), 1, tag=-1), ValueError, r"not -1\n.*'tag'"),
     "negative timeout": (lambda c: c.allreduce(FLOATS, timeout=-1.0), ValueError, "timeout"),

@@ -20,9 +20,11 @@ from ringroad.torch.tensors import (
     Tensors,
     adjacent,
     apart,
+    are_disjoint,
     block_of,
     checked,
     copy,
+    delivery,
     dtype_of,
     equal_sizes,
     in_order,
@@ -92,7 +94,11 @@ class Collectives(Exchange):
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         checked(tensors)
-        return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
+        if are_disjoint(tensors):
+            return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
+        blocks = apart(tensors, tensors)
+        deliver = in_order(itertools.starmap(delivery, zip(tensors, blocks, strict=True)))
+        return self._join([self.allreduce([block], opts) for block in blocks], opts, tensors, deliver)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
         root = 0 if opts is None else opts.rootRank
@@ -201,8 +207,7 @@ class Collectives(Exchange):
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
         """outputs[rank][i] receives inputs[i] of that rank."""
         ranks = self._one_each("allgather_coalesced", outputs)
-        for tensor in itertools.chain(inputs, *ranks):
-            dtype_of(tensor)
+        checked(inputs, *ranks)
         pairs = zip(zip(*ranks, strict=True), inputs, strict=True)
         works = [self.allgather([out], [given], opts) for out, given in pairs]
         return self._join(works, opts, [tensor for tensors in outputs for tensor in tensors])

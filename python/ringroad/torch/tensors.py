@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -291,6 +292,17 @@ def apart(sources: Tensors, targets: Tensors) -> Tensors:
     order; or if they are wrappers, which have none of their own."""
     taken = {0, *map(_storage, targets)}
     return [source.clone() if _storage(source) in taken else source for source in sources]
+
+
+def are_disjoint(tensors: Tensors) -> bool:
+    """Whether no tensor begins before the last element of another one."""
+    spans = sorted((tensor.data_ptr(), _end(tensor)) for tensor in tensors if tensor.numel())
+    return all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+def _end(tensor: torch.Tensor) -> int:
+    last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr() + (last + 1) * tensor.itemsize
 
 
 def same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:

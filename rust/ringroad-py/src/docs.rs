@@ -10,10 +10,9 @@ macro_rules! reduction_arguments {
         have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
         bitwise operations for integers and bool only. "avg" divides the sum, which may overflow to infinity
         (float16: above 65504) where the average would not; "premul_sum" with `factor=1 / comm.size` divides
-        first. "minloc" and "maxloc" are for structured arrays of a
-        value and an index: the least or greatest value and its index, the lowest of several; NaN counts as
-        both least and greatest. Or a NumPy ufunc of two inputs, a function of two arrays, or a `ringroad.Op`,
-        on any dtype but objects.
+        first. "minloc" and "maxloc" are for structured arrays of a value and an index: the least or
+        greatest value and its index, the lowest of several; NaN counts as both least and greatest. Or a NumPy
+        ufunc of two inputs, a function of two arrays, or a `ringroad.Op`, on any dtype but objects.
     factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
         operation takes it. Ranks may pass different factors."#
     };
