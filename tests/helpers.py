@@ -270,9 +270,10 @@ def launch(
 
 
 def by_mpi4py(program: str, ranks: int, seeds: Sequence[int], seconds: float) -> Any:
-    """What a module of `programs` prints, run by mpi4py, as JSON has it. Skips the test, with the reason, where it cannot run."""
+    """What a module of `programs` prints, run by mpi4py, as JSON has it. Skips the test where it cannot run."""
+    few_cores = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
     try:
-        command = [mpirun(), "-n", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        command = [mpirun(), "-n", str(ranks), *few_cores]
     except BenchError as error:
         pytest.skip(str(error))
     command += [sys.executable, "-m", f"programs.{program}", *map(str, seeds)]

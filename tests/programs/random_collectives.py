@@ -118,7 +118,9 @@ def run(seed: str, library: Any, depth: int = 0) -> list[str]:
                 wrong += neighbours(library, random)
             case "messages":
                 number = random.randrange(1000)
-                wrong.append(random_messages.wrong(number, ranks, rank, random_messages.run(number, ranks, rank, library)))
+                wrong.append(
+                    random_messages.wrong(number, ranks, rank, random_messages.run(number, ranks, rank, library))
+                )
             case "split" if depth < 2:
                 colors = [random.choice([None, 0, 0, 1]) for _ in range(ranks)]
                 keys = [random.randrange(3) for _ in range(ranks)]
@@ -157,7 +159,12 @@ def objects(library: Any, random: Random) -> list[str | None]:
 
 def neighbours(library: Any, random: Random) -> list[str | None]:
     """Exchanges along the edges of a grid, or of any graph, blocks that say from whom they are, and which of his."""
-    ranks, rank, dtype, count = library.size, library.rank, random.choice(["i8", "f4", "u1"]), random.choice([0, 1, 3000])
+    ranks, rank, dtype, count = (
+        library.size,
+        library.rank,
+        random.choice(["i8", "f4", "u1"]),
+        random.choice([0, 1, 3000]),
+    )
     if random.random() < 0.5:
         lengths = random.choice([s for s in itertools.product(range(1, ranks + 1), repeat=2) if math.prod(s) == ranks])
         around = [random.random() < 0.5 for _ in lengths]
@@ -200,7 +207,7 @@ class OfRingroad(random_messages.OfRingroad):
         return getattr(self.comm, name)
 
     def prepared(self, call: Call, part: Part, local: Random) -> Callable[[Part], Callable[[], Any]]:
-        """Draws how the call is made. Returns what starts it with the values of a part, and returns what waits for it."""
+        """Draws how the call is made. Returns what starts it on a part's values, and returns what waits for it."""
         case = call.case
         send, out = (None if one is None else one.reshape((-1, 3)[: 1 + call.width // 3]) for one in part.arrays())
         apart = send is not None and (out is None or not np.shares_memory(send, out))

@@ -1,6 +1,6 @@
 """Random programs of collectives by mpi4py, which must give what the oracle says.
 
-    mpirun -n 3 python -m programs.random_collectives_mpi 7 8 9    # prints what is wrong on each rank, as JSON
+mpirun -n 3 python -m programs.random_collectives_mpi 7 8 9    # prints what is wrong on each rank, as JSON
 """
 
 import json
@@ -58,7 +58,11 @@ class OfMpi(random_messages.OfMpi):
             op, kind, dtype = self.operation(case.op, dtype)
         unit = 1 if op else dtype.itemsize
         given = send.copy() if dtype == part.dtype else send.astype(dtype)
-        out = given if case.name == "broadcast" else np.zeros(len(send) if case.name == "exscan" else np.size(found), dtype)
+        out = (
+            given
+            if case.name == "broadcast"
+            else np.zeros(len(send) if case.name == "exscan" else np.size(found), dtype)
+        )
         table = case.lengths(self.size)
         rows, columns = [n * unit for n in table[rank]], [row[rank] * unit for row in table]
         source, target = ([array.view(np.uint8), len(array) * unit, kind] for array in (given, out))
