@@ -36,7 +36,8 @@ def test_random_programs_by_mpi4py(ranks):
 def test_wrong_programs(ranks):
     """The ranks get the same kind of error, or the mistake changes nothing."""
     kinds = (*wrong_collectives.MISTAKES, "abort", "close", *["late"] * FULL)
-    for seed in SEEDS if FULL else range(12):
+    # A mistake that only shows at the deadline is not among the few.
+    for seed in SEEDS if FULL else range(7, 20):
         found = in_threads(
             ranks,
             lambda comm, s=seed: wrong_collectives.run_wrong(comm, str(s), kinds),
