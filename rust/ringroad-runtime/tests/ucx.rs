@@ -745,7 +745,7 @@ impl Peer {
                     assert!(self.done.insert(request, result).is_none(), "request {request} ended twice");
                 }
                 Event::PeerFailed { peer, reason } => self.failed.push((peer, reason)),
-                Event::Arrived { .. } | Event::CannotConnect { .. } => panic!("never over UCX: {event:?}"),
+                Event::Arrived { .. } | Event::Lacks { .. } => panic!("never here: {event:?}"),
                 Event::Notice { from, payload } => self.notices.push((from, payload)),
             }
         }

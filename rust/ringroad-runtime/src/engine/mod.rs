@@ -413,7 +413,10 @@ impl Engine {
                 Event::Completed { request, result: Ok(()) } => self.completed(request, None),
                 Event::Arrived { request, arrived } => self.completed(request, Some(arrived)),
                 Event::Completed { request, result: Err(failure) } => self.request_failed(request, failure),
-                Event::CannotConnect { peer, reason } => self.lack_connection(peer, &reason),
+                Event::Lacks { peer, what: Lack::Connection, reason } => self.lack_connection(peer, &reason),
+                Event::Lacks { peer, what: Lack::Memory, reason } => {
+                    self.lack_memory(&format!("what rank {} sends", self.peers.describe(peer)), &reason);
+                }
                 Event::PeerFailed { peer, reason } => self.lose(peer, reason),
                 Event::Notice { .. } => {}
             }

@@ -82,8 +82,8 @@ impl UcxTransport {
                 Ok(Posted::Pending) => continue,
                 Ok(Posted::Complete | Posted::Arrived(_)) => Ok(()),
                 Err(TransportError { lacks, reason, .. }) => match lacks {
-                    Some(Lack::Connection) => {
-                        events.push(Event::CannotConnect { peer: by, reason });
+                    Some(what @ Lack::Connection) => {
+                        events.push(Event::Lacks { peer: by, what, reason });
                         continue;
                     }
                     Some(Lack::Memory) => Err(Failure::Memory(reason)),

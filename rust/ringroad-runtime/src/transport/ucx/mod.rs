@@ -323,7 +323,7 @@ impl UcxTransport {
                 let (by, text) = (self.by(device), self.ucx.status_text(status));
                 let reason = format!("connection to rank {peer}{by}: {text}");
                 events.push(match lack_of_connection(status) {
-                    Some(_) => Event::CannotConnect { peer, reason },
+                    Some(what) => Event::Lacks { peer, what, reason },
                     None => Event::PeerFailed { peer, reason },
                 });
             }
