@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::Case;
+use ringroad_core::random::Random;
 use ringroad_core::{algorithms, Collective, Rank, Topology};
 use ringroad_runtime::config::Config;
 use ringroad_runtime::transport::buffer::Region;
@@ -180,29 +181,44 @@ fn many_messages_are_in_flight() {
     }
 }
 
-/// Whoever looks first, and however often before the other does.
+/// Both call at the same time, and look in any order. One of them leaves soon, and the other is told so by its farewell.
 #[test]
-fn ranks_that_call_at_the_same_time_share_a_connection() {
-    for (first, looks, secret) in
-        [(0, 1, None), (1, 1, None), (0, 4, SECRETS[1]), (1, 4, None), (1, 2, SECRETS[1])]
-    {
-        let mut group = Group::new(group(2, secret));
+fn ranks_that_call_at_the_same_time_share_connections() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let streams = 1 + random.below(3);
+        let settings = TcpSettings { streams: Some(streams), ..settings(SECRETS[random.below(2)]) };
+        let mut group = Group::new(group_with(2, &settings, &Topology::switch(2).unwrap()));
         let mut requests = Vec::new();
         let targets = [Region::zeroed(5000), Region::zeroed(5000)];
         for (from, to) in [(0, 1), (1, 0)] {
+            group.all[from].connect(to).unwrap();
             requests.push(group.receive(to, tag(from, 0, 0), targets[to].clone()));
             requests.push(group.send(from, to, tag(from, 0, 0), Region::of(&pattern(5000, from as u32))));
         }
-        (0..looks).for_each(|_| group.step(first));
+        (0..random.below(16)).for_each(|_| group.step(random.below(2)));
         for request in requests {
             group.finish(request).unwrap();
         }
         for (to, target) in targets.iter().enumerate() {
             assert!(content(target) == pattern(5000, 1 - to as u32), "to rank {to}");
         }
-        let [one, other] = [0, 1].map(|rank| group.all[rank].connections());
-        assert_eq!((one.len(), other.len(), &group.failed), (1, 1, &vec![]));
-        assert_eq!((one[0].peer, other[0].peer), (1, 0));
+        if random.below(2) == 0 {
+            group.until("all connections are made", |group| {
+                group.all.iter().all(|one| one.connections().len() == streams)
+            });
+        }
+        assert!(group.failed.is_empty(), "{:?}", group.failed);
+        let leaver = random.below(2);
+        group.all[leaver].close(Instant::now() + PATIENCE);
+        group.until("the end is seen", |group| !group.failed.is_empty());
+        (0..20).for_each(|_| group.step(1 - leaver));
+        let (rank, peer, reason) = group.failed.last().unwrap();
+        assert_eq!(
+            (*rank, *peer, &reason[..]),
+            (1 - leaver, leaver, "it has closed its connections"),
+            "{seed}"
+        );
     }
 }
 
