@@ -1,5 +1,6 @@
 """What calls in Python accept as arrays, and what they say of others."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,14 @@ def as_numbers(given: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def named(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """The same memory as records of one field of this name: calls on arrays of other names are different calls."""
-    return array.view([(name, array.dtype)])
+    """The same memory as elements of a type of this name: calls on arrays of other names are different calls."""
+    return array.view(_type(name, array.dtype))
+
+
+@lru_cache(256)
+def _type(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    # The extension asks for this name, since NumPy takes microseconds to print a type.
+    return np.dtype(f"V{dtype.itemsize}", metadata={"ringroad": f"{dtype} ({name})"})
 
 
 def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: str = "out") -> None:
@@ -37,3 +44,24 @@ def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: s
         raise ValueError(f"{name} must be {dtype} of shape {shape}, not {out.dtype} of shape {out.shape}")
     if not out.flags.writeable:
         raise ValueError(f"{name} is read-only; pass an array that can be written")
+    require_distinct(out, name)
+
+
+def require_distinct(array: NDArray[Any], name: str) -> None:
+    """Raises ValueError if elements of the array share memory: results would overwrite each other there."""
+    if array.flags.c_contiguous:
+        return
+    extent, nested = array.itemsize, True
+    axes = sorted((abs(stride), length) for stride, length in zip(array.strides, array.shape, strict=True))
+    for stride, length in axes:
+        nested &= length == 1 or stride >= extent
+        extent += stride * (length - 1)
+    if nested:
+        return
+    if array.nbytes <= extent:  # the axes interleave
+        starts = np.zeros(1, np.int64)
+        for stride, length in axes:
+            starts = np.add.outer(starts, stride * np.arange(length)).ravel()
+        if (np.diff(np.sort(starts)) >= array.itemsize).all():
+            return
+    raise ValueError(f"{name} has elements that share memory, as broadcasting makes them; pass a copy of the array")

@@ -24,7 +24,7 @@ def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float 
     if data is not None:
         comm.broadcast(data, root, timeout=left())
         return obj
-    return _unpacked(comm.broadcast(np.empty(length.item()[0], np.uint8), root, timeout=left()))
+    return _unpacked(comm.broadcast(np.empty(length.view(np.int64)[0], np.uint8), root, timeout=left()))
 
 
 def allgather_object(
@@ -104,7 +104,7 @@ def _length(size: int) -> NDArray[Any]:
 
 def _receive(comm: Communicator, coming: Work[NDArray[Any]], left: Callable[[], float]) -> Any:
     """The object whose length is coming. None from nobody."""
-    (length,) = coming.result().item()
+    (length,) = coming.result().view(np.int64)
     message = coming.message
     if message is None or message.source == NOBODY:
         return None

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -51,6 +52,31 @@ def test_interruption_of_the_first_barrier():
     )
     assert done.returncode == 0 and "it was interrupted" in done.stdout, done
     assert time.monotonic() - start < LIMIT / 2
+
+
+def test_a_late_first_barrier_names_the_timeout():
+    """Not what was left of it when all had come."""
+    ended = threading.Event()
+
+    class Slow(dict):
+        set = dict.__setitem__
+
+        def get(self, key):
+            value = super().get(key)
+            if value is not None and "/choices/" in key and threading.current_thread() is late:
+                ended.wait(LIMIT)
+            return value
+
+    def come():
+        with pytest.raises(ringroad.RingroadError):
+            ringroad.Communicator(store, 1, 2, timeout=LIMIT)
+
+    store, late = Slow(), threading.Thread(target=come)
+    late.start()
+    with pytest.raises(ringroad.TimeoutError, match=r"timed out after 0\.700 s.*barrier"):
+        ringroad.Communicator(store, 0, 2, timeout=0.7)
+    ended.set()
+    late.join()
 
 
 def test_interruption_of_a_rendezvous():

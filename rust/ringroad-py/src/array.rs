@@ -7,13 +7,13 @@ use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMet
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyMapping, PyTuple};
 use pyo3::PyTypeInfo;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::{DType, Memory, Opaque};
 
 use crate::arguments::shown;
-use crate::operation::{NAMES, TYPES};
+use crate::interned::{NAMES, TYPES};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -115,6 +115,8 @@ impl<'py> Array<'py> {
                 refuse_masked(array, name)?;
                 dtype_of(&array.dtype(), name)?;
                 check_flags(fields(array).1, name)?;
+                let checks = object.py().import("ringroad._arrays")?;
+                checks.call_method1("require_distinct", (array, name))?;
                 let shape = PyTuple::new(object.py(), array.shape())?;
                 Array::new(&numpy.empty.bind(object.py()).call1((shape, array.dtype()))?, name)
             }
@@ -282,10 +284,13 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>, name: &str) -> PyResult<DType> 
     }
 }
 
-/// The name of a dtype, which does not tell a `recarray` from another array with the same fields.
+/// The name of a dtype: what `ringroad._arrays.named` calls it, or NumPy. It does not tell a `recarray` from another
+/// array with the same fields.
 fn name_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
     if !descr.has_fields() {
-        return Ok(descr.to_string());
+        let metadata: Option<Bound<'_, PyMapping>> = descr.getattr("metadata")?.extract()?;
+        let name = metadata.and_then(|metadata| metadata.get_item("ringroad").ok());
+        return name.map_or_else(|| Ok(descr.to_string()), |name| name.extract());
     }
     let numpy = descr.py().import("numpy")?;
     Ok(numpy.getattr("dtype")?.call1(((numpy.getattr("void")?, descr),))?.to_string())
