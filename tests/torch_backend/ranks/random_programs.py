@@ -24,7 +24,7 @@ WHOLE = ["uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64
 OPS = {"SUM": FLOATS + COMPLEX + WHOLE} | dict.fromkeys(["PRODUCT", "MIN", "MAX", "AVG"], FLOATS + WHOLE)
 OPS |= {op: [*WHOLE, "bool"] for op in ("BAND", "BOR", "BXOR")}
 SHAPES = [(), (0,), (1,), (1,), (5,), (7,), (3, 2), (4, 0), (2, 3, 4), (700,), (64, 33)]
-LAYOUTS = ["plain", "offset", "strided", "transposed", "leaf", "result", "parameter", "inference", "negative"]
+LAYOUTS = ["plain", "offset", "strided", "transposed", "leaf", "result", "inference", "negative"]
 REDUCING = ["all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "coalesced"]
 MOVING = [
     "broadcast", "all_gather", "all_gather_into_tensor", "all_gather_coalesced", "gather", "scatter", "all_to_all",
