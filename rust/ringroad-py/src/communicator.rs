@@ -144,8 +144,9 @@ impl PyCommunicator {
             }
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
-        let communicator =
-            py.detach(|| Communicator::connect(store.clone(), rank, size, ucx_wheel, &config, &options));
+        let communicator = shutdown::waiting(py, || {
+            Communicator::connect(store.clone(), rank, size, ucx_wheel, &config, &options)
+        });
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
 
