@@ -44,3 +44,24 @@ def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: s
         raise ValueError(f"{name} must be {dtype} of shape {shape}, not {out.dtype} of shape {out.shape}")
     if not out.flags.writeable:
         raise ValueError(f"{name} is read-only; pass an array that can be written")
+    require_distinct(out, name)
+
+
+def require_distinct(array: NDArray[Any], name: str) -> None:
+    """Raises ValueError if elements of the array share memory: results would overwrite each other there."""
+    if array.flags.c_contiguous:
+        return
+    extent, nested = array.itemsize, True
+    axes = sorted((abs(stride), length) for stride, length in zip(array.strides, array.shape, strict=True))
+    for stride, length in axes:
+        nested &= length == 1 or stride >= extent
+        extent += stride * (length - 1)
+    if nested:
+        return
+    if array.nbytes <= extent:  # the axes interleave
+        starts = np.zeros(1, np.int64)
+        for stride, length in axes:
+            starts = np.add.outer(starts, stride * np.arange(length)).ravel()
+        if (np.diff(np.sort(starts)) >= array.itemsize).all():
+            return
+    raise ValueError(f"{name} has elements that share memory, as broadcasting makes them; pass a copy of the array")

@@ -27,8 +27,9 @@ def allreduce_coalesced(
         out = items("out", out)
         _check_outputs(inputs, out)
     calls, views = [], list(inputs)
-    for indices, flat in _by_dtype(comm, inputs):
-        calls.append(comm.prepare("allreduce", flat, flat, op=op, factor=factor, algorithm=algorithm, timeout=timeout))
+    how: dict[str, Any] = {"op": op, "factor": factor, "algorithm": algorithm, "timeout": timeout}
+    for indices, flat, lengths in _by_dtype(comm, inputs):
+        calls.append(comm.prepare("allreduce", flat, flat, counts=lengths, **how))
         for index, view in zip(indices, _views(flat, [inputs[index] for index in indices]), strict=True):
             np.copyto(view, inputs[index])
             views[index] = view
@@ -42,8 +43,8 @@ def broadcast_coalesced(
     arrays = items("arrays", arrays)
     _check_outputs(arrays, arrays, "arrays")
     calls, views = [], list(arrays)
-    for indices, flat in _by_dtype(comm, arrays):
-        calls.append(comm.prepare("broadcast", flat, root=root, algorithm=algorithm, timeout=timeout))
+    for indices, flat, lengths in _by_dtype(comm, arrays):
+        calls.append(comm.prepare("broadcast", flat, counts=lengths, root=root, algorithm=algorithm, timeout=timeout))
         for index, view in zip(indices, _views(flat, [arrays[index] for index in indices]), strict=True):
             if comm.rank == root:
                 np.copyto(view, arrays[index])
@@ -52,14 +53,14 @@ def broadcast_coalesced(
     return list(arrays) if comm.rank == root else _copied(views, arrays)
 
 
-def _by_dtype(comm: Communicator, arrays: Sequence[Array]) -> list[tuple[list[int], Array]]:
-    """The indices of the arrays of each dtype, in order, and an array that is as long as all of them together."""
+def _by_dtype(comm: Communicator, arrays: Sequence[Array]) -> list[tuple[list[int], Array, list[int]]]:
+    """The indices of the arrays of each dtype, in order, an array that is as long as all of them together, and their
+    lengths."""
     groups: dict[np.dtype[Any], list[int]] = {}
     for index, array in enumerate(arrays):
         groups.setdefault(array.dtype, []).append(index)
-    return [
-        (indices, comm.empty(sum(arrays[index].size for index in indices), dtype)) for dtype, indices in groups.items()
-    ]
+    lengths = {dtype: [arrays[index].size for index in indices] for dtype, indices in groups.items()}
+    return [(indices, comm.empty(sum(lengths[dtype]), dtype), lengths[dtype]) for dtype, indices in groups.items()]
 
 
 def _views(flat: Array, arrays: list[Array]) -> list[Array]:

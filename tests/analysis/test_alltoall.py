@@ -176,6 +176,17 @@ def test_where_all_ranks_look_alike_the_flow_is_exact(spec, rate):
     assert rate is None or (flow.rate == pytest.approx(rate, rel=1e-12) and flow.iterations == 0)
 
 
+def test_linear_programs_without_a_solution_say_why():
+    for demands in (np.zeros((4, 4)), -np.ones((4, 4)), np.full((4, 4), np.nan)):
+        with pytest.raises(ValueError, match="not all of them 0"):
+            programs.link_rate("ring:4", demands)
+    for steps, why in ((0, "at least 1"), (1, "steps are too few")):
+        with pytest.raises(ValueError, match=why):
+            programs.stepped_rate("ring:4", steps)
+    with pytest.raises(ValueError, match="one rank"):
+        programs.link_rate("ring:1")
+
+
 def test_all_linear_programs_agree(capfd):
     for spec in ("hypercube:3", "without(torus:3x3, 0-1)"):
         rate = programs.master_rate(spec)

@@ -115,6 +115,14 @@ def test_explain_and_switch_points_agree():
             assert all(row.seconds == pytest.approx(row.ratio * rows[0].seconds) for row in rows)
 
 
+def test_formats_are_those_that_calls_can_have():
+    def wires(collective, dtype="float32"):
+        return [row.wire for row in ringroad.lab.CostModel().formats(collective, "ring:4", 1 << 20, dtype=dtype)]
+
+    assert wires("gather") == wires("scan") == wires("allreduce", "int32") == ["exact"]
+    assert set(wires("broadcast")) == {"f16", "bf16", "int8", "fp8", "int4", "exact"}
+
+
 def test_many_sizes_at_once():
     """Many sizes at once give the same bits as one after the other, and a cost is a straight line."""
     network, model = ringroad.Topology("torus:4x4"), ringroad.lab.CostModel()

@@ -56,6 +56,7 @@ def test_table_and_picture(pyplot):
         ("swing", [8], TypeError, "algorithms must be a list"),
         (["swing"], [], ValueError, "at least one size"),
         (["swing", "swing"], [8], ValueError, "two of the algorithms are called swing"),
+        ([ringroad.Schedule.build("ring", 16, "allgather")], [8], ValueError, "of allgather, not of allreduce"),
         (["swong"], [8], ringroad.ScheduleError, "swong"),
         (["swing"], ["many"], ValueError, "many"),
         (["swing"], [-1], ValueError, "0 or more"),

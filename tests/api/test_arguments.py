@@ -1,9 +1,13 @@
 """Calls with invalid arguments are refused at once, with an explanation, and leave the communicator usable."""
 
+from contextlib import nullcontext
+
 import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
+from numpy.lib.stride_tricks import as_strided
+from ringroad._arrays import require_distinct
 
 FLOATS = np.ones(6, np.float32)
 
@@ -24,6 +28,7 @@ def read_only(array):
 
 
 OUT = np.zeros(6, np.float32)
+SAME = as_strided(np.ones(2, np.float32), (3, 2), (0, 4))
 
 
 def raw(comm, collective, **changes):
@@ -142,6 +147,13 @@ REFUSED = {
     "message to any rank": (lambda c: c.send(FLOATS, ringroad.ANY), ValueError, r"ringroad.NOBODY, not -\d+\n.*'peer'"),
     "message with any tag": (lambda c: c.send(FLOATS, 1, ringroad.ANY), ValueError, r"not -\d+\n.*'tag'"),
     "read-only, strided recv": (lambda c: c.recv(read_only(FLOATS[::2]), 1), ValueError, "read-only"),
+    "recv into shared elements": (lambda c: c.recv(SAME, 1), ValueError, "out has elements that share memory.*copy"),
+    "exchange into shared elements": (
+        lambda c: c.sendrecv(FLOATS, 1, as_strided(FLOATS.copy(), (2, 5), (4, 4))),
+        ValueError,
+        "share memory",
+    ),
+    "coalesced into shared elements": (lambda c: c.broadcast_coalesced([SAME]), ValueError, r"arrays\[0\].*share"),
     "tag too large": (lambda c: c.send(FLOATS, 1, tag=1 << 28), ValueError, "tag 268435456 is not below 268435456"),
     "negative tag": (lambda c: c.recv(FLOATS.copy(), 1, tag=-1), ValueError, r"not -1\n.*'tag'"),
     "negative timeout": (lambda c: c.allreduce(FLOATS, timeout=-1.0), ValueError, "timeout"),
@@ -153,6 +165,23 @@ def test_refused(comm, name):
     call, error, words = REFUSED[name]
     with pytest.raises(error, match=words):
         call(comm)
+
+
+@pytest.mark.parametrize(
+    ("array", "shared"),
+    [
+        (np.ones((3, 4, 5)).T[::-2, 1:3], False),
+        (np.diagonal(np.ones((3, 3))), False),
+        (np.ones((0, 3))[:, ::2], False),
+        (np.ones((3, 1))[:, [0]][::2], False),
+        # Axes that interleave: elements 0, 2, 4 and 3, 5, 7; then 0, 2, 4 and 2, 4, 6.
+        (as_strided(np.ones(8), (2, 3), (24, 16)), False),
+        (as_strided(np.ones(8), (2, 3), (16, 16)), True),
+    ],
+)
+def test_elements_that_share_memory(array, shared):
+    with pytest.raises(ValueError, match="share") if shared else nullcontext():
+        require_distinct(array, "out")
 
 
 def test_usable_after_refusals():

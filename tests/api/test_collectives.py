@@ -12,6 +12,7 @@ from helpers import (
     check_cases,
     check_ring,
     check_rows,
+    launch,
     permutations,
 )
 from ringroad._oracle import COLLECTIVES, UNEVEN
@@ -97,6 +98,29 @@ def test_callbacks(clusters):
         return errors
 
     assert clusters(3).run(work) == [[None, None]] * 3
+
+
+CALLBACK_AT_EXIT = """
+import time, ringroad
+
+def callback(error):
+    for _ in range(10):
+        time.sleep(0.05)  # an interpreter that is ending would stop the thread here
+    print("done")
+
+a, b = ringroad.Communicator.in_process(2)
+work = a.barrier(async_op=True)
+work.on_complete(callback)
+b.barrier()
+work.wait()
+del a, b, work
+"""
+
+
+def test_the_process_ends_after_the_callbacks():
+    """Even if their communicators are gone."""
+    (ended,) = launch(CALLBACK_AT_EXIT, 1)
+    assert (ended.status, ended.out) == (0, "done\n"), ended.err
 
 
 def test_work_that_nobody_waits_for(clusters):

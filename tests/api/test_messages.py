@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -201,6 +202,23 @@ def test_in_threads(ranks, check):
 def test_between_processes(clusters, transport):
     for check in EVERYTHING:
         assert all(clusters(3, transport).run(check)), check.__name__
+
+
+def test_a_signal_ends_the_wait_for_many():
+    """Not only for the first of them."""
+
+    def interrupt(*_):
+        raise InterruptedError
+
+    (alone,) = ringroad.Communicator.in_process(1, timeout=30)
+    receives = [alone.recv(np.empty(1), 0, tag, async_op=True) for tag in range(2)]
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        assert failure_of(lambda: ringroad.waitall(receives))[0] == "InterruptedError"
+        assert ringroad.testsome(receives) == []
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_calls_of_several_communicators_are_waited_for():

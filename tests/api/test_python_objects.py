@@ -197,6 +197,16 @@ def test_coalesced(ranks):
     assert all(in_threads(ranks, coalesced, timeout=60))
 
 
+@pytest.mark.parametrize("call", ["allreduce_coalesced", "broadcast_coalesced"])
+def test_coalesced_arrays_of_other_lengths(call):
+    def work(comm):
+        arrays = [np.ones(length) for length in [(3, 5), (4, 4)][comm.rank]]
+        return failure_of(lambda: (getattr(comm, call)(arrays), comm.barrier()))
+
+    for kind, text in in_threads(2, work, timeout=60):
+        assert kind == "MismatchError" and "in arrays of 3, 5" in text and "in arrays of 4, 4" in text, (kind, text)
+
+
 def test_coalesced_between_processes(clusters):
     assert all(clusters(3).run(coalesced))
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import fields
@@ -268,6 +269,22 @@ def test_closed_output(monkeypatch, capsys):
     assert capsys.readouterr().err == "ringroad: standard output is closed\n"
 
 
+def test_infinity_is_null_in_json(ask):
+    assert json.loads(ask("lab", "alltoall", "ring:1", "--json"), parse_constant=pytest.fail)["bounds"]["rank"] is None
+
+
+@pytest.mark.parametrize(("command", "handler"), [("topology", signal.SIG_DFL), ("info", signal.default_int_handler)])
+def test_what_only_computes_ends_at_once(monkeypatch, capsys, command, handler):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        monkeypatch.setattr(sys, "argv", ["ringroad", command, "--help"])
+        with pytest.raises(SystemExit):
+            cli.main()
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -281,6 +298,12 @@ def test_closed_output(monkeypatch, capsys):
         (["schedule", "ring", "--topology", "ring:4", "--format", "msccl"], "add -o FILE"),
         (["schedule", "/nonexistent/file.xml", "-o", "file.json"], "/nonexistent/file.xml"),
         (["schedule", "file.xml", "--collective", "allreduce"], "a file, which says them"),
+        (
+            ["lab", "simulate", "file.xml", "--topology", "ring:8", "--bytes", "8", "--root", "1"],
+            "a file, which says them",
+        ),
+        (["bench", "scan", "--wire", "int8"], "--wire with scan"),
+        (["bench", "--wire", "int8", "-d", "int32"], "--wire with -d int32"),
         (["schedule", "ring"], "with --topology"),
         (["explain", "allreduce"], "with --topology"),
         (["explain", "broadcast", "--topology", "ring:8", "--root", "1"], "--root goes with --algorithm"),

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -58,6 +59,31 @@ def test_the_end_of_a_program_whose_threads_wait_for_other_ranks():
     command = [sys.executable, PROGRAMS / "ending_while_ranks_meet.py", free_port()]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=100)
     assert done.returncode == 0, done
+
+
+def test_a_late_first_barrier_names_the_timeout():
+    """Not what was left of it when all had come."""
+    ended = threading.Event()
+
+    class Slow(dict):
+        set = dict.__setitem__
+
+        def get(self, key):
+            value = super().get(key)
+            if value is not None and "/choices/" in key and threading.current_thread() is late:
+                ended.wait(LIMIT)
+            return value
+
+    def come():
+        with pytest.raises(ringroad.RingroadError):
+            ringroad.Communicator(store, 1, 2, timeout=LIMIT)
+
+    store, late = Slow(), threading.Thread(target=come)
+    late.start()
+    with pytest.raises(ringroad.TimeoutError, match=r"timed out after 0\.700 s.*barrier"):
+        ringroad.Communicator(store, 0, 2, timeout=0.7)
+    ended.set()
+    late.join()
 
 
 def test_interruption_of_a_rendezvous():

@@ -154,8 +154,14 @@ def significant(number: float) -> str:
 
 
 def print_json(value: object) -> None:
-    """Prints the value as indented JSON. Of a result it prints what the core has: its fields."""
-    print(json.dumps(value, indent=2, default=_plain))
+    """Prints the value as indented JSON. Of a result it prints what the core has: its fields. Infinity is null, as JSON
+    has none."""
+    try:
+        text = json.dumps(value, indent=2, default=_plain, allow_nan=False)
+    except ValueError:
+        finite = json.loads(json.dumps(value, default=_plain), parse_constant=lambda _: None)
+        text = json.dumps(finite, indent=2)
+    print(text)
 
 
 def _plain(result: Any) -> object:

@@ -2,6 +2,7 @@
 
 import codecs
 import os
+import signal
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ PANELS = {
 }
 """The names of the commands, of their modules in `ringroad.cli`, and of the functions there, by their panels in the
 help. `lab` is a group."""
+COMPUTING = ("topology", "explain", "schedule", "lab")
+"""Those that only compute. Ctrl-C ends them at once, also within the extension, which looks for no signals there."""
 LAB = ("simulate", "find", "routes", "alltoall", "training", "reproduce")
 """The same for the commands of `ringroad lab` and `ringroad.cli.lab`."""
 _PLAIN: dict[str, Any] = {
@@ -109,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(2)
     for stream in (sys.stdout, sys.stderr):
         _suit(stream)
+    if arguments is None and set(sys.argv[1:2]) & set(COMPUTING):
+        _end_by_signals()
     try:
         app(arguments)
     except Exception as error:
@@ -116,6 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         print(f"ringroad: {_sentence(error)}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _end_by_signals() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _is_expected(error: Exception) -> bool:

@@ -146,7 +146,9 @@ SPEC: dict[str, Any] = {
 }
 """Of options that name a network."""
 
-Collective = Annotated[str, typer.Option(help="The collective to perform.", **COLLECTIVE)]
+Performed = Annotated[
+    str | None, typer.Option(help="The collective that an algorithm performs; unset: allreduce.", **COLLECTIVE)
+]
 Root = Annotated[int, whole_option(help="The root, for collectives that have one.", most=LAST_RANK)]
 Size = Annotated[
     str,
@@ -164,3 +166,9 @@ Bandwidth = Annotated[
     float | None, bandwidth_option(help="Of a link in each direction: 100Gbit/s, 12.5GB/s; unset: the topology's.")
 ]
 ReduceCost = Annotated[float | None, time_option(help="The time to reduce a byte; unset: 0.")]
+
+
+def refuse_for_file(name: str, collective: str | None, root: int) -> None:
+    """Raises ValueError if options name what the schedule in a file says itself."""
+    if collective is not None or root:
+        raise ValueError(f"--collective and --root are for algorithms, and {name} is a file, which says them")

@@ -12,7 +12,7 @@ import typer
 
 from ringroad._native import CostModel, Schedule, Topology
 from ringroad._support.text import about_bytes, parse_bytes, print_fields, print_json, seconds_text
-from ringroad.cli._options import ALGORITHM, COLLECTIVE, SPEC, Format, Json, Root, Size, file_option
+from ringroad.cli._options import ALGORITHM, SPEC, Format, Json, Performed, Root, Size, file_option, refuse_for_file
 from ringroad.lab import formats
 
 
@@ -24,9 +24,7 @@ def schedule(
         ),
     ],
     topology: Annotated[str | None, typer.Option("--topology", **SPEC)] = None,
-    collective: Annotated[
-        str | None, typer.Option(help="The collective that an algorithm performs; unset: allreduce.", **COLLECTIVE)
-    ] = None,
+    collective: Performed = None,
     root: Root = 0,
     show: Annotated[bool, typer.Option("--show", help="Print every step.")] = False,
     output: Annotated[
@@ -46,8 +44,7 @@ def schedule(
     network = None if topology is None else Topology(topology)
     effort = _Effort()
     if _is_file(name):
-        if collective is not None or root:
-            raise ValueError(f"--collective and --root are for algorithms, and {name} is a file, which says them")
+        refuse_for_file(name, collective, root)
         with effort.of("read"):
             built = formats.read(name)
     elif network is None:

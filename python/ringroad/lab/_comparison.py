@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ringroad._costs import Cost
-from ringroad._native import CostModel, Schedule, Topology
+from ringroad._native import CostModel, Schedule, Topology, collective_name
 from ringroad._notebook import frame, table
 from ringroad._support.text import bytes_text, check_class, items, length, seconds_text
 
@@ -34,7 +34,7 @@ def compare(
         algorithms: Names of algorithms, such as "swing" or "generalized:2", and schedules.
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
         sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
-        collective: What the named algorithms perform.
+        collective: What is performed.
         root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
         model: The cost model. None: `CostModel()`.
 
@@ -43,7 +43,8 @@ def compare(
 
     Raises:
         TypeError: `algorithms` or `sizes` is no list, or has something else.
-        ValueError: Nothing is to be compared, a size is no length, or two have the same name.
+        ValueError: Nothing is to be compared, a size is no length, two have the same name, or a schedule is of
+            another collective.
         ScheduleError: An algorithm is unknown, or does not perform the collective on this network.
         TopologyError: The topology is malformed.
 
@@ -61,15 +62,18 @@ def compare(
     lengths = [length("a size", size) for size in items("sizes", sizes)]
     if not lengths:
         raise ValueError('nothing to compare; give at least one size, such as "1MiB"')
+    performed = collective_name(collective)
     costs: dict[str, Cost] = {}
     for given in algorithms:
         schedule = Schedule.build(given, network, collective, root) if isinstance(given, str) else given
         check_class("an algorithm", given, str, Schedule)
         name = given if isinstance(given, str) else given.name
+        if schedule.collective != performed:
+            raise ValueError(f"{name} is a schedule of {schedule.collective}, not of {performed}; say collective=")
         if name in costs:
             raise ValueError(f"two of the algorithms are called {name}")
         costs[name] = model.cost(schedule, network, lengths[0])
-    return Comparison(collective, network.spec, lengths, costs)
+    return Comparison(performed, network.spec, lengths, costs)
 
 
 @dataclass(frozen=True, repr=False)

@@ -74,7 +74,8 @@ def simulate(
         free_running: True: ranks wait only for the messages that they need, as real ranks do.
         store_and_forward: True: nodes forward a message when it is complete; else while it arrives.
         late: The seconds by which ranks enter the call later than others, by rank.
-        slow_ranks: How many times as long the ranks' processors take to reduce, by rank.
+        slow_ranks: How many times as long the ranks' processors take to start steps, to send and accept messages and
+            to reduce, by rank.
         slow_links: The fraction of their bandwidth that links have, by their source and target nodes.
         failed_links: Pairs of source and target whose links carry nothing. Messages go around them.
         replan: True: also simulate the algorithm that the model finds the fastest on the network that failed links

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ringroad._arrays import as_numbers
 from ringroad._native import Topology
+from ringroad._support.text import whole
 
 Term = tuple[int, float]
 Link = tuple[int, int]
@@ -61,6 +62,8 @@ class _Program:
         solver.addRows(len(starts), *bounded, len(columns), starts, columns, np.array(self.values))
         solver.run()
         status = solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            raise ValueError("no flow meets all demands: the steps are too few, or ranks cannot reach each other")
         if status != highspy.HighsModelStatus.kOptimal:
             raise RuntimeError(f"HiGHS ends with {solver.modelStatusToString(status)}")
         return float(solver.getInfo().objective_function_value), np.array(solver.getSolution().col_value)
@@ -71,6 +74,8 @@ class _Network:
 
     def __init__(self, topology: Topology | str | int, demands: ArrayLike | None) -> None:
         resolved = Topology(topology)
+        if resolved.ranks < 2:
+            raise ValueError(f"{resolved.spec} has one rank, which sends nothing")
         self.ranks, self.nodes = resolved.ranks, resolved.nodes
         speeds: dict[tuple[int, int], float] = {}
         for source, target, bandwidth, capacity, *_ in resolved._links():
@@ -83,6 +88,8 @@ class _Network:
             raise ValueError(f"demands for {self.ranks} ranks have shape {(self.ranks,) * 2}, not {given.shape}")
         np.fill_diagonal(given, 0)
         self.largest = given.max()
+        if not (np.isfinite(given).all() and given.min() >= 0 and self.largest > 0):
+            raise ValueError("demands are finite and not negative, and not all of them 0")
         self.demands = np.zeros((self.nodes, self.nodes))
         self.demands[: self.ranks, : self.ranks] = given / self.largest
         self.out: list[list[int]] = [[] for _ in range(self.nodes)]
@@ -253,9 +260,14 @@ def stepped_rate(topology: Topology | str | int, steps: int, demands: ArrayLike 
 
     Args:
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-        steps: The number of steps.
+        steps: The number of steps: at least the hops between the two ranks that are the farthest apart.
         demands: As for `link_rate`.
+
+    Raises:
+        ValueError: The steps are too few.
     """
+    if whole("steps", steps) < 1:
+        raise ValueError(f"steps must be at least 1, not {steps}")
     net = _Network(topology, demands)
     links, pairs = len(net.links), len(net.pairs)
     lengths = pairs * links * steps

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ringroad import _native
 from ringroad._arrays import as_numbers
 from ringroad._native import Schedule, Topology
+from ringroad._support.text import whole
 
 
 class BreadthFirst(NamedTuple):
@@ -198,7 +199,7 @@ class AlltoallFlow:
         """
         if not self.uniform:
             raise ValueError("a schedule has equal blocks; call alltoall_flow without demands")
-        if steps is not None and steps < 1:
+        if steps is not None and whole("steps", steps) < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
         return RelayedAlltoall(*self._found.schedule(steps, pieces))
 

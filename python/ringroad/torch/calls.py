@@ -237,12 +237,18 @@ class Calls(_Base):
             self._coalesced.append(work)
         return work
 
-    def _join(self, works: Sequence[Work | None], opts: Any, outputs: Tensors) -> Work | None:
-        """One Work for several calls; None if they were synchronous."""
+    def _join(
+        self, works: Sequence[Work | None], opts: Any, outputs: Tensors, finish: Finish | None = None
+    ) -> Work | None:
+        """One Work for several calls, and what finishes them all; None if they were synchronous."""
         if not self._is_asynchronous(opts):
+            if finish is not None:
+                finish()
             return None
         parts = [work for work in works if work is not None]
-        return Work([native for work in parts for native in work._pending], outputs, _finish_all(parts))
+        return Work(
+            [native for work in parts for native in work._pending], outputs, in_order([_finish_all(parts), finish])
+        )
 
     def start_coalescing(self) -> None:
         """Until `end_coalescing`, calls are posted without waiting."""

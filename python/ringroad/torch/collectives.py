@@ -20,14 +20,17 @@ from ringroad.torch.tensors import (
     Tensors,
     adjacent,
     apart,
+    are_disjoint,
     block_of,
     checked,
     copy,
+    delivery,
     dtype_of,
     equal_sizes,
     in_order,
     is_block,
     output_block,
+    read_first,
     reduction,
     same_dtype,
     sized,
@@ -92,7 +95,11 @@ class Collectives(Exchange):
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         checked(tensors)
-        return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
+        if are_disjoint([tensor] for tensor in tensors):
+            return self._join([self.allreduce([tensor], opts) for tensor in tensors], opts, tensors)
+        blocks = apart(tensors, tensors)
+        deliver = in_order(itertools.starmap(delivery, zip(tensors, blocks, strict=True)))
+        return self._join([self.allreduce([block], opts) for block in blocks], opts, tensors, deliver)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
         root = 0 if opts is None else opts.rootRank
@@ -134,7 +141,7 @@ class Collectives(Exchange):
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         checked(outputs, inputs)
-        pairs = zip(outputs, inputs, strict=True)
+        pairs = zip(outputs, read_first(inputs, [[out] for out in outputs]), strict=True)
         return self._join([self.all_gather_single(out, given, opts) for out, given in pairs], opts, outputs)
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
@@ -149,7 +156,7 @@ class Collectives(Exchange):
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         checked(outputs, inputs)
-        pairs = zip(outputs, inputs, strict=True)
+        pairs = zip(outputs, read_first(inputs, [[out] for out in outputs]), strict=True)
         return self._join([self.reduce_scatter_single(out, given, opts) for out, given in pairs], opts, outputs)
 
     def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
@@ -201,9 +208,9 @@ class Collectives(Exchange):
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
         """outputs[rank][i] receives inputs[i] of that rank."""
         ranks = self._one_each("allgather_coalesced", outputs)
-        for tensor in itertools.chain(inputs, *ranks):
-            dtype_of(tensor)
-        pairs = zip(zip(*ranks, strict=True), inputs, strict=True)
+        checked(inputs, *ranks)
+        targets = list(zip(*ranks, strict=True))
+        pairs = zip(targets, read_first(inputs, targets), strict=True)
         works = [self.allgather([out], [given], opts) for out, given in pairs]
         return self._join(works, opts, [tensor for tensors in outputs for tensor in tensors])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -291,6 +292,33 @@ def apart(sources: Tensors, targets: Tensors) -> Tensors:
     order; or if they are wrappers, which have none of their own."""
     taken = {0, *map(_storage, targets)}
     return [source.clone() if _storage(source) in taken else source for source in sources]
+
+
+def read_first(inputs: Tensors, outputs: Sequence[Tensors]) -> Tensors:
+    """The inputs of calls that run side by side, copied if one may write what another has yet to read."""
+    if are_disjoint([given, *targets] for given, targets in zip(inputs, outputs, strict=True)):
+        return inputs
+    return apart(inputs, [*itertools.chain.from_iterable(outputs)])
+
+
+def are_disjoint(calls: Iterable[Tensors]) -> bool:
+    """Whether no call has a tensor that begins before the last element of another call's tensor."""
+    spans = list[tuple[int, int]]()
+    for tensors in calls:
+        own = list[tuple[int, int]]()
+        for start, end in sorted(_span(tensor) for tensor in tensors if tensor.numel()):
+            if own and start < own[-1][1]:
+                start, before = own.pop()
+                end = max(before, end)
+            own.append((start, end))
+        spans += own
+    return all(end <= start for (_, end), (start, _) in itertools.pairwise(sorted(spans)))
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses of the first element and behind the last one."""
+    last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (start := tensor.data_ptr()), start + (last + 1) * tensor.itemsize
 
 
 def same_dtype(first: torch.Tensor, *others: torch.Tensor) -> str:

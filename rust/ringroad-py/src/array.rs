@@ -13,7 +13,7 @@ use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::{DType, Memory, Opaque};
 
 use crate::arguments::shown;
-use crate::operation::{NAMES, TYPES};
+use crate::interned::{NAMES, TYPES};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -115,6 +115,8 @@ impl<'py> Array<'py> {
                 refuse_masked(array, name)?;
                 dtype_of(&array.dtype(), name)?;
                 check_flags(fields(array).1, name)?;
+                let checks = object.py().import("ringroad._arrays")?;
+                checks.call_method1("require_distinct", (array, name))?;
                 let shape = PyTuple::new(object.py(), array.shape())?;
                 Array::new(&numpy.empty.bind(object.py()).call1((shape, array.dtype()))?, name)
             }

@@ -8,6 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use ringroad_runtime::bootstrap::Handle;
+use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{part_of, Communicator, Options};
 
@@ -144,9 +145,8 @@ impl PyCommunicator {
             }
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
-        let communicator = shutdown::waiting(py, || {
-            Communicator::connect(store.clone(), rank, size, ucx_wheel, &config, &options)
-        });
+        let means = Means { wheel: ucx_wheel, config, options };
+        let communicator = shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank, size));
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
 

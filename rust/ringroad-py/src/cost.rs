@@ -6,6 +6,7 @@ use ringroad_core::selection::{Choice, Contest};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::choice::choices::candidates;
+use ringroad_runtime::kernels::wire::supports;
 use ringroad_runtime::DType;
 
 use crate::arguments::{argument, length, lengths};
@@ -225,7 +226,8 @@ impl PyCostModel {
         object(py, COSTS, &found.contest(&self.0).explain(bytes, !bit_identical))
     }
 
-    /// Returns what a collective takes with exact elements and with each wire format, and how large its error may be.
+    /// Returns what a collective takes with exact elements and with each wire format that its calls can have, and how large
+    /// its error may be.
     ///
     /// Args:
     ///     collective: For example "allreduce".
@@ -258,7 +260,8 @@ impl PyCostModel {
         #[pyo3(from_py_with = argument)] dtype: &str,
         #[pyo3(from_py_with = argument)] max_error: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let size = dtype.parse::<DType>().map_err(raise)?.size();
+        let dtype = dtype.parse::<DType>().map_err(raise)?;
+        let size = if supports(dtype) { dtype.size() } else { 0 };
         let found = Compared::new(py, &self.0, collective, topology, Vec::new())?;
         let most = max_error.unwrap_or(f64::INFINITY);
         object(py, COSTS, &found.contest(&self.0).formats(bytes, size, most))

@@ -8,10 +8,11 @@ macro_rules! reduction_arguments {
     () => {
         r#"    op: "sum", "product", "min", "max", "avg", "premul_sum", "band", "bor" or "bxor". Complex arrays
         have no "min" and "max". "avg" and "premul_sum" are for floats and complex numbers only, the
-        bitwise operations for integers and bool only. "minloc" and "maxloc" are for structured arrays of a
-        value and an index: the least or greatest value and its index, the lowest of several; NaN counts as
-        both least and greatest. Or a NumPy ufunc of two inputs, a function of two arrays, or a `ringroad.Op`,
-        on any dtype but objects.
+        bitwise operations for integers and bool only. "avg" divides the sum, which may overflow to infinity
+        (float16: above 65504) where the average would not; "premul_sum" with `factor=1 / comm.size` divides
+        first. "minloc" and "maxloc" are for structured arrays of a value and an index: the least or
+        greatest value and its index, the lowest of several; NaN counts as both least and greatest. Or a NumPy
+        ufunc of two inputs, a function of two arrays, or a `ringroad.Op`, on any dtype but objects.
     factor: This rank's array is multiplied by it before the sum. "premul_sum" needs it; no other
         operation takes it. Ranks may pass different factors."#
     };
@@ -107,8 +108,8 @@ macro_rules! message_errors {
         concat!(
             "    TypeError: An input cannot be made a NumPy array, what is written to is none, or the dtype is not
         supported. Nothing was sent.
-    ValueError: A rank or tag does not exist, or an array that is written to is read-only. Nothing was sent;
-        correct the argument and call again.
+    ValueError: A rank or tag does not exist, or an array that is written to is read-only or has elements
+        that share memory. Nothing was sent; correct the argument and call again.
 ",
             call_errors!()
         )

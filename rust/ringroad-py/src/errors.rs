@@ -74,6 +74,8 @@ static MISMATCH: Exception = Exception::new(
     "Ranks made different calls. The message lists what each rank called.
 
 Correct the program: all ranks make the same calls in the same order, with the same shapes, dtypes and roots.
+Ranks are compared by the messages of their calls. Of a rank whose call has none, such as a gather of its empty
+block, others notice only that it made another call that has some.
 The communicator cannot be used any more.",
 );
 static ABORTED: Exception = Exception::new(

@@ -20,6 +20,7 @@ mod digest;
 mod errors;
 mod finder;
 mod info;
+mod interned;
 mod messages;
 mod neighbours;
 mod notebook;

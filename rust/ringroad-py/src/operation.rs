@@ -1,19 +1,18 @@
 //! The argument `op=` of calls on arrays: the name of a reduction, or one of the user's own (`ringroad._operations`).
 
-use std::collections::HashSet;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use numpy::PyArrayDescr;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use ringroad_runtime::{DType, Function, Memory, Opaque, Own, ReduceOp};
+use ringroad_runtime::{DType, Function, Memory, Own, ReduceOp};
 
 use crate::arguments::Argument;
 use crate::array::{dtype_of, operand, Array};
 use crate::calls;
 use crate::errors::raise;
+use crate::interned::{NAMES, REDUCTIONS};
 
 /// The operations that look like names of kernels and are the user's own.
 const LOCATING: [&str; 2] = ["minloc", "maxloc"];
@@ -152,31 +151,4 @@ fn told(py: Python<'_>, error: PyErr) -> String {
         Ok(format!("\n{}", text.trim_end()))
     };
     told().unwrap_or(brief)
-}
-
-/// Values that stay until the process ends. Programs use few of them; each new graph of ranks is one, of 200 bytes.
-pub struct Interned<T: ?Sized + 'static>(Mutex<Option<HashSet<&'static T>>>);
-
-/// The names of types and of reductions.
-pub static NAMES: Interned<str> = Interned(Mutex::new(None));
-/// The reductions of the user's own.
-static REDUCTIONS: Interned<Own> = Interned(Mutex::new(None));
-/// The types that kernels do not know.
-pub static TYPES: Interned<Opaque> = Interned(Mutex::new(None));
-
-impl<T: ?Sized + Eq + Hash + ToOwned> Interned<T>
-where
-    T::Owned: Into<Box<T>>,
-{
-    /// The value that is equal to this one.
-    pub fn get(&self, value: &T) -> &'static T {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.get_or_insert_default();
-        if let Some(known) = known.get(value) {
-            return known;
-        }
-        let new: &'static T = Box::leak(value.to_owned().into());
-        known.insert(new);
-        new
-    }
 }

@@ -148,7 +148,9 @@ impl PyCommunicator {
     ///     send: The input, as for the collective's method; for a broadcast, the array. It must be a
     ///         C-contiguous array, since every start reads it. Ranks without an input pass None.
     ///     out: The output, as for the collective's method. None: a new array, which every start overwrites.
-    ///     counts: The numbers of rows, as for the collective's method. None: blocks of equal length.
+    ///     counts: The numbers of rows, as for the collective's method. None: blocks of equal length. If the
+    ///         collective has no blocks, as an allreduce: the lengths of the arrays that lie side by side in
+    ///         `send`; ranks that pass others make different calls.
     ///     root: The root of a broadcast, reduce, gather or scatter.
     ///     op: The reduction of an allreduce, reduce-scatter or reduce.
     ///     factor: This rank's factor in a "premul_sum".

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use ringroad_runtime::communicator::Closer;
 
+use crate::work::SLICE;
+
 fn closers() -> MutexGuard<'static, Vec<Closer>> {
     static CLOSERS: Mutex<Vec<Closer>> = Mutex::new(Vec::new());
     CLOSERS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,8 +52,10 @@ pub fn is_ending() -> bool {
     ENDING.load(Ordering::SeqCst)
 }
 
+/// Closes, ends waits, and waits until all callbacks have run: an interpreter that ends stops threads as soon as they need it, which takes
+/// the process down where those are not its own.
 #[pyfunction]
-fn _close_all(py: Python<'_>) {
+fn _close_all(py: Python<'_>) -> PyResult<()> {
     let closers = std::mem::take(&mut *closers());
     py.detach(|| {
         ENDING.store(true, Ordering::SeqCst);
@@ -63,6 +67,12 @@ fn _close_all(py: Python<'_>) {
         // What is called from now on, at exit too, waits as ever.
         ENDING.store(false, Ordering::SeqCst);
     });
+    for closer in &closers {
+        while !py.detach(|| closer.wait(Instant::now() + SLICE)) {
+            py.check_signals()?;
+        }
+    }
+    Ok(())
 }
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

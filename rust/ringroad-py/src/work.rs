@@ -149,7 +149,7 @@ impl PyWork {
     ///
     /// The function runs on a thread that is only for such functions, or at once if the call has ended
     /// already. It may wait for other calls. While one function takes long, those of other calls run on
-    /// other threads.
+    /// other threads. A process that ends waits for them.
     ///
     /// Args:
     ///     callback: It is passed None, or the error with which the call failed. What it returns is

@@ -53,6 +53,10 @@ pub fn waitall(
     for work in &works {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1)));
         results.push(work.get().finish(py, left));
+        // The time has passed, or a signal has interrupted the wait.
+        if work.get().work.result().is_none() {
+            break;
+        }
     }
     results.into_iter().collect()
 }

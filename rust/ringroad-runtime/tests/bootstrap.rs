@@ -14,6 +14,7 @@ use ringroad_core::Collective;
 use ringroad_runtime::bootstrap::{
     BootstrapError, EndpointInfo, FileStore, MemoryStore, PrefixStore, Rendezvous, Store, StoreError,
 };
+use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::{
     Algorithms, Between, Budget, Config, Debug, Devices, Origin, ProfileSource, StoreSource, TopologySource,
     TransportKind, Within, SETTINGS,
@@ -495,7 +496,8 @@ fn connect(
     let mut config = Config::default();
     config.secret = secret.map(|text| read(&[("RINGROAD_SECRET", text)]).unwrap().secret.unwrap());
     let options = Options { timeout: Some(patience), ..Options::default() };
-    let join = |rank| Communicator::connect(store.clone(), rank, 2, None, &config, &options);
+    let means = Means { config, options, ..Means::default() };
+    let join = |rank| means.connect(means.time(), store.clone(), rank, 2);
     let join = &join;
     thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|rank| scope.spawn(move || join(rank))).collect();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{config, each, float, group_with, patient, watch, Means, SLOW};
-use ringroad_core::cost::{CostModel, Measurement, Origin, SwitchTable};
+use ringroad_core::cost::{CostModel, Measurement, Origin, Rule, SwitchTable};
 use ringroad_core::random::Random;
 use ringroad_core::{algorithms, Bytes, Collective, Topology};
 use ringroad_runtime::choice::choices::{Choices, Lowering, Wishes};
@@ -283,6 +283,47 @@ broadcast,0,-1,binomial,simple,-1,3,-1
     refused("allreduce,0,1,nvls,simple,1,1,1", "cannot be used: line 1: unknown algorithm \"nvls\"");
     let error = choices("ring:4", &read(&[("RINGROAD_TUNER_FILE", "/nonexistent/rules")])).unwrap_err();
     assert!(error.to_string().contains("/nonexistent/rules cannot be used: No such file"), "{error}");
+}
+
+/// A rule counts although its algorithm would not compete: its parameter is not tried, it is not worth trying here, or it
+/// does not suit any network. It is used for nothing else.
+#[test]
+fn rules_may_name_what_does_not_compete() {
+    let _watchdog = watch();
+    let collective = Collective::Allreduce;
+    let with = |topology: &Topology, anywhere: bool, names: &[&str]| {
+        let rule = |name: &&str| Rule {
+            collective,
+            from_bytes: 100,
+            to_bytes: 199,
+            algorithm: algorithms::find(name).unwrap(),
+            nodes: None,
+            ranks: Some(topology.ranks()),
+        };
+        made(topology, &Wishes { anywhere, rules: names.iter().map(rule).collect(), ..Wishes::default() })
+    };
+    let cases = [
+        ("switch:8", false, "double-binary-tree:3"),
+        ("switch:8", false, "trees"),
+        ("switch:8", true, "swing"),
+        ("switch:150", true, "direct"),
+    ];
+    for (spec, anywhere, name) in cases {
+        let topology = Topology::parse(spec).unwrap();
+        let (plain, ruled) = (with(&topology, anywhere, &[]), with(&topology, anywhere, &[name]));
+        let found = ruled.explain(collective, 150, false).unwrap();
+        assert_eq!(found.origin, Origin::Rules, "{name} on {spec}");
+        assert!(found.algorithm.name().starts_with(name), "{found:?}");
+        assert!(found.candidates.iter().any(|candidate| candidate.algorithm == found.algorithm));
+        for bytes in [0, 99, 200, 1 << 20, 1 << 30] {
+            let pick = |choices: &Choices| choices.pick(collective, bytes, false).name();
+            assert_eq!(pick(&ruled), pick(&plain), "{bytes} bytes with {name} on {spec}");
+        }
+    }
+    // By this one ranks end with different bits of floats.
+    let ruled = with(&Topology::parse("switch:8").unwrap(), false, &["trivance-latency"]);
+    let is_kept = |any_order| ruled.pick(collective, 150, any_order).name() == "trivance-latency";
+    assert!(is_kept(true) && !is_kept(false));
 }
 
 /// A profile in which bidirectional-ring is the fastest up to 4 KiB, and swing up to 1 MiB.

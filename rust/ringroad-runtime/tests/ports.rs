@@ -13,6 +13,7 @@ use common::processes::{self, now, processor_time, useless, SLACK};
 use common::{allreduce, Case};
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
+use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::Config;
 use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, ReduceOp, Request};
 
@@ -221,11 +222,12 @@ fn child() {
     config.warnings.clear();
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
     let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
-    let made = Communicator::connect(store, rank, ranks, None, &config, &options);
+    let means = Means { wheel: None, config, options };
+    let made = means.connect(means.time(), store, rank, ranks);
     match (made, scenario.refused) {
         (Ok(communicator), None) => {
             let (cabled, ports) =
-                (if scenario.cabled { "cabled " } else { "" }, config.devices_of_ports().join(", "));
+                (if scenario.cabled { "cabled " } else { "" }, means.config.devices_of_ports().join(", "));
             assert!(communicator.transport().unwrap().text.ends_with(&format!("; {cabled}ports {ports})")));
             (scenario.body)(&communicator);
         }

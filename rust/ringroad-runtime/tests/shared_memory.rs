@@ -11,6 +11,7 @@ use common::processes::{self, now, processor_time, useless, SHORT, SLACK};
 use common::{allreduce, receive, send, Case};
 use ringroad_core::{algorithms, Collective};
 use ringroad_runtime::bootstrap::FileStore;
+use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::{Config, Within};
 use ringroad_runtime::os::machine::cache;
 use ringroad_runtime::transport::shared::LONG;
@@ -606,11 +607,12 @@ fn child() {
     (scenario.before)(rank);
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
     let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
-    let communicator = Communicator::connect(store, rank, ranks, None, &config, &options).unwrap();
+    let means = Means { wheel: None, config, options };
+    let communicator = means.connect(means.time(), store, rank, ranks).unwrap();
     let (transport, expected) = (communicator.transport().unwrap().text, of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if [ALONE, BY_CMA].contains(&expected) {
-        let as_cores_are = config.transport.within == Some(Within::Auto) && transport == BY_CMA;
+        let as_cores_are = means.config.transport.within == Some(Within::Auto) && transport == BY_CMA;
         assert!(transport == expected || as_cores_are, "{transport}, not {expected}");
         assert!(!maps.contains("libucp"), "UCX was opened");
     } else {

@@ -71,6 +71,9 @@ def prepared(kind: str, maker: Maker) -> tuple[list[torch.Tensor], Callable[...,
         case "all_reduce_coalesced":
             both = [given(), given()]
             return both, call(dist.all_reduce_coalesced, both)
+        case "all_reduce_coalesced of the same":
+            mine = given()
+            return [mine], call(dist.all_reduce_coalesced, [mine, mine[..., :1], mine] if mine.dim() else [mine, mine])
         case "broadcast":
             mine = given()
             return [mine], call(dist.broadcast, mine, root)
@@ -122,7 +125,7 @@ def prepared(kind: str, maker: Maker) -> tuple[list[torch.Tensor], Callable[...,
     raise AssertionError(kind)
 
 
-IN_PLACE = ["all_reduce", "all_reduce_coalesced", "broadcast", "reduce"]
+IN_PLACE = ["all_reduce", "all_reduce_coalesced", "all_reduce_coalesced of the same", "broadcast", "reduce"]
 KINDS = [
     *IN_PLACE,
     "all_gather_into_tensor",

@@ -281,6 +281,23 @@ def check_overlaps() -> None:
             for piece in pieces:
                 dist.all_gather_into_tensor(piece[:-1], piece[:3])
         assert all(torch.equal(piece[:-1], first) for piece in pieces)
+        # One call of several writes what another one reads.
+        one, two = each[rank].clone(), 2 * each[rank]
+        with dist.distributed_c10d._coalescing_manager():
+            dist.reduce_scatter_tensor(one[:3], two[:-1])
+            dist.reduce_scatter_tensor(two[:3], one[:-1])
+        own = sums[3 * rank :][:3]
+        assert torch.equal(one[:3], 2 * own) and torch.equal(two[:3], own), (one, two)
+        one, two = each[rank].clone(), 2 * each[rank]
+        with dist.distributed_c10d._coalescing_manager():
+            dist.all_gather_into_tensor(one[:-1], two[:3])
+            dist.all_gather_into_tensor(two[:-1], one[:3])
+        assert torch.equal(one[:-1], 2 * first) and torch.equal(two[:-1], first), (one, two)
+        mine = [torch.full((2,), rank), torch.full((2,), -rank)]
+        outs = [[torch.empty_like(mine[0]), torch.empty_like(mine[0])] for _ in range(ranks)]
+        outs[0][0] = mine[1]
+        dist.all_gather_coalesced(outs, mine)
+        assert all((a == r).all() and (b == -r).all() for r, (a, b) in enumerate(outs)), outs
 
 
 def check_work() -> None:

@@ -84,6 +84,10 @@ def different_calls() -> dict[str, tuple[Callable[[Any], Any], Callable[[Any], A
     ranks = dist.get_world_size()
     return {
         "shape": (lambda g: dist.all_reduce(torch.ones(4), group=g), lambda g: dist.all_reduce(torch.ones(5), group=g)),
+        "shapes of several": (
+            lambda g: dist.all_reduce_coalesced([torch.ones(4), torch.ones(4)], group=g),
+            lambda g: dist.all_reduce_coalesced([torch.ones(3), torch.ones(5)], group=g),
+        ),
         "dtype": (
             lambda g: dist.all_reduce(torch.ones(4), group=g),
             lambda g: dist.all_reduce(torch.ones(4, dtype=torch.float64), group=g),

@@ -68,8 +68,9 @@ def alltoall(
 
 def _read(file: Path) -> NDArray[np.float64]:
     try:
-        with file.open() as lines:
-            return np.loadtxt(lines, delimiter=",", ndmin=2)
+        if not (lines := file.read_text().splitlines()):
+            raise ValueError("it is empty")
+        return np.loadtxt(lines, delimiter=",", ndmin=2)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from None
 

@@ -10,15 +10,16 @@ from ringroad._native import CostModel, Topology
 from ringroad._support.text import MOST, bytes_text, parse_bytes, print_fields, print_json, print_table, seconds_text
 from ringroad.cli._options import (
     Bandwidth,
-    Collective,
     HopLatency,
     Json,
+    Performed,
     ReduceCost,
     Root,
     Size,
     StepLatency,
     file_option,
     picture_option,
+    refuse_for_file,
     time_option,
     whole_option,
 )
@@ -31,7 +32,7 @@ def simulate(
     name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad explain` lists them, or a file.")],
     topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
     size: Size,
-    collective: Collective = "allreduce",
+    collective: Performed = None,
     root: Root = 0,
     free_running: Annotated[bool, typer.Option("--free-running", help="Ranks do not wait between steps.")] = False,
     store: Annotated[
@@ -81,11 +82,13 @@ def simulate(
     if replan and not fail_link:
         raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")
     network = Topology(topology)
+    if is_file := name.endswith((".json", ".xml")):
+        refuse_for_file(name, collective, root)
     simulation = run(
-        formats.read(name) if name.endswith((".json", ".xml")) else name,
+        formats.read(name) if is_file else name,
         network,
         parse_bytes(size),
-        collective=collective,
+        collective=collective or "allreduce",
         root=root,
         model=CostModel(
             step_latency=step_latency,

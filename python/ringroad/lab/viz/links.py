@@ -120,7 +120,7 @@ def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float, str]:
     """The load of each step's links in a unit, the maximum of all, and the unit."""
     loads: list[dict[int, float]] = [{} for _ in range(simulation.steps)]
     carried = simulation.link_loads
-    if simulation.messages and not carried:
+    if any(simulation.loads) and not carried:
         raise ValueError("this simulation kept no loads of steps; simulate with details=True")
     most = max((load.bytes for load in carried), default=0.0)
     unit, size = unit_of_size(most)

@@ -70,7 +70,9 @@ class Loaded(Protocol):
     @property
     def step_ends(self) -> Sequence[float]: ...
     @property
-    def messages(self) -> int: ...
+    def loads(self) -> Sequence[float]:
+        """The bytes that each link carried in all steps together."""
+
     @property
     def link_loads(self) -> Sequence[LinkLoad]: ...
     @property

@@ -14,6 +14,8 @@ from ringroad.measure.bench.collectives import Collective
 from ringroad.measure.bench.data import Case
 
 _BUFFERS = ("numpy", "torch")
+WIRED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall")
+"""The collectives that take a wire format."""
 WIRES = ("f16", "bf16", "int8", "fp8", "int4")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
@@ -59,6 +61,10 @@ class BenchOptions:
         _among("-o", [self.op], oracle.OPS)
         _among("--buffers", self.buffers, _BUFFERS)
         _among("--wire", self.wires, WIRES)
+        if self.wires:
+            _among("--wire with", [self.collective.name], WIRED)
+            _among("--wire with -d", [self.dtype], ("float16", "bfloat16", "float32", "float64"))
+            _among("--wire with -o", [self.op], ("sum", "avg"))
         if not {"all", "different"}.intersection(self.algorithms):
             for name in self.algorithms:
                 Algorithm(name)

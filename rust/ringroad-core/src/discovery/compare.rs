@@ -120,7 +120,8 @@ pub fn with_found_rates(named: &Topology, found: &FoundNetwork) -> Option<Topolo
         .ok()
 }
 
-fn states_rates(named: &Topology) -> bool {
+/// Whether any link has another rate than the default one.
+pub fn states_rates(named: &Topology) -> bool {
     named.links().iter().any(|link| link.bandwidth != DEFAULT_BANDWIDTH)
 }
 

@@ -28,7 +28,7 @@ mod targets;
 mod wiring;
 
 pub use assemble::{assemble, FoundNetwork, LinkFacts};
-pub use compare::{with_found_rates, Mismatch, WrongLink};
+pub use compare::{states_rates, with_found_rates, Mismatch, WrongLink};
 pub use error::DiscoveryError;
 pub use evidence::{Evidence, Flow, HostFacts, Latency, Round, Trace};
 pub use experiments::{experiments, Effort};

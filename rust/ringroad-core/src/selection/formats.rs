@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Contest;
 use crate::algorithms::Member;
+use crate::collective::Collective;
 use crate::cost::Candidate;
 use crate::schedule::Rounding;
 use crate::units::{Bytes, Seconds};
@@ -26,11 +27,19 @@ pub struct FormatCost {
     pub bound: f64,
 }
 
+/// Whether calls of this collective take a format.
+fn takes_formats(collective: Collective) -> bool {
+    use Collective::{Allgather, Allreduce, Alltoall, Broadcast, ReduceScatter};
+    matches!(collective, Allreduce | ReduceScatter | Allgather | Broadcast { .. } | Alltoall)
+}
+
 impl Contest<'_> {
     /// For exact elements and for every format that shortens elements of `element_bytes` bytes, the fastest algorithm
     /// whose error has the bound `max_error`, the fastest first. Formats with which none has it are left out.
+    /// `element_bytes`: 0 for elements that are always exact.
     pub fn formats(&self, bytes: Bytes, element_bytes: usize, max_error: f64) -> Vec<FormatCost> {
-        let all = Wire::ALL.into_iter().filter(|wire| wire.shortens(element_bytes)).map(Some);
+        let has = |wire: &Wire| takes_formats(self.choice.collective) && wire.shortens(element_bytes);
+        let all = Wire::ALL.into_iter().filter(has).map(Some);
         let of = |wire| self.format(wire, bytes, element_bytes, max_error);
         let mut found: Vec<FormatCost> = std::iter::once(None).chain(all).filter_map(of).collect();
         found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -71,6 +71,22 @@ pub struct Contender<'a> {
     pub candidate: &'a Candidate,
     /// Whether the candidate has its cost, not only a bound.
     pub is_exact: bool,
+    /// Whether it is used only where a rule of the user's names it.
+    pub by_rule: bool,
+}
+
+/// Why a rule of the user's is not followed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unkept {
+    /// The algorithm cannot be used.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// Ranks would end with different bits of a sum of floats.
+    #[error("{0} gives ranks different bits of a sum of floats, so it is used for other data only")]
+    Bits(Member),
+    /// Sums of floats would depend on the size.
+    #[error("{0} is left out for floats, which are added up in one order whatever the size; it is used for other data only")]
+    Order(Member),
 }
 
 /// Why no algorithm can be chosen.
@@ -135,7 +151,6 @@ pub fn allowed(
     let mut all = algorithms::available(topology, collective);
     let fits = |member: &&Member| member.supports(topology, collective).is_ok();
     all.extend(preferences.given(collective).iter().filter(fits));
-    let preferred = preferences.preferred(collective);
     let left = |mut members: Vec<Member>| {
         members.retain(|member| !preferences.excludes(collective, member));
         match members.is_empty() {
@@ -143,18 +158,45 @@ pub fn allowed(
             false => Ok(members),
         }
     };
+    let preferred = preferences.preferred(collective);
     let Some(first) = preferred.first() else { return left(all) };
-    let wanted: Vec<Member> =
-        all.into_iter().filter(|member| preferred.iter().any(|p| p.covers(member))).collect();
-    // The user may name a parameter that is valid but not one that `available` returns.
-    let more = preferred.iter().filter(|p| !wanted.iter().any(|w| p.covers(w)));
-    let more: Vec<Member> = more.filter(|p| p.supports(topology, collective).is_ok()).copied().collect();
-    let wanted = [wanted, more].concat();
+    let wanted = covered(topology, collective, &all, preferred);
     if wanted.is_empty() {
         // Return why the first named algorithm cannot be used.
         first.supports(topology, collective)?;
     }
     left(wanted)
+}
+
+/// Of `all` those that the user has named, and what he has named besides.
+fn covered(topology: &Topology, collective: Collective, all: &[Member], named: &[Member]) -> Vec<Member> {
+    let is_named = |member: &&Member| named.iter().any(|named| named.covers(member));
+    let found: Vec<Member> = all.iter().filter(is_named).copied().collect();
+    // A parameter may be valid, but not one that `available` returns; and an algorithm may not be worth trying.
+    let more = named.iter().filter(|named| !found.iter().any(|found| named.covers(found)));
+    let more = more.filter(|member| member.supports(topology, collective).is_ok());
+    found.iter().chain(more).copied().collect()
+}
+
+/// The algorithms that rules of the user's name, without those that compete for all sizes anyway (`members`). None where
+/// the user has named algorithms himself: that comes before rules.
+pub fn named_by_rules(
+    topology: &Topology,
+    collective: Collective,
+    preferences: &Algorithms,
+    rules: &[Rule],
+    members: &[Member],
+) -> Vec<Member> {
+    if !preferences.preferred(collective).is_empty() {
+        return Vec::new();
+    }
+    let of_it = rules.iter().filter(|rule| rule.collective == collective);
+    let named: Vec<Member> = of_it.map(|rule| rule.algorithm).collect();
+    let mut found = covered(topology, collective, &algorithms::available(topology, collective), &named);
+    found.retain(|member| !members.contains(member) && !preferences.excludes(collective, member));
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// The algorithms whose messages go to neighbours in the order of ranks, or are few and short: no network of which nothing
@@ -191,33 +233,41 @@ pub fn needed(
     members.iter().filter(matters).copied().collect()
 }
 
-/// Chooses the algorithms for a collective. Also returns the rules of the user's that cannot be followed and why; only
-/// rules for any number of ranks are among them, others are an error.
+/// Chooses the algorithms for a collective. Also returns the rules of the user's that cannot be followed, or not for floats,
+/// and why. An algorithm that cannot be used is an error instead if the rule is for this number of ranks.
 pub fn decide(
     topology: &Topology,
     model: &CostModel,
     collective: Collective,
     contenders: &[Contender<'_>],
     terms: Terms<'_>,
-) -> Result<(Choice, Vec<(Rule, Unavailable)>), SelectionError> {
-    let members: Vec<Member> = contenders.iter().map(|contender| contender.member).collect();
+) -> Result<(Choice, Vec<(Rule, Unkept)>), SelectionError> {
+    let free = || contenders.iter().filter(|contender| !contender.by_rule);
+    let members: Vec<Member> = free().map(|contender| contender.member).collect();
     let among = |keep: &dyn Fn(&Candidate) -> bool| -> Vec<Contender<'_>> {
         contenders.iter().filter(|contender| keep(contender.candidate)).cloned().collect()
     };
-    let floats = if is_ordered(topology, collective, terms.size_invariant) {
-        let candidates: Vec<Candidate> = contenders.iter().map(|c| c.candidate.clone()).collect();
+    let is_ordered = is_ordered(topology, collective, terms.size_invariant);
+    let floats = if is_ordered {
+        let candidates: Vec<Candidate> = free().map(|c| c.candidate.clone()).collect();
         let found = one_order(model, &candidates, &orders(topology, collective, &members)?);
         let found = found.map_or_else(|| Err(no_order(topology, collective)?), Ok)?;
         among(&|candidate| found.iter().any(|one| one.member == candidate.member))
     } else {
         match among(&|candidate| candidate.bit_identical) {
-            none if none.is_empty() => contenders.to_vec(),
+            none if none.iter().all(|contender| contender.by_rule) => contenders.to_vec(),
             bit_identical => bit_identical,
         }
     };
     let mut unkept = Vec::new();
-    let floats = select(topology, model, collective, &floats, terms, &mut unkept)?;
-    let any = select(topology, model, collective, contenders, terms, &mut Vec::new())?;
+    let any = select(topology, model, collective, contenders, terms, &mut unkept)?;
+    let why = if is_ordered { Unkept::Order } else { Unkept::Bits };
+    let is_left = |rule: &&Rule| {
+        let covers = |some: &[Contender<'_>]| some.iter().any(|one| rule.algorithm.covers(&one.member));
+        rule.collective == collective && covers(contenders) && !covers(&floats)
+    };
+    unkept.extend(terms.rules.iter().filter(is_left).map(|rule| (rule.clone(), why(rule.algorithm))));
+    let floats = select(topology, model, collective, &floats, terms, &mut Vec::new())?;
     Ok((Choice { collective, floats, any }, unkept))
 }
 
@@ -229,10 +279,11 @@ fn select(
     collective: Collective,
     some: &[Contender<'_>],
     terms: Terms<'_>,
-    unkept: &mut Vec<(Rule, Unavailable)>,
+    unkept: &mut Vec<(Rule, Unkept)>,
 ) -> Result<Selection, SelectionError> {
-    let exact = some.iter().filter(|contender| contender.is_exact).map(|contender| contender.candidate);
-    let mut table = match some {
+    let free: Vec<&Contender<'_>> = some.iter().filter(|contender| !contender.by_rule).collect();
+    let exact = free.iter().filter(|contender| contender.is_exact).map(|contender| contender.candidate);
+    let mut table = match free[..] {
         [only] => SwitchTable::always(only.member),
         _ => SwitchTable::build(model, exact)?,
     };
@@ -246,7 +297,7 @@ fn select(
                 if rule.ranks.is_some() {
                     return Err(SelectionError::Rule(error));
                 }
-                unkept.push((rule.clone(), error));
+                unkept.push((rule.clone(), error.into()));
                 continue;
             }
         }
@@ -257,7 +308,7 @@ fn select(
             table = table.overlaid(rule.from_bytes, rule.to_bytes, best.candidate.member, origin);
         }
     }
-    Ok(Selection { table, among: some.iter().map(|contender| contender.member).collect() })
+    Ok(Selection { table, among: free.iter().map(|contender| contender.member).collect() })
 }
 
 /// The error that no algorithm that may be used adds up in one order, with the names of those that would.

@@ -205,7 +205,8 @@ pub struct CallKey {
     /// Elements of the whole vector (allreduce, broadcast, reduce, messages), or of one rank's block (all others).
     pub elements: usize,
     /// The number of elements of each rank's block, if blocks differ in length; for an all-to-all that of each
-    /// pair's, by source, then by target. Then `elements` is not used. The same on all ranks.
+    /// pair's, by source, then by target. Then `elements` is not used. The same on all ranks. Of a collective without
+    /// blocks: the lengths of the arrays that lie side by side in the vector, which only the ranks' comparison uses.
     pub counts: Option<Arc<[usize]>>,
     /// Whether input and output share memory.
     pub in_place: bool,
@@ -261,7 +262,11 @@ impl CallKey {
 
     #[inline]
     pub(crate) fn counts(&self) -> Counts<'_> {
-        Counts::of(self.elements, self.counts.as_deref())
+        Counts::of(self.elements, self.counts.as_deref().filter(|_| self.has_blocks()))
+    }
+
+    fn has_blocks(&self) -> bool {
+        self.operation.collective().is_some_and(Collective::has_blocks)
     }
 
     #[inline]
@@ -374,11 +379,14 @@ impl CallKey {
             let found = self.counts.as_ref().map_or(0, |counts| counts.len());
             let wanted = match collective {
                 Collective::Alltoall => "one count for each pair of ranks",
-                _ if collective.has_blocks() => "one count for each rank",
-                _ => "the same count on all ranks",
+                _ => "one count for each rank",
             };
             let name = collective.name();
             return refused(format!("{name} over {ranks} ranks takes {wanted}, not {found} counts"));
+        }
+        if !collective.has_blocks() && self.total() != self.elements {
+            let (name, total) = (collective.name(), self.total());
+            return refused(format!("{name} of {} elements takes no counts of {total}", self.elements));
         }
         if self.in_place && self.counts.is_some() && collective == Collective::Alltoall {
             let what = "an alltoall whose blocks differ is not performed in place; pass another output";
@@ -477,7 +485,8 @@ impl CallKey {
 
     /// The number of elements, summed over the blocks if these differ.
     pub(crate) fn total(&self) -> usize {
-        self.counts.as_ref().map_or(self.elements, |counts| counts.iter().sum())
+        let sum = |counts: &Arc<[usize]>| counts.iter().fold(0, |sum, count| count.saturating_add(sum));
+        self.counts.as_ref().map_or(self.elements, sum)
     }
 }
 
@@ -572,6 +581,7 @@ impl fmt::Display for Prepared {
             Operation::Collective(collective) => {
                 write!(f, "{collective} of {elements} {dtype}")?;
                 match &key.counts {
+                    Some(counts) if !key.has_blocks() => write!(f, " in arrays of {}", some_of(counts))?,
                     Some(counts) => write!(f, " in blocks of {}", some_of(counts))?,
                     None if collective.has_blocks() => write!(f, " per rank")?,
                     None => {}

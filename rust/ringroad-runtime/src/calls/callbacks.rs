@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,8 @@ impl Callbacks {
                     self.add_thread(&mut state);
                 }
                 drop(state);
-                completion.run_callbacks();
+                // A panic is reported, and ends neither this thread nor the count of those that run.
+                let _ = catch_unwind(AssertUnwindSafe(|| completion.run_callbacks()));
                 drop(completion);
                 state = self.state.lock();
                 state.running -= 1;
@@ -141,17 +143,23 @@ impl Callbacks {
         self.due.notify_all();
     }
 
+    /// Whether any of the threads is left.
+    pub fn have_threads(&self) -> bool {
+        self.state.lock().threads > 0
+    }
+
     /// Like [`Callbacks::stop`], and waits for that until `deadline`, but not for the calling thread if it is one of
-    /// them.
-    pub fn finish(&self, deadline: Instant) {
+    /// them. Returns whether all others have ended.
+    pub fn finish(&self, deadline: Instant) -> bool {
         self.stop();
         let own = SERVES.get() == std::ptr::from_ref(self).addr();
         let mut state = self.state.lock();
         while state.threads > usize::from(own) {
             if self.gone.wait_until(&mut state, deadline).timed_out() {
-                return;
+                return false;
             }
         }
+        true
     }
 }
 
@@ -219,11 +227,9 @@ mod tests {
     fn finish_waits_for_what_runs_but_not_for_ever() {
         let callbacks = Arc::new(Callbacks::default());
         let (sender, receiver) = channel::<()>();
-        callbacks.run(vec![ended(move || receiver.recv().unwrap()), ended(|| {})]);
-        callbacks.finish(Instant::now() + Duration::from_millis(50));
-        assert!(callbacks.state.lock().threads > 0);
+        callbacks.run(vec![ended(move || receiver.recv().unwrap()), ended(|| panic!("this is a test"))]);
+        assert!(!callbacks.finish(Instant::now() + Duration::from_millis(50)) && callbacks.have_threads());
         sender.send(()).unwrap();
-        callbacks.finish(soon());
-        assert_eq!(callbacks.state.lock().threads, 0);
+        assert!(callbacks.finish(soon()) && !callbacks.have_threads());
     }
 }

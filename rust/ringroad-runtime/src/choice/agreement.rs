@@ -1,7 +1,9 @@
 //! What rank 0 decides for all ranks when a communicator is made.
 
+use std::collections::BTreeSet;
+
 use ringroad_core::cost::{read_rules, CostModel, Rule};
-use ringroad_core::discovery::{with_found_rates, Mismatch};
+use ringroad_core::discovery::{states_rates, with_found_rates, Mismatch};
 use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
@@ -186,7 +188,8 @@ pub(crate) fn choose(
     let measured = measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone());
     let model = config.cost_model(prior);
     let anywhere = suits_any(&topology, &model, origin, insight.hosts);
-    let wishes = Wishes { measured, anywhere, ..wishes(config, options, size, per_host)? };
+    let hosts = hosts(endpoints, per_host);
+    let wishes = Wishes { measured, anywhere, ..wishes(config, options, size, hosts)? };
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Shared };
     let part = if per_host == size { SHARED_PART * (size / 8).max(1) } else { usize::MAX };
     // If ranks share cores, they wait for each other anyway, and all of their memory has to fit into the caches.
@@ -209,9 +212,9 @@ pub(crate) fn choose_again(
     options: &Options,
     hosts: usize,
 ) -> Result<Choices> {
-    let (model, per_host) = (first.model, first.place.per_host);
+    let model = first.model;
     let anywhere = suits_any(&topology, &model, first.origin, hosts);
-    let wishes = Wishes { anywhere, ..wishes(config, options, topology.ranks(), per_host)? };
+    let wishes = Wishes { anywhere, ..wishes(config, options, topology.ranks(), hosts)? };
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
     let lowering = Lowering { segment, ..first.lowering.clone() };
     let place = Site { topology: topology.clone(), ..first.place.clone() };
@@ -227,8 +230,17 @@ fn suits_any(topology: &Topology, model: &CostModel, origin: Origin, hosts: usiz
     topology.is_one_switch() && hosts > 1 && (origin != Origin::Given || is_slow)
 }
 
-/// What the user wants, for so many ranks.
-fn wishes(config: &Config, options: &Options, size: usize, per_host: usize) -> Result<Wishes> {
+/// How many hosts the ranks are on. `per_host`: how many of each host read each other's memory, if that is the same on all.
+fn hosts(endpoints: &[EndpointInfo], per_host: usize) -> usize {
+    if per_host > 1 {
+        return endpoints.len() / per_host;
+    }
+    let names = endpoints.iter().map(|endpoint| (&*endpoint.host, &*endpoint.net_space));
+    names.collect::<BTreeSet<_>>().len()
+}
+
+/// What the user wants, for so many ranks on so many hosts.
+fn wishes(config: &Config, options: &Options, size: usize, hosts: usize) -> Result<Wishes> {
     let algorithms = match &options.algorithm {
         Some(text) => {
             Algorithms::parse(text).map_err(|e| Error::Config(format!("algorithm {text:?}: {e}")))?
@@ -242,7 +254,7 @@ fn wishes(config: &Config, options: &Options, size: usize, per_host: usize) -> R
         anywhere: false,
         algorithms: algorithms.map_err(Error::Schedule)?,
         size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
-        rules: rules(config, size / per_host, size)?,
+        rules: rules(config, hosts, size)?,
         measured: Vec::new(),
         synthesis_budget: Some(config.budget.synthesis),
         schedule_cache: config.made_schedules(),
@@ -256,10 +268,11 @@ fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
 }
 
 /// How many bytes a tcp connection should accept before it has sent them. `measured`: the bytes per second of the slowest
-/// flow, if flows were measured. `None` if neither that nor the settings of the network say.
+/// flow, if flows were measured. It counts unless the settings state rates. `None` if neither says that links are slow.
 pub(crate) fn send_buffer(config: &Config, options: &Options, measured: Option<f64>) -> Option<usize> {
-    let rate =
-        given(config, options).map(|topology| slowest(topology, config.cost.bandwidth)).or(measured)?;
+    let bandwidth = config.cost.bandwidth;
+    let stated = given(config, options).filter(|topology| bandwidth.is_some() || states_rates(topology));
+    let rate = stated.map(|topology| slowest(topology, bandwidth)).or(measured)?;
     is_slow(rate).then_some(SEND_BUFFER)
 }
 
@@ -348,5 +361,33 @@ mod tests {
         assert_eq!(of("ring:4", Some(1e3), Some(25e6)), 64 << 10);
         // The slowest link is the host's cable, not its memory.
         assert_eq!(of("hosts:2x2", Some(25e6), None), 64 << 10);
+    }
+
+    /// Who names a graph rarely states its rates; then those that were measured count.
+    #[test]
+    fn slow_flows_count_unless_rates_are_stated() {
+        let of = |spec: &str, measured: Option<f64>| {
+            let options = Options { topology: Some(Topology::parse(spec).unwrap()), ..Options::default() };
+            send_buffer(&Config::default(), &options, measured)
+        };
+        assert_eq!(of("ring:4", Some(12.5e6)), Some(SEND_BUFFER));
+        assert_eq!(of("ring:4,bandwidth=40Gbit/s", Some(12.5e6)), None);
+        assert_eq!(of("ring:4,bandwidth=100Mbit/s", None), Some(SEND_BUFFER));
+        assert_eq!(of("ring:4", None), None);
+    }
+
+    /// Rules for so many hosts count also where ranks share no memory, or hosts have different numbers of ranks.
+    #[test]
+    fn hosts_are_counted_by_their_names() {
+        let endpoints = |names: &[&str]| -> Vec<EndpointInfo> {
+            let one = |(rank, name): (Rank, &&str)| EndpointInfo {
+                host: name.to_string(),
+                ..EndpointInfo::new(rank, names.len(), "tcp", "", Vec::new())
+            };
+            names.iter().enumerate().map(one).collect()
+        };
+        assert_eq!(hosts(&endpoints(&["a", "b", "b"]), 1), 2);
+        assert_eq!(hosts(&endpoints(&["a", "a", "a"]), 1), 1);
+        assert_eq!(hosts(&endpoints(&["a", "a", "b", "b"]), 2), 2);
     }
 }

@@ -13,8 +13,8 @@ use ringroad_core::algorithms::{self, given, Member};
 use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::selection::{
-    allowed, contestants, decide, is_ordered, needed, suited_to_any_network, Choice, Contender, Contest,
-    Explanation, Overview, Selection, SelectionError, Terms,
+    allowed, contestants, decide, is_ordered, named_by_rules, needed, suited_to_any_network, Choice,
+    Contender, Contest, Explanation, Overview, Selection, SelectionError, Terms, Unkept,
 };
 use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
@@ -180,7 +180,15 @@ fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Res
 
 /// The candidates of a choice with their costs.
 fn candidates_of(topology: &Topology, choice: &Choice) -> Result<Vec<Candidate>> {
-    let costs = costs(topology, choice.collective, &choice.any.among)?;
+    let mut members = choice.any.among.clone();
+    let ranges = choice.any.table.ranges().iter().chain(choice.floats.table.ranges());
+    // Rules may name others.
+    for member in ranges.map(|range| range.algorithm) {
+        if !members.contains(&member) {
+            members.push(member);
+        }
+    }
+    let costs = costs(topology, choice.collective, &members)?;
     Ok(costs.into_iter().map(|(_, candidate)| candidate).collect())
 }
 
@@ -369,14 +377,16 @@ fn choose(
             wanted = suited_to_any_network(collective, wanted);
         }
         let ordered = is_ordered(topology, collective, wishes.size_invariant);
+        let by_rule = named_by_rules(topology, collective, &wishes.algorithms, &wishes.rules, &wanted);
         match (&wanted[..], ordered) {
-            ([only], false) if !only.is_made_for_graph(collective) => {
+            ([only], false) if !only.is_made_for_graph(collective) && by_rule.is_empty() => {
                 let selection = Selection::always(*only);
                 decided.tables.push(Choice { collective, floats: selection.clone(), any: selection });
             }
             _ => {
-                let needed = needed(collective, &wanted, ordered, wishes.terms());
-                contests.push(evaluator.contest(collective, wanted, needed)?);
+                let mut needed = needed(collective, &wanted, ordered, wishes.terms());
+                needed.extend(&by_rule);
+                contests.push(evaluator.contest(collective, wanted, by_rule, needed)?);
             }
         }
     }
@@ -410,7 +420,7 @@ fn choose(
     Ok(decided)
 }
 
-fn unkept_rule(error: &algorithms::Unavailable) -> String {
+fn unkept_rule(error: &Unkept) -> String {
     format!("a rule of RINGROAD_TUNER_FILE cannot be kept: {error}")
 }
 
@@ -418,7 +428,7 @@ fn unkept_rule(error: &algorithms::Unavailable) -> String {
 impl From<SelectionError> for Error {
     fn from(error: SelectionError) -> Error {
         match error {
-            SelectionError::Rule(error) => Error::Config(unkept_rule(&error)),
+            SelectionError::Rule(error) => Error::Config(unkept_rule(&error.into())),
             SelectionError::NoneLeft { .. } => {
                 Error::Config(format!("{error} by ^ in RINGROAD_ALGO or algorithm=; leave out fewer"))
             }

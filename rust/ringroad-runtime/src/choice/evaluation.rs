@@ -55,6 +55,8 @@ pub(crate) struct Contest {
     digests: Vec<Option<String>>,
     /// Those whose costs are needed even if they do not win.
     needed: BTreeSet<Member>,
+    /// Those that are used only where a rule names them.
+    by_rule: Vec<Member>,
 }
 
 /// Computes costs on a network.
@@ -93,14 +95,16 @@ impl<'a> Evaluator<'a> {
         Evaluator { topology, bounds, formulas, routes, kept, start, budget }
     }
 
-    /// The candidates for `collective`, with bounds if those may save work. `needed`: those whose costs are
-    /// needed in any case.
+    /// The candidates for `collective`, with bounds if those may save work. `by_rule`: those that are used only where a rule
+    /// names them. `needed`: those whose costs are needed in any case.
     pub fn contest(
         &self,
         collective: Collective,
-        members: Vec<Member>,
+        mut members: Vec<Member>,
+        by_rule: Vec<Member>,
         needed: BTreeSet<Member>,
     ) -> Result<Contest> {
+        members.extend(&by_rule);
         let (mut candidates, mut levels) = (Vec::new(), Vec::new());
         for member in &members {
             let bit_identical = member.bit_identical(self.topology, collective);
@@ -126,6 +130,7 @@ impl<'a> Evaluator<'a> {
             schedules: vec![None; count],
             digests: vec![None; count],
             needed,
+            by_rule,
         };
         contest.drop_those_that_cannot_run();
         Ok(contest)
@@ -334,6 +339,7 @@ impl Contest {
             member: *member,
             candidate,
             is_exact: *level == Level::Exact,
+            by_rule: self.by_rule.contains(member),
         })
     }
 
@@ -346,8 +352,9 @@ impl Contest {
     /// The fastest candidates for any number of bytes: of all candidates, and of those that are bit-identical.
     fn winners(&self, model: &CostModel) -> Result<BTreeSet<Member>> {
         let mut winners = BTreeSet::new();
+        let free = || self.candidates.iter().filter(|candidate| !self.by_rule.contains(&candidate.member));
         for any in [true, false] {
-            let some: Vec<&Candidate> = self.candidates.iter().filter(|c| any || c.bit_identical).collect();
+            let some: Vec<&Candidate> = free().filter(|c| any || c.bit_identical).collect();
             if !some.is_empty() {
                 let table = SwitchTable::build(model, some)?;
                 let ranges = table.ranges().iter().filter(|range| range.from_bytes <= MOST_BYTES);

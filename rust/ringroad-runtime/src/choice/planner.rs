@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ringroad_core::algorithms::{self, Member};
-use ringroad_core::plan::{LocalRanks, LowerOptions};
+use ringroad_core::plan::{Counts, LocalRanks, LowerOptions};
 use ringroad_core::schedule::{Expressions, Rounding, Side};
 use ringroad_core::selection::Choice;
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
@@ -185,8 +185,9 @@ impl Planner {
             ..LowerOptions::default()
         };
         let plan = Plan::lower(&schedule, self.rank, key.counts(), key.dtype.size(), &options)?;
-        let is_watched =
-            matches!(key.operation, Operation::Collective(_)) && key.counts.is_none() && wire.is_none();
+        let is_watched = matches!(key.operation, Operation::Collective(_))
+            && matches!(key.counts(), Counts::Equal(_))
+            && wire.is_none();
         let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
         let prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
         let mut prepared = Prepared::new(key.clone(), member, wire, plan, lengths);

@@ -47,7 +47,8 @@ impl Communicator {
         Ok([collective.input(rank) != Holding::Nothing, collective.output(rank) != Holding::Nothing])
     }
 
-    /// What an input of this shape says. `rows`: the number of rows of each block, if they differ.
+    /// What an input of this shape says. `rows`: the number of rows of each block, if they differ; without blocks, the
+    /// lengths of arrays that lie side by side.
     #[inline]
     pub fn given<'a>(
         &self,
@@ -57,8 +58,8 @@ impl Communicator {
     ) -> Result<Given<'a>> {
         let (rank, size) = (self.rank(), self.size());
         match rows {
-            Some(rows) => of_rows(collective, rank, size, shape, rows, 0),
-            None => of_shape(collective, rank, size, shape),
+            Some(rows) if collective.has_blocks() => of_rows(collective, rank, size, shape, rows, 0),
+            _ => Ok(Given { counts: rows.map(Arc::from), ..of_shape(collective, rank, size, shape)? }),
         }
     }
 
@@ -70,9 +71,12 @@ impl Communicator {
         rows: Option<&[usize]>,
     ) -> Result<Given<'a>> {
         match rows {
-            Some(rows) => of_rows(collective, self.rank(), self.size(), shape, rows, 1),
-            None => {
-                Ok(Given { elements: shape.iter().product(), counts: None, result: Cow::Borrowed(shape) })
+            Some(rows) if collective.has_blocks() => {
+                of_rows(collective, self.rank(), self.size(), shape, rows, 1)
+            }
+            _ => {
+                let counts = rows.map(Arc::from);
+                Ok(Given { elements: shape.iter().product(), counts, result: Cow::Borrowed(shape) })
             }
         }
     }

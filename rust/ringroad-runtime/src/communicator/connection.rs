@@ -13,7 +13,7 @@ use super::after_pauses::{self, Followed};
 use super::carrier::{self, unshared, Carrier, Opening};
 use super::paths;
 use super::status::Reporting;
-use super::{Adaptation, Called, Communicator, Family, Means, State};
+use super::{Adaptation, Called, Communicator, Family, State};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
 use crate::bootstrap::{
     refused, report_by, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store,
@@ -47,33 +47,33 @@ use crate::transport::{Tag, Transport};
 /// How often the first barrier checks whether the user has interrupted or a rank has given up.
 const LISTEN: Duration = Duration::from_millis(50);
 
-impl Communicator {
-    /// Meets the other ranks at `store` and connects to them. Every rank calls this.
-    ///
-    /// `wheel` is the `libucp.so.0` of an installed `libucx` package, used if the system has none.
-    pub fn connect(
-        store: Arc<dyn Store>,
-        rank: Rank,
-        size: usize,
-        wheel: Option<PathBuf>,
-        config: &Config,
-        options: &Options,
-    ) -> Result<Communicator> {
+/// What a communicator is made with, so that another one can be made the same way.
+#[derive(Debug, Clone, Default)]
+pub struct Means {
+    /// The `libucp.so.0` of an installed `libucx` package, used if the system has none.
+    pub wheel: Option<PathBuf>,
+    /// The settings.
+    pub config: Config,
+    /// The caller's options.
+    pub options: Options,
+}
+
+impl Means {
+    /// The time that a caller has who starts to wait now: since when, and until when.
+    pub fn time(&self) -> Range<Instant> {
         let start = Instant::now();
-        let time = start..start + options.timeout(config);
-        Communicator::connect_in(time, store, rank, size, wheel, config, options)
+        start..start + self.options.timeout(&self.config)
     }
 
-    /// As [`Communicator::connect`]. `time`: since when the caller waits, and until when.
-    pub(super) fn connect_in(
+    /// Meets the other ranks at `store` and connects to them, in this time. Every rank calls this.
+    pub fn connect(
+        &self,
         time: Range<Instant>,
         store: Arc<dyn Store>,
         rank: Rank,
         size: usize,
-        wheel: Option<PathBuf>,
-        config: &Config,
-        options: &Options,
     ) -> Result<Communicator> {
+        let Means { config, options, .. } = self;
         check_group(rank, size)?;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
         let name = options.name();
@@ -87,8 +87,7 @@ impl Communicator {
             endpoint.rdma = !ucx_sys::rdma_devices().is_empty();
             endpoint.asked = config.transport.between.map(|between| between.name().to_owned());
             let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, time.clone())?;
-            match Communicator::meet(&mut rendezvous, offered, rank, wheel.clone(), config, options, time.end)
-            {
+            match self.meet(&mut rendezvous, offered, rank, &time) {
                 Err(_) if rendezvous.has_moved() => {}
                 Err(error) => {
                     rendezvous.give_up(&error);
@@ -101,14 +100,13 @@ impl Communicator {
 
     /// Connects the ranks that come to this rendezvous.
     fn meet(
+        &self,
         rendezvous: &mut Rendezvous,
         offered: Offered,
         rank: Rank,
-        wheel: Option<PathBuf>,
-        config: &Config,
-        options: &Options,
-        deadline: Instant,
+        time: &Range<Instant>,
     ) -> Result<Communicator> {
+        let Means { wheel, config, options } = self;
         let mut endpoints = rendezvous.exchange()?;
         let around = Neighbourhood::explore(rendezvous, offered, &endpoints, rank, config)?;
         let explored = explore(rendezvous, &endpoints, rank, config, options, &around)?;
@@ -166,8 +164,7 @@ impl Communicator {
         let name = options.name();
         let mut communicator =
             Communicator::assemble(name, endpoints, rank, transport, choices, timeout, config);
-        communicator.means =
-            Some(Arc::new(Means { wheel, config: config.clone(), options: options.clone() }));
+        communicator.means = Some(Arc::new(self.clone()));
         if communicator.size() > 1 {
             communicator.agreements.pauses.store(pauses::pauses(), Ordering::Relaxed);
             after_pauses::follow(Followed {
@@ -186,7 +183,7 @@ impl Communicator {
         // All ranks have come, so the next communicator of this name meets elsewhere.
         rendezvous.close();
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
-        communicator.first_barrier(rendezvous, deadline)?;
+        communicator.first_barrier(rendezvous, time)?;
         communicator.record_into(config)?;
         let is_asked_for = config.topology == TopologySource::Off && config.debug < Debug::Info;
         if rank == 0
@@ -216,7 +213,9 @@ impl Communicator {
         }
         Ok(communicator)
     }
+}
 
+impl Communicator {
     /// A group whose ranks are threads of this process.
     pub fn in_process(size: usize, config: &Config, options: &Options) -> Result<Vec<Communicator>> {
         check_group(0, size)?;
@@ -314,11 +313,13 @@ impl Communicator {
     }
 
     /// A barrier that also ends if the user interrupts, or if a rank gives up that has not come so far.
-    fn first_barrier(&self, rendezvous: &Rendezvous, deadline: Instant) -> Result<()> {
-        let timeout = Some(deadline.saturating_duration_since(Instant::now()));
+    fn first_barrier(&self, rendezvous: &Rendezvous, time: &Range<Instant>) -> Result<()> {
+        let timeout = Some(time.end - time.start);
         let Called::InFlight(work) = self.call(Request { timeout, ..Request::barrier() })? else {
             return Ok(());
         };
+        // The time runs since the ranks began to meet.
+        self.driver.get()?.with(|engine| engine.calls.count_from(time.start));
         while !work.wait_until(Instant::now() + LISTEN) {
             match rendezvous.go_on() {
                 // Rank 0 may have ended, and its store with it, as soon as it has what it needs.

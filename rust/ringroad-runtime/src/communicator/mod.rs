@@ -29,12 +29,13 @@ pub use self::adaptation::{NetworkChange, NetworkView, Reason, Straggle};
 use self::after_pauses::Agreements;
 pub use self::arrays::Given;
 pub use self::carrier::between_hosts;
+pub use self::connection::Means;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
-pub use self::regrouping::Means;
 use self::status::Reporting;
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{CallKey, Operation, Prepared, NOBODY};
+use crate::calls::callbacks::Callbacks;
 use crate::calls::request::Request;
 use crate::calls::work::{Completion, Message};
 use crate::choice::choices::Choices;
@@ -89,20 +90,25 @@ pub struct Communicator {
     splits: AtomicU64,
 }
 
-/// Closes a communicator that may be gone already.
-pub struct Closer(Own<Weak<Driver>>);
+/// Closes a communicator that may be gone already, and waits for its callbacks, which may still run.
+pub struct Closer(Own<(Weak<Driver>, Arc<Callbacks>)>);
 
 impl Closer {
-    /// Whether there is still something to close.
+    /// Whether there is still something to close or to wait for.
     pub fn is_needed(&self) -> bool {
-        self.0.get().is_ok_and(|driver| driver.strong_count() > 0)
+        self.0.get().is_ok_and(|(driver, callbacks)| driver.strong_count() > 0 || callbacks.have_threads())
     }
 
     /// As [`Communicator::close`].
     pub fn close(&self) {
-        if let Some(driver) = self.0.get().ok().and_then(Weak::upgrade) {
+        if let Some(driver) = self.0.get().ok().and_then(|(driver, _)| driver.upgrade()) {
             driver.close(CLOSE);
         }
+    }
+
+    /// Waits until `deadline` for the callbacks of a communicator that is closed. Returns whether all have run.
+    pub fn wait(&self, deadline: Instant) -> bool {
+        self.0.get().map_or(true, |(_, callbacks)| callbacks.finish(deadline))
     }
 }
 
@@ -450,7 +456,8 @@ impl Communicator {
 
     /// A value that can close the communicator without keeping it alive.
     pub fn closer(&self) -> Closer {
-        Closer(Own::new(self.driver.get().map_or_else(|_| Weak::new(), Arc::downgrade)))
+        let of = |driver: &Arc<Driver>| (Arc::downgrade(driver), driver.callbacks());
+        Closer(Own::new(self.driver.get().map_or_else(|_| Default::default(), of)))
     }
 }
 

@@ -5,7 +5,6 @@
 //! on whether all could connect. Only then the new communicator is returned. If ranks were lost meanwhile, it starts
 //! again.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{channel, Receiver};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use ringroad_core::agreement::{Decision, Vote};
 use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
-use super::connection::check_group;
+use super::connection::{check_group, Means};
 use super::membership::{Awake, Late, SILENCE};
 use super::patience::{server, GoOn, Heeding, Patience};
 use super::Communicator;
@@ -23,7 +22,7 @@ use crate::bootstrap::{
     hex, identity, Handle, Heard, Line, MemoryStore, PrefixStore, Question, Server, Store, StoreError,
     TcpStore, Unreachable,
 };
-use crate::choice::options::{fitting, part_of, Options};
+use crate::choice::options::{fitting, part_of};
 use crate::config::{Config, Secret, TopologySource};
 use crate::error::{refused, Error, Result};
 use crate::os::lock::Mutex;
@@ -36,35 +35,22 @@ pub(super) type Unsure = Attempt<Communicator>;
 /// How often rank 0 looks whether all others have answered.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a communicator was made with, so that another one can be made the same way.
-#[derive(Clone)]
-pub struct Means {
-    /// As in [`Communicator::connect`].
-    pub wheel: Option<PathBuf>,
-    /// The settings.
-    pub config: Config,
-    /// The caller's options.
-    pub options: Options,
-}
-
 impl Means {
-    /// As [`Communicator::connect`], in the time that the caller has.
-    fn connect(
+    /// As [`Means::connect`], as long as the caller has patience.
+    fn connect_patiently(
         &self,
         patience: Patience<'_>,
         store: Arc<dyn Store>,
         rank: Rank,
         size: usize,
     ) -> Result<Communicator> {
-        let Means { wheel, config, options } = self;
         let store = Arc::new(Heeding { store, go_on: patience.go_on.clone() });
-        let time = patience.start..patience.deadline;
-        Communicator::connect_in(time, store, rank, size, wheel.clone(), config, options)
+        self.connect(patience.start..patience.deadline, store, rank, size)
     }
 
     /// A group of this process alone. Nobody has to find it, and it needs no handle.
     pub(super) fn alone(&self, patience: Patience<'_>) -> Result<Communicator> {
-        self.connect(patience, Arc::new(MemoryStore::new()), 0, 1)
+        self.connect_patiently(patience, Arc::new(MemoryStore::new()), 0, 1)
     }
 }
 
@@ -114,12 +100,12 @@ impl Communicator {
         let made = if rank == 0 {
             invite(&server, handles, &lists, &watch, watched).and_then(|()| {
                 let store = PrefixStore::new(lists.place, server.values().clone());
-                means.connect(watched, Arc::new(store), rank, handles.len())
+                means.connect_patiently(watched, Arc::new(store), rank, handles.len())
             })
         } else {
             join(handles, &lists, config, watched).and_then(|store| {
                 let store = PrefixStore::new(lists.place, store);
-                means.connect(watched, Arc::new(store), rank, handles.len())
+                means.connect_patiently(watched, Arc::new(store), rank, handles.len())
             })
         };
         let made = made.map_err(|error| match error {

@@ -115,6 +115,13 @@ impl Calls {
         }
     }
 
+    /// Counts the time of all calls in flight from this moment on.
+    pub fn count_from(&mut self, start: Instant) {
+        for task in self.tasks.iter_mut().flatten() {
+            task.deadline = Some(start + task.timeout);
+        }
+    }
+
     /// The calls in flight.
     pub(super) fn in_flight(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().flatten().map(|task| &**task)

@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     closed: bool,
     scratch: Scratch,
     events: Vec<Event>,
+    /// While events are handled, those that have come meanwhile: they have their turn afterwards.
+    meanwhile: Option<Vec<Event>>,
     /// Notices that have come and are not handled yet.
     notices: VecDeque<(Rank, Notice)>,
     /// The time at which some of them were first put off.
@@ -127,6 +129,7 @@ impl Engine {
             closed: false,
             scratch: Scratch::new(lowering.two_areas && here > 1),
             events: Vec::new(),
+            meanwhile: None,
             notices: VecDeque::new(),
             put_off_since: None,
             has_remote_peers: false,
@@ -408,19 +411,36 @@ impl Engine {
                 _ => {}
             }
         }
-        for event in events.drain(..) {
-            match event {
-                Event::Completed { request, result: Ok(()) } => self.completed(request, None),
-                Event::Arrived { request, arrived } => self.completed(request, Some(arrived)),
-                Event::Completed { request, result: Err(failure) } => self.request_failed(request, failure),
-                Event::CannotConnect { peer, reason } => self.lack_connection(peer, &reason),
-                Event::PeerFailed { peer, reason } => self.lose(peer, reason),
-                Event::Notice { .. } => {}
-            }
+        match &mut self.meanwhile {
+            // A call looks for events before it ends. If it handled them, and calls ended by them did the same, many
+            // calls that end one after the other would need a deep stack.
+            Some(meanwhile) => meanwhile.append(events),
+            None => self.handle_all(events),
         }
         while let Some((from, notice)) = self.next_notice() {
             self.fail_as_told(from, notice);
         }
+    }
+
+    /// Handles these events and those that come meanwhile.
+    fn handle_all(&mut self, events: &mut Vec<Event>) {
+        self.meanwhile = Some(Vec::new());
+        while !events.is_empty() {
+            for event in events.drain(..) {
+                match event {
+                    Event::Completed { request, result: Ok(()) } => self.completed(request, None),
+                    Event::Arrived { request, arrived } => self.completed(request, Some(arrived)),
+                    Event::Completed { request, result: Err(failure) } => {
+                        self.request_failed(request, failure)
+                    }
+                    Event::CannotConnect { peer, reason } => self.lack_connection(peer, &reason),
+                    Event::PeerFailed { peer, reason } => self.lose(peer, reason),
+                    Event::Notice { .. } => {}
+                }
+            }
+            self.meanwhile.iter_mut().for_each(|meanwhile| events.append(meanwhile));
+        }
+        self.meanwhile = None;
     }
 
     fn completed(&mut self, request: RequestId, arrived: Option<Arrived>) {

@@ -129,6 +129,11 @@ impl Driver {
         }
     }
 
+    /// What runs the callbacks of its calls.
+    pub fn callbacks(&self) -> Arc<Callbacks> {
+        self.callbacks.clone()
+    }
+
     /// How many threads wait for a call.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)

@@ -303,7 +303,7 @@ fn counts_that_make_no_sense() {
             let request = Request::new(
                 Operation::Collective(collective),
                 DType::U8,
-                0,
+                6,
                 Memory::zeroed(6),
                 Memory::zeroed(6),
             );
@@ -311,8 +311,8 @@ fn counts_that_make_no_sense() {
         };
         let error = run(Collective::Allgather, &[1, 2]);
         assert_eq!(error, "allgather over 3 ranks takes one count for each rank, not 2 counts");
-        let error = run(Collective::Allreduce, &[1, 2, 3]);
-        assert_eq!(error, "allreduce over 3 ranks takes the same count on all ranks, not 3 counts");
+        let error = run(Collective::Allreduce, &[1, 2]);
+        assert_eq!(error, "allreduce of 6 elements takes no counts of 3");
         let error = run(Collective::ReduceScatter, &[1, 2, 4]);
         assert!(error.contains("7 bytes of input"), "{error}");
         let error = run(Collective::ReduceScatter, &[usize::MAX, 2, 4]);

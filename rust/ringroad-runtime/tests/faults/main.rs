@@ -5,6 +5,7 @@ mod arguments;
 mod common;
 mod deaths;
 mod endings;
+mod floods;
 mod memory;
 mod mismatches;
 mod panics;

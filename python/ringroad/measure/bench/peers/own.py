@@ -11,9 +11,6 @@ from ringroad._support.ucx import _ucx_wheel
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.peers import OURS, Call
 
-WIRED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall")
-"""The collectives that take a wire format."""
-
 
 class Own:
     """ringroad. `tensors`: calls get torch tensors if the communicator takes them, else arrays that share their
@@ -51,9 +48,8 @@ class Own:
         return True
 
     def formats(self, case: Case, wires: list[str]) -> list[Fixed]:
-        """Peers that send elements in these wire formats, if the call can."""
-        rounds = case.collective.name in WIRED and case.dtype in ("float16", "bfloat16", "float32", "float64")
-        return [Fixed(self, None, wire) for wire in wires if rounds and case.op in ("sum", "avg")]
+        """Peers that send elements in these wire formats, which are checked."""
+        return [Fixed(self, None, wire) for wire in wires]
 
     def call(self, buffers: Buffers, place: str, algorithm: str | None = None, **options: Any) -> Call | None:
         send: Any
