@@ -17,8 +17,8 @@ from elastic_history import LIMIT, Event, History, live, live_all
 from faults.hosts import Hosts
 from helpers import FULL, free_port, long
 from ringroad._native import Notes, TcpStore
-from ringroad.start.doors import _JOB, View
-from ringroad.start.membership import _key
+from ringroad.start.doors import _JOB, Doors, View
+from ringroad.start.membership import _invitation, _key
 
 pytestmark = pytest.mark.timeout(4 * LIMIT)
 
@@ -132,6 +132,53 @@ def test_nobody_founds_a_group_with_those_that_do_not_come() -> None:
         with pytest.raises(ringroad.TimeoutError, match="no group has taken in this process"):
             founder.result()
         assert notes.kept(f"elastic/invitation/{_key(ghost)}/"), "it was invited"
+
+
+def test_nobody_founds_a_second_group_and_nonsense_is_no_view() -> None:
+    address = ("127.0.0.1", int(free_port()))
+    with ThreadPoolExecutor(1) as pool:
+        founder = pool.submit(ringroad.elastic, "tcp://{}:{}".format(*address), STATE, minimum=1, patience=2.5)
+        notes, member = Notes(), ringroad.handle()
+        door: Any = None
+        text = None
+        while not text and not founder.done():
+            with suppress(ringroad.RingroadError):
+                door = door or TcpStore(*address, 1, job=_JOB, timeout=0.2)
+                text = door.get("view")
+        for nonsense in (b"[]", b'{"group": 1}', b"\xff", b'{"group": "", "epoch": 1, "members": [], "doors": [""]}'):
+            assert View.read(nonsense) is None
+        view = View("the group", 5, ("no handle", member), ())
+        door.set("view", view.text())
+        with pytest.raises(ringroad.TimeoutError, match="no group has taken in this process"):
+            founder.result()
+        assert View.read(door.get("view")) == view
+        assert notes.kept("elastic/ask/the group/"), "it has asked the member"
+
+
+def test_notes_that_make_no_sense_are_ignored() -> None:
+    assert [_invitation(note) for note in (b"", b"[1, 2]", b'[1, 2, ["a"]]')] == [None, None, (1, 2, ["a"])]
+    with ringroad.elastic(f"tcp://127.0.0.1:{free_port()}", {"sum": np.zeros(1)}, minimum=1) as group:
+        group.update()
+        for number, note in enumerate((b"no handle", b"\xff")):
+            Notes().keep(f"elastic/ask/{group._members._group}/{number}", note)
+        group.run(lambda comm: 1, lambda result: None)
+        assert not group.update()
+        assert not group._members.asks()
+
+
+def test_who_leaves_takes_the_view_from_all_doors() -> None:
+    address = ("127.0.0.1", int(free_port()))
+    other, member = Doors([address]), Doors([address])
+    member._served.clear()  # as in another process
+    member._end.set()
+    view = View("a group", 3, (), ())
+    member.show(view)
+    assert member._read(address) is None
+    member._write(address, view.text())
+    assert other.look() == view
+    member.close()
+    assert other.look() is None
+    other.close()
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,13 @@ def test_interruption_of_the_first_barrier():
     assert time.monotonic() - start < LIMIT / 2
 
 
+def test_the_end_of_a_program_whose_threads_wait_for_other_ranks():
+    """Python would dispose of these threads within the library, which would end the process by a signal."""
+    command = [sys.executable, PROGRAMS / "ending_while_ranks_meet.py", free_port()]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=100)
+    assert done.returncode == 0, done
+
+
 def test_a_late_first_barrier_names_the_timeout():
     """Not what was left of it when all had come."""
     ended = threading.Event()

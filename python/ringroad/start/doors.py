@@ -38,10 +38,16 @@ class View:
 
     @staticmethod
     def read(text: bytes | None) -> "View | None":
-        if not text:
+        """The view that a door shows; None for anything else that somebody has written there."""
+        try:
+            found = json.loads(text or b"{}")
+            members, doors = (tuple(map(str, found[name])) for name in ("members", "doors"))
+            view = View(str(found["group"]), int(found["epoch"]), members, doors)
+            for door in doors:
+                addresses(door)
+        except (ValueError, TypeError, LookupError):
             return None
-        found = json.loads(text)
-        return View(found["group"], found["epoch"], tuple(found["members"]), tuple(found["doors"]))
+        return view
 
     def text(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -78,6 +84,11 @@ class Doors:
         Thread(target=self._tend, name="ringroad-doors", daemon=True).start()
 
     @property
+    def listed(self) -> int:
+        """How many addresses this process was given."""
+        return len(self._listed)
+
+    @property
     def is_first(self) -> bool:
         """Whether this process serves the first address, where a group is founded."""
         return self._listed[0] in self._served
@@ -100,10 +111,15 @@ class Doors:
         return best
 
     def show(self, view: View | None) -> None:
-        """Shows this view from now on; None: nothing any more."""
-        self.view = view
-        for store in list(self._served.values()):
-            store.set("view", view.text() if view else b"")
+        """Shows this view from now on. None: nothing any more, also at doors of those that have left; members that stay
+        write it again soon."""
+        with self._lock:
+            left, self.view = self.view, view
+            for address in self._served if view else dict.fromkeys([*self._served, *self._reached]):
+                if view:
+                    self._write(address, view.text())
+                elif left and (shown := self._read(address)) and shown.group == left.group:
+                    self._write(address, b"")
         if view:
             self._learn(view)
 
@@ -121,13 +137,14 @@ class Doors:
                 self._serve_all()
             for address in self._listed if self.view else []:
                 shown = self._read(address)
-                if self.view and (shown is None or shown.epoch < self.view.epoch):
-                    self._write(address, self.view)
+                with self._lock:
+                    if self.view and (shown is None or shown.epoch < self.view.epoch):
+                        self._write(address, self.view.text())
 
     def _serve_all(self) -> None:
         for address in self._listed:
             if address not in self._served and self._serve(address) and self.view:
-                self._served[address].set("view", self.view.text())
+                self._write(address, self.view.text())
 
     def _serve(self, address: Address) -> bool:
         place = (os.getpid(), address)
@@ -154,9 +171,11 @@ class Doors:
             self._reached.pop(address, None)
             return None
 
-    def _write(self, address: Address, view: View) -> None:
+    def _write(self, address: Address, text: bytes) -> None:
+        """Shows a view at a door, if it answers."""
         try:
-            self._store(address).set("view", view.text())
+            if store := self._served.get(address) or self._reached.get(address):
+                store.set("view", text)
         except RingroadError:
             self._reached.pop(address, None)
 

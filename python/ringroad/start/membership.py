@@ -16,7 +16,6 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from ringroad._native import (
     AbortedError,
@@ -39,7 +38,7 @@ _LOOK = 0.02
 _AGAIN = 0.3
 """Seconds after which a newcomer asks again."""
 _GRACE = 1.0
-"""Seconds that a process waits for members of an existing group before it founds one with others."""
+"""Seconds, for each address, that a process waits for members of an existing group before it founds one."""
 _ANSWER = 1.0
 """Seconds within which a process must answer that is asked for a note."""
 _TRIES = 5
@@ -77,7 +76,7 @@ class Membership:
 
     def asks(self) -> list[str]:
         """The handles of processes that have asked this one to be taken in."""
-        return [note.decode() for note in self._notes.kept(f"elastic/ask/{self._group}/")]
+        return [note.decode(errors="replace") for note in self._notes.kept(f"elastic/ask/{self._group}/")]
 
     def introduce(self) -> None:
         """Members tell each other what newcomers do not know, and show the group at their doors. Collective."""
@@ -183,7 +182,7 @@ class Membership:
     def _is_asking(self, process: str) -> bool:
         try:
             return self._notes.read(process, f"elastic/asks/{_key(process)}", _ANSWER) is not None
-        except RingroadError:
+        except (RingroadError, ValueError):  # it is not there, or its note is no handle
             return False
 
     # ---------------------------------------------------------------------------------------------- newcomers
@@ -221,13 +220,15 @@ class Membership:
         self._group, self._epoch = secrets.token_hex(8), 0
         settle(True)
         # If there is a group, but its member at the first address has just died, the others show their view soon.
-        ready = time.monotonic() + (_GRACE if self._minimum > 1 else 0)
-        while len(self._members) < self._minimum and time.monotonic() < deadline:
+        ready = time.monotonic() + self._doors.listed * _GRACE
+        while time.monotonic() < deadline:
             view = self._doors.look()
             if view and view.group != self._group:
                 break  # there is one, whose members do not know of this process
+            enough = len(self._members) + len(self.asks()) >= self._minimum and time.monotonic() > ready
+            if enough and len(self._members) >= self._minimum:
+                return True
             try:
-                enough = len(self._members) + len(self.asks()) >= self._minimum and time.monotonic() > ready
                 if not enough or not self.admit(self._minimum):
                     time.sleep(_LOOK)
                     continue
@@ -235,33 +236,35 @@ class Membership:
             except FAILURES:
                 recover()
                 return True  # with those of the first members that are left
-        if len(self._members) < self._minimum:
-            self.leave()
-            self._group, self._epoch, self._members = "", 0, []
-            return False
-        return True
+        self.leave()
+        self._group, self._epoch, self._members = "", 0, []
+        return False
 
-    def _ask(self, view: View | None) -> list[Any] | None:
+    def _ask(self, view: View | None) -> "_Invitation | None":
         """Asks two members, and waits a little for an invitation."""
         group = view.group if view else ""
         asked = 0
         for member in view.members if view else ():
-            with suppress(RingroadError):
+            with suppress(RingroadError, ValueError):  # it has gone, or is no handle
                 self._notes.leave(member, f"elastic/ask/{group}/{_key(self._own)}", self._own.encode(), _ANSWER)
                 asked += 1
             if asked == 2:
                 break
         until = time.monotonic() + _AGAIN
         while time.monotonic() < until:
-            if found := self._notes.kept(f"elastic/invitation/{_key(self._own)}/"):
-                return list(json.loads(found[0]))
+            if found := self._notes.kept(invitations := f"elastic/invitation/{_key(self._own)}/"):
+                self._notes.forget(invitations)
+                return _invitation(found[0])
             time.sleep(_LOOK)
         return None
 
-    def _accept(self, invitation: list[Any], settle: Callable[[bool], None], recover: Callable[[], object]) -> bool:
+    def _accept(self, invitation: "_Invitation", settle: Callable[[bool], None], recover: Callable[[], object]) -> bool:
         """Meets with those that have invited this process. Returns whether they have taken it in."""
         uuid, old, members = invitation
-        made = self._make(members, uuid)
+        try:
+            made = self._make(members, uuid)
+        except ValueError:  # they are no handles
+            return False
         if made is None:
             return False
         self._use(*made)
@@ -296,6 +299,19 @@ class Membership:
 def _resign(comm: Communicator) -> None:
     comm._resign()
     comm.close()
+
+
+_Invitation = tuple[int, int, list[str]]
+"""The number of the next communicator, how many of its ranks are members already, and the handles of all."""
+
+
+def _invitation(note: bytes) -> _Invitation | None:
+    """Reads an invitation; None if it is none."""
+    try:
+        uuid, old, members = json.loads(note)
+        return int(uuid), int(old), list(map(str, members))
+    except (ValueError, TypeError):
+        return None
 
 
 def _key(process: str) -> str:

@@ -260,23 +260,26 @@ def _torch_store(rank: int, size: int, timeout: float) -> Any:
     distributed: Any = import_module("torch.distributed")
     address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     place = (os.getpid(), address, rank, size, timeout)
-    if place not in _rendezvous:
-        found = _rendezvous[place] = Future[Any]()
+    found = _rendezvous.get(place)
+    if found is None:
+        new = found = _rendezvous[place] = Future[Any]()
 
         def look() -> None:
             try:
                 url = f"env://?rank={rank}&world_size={size}"
                 store, _, _ = next(distributed.rendezvous(url, timeout=timedelta(seconds=timeout)))
-                found.set_result(distributed.PrefixStore("ringroad", store))
+                new.set_result(distributed.PrefixStore("ringroad", store))
             except BaseException as error:
-                found.set_exception(error)
+                new.set_exception(error)
 
         # torch handles no signals while it waits. In another thread it leaves the main thread free to handle them.
         Thread(target=look, name="ringroad-rendezvous", daemon=True).start()
     try:
-        return _rendezvous[place].result()
-    except (RuntimeError, ValueError) as error:
-        del _rendezvous[place]
+        return found.result()
+    except Exception as error:
+        if not found.done():
+            raise  # a signal handler has raised it
+        _rendezvous.pop(place, None)
         text = (
             f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}; start "
             "`ringroad doctor` the same way to see which ranks are missing"

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 from torch.distributed.constants import default_pg_timeout
 
-from ringroad._native import Config
+from ringroad._native import Config, TimeoutError
 from ringroad.start import launchers, rendezvous
 from ringroad.start.launchers import Master
 from ringroad.torch.membership import Options

@@ -146,7 +146,7 @@ impl PyCommunicator {
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
         let means = Means { wheel: ucx_wheel, config, options };
-        let communicator = py.detach(|| means.connect(means.time(), store.clone(), rank, size));
+        let communicator = shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank, size));
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
 

@@ -14,6 +14,7 @@ use crate::arguments::argument;
 use crate::array::Numpy;
 use crate::communicator::{options, PyCommunicator};
 use crate::errors::raise;
+use crate::shutdown::waiting;
 use crate::store::Listening;
 use crate::topology::TopologyArgument;
 
@@ -66,7 +67,7 @@ pub fn interruptible<T: Send>(
     let listening = Arc::new(Listening::without_store());
     let listener = listening.clone();
     let go_on: GoOn = Arc::new(move || listener.go_on());
-    let made = py.detach(|| run(&go_on));
+    let made = waiting(py, || run(&go_on));
     listening.outcome(py, made)
 }
 

@@ -9,6 +9,7 @@ use ringroad_runtime::Error;
 
 use crate::arguments::argument;
 use crate::errors::raise;
+use crate::shutdown::waiting;
 use crate::store::{store_of, Listening};
 use crate::work::duration;
 
@@ -35,7 +36,7 @@ impl PyRollCall {
         let secret = config.secret.as_ref().map(Secret::reveal);
         let listening = store_of(store)?;
         let shared: Arc<dyn Store> = listening.clone();
-        let call = py.detach(|| RollCall::hold(&shared, "roll-call", rank, size, secret, patience, &word));
+        let call = waiting(py, || RollCall::hold(&shared, "roll-call", rank, size, secret, patience, &word));
         let call = listening.outcome(py, call.map_err(Error::from))?;
         Ok(PyRollCall { call, listening })
     }

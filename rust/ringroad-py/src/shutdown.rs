@@ -1,7 +1,10 @@
-//! Closes all communicators at exit, so that none of their threads outlives the interpreter.
+//! Closes all communicators at exit, and ends all waits for other ranks, so that none of their threads outlives the
+//! interpreter.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use ringroad_runtime::communicator::Closer;
@@ -20,12 +23,50 @@ pub fn remember(closer: Closer) {
     closers.push(closer);
 }
 
-/// It also waits until all callbacks have run: an interpreter that ends stops threads as soon as they need it, which takes
+/// How many threads wait for other ranks, outside of calls.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// Whether these waits are to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+/// How long they may take to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A wait that is counted as long as this value lives.
+struct Wait;
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits for other ranks with the GIL released, and takes it again before the interpreter ends: a thread of which Python disposes
+/// while code of this library runs there ends the process.
+pub fn waiting<T: Send>(py: Python<'_>, wait: impl Send + FnOnce() -> T) -> T {
+    WAITING.fetch_add(1, Ordering::SeqCst);
+    let _counted = Wait;
+    py.detach(wait)
+}
+
+/// Whether waits are to end, since the interpreter does.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
+
+/// Closes, ends waits, and waits until all callbacks have run: an interpreter that ends stops threads as soon as they need it, which takes
 /// the process down where those are not its own.
 #[pyfunction]
 fn _close_all(py: Python<'_>) -> PyResult<()> {
     let closers = std::mem::take(&mut *closers());
-    py.detach(|| closers.iter().for_each(Closer::close));
+    py.detach(|| {
+        ENDING.store(true, Ordering::SeqCst);
+        closers.iter().for_each(Closer::close);
+        let until = Instant::now() + PATIENCE;
+        while WAITING.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            sleep(Duration::from_millis(1));
+        }
+        // What is called from now on, at exit too, waits as ever.
+        ENDING.store(false, Ordering::SeqCst);
+    });
     for closer in &closers {
         while !py.detach(|| closer.wait(Instant::now() + SLICE)) {
             py.check_signals()?;

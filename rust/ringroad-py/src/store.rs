@@ -16,6 +16,7 @@ use ringroad_runtime::Error;
 
 use crate::arguments::{argument, shown, Argument};
 use crate::errors::raise;
+use crate::shutdown::{is_ending, waiting};
 use crate::work::duration;
 
 /// A store for ranks that are threads of one process. All of them pass the same object.
@@ -126,7 +127,7 @@ impl PyTcpStore {
         let place = JobPlace { host, ports, job: job.to_owned() };
         let secret = config.secret.as_ref().map(Secret::reveal);
         let listening = Listening::without_store();
-        let store = py.detach(|| JobStore::open(&place, rank, secret, timeout, || listening.go_on()));
+        let store = waiting(py, || JobStore::open(&place, rank, secret, timeout, || listening.go_on()));
         Ok(PyTcpStore(Arc::new(listening.outcome(py, store)?)))
     }
 
@@ -218,7 +219,9 @@ impl Store for Listening {
 
     fn go_on(&self) -> Result<(), StoreError> {
         // A method of a Python store may have raised it before.
-        if matches!(*self.raised.lock().expect("nothing panics under this lock"), Some((_, true))) {
+        if is_ending()
+            || matches!(*self.raised.lock().expect("nothing panics under this lock"), Some((_, true)))
+        {
             return Err(StoreError::Interrupted);
         }
         Python::attach(|py| {

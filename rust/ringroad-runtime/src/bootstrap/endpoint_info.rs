@@ -163,11 +163,14 @@ impl fmt::Display for EndpointInfo {
     }
 }
 
-/// The kernel and the namespaces in which a process's number and start time are valid.
+/// The kernel and the namespaces in which a process's number and start time are valid; empty if unknown, or if `/proc` is that
+/// of another namespace, where the numbers are those of other processes.
 pub(super) fn pid_space() -> String {
     let pids = space("pid");
-    if pids.is_empty() {
-        return pids;
+    let own = std::process::id().to_string();
+    if pids.is_empty() || std::fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() != own.as_str())
+    {
+        return String::new();
     }
     // Another time namespace has another origin of start times.
     let time = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();

@@ -3,7 +3,7 @@
 //! A rank counts as lost if its process has ended, if its port refuses, or if it has not answered for [`SILENCE`] while
 //! this rank itself was awake. A port that refuses does not prove that the process has ended, since a firewall refuses,
 //! too: that is proved by the number of a process on this machine, and elsewhere by a connection that the other kernel has
-//! closed ([`LifeLine`]). The caller's deadline proves nothing: when it passes, this rank takes its vote back, and nothing
+//! closed ([`LifeLine`](crate::bootstrap::LifeLine)). The caller's deadline proves nothing: when it passes, this rank takes its vote back, and nothing
 //! is decided.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use ringroad_core::Rank;
 
 use super::patience::{server, GoOn, Patience, SLICE};
 use super::Communicator;
-use crate::bootstrap::{identity, Heard, LifeLine, Line, Question, Server, TcpStore, Unreachable};
+use crate::bootstrap::{identity, Heard, Line, Question, Server, TcpStore, Unreachable};
 use crate::config::Secret;
 use crate::error::{refused, Error, Result};
 use crate::os::pauses;
@@ -212,6 +212,7 @@ impl Round<'_> {
                 *pauses = known;
                 self.step(|proposer, acceptor| proposer.note_pause(acceptor));
             }
+            self.bury_watched();
             for rank in 0..self.of.size() {
                 if asked[rank].is_some_and(|since| now - since > SILENCE) && self.proposer.counts_on(rank) {
                     self.step(|proposer, acceptor| proposer.lose(acceptor, rank));
@@ -242,13 +243,11 @@ impl Round<'_> {
                     self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
                 }
                 Ok((rank, Heard::Refused(why))) => {
-                    let has_ended = self.of.agreements.watched.lock().get(&rank).map(LifeLine::has_ended);
-                    self.step(|proposer, acceptor| match has_ended {
-                        Some(true) => proposer.bury(acceptor, rank),
-                        // Its kernel may say so in a moment, and who was lost before it ended may have gone on with others.
-                        Some(false) => {}
-                        None => proposer.lose(acceptor, rank),
-                    });
+                    // The kernel of who is watched may say in a moment that it has ended, and who was lost before it ended
+                    // may have gone on with others.
+                    if !self.of.agreements.watched.lock().contains_key(&rank) {
+                        self.step(|proposer, acceptor| proposer.lose(acceptor, rank));
+                    }
                     self.unable.insert(rank, why);
                 }
                 Ok((rank, Heard::Unable(why))) => {
@@ -258,6 +257,17 @@ impl Round<'_> {
                 }
                 Ok((_, Heard::Alive | Heard::Told(..) | Heard::Stranger(_))) | Err(_) => {}
             }
+        }
+    }
+
+    /// Notes which of those that are watched have ended. At their port another process may listen by now.
+    fn bury_watched(&mut self) {
+        let watched = self.of.agreements.watched.lock();
+        let ended = watched.iter().filter(|(rank, line)| !self.proposer.is_gone(**rank) && line.has_ended());
+        let ended: Vec<Rank> = ended.map(|(rank, _)| *rank).collect();
+        drop(watched);
+        for rank in ended {
+            self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
         }
     }
 

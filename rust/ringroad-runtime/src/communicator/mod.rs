@@ -434,6 +434,8 @@ impl Communicator {
         if let Ok(driver) = self.driver.get() {
             self.adaptation.iter().for_each(|adaptation| adaptation.stop());
             driver.close(CLOSE);
+            let unsure = self.agreements.unsure.lock().take();
+            drop(unsure);
         }
     }
 

@@ -27,6 +27,11 @@ use crate::config::{Config, Secret, TopologySource};
 use crate::error::{refused, Error, Result};
 use crate::os::lock::Mutex;
 
+/// A try to shrink: the number of its first agreement, who was left, and the communicator of these.
+type Attempt<T = Result<Communicator>> = (u64, Vec<Rank>, T);
+/// A try to shrink that has failed here, though others may have decided to go on with what was made.
+pub(super) type Unsure = Attempt<Communicator>;
+
 /// How often rank 0 looks whether all others have answered.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -131,31 +136,25 @@ impl Communicator {
         }
         let means = self.means()?;
         let patience = Patience::new(timeout.unwrap_or(self.timeout), go_on);
+        let (unsure, next) =
+            (self.agreements.unsure.lock().take(), self.agreements.next.load(Ordering::Relaxed));
+        let mut unsure = unsure.filter(|(number, ..)| number + 2 == next);
         let mut tried = None;
         loop {
-            let number = self.agreements.next.load(Ordering::Relaxed);
-            let Decision { alive, .. } =
-                self.agree_within(Vote { flag: true, quorum, ..Vote::default() }, patience)?;
-            let made = match self.smaller(&alive, number, means, patience) {
-                // Whatever the cause is, there is no time for another attempt.
-                Err(error) if patience.left().is_zero() => {
-                    self.refuse(number + 1)?;
-                    return Err(match error {
-                        Error::Peer { .. } | Error::Aborted(_) => {
-                            Error::Timeout(could_not_join(&error.to_string()))
-                        }
-                        error => error,
-                    });
-                }
-                made => made,
+            let (number, alive, made) = match unsure.take() {
+                Some((number, alive, made)) => (number, alive, Ok(made)),
+                None => self.attempt(quorum, means, patience)?,
             };
             // Either all ranks have the new communicator or none has: others may have died meanwhile.
-            let all = self.decide(
-                number + 1,
-                Vote { flag: made.is_ok(), quorum, ..Vote::default() },
-                Late::Refuses,
-                patience,
-            )?;
+            let vote = Vote { flag: made.is_ok(), quorum, ..Vote::default() };
+            let all = match (self.decide(number + 1, vote, Late::Refuses, patience), &made) {
+                (Err(error @ (Error::Timeout(_) | Error::Store(_))), Ok(_)) => {
+                    // The others may have decided to go on with it: the next shrink learns that.
+                    *self.agreements.unsure.lock() = made.ok().map(|made| (number, alive, made));
+                    return Err(error);
+                }
+                (all, _) => all?,
+            };
             if made.is_ok() && all.vote && all.alive == alive {
                 return made;
             }
@@ -168,6 +167,26 @@ impl Communicator {
                 };
                 return Err(Error::Timeout(could_not_join(&why)));
             }
+        }
+    }
+
+    /// Agrees on who is left, and connects these: the number of the agreement, its outcome, and what was made.
+    fn attempt(&self, quorum: usize, means: &Means, patience: Patience<'_>) -> Result<Attempt> {
+        let number = self.agreements.next.load(Ordering::Relaxed);
+        let Decision { alive, .. } =
+            self.agree_within(Vote { flag: true, quorum, ..Vote::default() }, patience)?;
+        match self.smaller(&alive, number, means, patience) {
+            // Whatever the cause is, there is no time for another attempt.
+            Err(error) if patience.left().is_zero() => {
+                self.refuse(number + 1)?;
+                Err(match error {
+                    Error::Peer { .. } | Error::Aborted(_) => {
+                        Error::Timeout(could_not_join(&error.to_string()))
+                    }
+                    error => error,
+                })
+            }
+            made => Ok((number, alive, made)),
         }
     }
 
@@ -366,7 +385,7 @@ fn invite(
     let told = match &reached {
         Ok(()) => String::new(),
         Err(Error::Peer { rank, message }) => format!("{rank} {message}"),
-        Err(_) => return reached,
+        Err(error) => format!("0 rank 0 of the new group, {}, gave up: {error}", handles[0]),
     };
     server.values().set(&invitation(lists.place), told.as_bytes())?;
     reached

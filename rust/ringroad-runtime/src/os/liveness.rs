@@ -140,7 +140,7 @@ impl Liveness {
 
 /// Whether this process's namespace has no such process, or only a zombie.
 pub(crate) fn is_gone(pid: u32) -> bool {
-    Pid::from_raw(pid as i32).is_none_or(|pid| match Stat::read(pid) {
+    self::pid(pid).is_none_or(|pid| match Stat::read(pid) {
         Ok(stat) => stat.is_dead(),
         Err(_) => test_kill_process(pid) == Err(Errno::SRCH),
     })

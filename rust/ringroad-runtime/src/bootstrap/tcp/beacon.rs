@@ -4,9 +4,13 @@
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::Duration;
+
+use rustix::io::{ioctl_fionbio, Errno};
+use rustix::net::{socket_with, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::{Reach, Server};
 use crate::bootstrap::Handle;
@@ -69,8 +73,15 @@ fn beacon(name: &str) -> Option<Beacon> {
     // A forked child may hold the socket of a process that has ended.
     let start: u64 = parts.next()?.parse().ok()?;
     let state = state(pid).filter(|_| started(pid) == Some(start))?;
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).ok()?).ok()?;
     let own = rustix::process::geteuid().as_raw();
+    let stream = match connect(name) {
+        // It has answered nobody for long. Whose it is the kernel says in another way.
+        Err(Errno::AGAIN) => {
+            let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+            return (own == 0 || owner == own).then_some(Beacon { pid, state, handle: None });
+        }
+        stream => stream.ok()?,
+    };
     if own != 0 && user(&stream).ok()? != own {
         return None;
     }
@@ -81,6 +92,16 @@ fn beacon(name: &str) -> Option<Beacon> {
     let heard =
         stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.take(LONGEST).read_to_string(&mut text));
     Some(Beacon { pid, state, handle: heard.ok().and_then(|_| Handle::parse(&text).ok()) })
+}
+
+/// Connects without waiting: who answers nobody has no place for others, and who made that socket may mean harm.
+fn connect(name: &str) -> rustix::io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
+    let stream = UnixStream::from(socket);
+    ioctl_fionbio(&stream, false)?;
+    Ok(stream)
 }
 
 /// The user of the process at the other end.
@@ -101,5 +122,26 @@ fn user(stream: &UnixStream) -> io::Result<u32> {
         Ok(found.uid)
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use rustix::net::{bind, listen};
+
+    use super::*;
+
+    /// Who accepts nobody, with no place for another caller, does not hold up those who ask.
+    #[test]
+    fn who_answers_nobody_is_seen_too() {
+        let pid = std::process::id();
+        let name = format!("{PREFIX}{pid}/{}/{:016x}", started(pid).unwrap(), token());
+        let door = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&door, &SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap()).unwrap();
+        listen(&door, 0).unwrap();
+        let callers: Vec<_> = std::iter::from_fn(|| connect(&name).ok()).collect();
+        assert_eq!(connect(&name).err(), Some(Errno::AGAIN), "after {} callers", callers.len());
+        let seen = beacon(&name).unwrap();
+        assert_eq!((seen.pid, seen.handle), (pid, None));
     }
 }
