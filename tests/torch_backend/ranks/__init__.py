@@ -20,6 +20,8 @@ TAKES_AN_ORDER = "sort_ranks" in inspect.signature(dist.new_group).parameters
 
 
 _worlds = itertools.count()
+_ended: list[Any] = []
+"""A process group of gloo ends the process if the last to let go of it is a thread of its own."""
 
 
 @contextlib.contextmanager
@@ -33,4 +35,6 @@ def world(backend: str = "ringroad", *, apart: bool = False, **options: Any) -> 
         options |= {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     dist.init_process_group(backend, **options)
     yield dist.get_rank(), dist.get_world_size()
+    if backend == "gloo":
+        _ended.append(dist.group.WORLD)
     dist.destroy_process_group()
