@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ import pytest
 import ringroad
 from ringroad._oracle import DTYPES, OUTPUTS, SUPPORTED, Case, Part, differences, dtype_of, ops, reduced, values
 from ringroad._support.processes import Processes
+from ringroad.measure.bench.launch import BenchError, mpirun
 from ringroad.testbed.network import EmulatedNetwork
 
 os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", None)  # for the Rust tests: ranks would warn of an unknown variable
@@ -266,6 +267,21 @@ def launch(
             processes.start(before + command, environ | place | more, **pipes)
         with ThreadPoolExecutor(size) as pool:  # one thread each, so that no process stays a zombie while others run
             return list(pool.map(end, processes.all))
+
+
+def by_mpi4py(program: str, ranks: int, seeds: Sequence[int], seconds: float) -> Any:
+    """What a module of `programs` prints, run by mpi4py, as JSON has it. Skips the test where it cannot run."""
+    few_cores = ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+    try:
+        command = [mpirun(), "-n", str(ranks), *few_cores]
+    except BenchError as error:
+        pytest.skip(str(error))
+    command += [sys.executable, "-m", f"programs.{program}", *map(str, seeds)]
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": seconds, "cwd": ROOT / "tests"}
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(command, env=os.environ | allowed, **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,12 @@ from ringroad._support.text import seconds
 Bytes = NDArray[np.uint8]
 
 
-def broadcast_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> Any:
+def broadcast_object(
+    comm: Communicator, obj: object, root: int, timeout: float | None, call: str = "broadcast_object"
+) -> Any:
     left = countdown(comm, timeout)
     data = _packed(obj) if comm.rank == root else None
-    length = named(np.array([0 if data is None else data.size]), "broadcast_object")
+    length = named(np.array([0 if data is None else data.size]), call)
     comm.broadcast(length, root, timeout=left())
     if data is not None:
         comm.broadcast(data, root, timeout=left())

@@ -1,10 +1,6 @@
 """Messages between two ranks: what sends, receives and probes do, and random programs that mpi4py runs, too."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -12,10 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 import ringroad
-from helpers import FULL, OWN, PROGRAMS, TRANSPORTS, failure_of, in_threads, within
+from helpers import FULL, OWN, TRANSPORTS, by_mpi4py, failure_of, in_threads, within
 from programs import random_messages
 from ringroad import ANY, NOBODY
-from ringroad.measure.bench.launch import BenchError, mpirun
 
 LONG = 600_000
 """So many doubles are more than a send copies."""
@@ -314,30 +309,6 @@ def run_programs(comm):
     return logs, [text for text in wrong if text]
 
 
-@pytest.fixture(scope="module")
-def by_mpi4py():
-    """What mpi4py has received in the random programs, by program and rank."""
-    try:
-        command = [
-            mpirun(),
-            "-n",
-            str(RANKS),
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-            "--mca",
-            "mpi_yield_when_idle",
-            "1",
-        ]
-    except BenchError as error:
-        pytest.skip(str(error))
-    program = [sys.executable, str(PROGRAMS / "random_messages.py"), *map(str, SEEDS)]
-    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(command + program, env=os.environ | allowed, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.timeout(SECONDS + 10)
 @pytest.mark.parametrize("transport", ["threads", *(TRANSPORTS | OWN)])
 def test_random_programs(clusters, transport):
@@ -348,10 +319,11 @@ def test_random_programs(clusters, transport):
 
 
 @pytest.mark.timeout(SECONDS + 10)
-def test_random_programs_by_mpi4py(by_mpi4py):
+def test_random_programs_by_mpi4py():
     """mpi4py receives the same."""
-    for seed, logs in zip(SEEDS, by_mpi4py, strict=True):
+    theirs = by_mpi4py("random_messages", RANKS, SEEDS, SECONDS)
+    for seed, logs in zip(SEEDS, theirs, strict=True):
         for rank, log in enumerate(logs):
             assert random_messages.wrong(seed, RANKS, rank, log) is None
     ours = [logs for logs, _ in in_threads(RANKS, run_programs, timeout=60)]
-    assert [[logs[seed] for logs in ours] for seed in SEEDS] == by_mpi4py
+    assert [[logs[seed] for logs in ours] for seed in SEEDS] == theirs

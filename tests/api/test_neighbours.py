@@ -280,6 +280,16 @@ def test_exchanges_on_different_grids_are_different_calls(pair, call):
         assert all((one if rank == "0" else other) in name for rank, name in rows.items()), text
 
 
+@pytest.mark.parametrize("other", [lambda c: c.cart((4, 1), reorder=True), lambda c: c.broadcast_object("a text")])
+def test_placement_of_a_grid_is_a_call_of_its_own(other):
+    def run(comm):
+        (other if comm.rank == 0 else lambda c: c.cart((2, 2), reorder=True))(comm)
+        comm.barrier()
+
+    for kind, text in in_threads(4, lambda comm: failure_of(lambda: run(comm)), timeout=60):
+        assert kind in ("MismatchError", "AbortedError") and "cart 2x2" in text, (kind, text)
+
+
 def test_shapes_are_completed():
     for size, shape, expected in ((12, (0, 0), (4, 3)), (24, (0, 2, 0), (4, 2, 3)), (7, (0, 0), (7, 1)), (8, 0, (8,))):
         comms = ringroad.Communicator.in_process(size)

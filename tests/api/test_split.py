@@ -59,6 +59,19 @@ def test_topologies():
     assert [result[3] for result in results] == ["TopologyError"] * 3 + ["nothing"] * 3
 
 
+def test_algorithms_that_parts_lack(capfd):
+    """A part of the ranks chooses freely where it cannot use what was named for all; what it can use stays."""
+
+    def work(comm):
+        part = comm.split(0 if comm.rank < 3 else None)
+        return part and [part.algorithm_for(call, 1 << 20) for call in ("allreduce", "broadcast")]
+
+    wishes = "allreduce:recursive-doubling-multiport;broadcast:binomial"
+    chosen, *_, nobody = in_threads(4, work, algorithm=wishes, timeout=60)
+    assert chosen[0] != "recursive-doubling-multiport" and chosen[1] == "binomial" and nobody is None
+    assert "a part of the ranks chooses among all algorithms, since recursive-doubling-multi" in capfd.readouterr().err
+
+
 def independent(comm):
     """The failure of a new communicator, and that of the old one, leave the others as they are."""
     half = comm.split(comm.rank % 2)

@@ -1,6 +1,6 @@
 """Random programs of sends and receives that ringroad and mpi4py both run. What each rank receives is known beforehand.
 
-    mpirun -n 3 python tests/programs/random_messages.py 7 8 9    # prints what each rank receives in each, as JSON
+    mpirun -n 3 python -m programs.random_messages 7 8 9    # prints what each rank receives in each, as JSON
 
 A program has phases with a barrier between them. In a phase every rank starts its sends and its receives, in random
 order, and receives in one way, so that its messages are the same in every run: source and tag are given, or one of
@@ -159,10 +159,10 @@ def wrong(seed: int, ranks: int, rank: int, log: list[list[list[Any]]]) -> str |
 class OfMpi:
     """mpi4py."""
 
-    def __init__(self) -> None:
+    def __init__(self, comm: Any = None) -> None:
         from mpi4py import MPI
 
-        self.mpi, self.comm, self.done = MPI, MPI.COMM_WORLD, {}
+        self.mpi, self.comm, self.done = MPI, comm or MPI.COMM_WORLD, {}
 
     def name(self, what: Any, any_: int) -> int:
         return {NOBODY: self.mpi.PROC_NULL, ANY: any_}.get(what, what)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from helpers import FULL, ROOT
+from marks import lacking
 from ranks import TORCH
 
 
@@ -13,6 +14,15 @@ def test_values(ranks, size):
     """All collectives, dtypes and operations, called in every way. Replicated results are bit-identical."""
     digests = ranks.run("values.check_values", size, timeout=300)
     assert all(digest == digests[0] for digest in digests)
+
+
+@lacking((2, 14), "gloo refuses more")
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_random_programs(ranks, size):
+    """Programs that change with the number of ranks. gloo gives the same."""
+    for first in range(0, 400 if FULL else 4, 4):
+        calls = ranks.run("random_programs.check", size, 10_000 * size + first, 4, timeout=120)
+        assert min(calls) >= 10
 
 
 @pytest.mark.skipif(TORCH < (2, 10), reason="torch 2.10 brought DLPack's exchange API")

@@ -10,6 +10,7 @@ from ringroad._grids.halo import Halo, Plan
 from ringroad._grids.neighbours import Array, Graph, flags, numbers
 from ringroad._grids.placement import order
 from ringroad._native import NOBODY, Communicator
+from ringroad._objects import broadcast_object, countdown
 from ringroad._support.text import whole
 
 
@@ -253,12 +254,14 @@ class Cart(Graph):
 def cart(comm: Communicator, shape: Any, periodic: Any, reorder: bool, timeout: float | None) -> Cart:
     lengths = _lengths(shape, comm.size)
     around = flags(periodic if np.iterable(periodic) else [periodic or False] * len(lengths), "periodic", len(lengths))
+    plain = Cart(comm, lengths, around)
     if not reorder:
-        return Cart(comm, lengths, around)
+        return plain
+    left = countdown(comm, timeout)
     # Rank 0's view of the network counts.
-    found = order(comm, lengths, Cart(comm, lengths, around)._edges) if comm.rank == 0 else None
-    chosen = comm.broadcast_object(found, timeout=timeout)
-    own = comm.split(0, chosen.index(comm.rank), timeout=timeout)
+    found = order(comm, lengths, plain._edges) if comm.rank == 0 else None
+    chosen = broadcast_object(comm, found, 0, left(), plain._name)
+    own = comm.split(0, chosen.index(comm.rank), timeout=left())
     assert own is not None
     return Cart(own, lengths, around, _is_own=True)
 

@@ -24,12 +24,13 @@ from ringroad._oracle.cases import (
     is_inexact,
     ops,
 )
-from ringroad._oracle.results import differences, factor_of, inputs, reduced, result, values, wide
+from ringroad._oracle.results import FOLDS, differences, factor_of, inputs, reduced, result, values, wide
 
 __all__ = [
     "CALLS",
     "COLLECTIVES",
     "DTYPES",
+    "FOLDS",
     "FORMS",
     "OPS",
     "OUTPUTS",

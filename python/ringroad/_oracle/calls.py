@@ -33,7 +33,7 @@ def bind(
     if case.algorithm is not None:
         options["algorithm"] = case.algorithm
     if what.reduces and case.op != "sum":
-        options["op"] = case.op
+        options.setdefault("op", case.op)
     if case.op == "premul_sum":
         options["factor"] = factor_of(rank)
     if case.name == "broadcast":

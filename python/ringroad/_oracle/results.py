@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ringroad._oracle.cases import Case, Vector, dtype_of, finfo, is_inexact
 
-_FOLDS: dict[str, np.ufunc] = {
+FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "sum": np.add,
     "avg": np.add,
     "premul_sum": np.add,
@@ -21,6 +21,7 @@ _FOLDS: dict[str, np.ufunc] = {
     "bor": np.bitwise_or,
     "bxor": np.bitwise_xor,
 }
+"""What makes one vector of two, by operation."""
 
 
 def factor_of(rank: int) -> float:
@@ -75,7 +76,7 @@ def wide(array: Vector) -> Vector:
 
 def reduced(op: str, vectors: Sequence[Vector]) -> tuple[Vector, Vector | float]:
     """The reduction of the vectors of the ranks from 0 on, and how far each element may be from it by rounding."""
-    dtype, fold = vectors[0].dtype, _FOLDS[op]
+    dtype, fold = vectors[0].dtype, FOLDS[op]
     if not is_inexact(dtype) or op in ("min", "max"):
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(functools.reduce(fold, vectors)), 0.0

@@ -147,5 +147,5 @@ def _described(value: Any) -> Any:
 def _made(described: Any) -> Any:
     """A tensor of zeros for a description."""
     if isinstance(described, list) and described[:1] == ["tensor"]:
-        return torch.zeros(described[2], dtype=getattr(torch, described[1]))
+        return torch.zeros(described[2], dtype=getattr(torch, described[1]), device="cpu")
     return described

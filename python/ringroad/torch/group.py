@@ -91,14 +91,21 @@ def _gloo(member: Membership, place: c10d.Store) -> Any:
 
 
 def _direct(
-    name: str, inputs: int, options: type | None, *, lists: bool = False, always_work: bool = False
+    name: str,
+    inputs: int,
+    options: type | None,
+    *,
+    lists: bool = False,
+    always_work: bool = False,
+    past_modes: bool = False,
 ) -> Callable[..., Any]:
     """A ProcessGroup method that calls the backend's method of the same name directly if it can.
 
     It goes through torch's dispatcher instead if a dispatch mode is active (CommDebugMode, make_fx, fake tensors), if a
     tensor wraps another one (what functional collectives return), or if the arguments are not the `inputs` (lists, if
     `lists`) and options: torch has overloads such as `broadcast(tensor, 0)`. With `always_work` the method never
-    returns None, because torch's C++ callers need a Work.
+    returns None, because torch's C++ callers need a Work. With `past_modes` it is called directly in any mode: through
+    the dispatcher a Work comes back without its source, which `recv` from any rank asks for.
     """
     ours = getattr(RingroadBackend, name)
     if not hasattr(ProcessGroup, name):
@@ -111,7 +118,7 @@ def _direct(
         return not lists or all(type(argument) is list for argument in args)
 
     def method(self: RingroadProcessGroup, *args: Any, **kwargs: Any) -> Work | None:
-        if ((args and type(args[-1]) is options) or plain(args, kwargs)) and not _dispatch_modes():
+        if ((args and type(args[-1]) is options) or plain(args, kwargs)) and (past_modes or not _dispatch_modes()):
             try:
                 work: Work | None = ours(self.backend, *args, **kwargs)
                 return Work((), ()) if work is None and always_work else work
@@ -167,7 +174,7 @@ _METHODS = [
     _direct("alltoall", 2, c10d.AllToAllOptions, lists=True),
     _direct("send", 3, None),
     _direct("recv", 3, None),
-    _direct("recv_anysource", 2, None),
+    _direct("recv_anysource", 2, None, past_modes=True),
     _direct("barrier", 0, c10d.BarrierOptions),
 ]
 for _method in _METHODS:

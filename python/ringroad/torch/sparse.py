@@ -20,7 +20,7 @@ def allreduce(tensor: torch.Tensor, op: str, gather: Callable[[torch.Tensor], to
         raise ValueError(f"ringroad reduces sparse tensors by SUM and AVG only, not by {op}; pass tensor.to_dense()")
     mine = tensor.coalesce()
     held, dimensions = mine._nnz(), mine.sparse_dim()
-    shapes = gather(torch.tensor([held, dimensions, *mine.shape]))
+    shapes = gather(torch.tensor([held, dimensions, *mine.shape], device="cpu"))
     if (shapes[:, 1:] != shapes[0, 1:]).any():
         found = ", ".join(str(tuple(shape[2:])) for shape in shapes.tolist())
         raise ValueError(f"ringroad: sparse tensors must have the same shape on all ranks, these have {found}")
@@ -36,5 +36,6 @@ def allreduce(tensor: torch.Tensor, op: str, gather: Callable[[torch.Tensor], to
         torch.cat([part[:, :count] for part, count in zip(all_indices, counts, strict=True)], dim=1),
         torch.cat([part[:count] for part, count in zip(all_values, counts, strict=True)]),
         mine.shape,
+        device="cpu",
     ).coalesce()
     tensor.copy_(total / len(counts) if op == "avg" else total)

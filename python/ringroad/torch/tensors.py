@@ -180,8 +180,9 @@ def block_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def _host_block(tensor: torch.Tensor, *shape: int) -> torch.Tensor:
     """New host memory to stage the tensor, of its shape unless one is given. For CUDA the memory is pinned, because
-    copies from and to pinned memory are several times as fast; torch caches it for the next call."""
-    return torch.empty(shape or tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+    copies from and to pinned memory are several times as fast; torch caches it for the next call. The caller may have
+    set another default device."""
+    return torch.empty(shape or tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda, device="cpu")
 
 
 def require_distinct(target: torch.Tensor) -> None:

@@ -96,7 +96,7 @@ pub fn options(
             )));
         }
     };
-    Ok(Options { name, timeout: duration(timeout)?, topology, algorithm, size_invariant })
+    Ok(Options { name, timeout: duration(timeout)?, topology, algorithm, size_invariant, is_part: false })
 }
 
 impl PyCommunicator {

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -10,11 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::Case;
+use ringroad_core::random::Random;
 use ringroad_core::{algorithms, Collective, Rank, Topology};
 use ringroad_runtime::config::Config;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::tcp::{TcpSettings, TcpTransport};
-use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport};
+use ringroad_runtime::transport::{Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport};
 use ringroad_runtime::{Communicator, DType, Options, ReduceOp};
 
 /// More time than anything here takes. A test that waits this long fails.
@@ -62,7 +64,7 @@ impl Group {
                 }
                 Event::PeerFailed { peer, reason } => self.failed.push((rank, peer, reason)),
                 Event::Notice { from, payload } => self.notices.push((rank, from, payload)),
-                Event::Arrived { .. } | Event::CannotConnect { .. } => panic!("never here: {event:?}"),
+                Event::Arrived { .. } | Event::Lacks { .. } => panic!("never here: {event:?}"),
             }
         }
     }
@@ -179,29 +181,44 @@ fn many_messages_are_in_flight() {
     }
 }
 
-/// Whoever looks first, and however often before the other does.
+/// Both call at the same time, and look in any order. One of them leaves soon, and the other is told so by its farewell.
 #[test]
-fn ranks_that_call_at_the_same_time_share_a_connection() {
-    for (first, looks, secret) in
-        [(0, 1, None), (1, 1, None), (0, 4, SECRETS[1]), (1, 4, None), (1, 2, SECRETS[1])]
-    {
-        let mut group = Group::new(group(2, secret));
+fn ranks_that_call_at_the_same_time_share_connections() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let streams = 1 + random.below(3);
+        let settings = TcpSettings { streams: Some(streams), ..settings(SECRETS[random.below(2)]) };
+        let mut group = Group::new(group_with(2, &settings, &Topology::switch(2).unwrap()));
         let mut requests = Vec::new();
         let targets = [Region::zeroed(5000), Region::zeroed(5000)];
         for (from, to) in [(0, 1), (1, 0)] {
+            group.all[from].connect(to).unwrap();
             requests.push(group.receive(to, tag(from, 0, 0), targets[to].clone()));
             requests.push(group.send(from, to, tag(from, 0, 0), Region::of(&pattern(5000, from as u32))));
         }
-        (0..looks).for_each(|_| group.step(first));
+        (0..random.below(16)).for_each(|_| group.step(random.below(2)));
         for request in requests {
             group.finish(request).unwrap();
         }
         for (to, target) in targets.iter().enumerate() {
             assert!(content(target) == pattern(5000, 1 - to as u32), "to rank {to}");
         }
-        let [one, other] = [0, 1].map(|rank| group.all[rank].connections());
-        assert_eq!((one.len(), other.len(), &group.failed), (1, 1, &vec![]));
-        assert_eq!((one[0].peer, other[0].peer), (1, 0));
+        if random.below(2) == 0 {
+            group.until("all connections are made", |group| {
+                group.all.iter().all(|one| one.connections().len() == streams)
+            });
+        }
+        assert!(group.failed.is_empty(), "{:?}", group.failed);
+        let leaver = random.below(2);
+        group.all[leaver].close(Instant::now() + PATIENCE);
+        group.until("the end is seen", |group| !group.failed.is_empty());
+        (0..20).for_each(|_| group.step(1 - leaver));
+        let (rank, peer, reason) = group.failed.last().unwrap();
+        assert_eq!(
+            (*rank, *peer, &reason[..]),
+            (1 - leaver, leaver, "it has closed its connections"),
+            "{seed}"
+        );
     }
 }
 
@@ -426,43 +443,143 @@ fn ranks_of_other_groups_are_strangers() {
     assert!(reason.contains("the connection to rank 1 at ") && reason.contains("another"), "{reason}");
 }
 
-/// A rank whose call is refused, and that cannot open another connection then, blames itself. In a process of its own.
+/// Runs this test again, alone in a process that these words start. Whether this is that process.
+fn is_alone(test: &str, start: &[&str]) -> bool {
+    const ALONE: &str = "RINGROAD_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let own = std::env::current_exe().unwrap();
+    let words = start.iter().map(OsStr::new).chain([own.as_os_str()]).collect::<Vec<_>>();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["--exact", test, "--nocapture"]);
+    let ended = command.env(ALONE, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && text.contains("1 passed"), "{ended:?}");
+    false
+}
+
+/// Where nobody listens any more.
+fn nowhere() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Two ranks; the first believes that the other has these addresses.
+fn redirected(addresses: &[SocketAddr]) -> Vec<TcpTransport> {
+    let mut group = group(2, None);
+    let text = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" ");
+    let address = [&group[1].addresses()[0][..16], text.as_bytes()].concat();
+    let published = [group[0].addresses(), vec![address]];
+    group[0].set_addresses(&published, &Topology::switch(2).unwrap()).unwrap();
+    group
+}
+
+fn until_something_happens(transport: &mut TcpTransport) -> Vec<Event> {
+    let (mut events, start) = (Vec::new(), Instant::now());
+    while events.is_empty() {
+        assert!(start.elapsed() < PATIENCE, "no sign of an event");
+        transport.inspect(None, &mut events);
+    }
+    events
+}
+
+/// A rank that did not look for long does not take an answer that has come meanwhile for none.
+#[test]
+fn answers_count_whenever_they_are_seen() {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut group = redirected(&[door.local_addr().unwrap()]);
+    group[0].connect(1).unwrap();
+    let _call = door.accept().unwrap();
+    std::thread::sleep(Duration::from_millis(3100));
+    let mut events = Vec::new();
+    group[0].inspect(None, &mut events);
+    door.set_nonblocking(true).unwrap();
+    assert!(door.accept().is_err() && events.is_empty(), "it has called again, {events:?}");
+}
+
+/// What carries more than one connection can goes on by one, if the others cannot be made.
+#[test]
+fn further_connections_can_be_done_without() {
+    let settings = TcpSettings { streams: Some(3), ..settings(None) };
+    let mut group = Group::new(group_with(2, &settings, &Topology::switch(2).unwrap()));
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (called, own) = (address(&group.all[1]), group.all[1].addresses()[0].clone());
+    let redirected = [&own[..16], door.local_addr().unwrap().to_string().as_bytes()].concat();
+    let published = [group.all[0].addresses(), vec![redirected]];
+    let topology = Topology::switch(2).unwrap();
+    group.all.iter_mut().for_each(|one| one.set_addresses(&published, &topology).unwrap());
+    // Takes one call, and refuses all others.
+    listen_in(door, called);
+    group.all[0].connect(1).unwrap();
+    let size = 3 << 20;
+    for sequence in 0..3 {
+        let target = Region::zeroed(size);
+        let received = group.receive(1, tag(0, sequence, 0), target.clone());
+        let sent = group.send(0, 1, tag(0, sequence, 0), Region::of(&pattern(size, 4)));
+        group.finish(received).unwrap();
+        group.finish(sent).unwrap();
+        assert!(content(&target) == pattern(size, 4));
+    }
+    assert_eq!((group.all[0].connections().len(), &group.failed), (1, &vec![]));
+}
+
+/// A rank whose call is refused, and that cannot open another connection then, blames itself.
 #[test]
 fn a_rank_that_cannot_call_again_says_so() {
     use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
-    const ALONE: &str = "RINGROAD_TEST_ALONE";
-    if std::env::var_os(ALONE).is_none() {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_rank_that_cannot_call_again_says_so", "--nocapture"]);
-        let ended = command.env(ALONE, "1").output().unwrap();
-        let text = String::from_utf8_lossy(&ended.stdout);
-        assert!(ended.status.success() && text.contains("1 passed"), "{ended:?}");
+    if !is_alone("a_rank_that_cannot_call_again_says_so", &[]) {
         return;
     }
-    let mut group = group(2, None);
-    // Nobody listens there any more.
-    let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let redirected = [&group[1].addresses()[0][..16], nowhere.to_string().as_bytes()].concat();
-    let published = [group[0].addresses(), vec![redirected]];
-    group[0].set_addresses(&published, &Topology::switch(2).unwrap()).unwrap();
+    let mut group = redirected(&[nowhere()]);
     group[0].connect(1).unwrap();
     let limits = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limits }).unwrap();
-    let (mut events, start) = (Vec::new(), Instant::now());
-    while events.is_empty() {
-        assert!(start.elapsed() < PATIENCE, "no sign of the refusal");
-        group[0].inspect(None, &mut events);
-    }
-    let Event::CannotConnect { peer: 1, reason } = &events[0] else { panic!("{events:?}") };
+    let events = until_something_happens(&mut group[0]);
+    let [Event::Lacks { peer: 1, what: Lack::Connection, reason }] = &events[..] else {
+        panic!("{events:?}")
+    };
     assert!(reason.contains("cannot connect to rank 1: ") && reason.contains("open files"), "{reason}");
 }
 
-/// Passes on what comes from a caller and what is answered, and keeps the former.
+/// A rank that has no port left for one of its peer's addresses does not know whether the peer lives, wherever else it is
+/// refused. It knows once all are refused.
+#[test]
+fn a_rank_without_a_port_for_one_address_blames_itself() {
+    let own_network = ["unshare", "--user", "--map-root-user", "--net", "--"];
+    if !is_alone("a_rank_without_a_port_for_one_address_blames_itself", &own_network) {
+        return;
+    }
+    assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
+    let door = TcpListener::bind("[::1]:0").unwrap();
+    let (refused, taken) = (nowhere(), door.local_addr().unwrap());
+    let mut groups = [[refused, taken], [taken, refused], [taken, refused]].map(|all| redirected(&all));
+    std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "20000 20000").unwrap();
+    let holds_the_port = TcpStream::connect(taken).unwrap();
+    for group in &mut groups[..2] {
+        group[0].connect(1).unwrap();
+        let events = until_something_happens(&mut group[0]);
+        let [Event::Lacks { peer: 1, what: Lack::Connection, reason }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert!(reason.contains("[::1]") && reason.contains("Cannot assign"), "{reason}");
+        assert!(reason.contains("127.0.0.1") && reason.contains("refused"), "{reason}");
+    }
+    let third = &mut groups[2][0];
+    third.connect(1).unwrap();
+    rustix::net::sockopt::set_socket_linger(&holds_the_port, Some(Duration::ZERO)).unwrap();
+    drop((holds_the_port, door));
+    let events = until_something_happens(third);
+    let [Event::PeerFailed { peer: 1, reason }] = &events[..] else { panic!("{events:?}") };
+    assert!(reason.contains("127.0.0.1") && reason.contains("refused"), "{reason}");
+}
+
+/// Passes on what comes from one caller and what is answered, and keeps the former. All others are refused.
 fn listen_in(door: TcpListener, address: SocketAddr) -> Arc<Mutex<Vec<u8>>> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let kept = heard.clone();
     std::thread::spawn(move || {
         let mut caller = door.accept().unwrap().0;
+        drop(door);
         let mut called = TcpStream::connect(address).unwrap();
         let (mut back, mut to) = (called.try_clone().unwrap(), caller.try_clone().unwrap());
         std::thread::spawn(move || std::io::copy(&mut back, &mut to));

@@ -13,7 +13,10 @@ use common::processes::{self, now};
 use ringroad_core::Topology;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::ucx::{UcxSettings, UcxTransport};
-use ringroad_runtime::transport::{Event, Failure, Kind, Posted, RequestId, Tag, Transport, TransportError};
+use ringroad_runtime::transport::{
+    Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport, TransportError,
+};
+use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use ucx_sys::{load, LoadOptions};
 
 const VARIABLE: &str = "RINGROAD_TEST_UCX_CHILD";
@@ -51,6 +54,7 @@ const SCENARIOS: &[Scenario] = &[
     ("notice_behind_messages", notice_behind_messages, false),
     ("strangers", strangers, false),
     ("ports", ports, false),
+    ("shortage", shortage, false),
 ];
 
 macro_rules! scenarios {
@@ -63,7 +67,7 @@ mod two_processes {
         ping_pong orders many mismatches notices blocking killed_before_any_message
         killed_while_received_from killed_while_sent_to killed_within_a_message killed_with_a_child last_words abort
         abort_within_a_message abort_without_time close farewells notice_behind_messages
-        strangers ports
+        strangers ports shortage
     }
 }
 
@@ -589,6 +593,31 @@ fn ports(peer: &mut Peer) {
     peer.until_barrier("seen0");
 }
 
+/// A rank that has no descriptors or memory for a connection blames itself, lives, and connects once it has some.
+fn shortage(peer: &mut Peer) {
+    if peer.rank == 0 {
+        let tag = peer.tag(0, 0, 0);
+        for (resource, least, lacked) in
+            [(Resource::Nofile, 0, "ulimit -n"), (Resource::As, 1 << 20, "ulimit -v")]
+        {
+            let limits = getrlimit(resource);
+            setrlimit(resource, Rlimit { current: Some(least), ..limits }).unwrap();
+            let errors = [
+                peer.transport.connect(1).unwrap_err(),
+                peer.transport.send(1, 0, Tag { source: 0, ..tag }, Region::nothing(), 1).unwrap_err(),
+                peer.transport.receive(0, tag, Region::nothing(), 1).unwrap_err(),
+            ];
+            setrlimit(resource, limits).unwrap();
+            for error in errors {
+                assert!(error.lacks == Some(Lack::Connection) && error.reason.contains(lacked), "{error}");
+            }
+        }
+        assert!(!peer.step() && peer.failed.is_empty());
+    }
+    peer.barrier("refused");
+    ping_pong(peer);
+}
+
 // ---- A rank ----
 
 struct Peer {
@@ -716,7 +745,7 @@ impl Peer {
                     assert!(self.done.insert(request, result).is_none(), "request {request} ended twice");
                 }
                 Event::PeerFailed { peer, reason } => self.failed.push((peer, reason)),
-                Event::Arrived { .. } | Event::CannotConnect { .. } => panic!("never over UCX: {event:?}"),
+                Event::Arrived { .. } | Event::Lacks { .. } => panic!("never here: {event:?}"),
                 Event::Notice { from, payload } => self.notices.push((from, payload)),
             }
         }

@@ -490,6 +490,12 @@ def check_overloads() -> None:
         if TORCH >= (2, 14):  # older versions send one of these over gloo, like all calls of torch's dispatcher
             (group.gather(outs, mine(), 0) if rank == 0 else group.gather([], [mine()])).wait()
         group.barrier().wait()
+        own, outs, sparse = mine(), [torch.empty(6)[::2] for _ in range(ranks)], torch.eye(3).to_sparse()
+        with torch.device("meta"):  # the caller's default device, on which nothing must be staged
+            group.allgather([outs], [own]).wait()
+            group.allreduce([sparse]).wait()
+        assert all((out == peer).all() for peer, out in enumerate(outs))
+        assert torch.equal(sparse.to_dense(), ranks * torch.eye(3))
 
 
 def check_coalescing() -> None:

@@ -225,6 +225,9 @@ def check_watchers() -> list[str]:
             dist.all_reduce(tensor := torch.ones(3))
             dist.all_gather_into_tensor(torch.empty(3 * ranks), tensor)
             DTensor.from_local(torch.ones(2), init_device_mesh("cpu", (ranks,)), [Shard(0)]).full_tensor()
+            sent = dist.isend(tensor, (rank + 1) % ranks)
+            assert dist.recv(torch.empty(3)) == (rank - 1) % ranks
+            sent.wait()
         assert (tensor == ranks).all() and watcher.get_total_counts() == 3
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             dist.all_reduce(torch.ones(100))

@@ -252,6 +252,7 @@ fn wishes(config: &Config, options: &Options, size: usize, hosts: usize) -> Resu
     let algorithms = algorithms.with_files(read).and_then(|algorithms| algorithms.beside(beside));
     Ok(Wishes {
         anywhere: false,
+        is_part: options.is_part,
         algorithms: algorithms.map_err(Error::Schedule)?,
         size_invariant: options.size_invariant.unwrap_or(config.size_invariant),
         rules: rules(config, hosts, size)?,

@@ -5,6 +5,7 @@
 //! say otherwise. The other ranks use rank 0's tables, so that different settings or rounding cannot lead to
 //! different choices.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +35,8 @@ use crate::os::messages::warn_once;
 pub struct Wishes {
     /// The algorithms that may be used. One that is named need not give the same bits everywhere.
     pub algorithms: Algorithms,
+    /// Whether any algorithm is used where none of these can be.
+    pub is_part: bool,
     /// Whether only algorithms are used that suit any network, unless some are named.
     pub anywhere: bool,
     /// Whether floats are added up in one order for all sizes.
@@ -372,12 +375,22 @@ fn choose(
     let mut evaluator = Evaluator::new(topology, &kept, wishes.synthesis_budget);
     let (mut decided, mut contests) = (Decided::default(), Vec::new());
     for &collective in collectives {
-        let mut wanted = allowed(topology, collective, &wishes.algorithms)?;
-        if wishes.anywhere && wishes.algorithms.preferred(collective).is_empty() {
+        let mut algorithms = Cow::Borrowed(&wishes.algorithms);
+        let mut wanted = allowed(topology, collective, &algorithms);
+        if let (Err(error), true) = (&wanted, wishes.is_part) {
+            warn_once(
+                &error.to_string(),
+                &format!("a part of the ranks chooses among all algorithms, since {error}"),
+            );
+            algorithms = Cow::Owned(Algorithms::default());
+            wanted = allowed(topology, collective, &algorithms);
+        }
+        let mut wanted = wanted?;
+        if wishes.anywhere && algorithms.preferred(collective).is_empty() {
             wanted = suited_to_any_network(collective, wanted);
         }
         let ordered = is_ordered(topology, collective, wishes.size_invariant);
-        let by_rule = named_by_rules(topology, collective, &wishes.algorithms, &wishes.rules, &wanted);
+        let by_rule = named_by_rules(topology, collective, &algorithms, &wishes.rules, &wanted);
         match (&wanted[..], ordered) {
             ([only], false) if !only.is_made_for_graph(collective) && by_rule.is_empty() => {
                 let selection = Selection::always(*only);

@@ -19,6 +19,8 @@ pub struct Options {
     pub algorithm: Option<String>,
     /// As `RINGROAD_DETERMINISTIC`. Only rank 0's value is used.
     pub size_invariant: Option<bool>,
+    /// Whether these are some of the ranks of a communicator, which may lack algorithms that were named for all of them.
+    pub is_part: bool,
 }
 
 impl Options {

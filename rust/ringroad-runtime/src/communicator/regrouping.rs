@@ -201,6 +201,7 @@ impl Communicator {
         means.options.topology = part_of(self.known_topology(), alive, is_first);
         means.config.topology = self.choices.origin.of_parts();
         means.options.timeout = Some(self.timeout);
+        means.options.is_part = true;
         let rank = alive.iter().position(|rank| *rank == self.rank).expect("this rank is alive");
         if alive.len() == 1 {
             return means.alone(patience);

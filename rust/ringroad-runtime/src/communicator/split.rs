@@ -55,6 +55,7 @@ impl Communicator {
         options.topology = topology.or_else(part);
         config.topology = self.choices.origin.of_parts();
         options.timeout = Some(self.timeout);
+        options.is_part = true;
         options.name = format!("{}.{number}.{mine}", self.name);
         if let Some(family) = &self.family {
             return self.take(family, (number, mine), (&members, position), &config, &options, patience);

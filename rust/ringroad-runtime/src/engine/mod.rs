@@ -433,7 +433,13 @@ impl Engine {
                     Event::Completed { request, result: Err(failure) } => {
                         self.request_failed(request, failure)
                     }
-                    Event::CannotConnect { peer, reason } => self.lack_connection(peer, &reason),
+                    Event::Lacks { peer, what: Lack::Connection, reason } => {
+                        self.lack_connection(peer, &reason);
+                    }
+                    Event::Lacks { peer, what: Lack::Memory, reason } => {
+                        let what = format!("what rank {} sends", self.peers.describe(peer));
+                        self.lack_memory(&what, &reason);
+                    }
                     Event::PeerFailed { peer, reason } => self.lose(peer, reason),
                     Event::Notice { .. } => {}
                 }

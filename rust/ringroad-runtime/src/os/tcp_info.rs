@@ -7,7 +7,9 @@ use std::time::Duration;
 const SILENCE: Duration = Duration::from_secs(2);
 /// How many times the kernel must have asked it meanwhile.
 const ASKED: u8 = 2;
-/// The state of a connection that only the other side has closed (`TCP_CLOSE_WAIT`).
+/// The states of a connection that nobody has answered (`TCP_SYN_SENT`), and of one that only the other side has closed
+/// (`TCP_CLOSE_WAIT`).
+const SYN_SENT: u8 = 2;
 const CLOSE_WAIT: u8 = 8;
 /// What the kernel has counted of a connection (`TCP_INFO`).
 #[repr(C, align(8))]
@@ -43,6 +45,11 @@ impl TcpInfo {
         let (unacknowledged, last_acknowledged) = (self.short(24), self.short(56));
         let asked = (unacknowledged > 0 && retransmits >= ASKED) || probes >= ASKED;
         asked && u128::from(last_acknowledged) >= SILENCE.as_millis()
+    }
+
+    /// Whether the other host has not answered yet.
+    pub fn is_calling(&self) -> bool {
+        self.0[0] == SYN_SENT
     }
 
     /// Whether the other process has ended its stream, and the connection has not broken.

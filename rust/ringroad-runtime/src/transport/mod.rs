@@ -233,10 +233,12 @@ pub enum Event {
         /// The message.
         arrived: Arrived,
     },
-    /// This rank cannot connect to a peer, for lack of what that takes ([`Lack::Connection`]).
-    CannotConnect {
+    /// This rank lacks what an exchange with a peer takes. The peer is not to blame.
+    Lacks {
         /// The peer.
         peer: Rank,
+        /// What it lacks.
+        what: Lack,
         /// Why, in the transport's words.
         reason: String,
     },
@@ -283,7 +285,7 @@ pub struct TransportError {
 /// What a rank may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// Memory for a message.
+    /// Memory for messages.
     Memory,
     /// Descriptors, ports, or what else the system needs for a connection.
     Connection,

@@ -602,9 +602,7 @@ fn ring(ranks: usize, rounds: u32, len: usize, means: Means) {
                                 }
                                 // A rank that has finished closes; its messages have arrived.
                                 Event::PeerFailed { .. } => {}
-                                Event::Arrived { .. }
-                                | Event::CannotConnect { .. }
-                                | Event::Notice { .. } => {
+                                Event::Arrived { .. } | Event::Lacks { .. } | Event::Notice { .. } => {
                                     panic!("{event:?}")
                                 }
                             }

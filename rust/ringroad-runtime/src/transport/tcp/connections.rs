@@ -4,6 +4,7 @@
 //! the acknowledgements of what goes the other way along. If both call at the same time, the call of the lower rank counts:
 //! the higher one takes it up in place of its own, and does not send anything by its own before it is welcome.
 
+use std::io;
 use std::time::Instant;
 
 use ringroad_core::Rank;
@@ -13,12 +14,10 @@ use rustix::event::Timespec;
 use super::desk::Who;
 use super::door::Admitted;
 use super::handshake::Hello;
-use super::link::{Link, Target};
+use super::link::{Calls, Link};
 use super::reader::Outcome;
 use super::writer::Writer;
-use super::{
-    add, error, socket, TcpTransport, ASLEEP, CALL, CALLERS, DOOR, GUEST, LINK, LOOK, READY, ROUNDS,
-};
+use super::{add, error, socket, TcpTransport, ASLEEP, CALLERS, DOOR, GUEST, LINK, LOOK, READY, ROUNDS};
 use crate::config::MOST_STREAMS;
 use crate::error::{is_shortage, refused};
 use crate::transport::{Event, Lack, TransportError, ABORTED, CLOSED};
@@ -58,46 +57,61 @@ impl TcpTransport {
 
     #[cold]
     fn call(&mut self, who: Who) -> Result<usize, TransportError> {
-        let link = self.dial(who, 0)?;
+        let link = self.dial(who, Calls::default())?;
         self.links.push(Some(link));
         let place = self.place(who.device, who.stream);
         self.desk.peers[who.peer].links[place] = Some(who.link);
         Ok(who.link)
     }
 
-    /// Calls the next address of a peer after `tries` of them.
-    fn dial(&self, who: Who, tries: usize) -> Result<Link, TransportError> {
+    /// Calls the next address of a peer. The error says what this rank lacks, if that is why one of them was not tried in the
+    /// last round: the peer may live, wherever else it was called in vain.
+    fn dial(&self, who: Who, mut calls: Calls) -> Result<Link, TransportError> {
         let addresses = &self.addresses[who.peer][self.wiring.remote_end(who.device)];
         let own = &self.devices[who.device];
         // A port of its own leads out by its own device.
         let is_port = !self.settings.ports.is_empty();
         let device = own.name.as_deref().filter(|_| is_port);
-        let mut failed = self.cannot_connect(who.peer, "all its addresses have been tried");
-        for tries in tries..addresses.len() * ROUNDS {
-            let address = addresses[tries % addresses.len()];
+        let mut reason = "all its addresses have been tried".to_owned();
+        while calls.tries < addresses.len() * ROUNDS {
+            let place = calls.tries % addresses.len();
+            if place == 0 {
+                calls.lack = None;
+            }
+            calls.tries += 1;
+            let address = addresses[place];
             let mut near = own.doors.iter().map(|(_, door)| door.ip());
             let near = near.find(|near| near.is_ipv4() == address.is_ipv4());
-            let target = Target { address, from: near.filter(|_| is_port), device };
-            let called = Link::call(who, &target, self.settings.send_buffer).and_then(|mut link| {
-                link.tries = tries + 1;
-                link.told = link.wanted();
-                let name = EventData::new_u64(LINK | who.link as u64);
-                epoll::add(&self.poll, &link.socket, name, link.told)?;
-                Ok(link)
-            });
+            let called = socket::connect(address, near.filter(|_| is_port), device)
+                .and_then(|socket| Link::call(who, socket, address, self.settings.send_buffer))
+                .and_then(|link| self.watch(link));
             match called {
-                Ok(link) => return Ok(link),
-                // What this rank lacks says more than that another address is out of reach.
-                Err(_) if failed.lacks.is_some() => {}
+                Ok(mut link) => {
+                    link.calls = calls;
+                    return Ok(link);
+                }
                 Err(found) => {
-                    failed = self.cannot_connect(who.peer, &refused(&address.to_string(), &found));
+                    reason = refused(&address.to_string(), &found);
                     // Where IPv6 is turned off, its addresses are not available, either.
-                    let lacks = is_shortage(&found) && near.is_some();
-                    failed.lacks = lacks.then_some(Lack::Connection);
+                    if is_shortage(&found) && near.is_some() {
+                        calls.lack = Some(reason.clone());
+                    }
                 }
             }
         }
-        Err(failed)
+        let lacks = calls.lack.as_ref().map(|_| Lack::Connection);
+        let reason = calls.lack.unwrap_or(reason);
+        Err(TransportError { lacks, ..self.cannot_connect(who.peer, &reason) })
+    }
+
+    /// Asks the kernel for what a new connection waits for.
+    fn watch(&self, mut link: Link) -> io::Result<Link> {
+        link.told = link.wanted();
+        let name = EventData::new_u64(LINK | link.who.link as u64);
+        // A guest's socket is in the list.
+        epoll::modify(&self.poll, &link.socket, name, link.told)
+            .or_else(|_| epoll::add(&self.poll, &link.socket, name, link.told))?;
+        Ok(link)
     }
 
     pub(super) fn cannot_connect(&self, peer: Rank, reason: &str) -> TransportError {
@@ -154,41 +168,38 @@ impl TcpTransport {
         if self.desk.peers[peer].failed.is_some() {
             return false;
         }
-        let Some(number) = self.desk.peers[peer].links[place] else {
-            let who = Who { link: self.links.len(), peer, device, stream };
+        let known = self.desk.peers[peer].links[place];
+        let number = known.unwrap_or(self.links.len());
+        if known.is_none() {
             self.links.push(None);
-            self.desk.peers[peer].links[place] = Some(who.link);
-            self.open(who, admitted, Writer::default());
-            return true;
-        };
+            self.desk.peers[peer].links[place] = Some(number);
+        }
+        let who = Who { link: number, peer, device, stream };
         match &mut self.links[number] {
+            None => {
+                self.open(who, admitted, Writer::default());
+                true
+            }
             // Even if this rank's call has been taken, the peer may not know it yet, and must not find its own refused.
             Some(own) if peer > self.rank && own.is_call() => {
                 let _ = epoll::delete(&self.poll, &admitted.socket);
                 own.rival = Some(Box::new(admitted));
+                false
             }
             Some(own) if peer < self.rank && !own.is_open() => {
-                let (who, writer) = (own.who, std::mem::take(&mut own.writer));
+                let writer = std::mem::take(&mut own.writer);
                 self.open(who, admitted, writer);
-                return true;
+                true
             }
             // It has called before, and has its connection.
-            _ => {}
+            _ => false,
         }
-        false
     }
 
     /// Opens a connection to a caller, in place of the one with its number.
     fn open(&mut self, who: Who, admitted: Admitted, writer: Writer) {
-        let opened = Link::admit(who, admitted, self.settings.send_buffer, writer).and_then(|mut link| {
-            link.told = link.wanted();
-            let name = EventData::new_u64(LINK | who.link as u64);
-            let known = epoll::modify(&self.poll, &link.socket, name, link.told);
-            let known = known.or_else(|_| epoll::add(&self.poll, &link.socket, name, link.told));
-            known?;
-            Ok(link)
-        });
-        match opened {
+        let opened = Link::admit(who, admitted, self.settings.send_buffer, writer);
+        match opened.and_then(|link| self.watch(link)) {
             Ok(mut link) => {
                 if who.peer > self.rank {
                     link.welcome();
@@ -273,31 +284,23 @@ impl TcpTransport {
 
     /// Gives up a connection. If it was being made, the peer's own call or another address is tried first.
     fn lose(&mut self, number: usize, how: &str) -> bool {
-        let Some(mut link) = self.links[number].take() else { return false };
+        let Some(link) = self.links[number].take() else { return false };
         let (who, reason) = (link.who, format!("{} {how}", link.name()));
+        let mut lack = None;
         if self.desk.peers[who.peer].failed.is_none() && !link.is_open() {
-            let writer = std::mem::take(&mut link.writer);
-            if let Some(rival) = link.rival.take() {
-                self.open(who, *rival, writer);
-                return true;
-            }
-            let tries = link.tries;
-            // The next call may need its descriptor.
-            drop(link);
-            match self.dial(who, tries) {
-                Ok(mut again) => {
-                    again.writer = writer;
-                    self.links[number] = Some(again);
-                    return true;
-                }
-                Err(TransportError { lacks: Some(Lack::Connection), reason, .. }) => {
-                    self.desk.events.push(Event::CannotConnect { peer: who.peer, reason });
-                }
-                Err(_) => {}
+            match self.replace(link) {
+                Ok(()) => return true,
+                // It goes on by fewer connections. This one is not tried again.
+                Err(_) if who.stream > 0 => return true,
+                Err(error) => lack = error.lacks.map(|_| format!("{}; {reason}", error.reason)),
             }
         }
         let place = self.place(who.device, who.stream);
         self.desk.peers[who.peer].links[place] = None;
+        if let Some(reason) = lack {
+            self.desk.events.push(Event::Lacks { peer: who.peer, what: Lack::Connection, reason });
+            return true;
+        }
         // What the peer has sent before, and its farewell, may not have been read yet.
         let others: Vec<usize> = self.desk.peers[who.peer].links.iter().flatten().copied().collect();
         for other in others {
@@ -307,6 +310,21 @@ impl TcpTransport {
         }
         self.fail(who.peer, &reason);
         true
+    }
+
+    /// Puts the peer's own call, or one to its next address, in place of a call that has failed.
+    fn replace(&mut self, link: Link) -> Result<(), TransportError> {
+        let Link { who, writer, calls, rival, socket, .. } = link;
+        if let Some(rival) = rival {
+            self.open(who, *rival, writer);
+            return Ok(());
+        }
+        // The next call may need its descriptor.
+        drop(socket);
+        let mut again = self.dial(who, calls)?;
+        again.writer = writer;
+        self.links[who.link] = Some(again);
+        Ok(())
     }
 
     fn note_farewell(&mut self, peer: Rank, aborted: bool) {
@@ -346,10 +364,9 @@ impl TcpTransport {
         let awake = since.is_some_and(|since| since < ASLEEP);
         for number in 0..self.links.len() {
             let Some(link) = &mut self.links[number] else { continue };
-            let is_late = link.calls_since().map(|since| now - since > CALL);
-            let is_silent = is_late.is_none() && link.is_silent();
+            let is_silent = link.is_silent();
             let was_silent = std::mem::replace(&mut link.was_silent, is_silent);
-            if (awake && is_silent && was_silent) || is_late == Some(true) {
+            if (awake && is_silent && was_silent) || link.is_late(now) {
                 socket::reset_at_close(&link.socket);
                 self.lose(number, "gets no answer: its host or a network on the way is down");
             }

@@ -16,7 +16,7 @@ use super::slab::Slab;
 use crate::transport::buffer::Region;
 use crate::transport::matching::Matching;
 use crate::transport::notice;
-use crate::transport::{Event, Failure, Kind, RequestId, Subject, Tag, Unclaimed};
+use crate::transport::{Event, Failure, Kind, Lack, RequestId, Subject, Tag, Unclaimed};
 
 /// What every eager message costs besides its bytes: about the memory that it takes.
 pub(super) const COST: usize = 128;
@@ -178,14 +178,6 @@ pub(super) struct Leaving {
     /// How many bytes have been given to connections, and how many of these have left.
     given: usize,
     left: usize,
-}
-
-/// A part that leaves.
-pub(super) struct PartOut {
-    pub frame: Frame,
-    pub source: Region,
-    /// Its message, for [`Desk::part_left`].
-    pub send: u32,
 }
 
 /// One peer.
@@ -360,8 +352,8 @@ impl Desk {
                 Consequence::Nothing
             }
             Frame::Notice { bytes } if bytes <= notice::LONGEST => {
-                let region = Region::try_zeroed(bytes).map_err(|error| error.to_string())?;
-                Consequence::Body(Sink::Notice { region })
+                let room = self.room(who.peer, bytes);
+                Consequence::Body(room.map_or(Sink::Nowhere, |region| Sink::Notice { region }))
             }
             Frame::Notice { bytes } => return Err(format!("it has sent an invalid notice of {bytes} bytes")),
             Frame::Farewell { aborted } => Consequence::Leaves { aborted },
@@ -376,14 +368,24 @@ impl Desk {
             return Err(format!("it has sent {bytes} bytes that were not granted"));
         }
         peer.used += bytes + COST;
-        let (key, matching) = (tag & Tag::MATCH, &mut self.matching[who.device]);
-        let Some(wanted) = matching.take_wanted(key) else {
-            let region = Region::scratch(bytes).map_err(|error| error.to_string())?;
-            matching.keep_message(tag, Message { tag, bytes, state: Came::Partly(who.link) });
+        let key = tag & Tag::MATCH;
+        let Some(wanted) = self.matching[who.device].take_wanted(key) else {
+            let Some(region) = self.room(who.peer, bytes) else { return Ok(Sink::Nowhere) };
+            let message = Message { tag, bytes, state: Came::Partly(who.link) };
+            self.matching[who.device].keep_message(tag, message);
             return Ok(Sink::Unexpected { region, key });
         };
         self.take_up(who.peer, who.device, bytes);
         Ok(if self.fits(tag, bytes, &wanted) { Sink::Target(wanted.room(bytes)) } else { Sink::Nowhere })
+    }
+
+    /// Memory for what comes before it is wanted. Without it, what comes is dropped, and this rank gives up.
+    fn room(&mut self, peer: Rank, bytes: usize) -> Option<Region> {
+        let room = Region::scratch(bytes);
+        room.map_err(|error| {
+            self.events.push(Event::Lacks { peer, what: Lack::Memory, reason: error.to_string() });
+        })
+        .ok()
     }
 
     fn announced(&mut self, who: Who, tag: u64, bytes: usize, send: u32) -> Result<Consequence, String> {
@@ -478,9 +480,9 @@ impl Desk {
         Some(Frame::Credit { cost: std::mem::take(&mut peer.taken) as u64 })
     }
 
-    /// The next part of an accepted message that can leave by this connection. Messages leave in the order in which they
-    /// were accepted.
-    pub fn next_part(&mut self, who: Who) -> Option<PartOut> {
+    /// The next part of an accepted message that can leave by this connection, and the number of the message, for
+    /// [`Desk::part_left`]. Messages leave in the order in which they were accepted.
+    pub fn next_part(&mut self, who: Who) -> Option<(Frame, Region, u32)> {
         let Peer { queues, leaving, .. } = &mut self.peers[who.peer];
         let send = queues[who.device].pop_front()?;
         let message = leaving.get_mut(send)?;
@@ -490,7 +492,7 @@ impl Desk {
             queues[who.device].push_front(send);
         }
         let frame = Frame::Part { receive: message.receive, offset: start as u64, bytes: end - start };
-        Some(PartOut { frame, source: message.source.part(start..end), send })
+        Some((frame, message.source.part(start..end), send))
     }
 
     /// A part has left.

@@ -75,8 +75,8 @@ pub(crate) fn hear_anything(bytes: &[u8]) -> Result<(), String> {
                 break;
             }
             (stream.owed, rest) = (body - now, &after[body..]);
-            while let Some(part) = desk.next_part(stream.who) {
-                desk.part_left(1, part.send, part.source.len());
+            while let Some((_, part, send)) = desk.next_part(stream.who) {
+                desk.part_left(1, send, part.len());
             }
             let _ = desk.grant(stream.who);
         }
@@ -146,7 +146,9 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::desk::{Consequence, Sink};
     use super::*;
+    use crate::transport::Lack;
 
     fn announces(desk: &mut Desk, message: u32) -> Result<(), String> {
         let who = Who { link: 0, peer: 1, device: 0, stream: 0 };
@@ -163,6 +165,18 @@ mod tests {
         announces(&mut desk, most).unwrap();
         let error = announces(&mut desk, most + 1).unwrap_err();
         assert!(error.contains("announced more than 4 messages"), "{error}");
+    }
+
+    /// Who has no memory for what a peer sends does not blame the peer.
+    #[test]
+    fn memory_for_messages_may_be_lacking() {
+        let limits = Limits { eager: 1 << 60, window: 1 << 61, announced: 4 };
+        let mut desk = Desk::with_limits(limits, 2, 1, 1);
+        let who = Who { link: 0, peer: 1, device: 0, stream: 0 };
+        let frame = Frame::Eager { tag: tag(1, 0).pack(), bytes: 1 << 60 };
+        assert!(matches!(desk.heard(who, frame), Ok(Consequence::Body(Sink::Nowhere))));
+        let reason = format!("no memory for {} bytes", 1u64 << 60);
+        assert_eq!(desk.events, [Event::Lacks { peer: 1, what: Lack::Memory, reason }]);
     }
 
     proptest! {

@@ -1,9 +1,9 @@
 //! A connection to a peer: how it begins, and what is read and written once it is open.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::EventFlags;
 use rustix::net::getsockname;
@@ -23,6 +23,9 @@ use crate::transport::buffer::Region;
 const STRANGER: &str =
     "it is no rank of this group, or one with another secret (RINGROAD_SECRET); set the same for all ranks";
 
+/// How long another host may take to answer a call.
+const CALL: Duration = Duration::from_secs(3);
+
 /// How a connection stands.
 enum Stage {
     /// The other host has not answered.
@@ -41,26 +44,27 @@ pub(super) struct Link {
     pub told: EventFlags,
     /// The other end.
     pub remote: Option<SocketAddr>,
-    /// How many addresses of the peer have been tried.
-    pub tries: usize,
+    /// How this rank has called, if it has.
+    pub calls: Calls,
     /// Whether the other host was silent when it was last looked at.
     pub was_silent: bool,
     /// A call of the peer, which counts if this one fails. Kept until the peer has taken this one.
     pub rival: Option<Box<Admitted>>,
 }
 
-/// Where and as what to call.
-pub(super) struct Target<'a> {
-    pub address: SocketAddr,
-    pub from: Option<IpAddr>,
-    pub device: Option<&'a str>,
+/// The calls to a peer that are meant to make one connection.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// How many of its addresses have been tried.
+    pub tries: usize,
+    /// What this rank lacked for one of them in the last round.
+    pub lack: Option<String>,
 }
 
 impl Link {
-    /// Starts to call a peer.
-    pub fn call(who: Who, target: &Target, unsent: Option<usize>) -> io::Result<Link> {
-        let socket = socket::connect(target.address, target.from, target.device)?;
-        Link::new(who, socket, Stage::Calling(Instant::now()), Some(target.address), unsent)
+    /// A call to a peer, by a socket that is being connected to this address.
+    pub fn call(who: Who, socket: OwnedFd, address: SocketAddr, unsent: Option<usize>) -> io::Result<Link> {
+        Link::new(who, socket, Stage::Calling(Instant::now()), Some(address), unsent)
     }
 
     fn new(
@@ -72,7 +76,17 @@ impl Link {
     ) -> io::Result<Link> {
         socket::prepare(&socket, unsent)?;
         let (writer, told) = (Writer::default(), EventFlags::empty());
-        Ok(Link { who, socket, stage, writer, told, remote, tries: 0, was_silent: false, rival: None })
+        Ok(Link {
+            who,
+            socket,
+            stage,
+            writer,
+            told,
+            remote,
+            calls: Calls::default(),
+            was_silent: false,
+            rival: None,
+        })
     }
 
     /// Takes a caller who belongs to the group, and sends it what `writer` has.
@@ -100,7 +114,7 @@ impl Link {
 
     /// Whether this rank has called.
     pub fn is_call(&self) -> bool {
-        self.tries > 0
+        self.calls.tries > 0
     }
 
     /// Writes nothing more, and lets the peer see that.
@@ -110,14 +124,6 @@ impl Link {
             reader.is_welcome = false;
         }
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-    }
-
-    /// Since when the other host has not answered, if it has not.
-    pub fn calls_since(&self) -> Option<Instant> {
-        match self.stage {
-            Stage::Calling(since) => Some(since),
-            _ => None,
-        }
     }
 
     /// Names the peer, where it is, and the device that leads there.
@@ -194,8 +200,15 @@ impl Link {
         }
     }
 
-    /// Whether the other host owes an answer and gives none.
+    /// Whether the other host has not answered this call. It may have while this rank did not look.
+    pub fn is_late(&self, now: Instant) -> bool {
+        matches!(self.stage, Stage::Calling(since) if now - since > CALL)
+            && TcpInfo::of(&self.socket).is_some_and(|info| info.is_calling())
+    }
+
+    /// Whether the other host of a connection owes an answer and gives none.
     pub fn is_silent(&self) -> bool {
-        TcpInfo::of(&self.socket).is_some_and(|info| info.is_silent())
+        !matches!(self.stage, Stage::Calling(_))
+            && TcpInfo::of(&self.socket).is_some_and(|info| info.is_silent())
     }
 }

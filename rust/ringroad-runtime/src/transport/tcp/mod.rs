@@ -73,8 +73,6 @@ pub const VERSION: &str = "1";
 const READY: usize = 64;
 /// How many callers are let in at a time.
 const CALLERS: usize = 16;
-/// How long another host may take to answer a call.
-const CALL: Duration = Duration::from_secs(3);
 /// How often each address of a peer is tried that hangs up without having answered.
 const ROUNDS: usize = 3;
 /// How often connections are looked at, to notice hosts that are silent.
@@ -291,28 +289,24 @@ impl Transport for TcpTransport {
                 return Err(failed);
             }
         }
-        let link = match self.desk.receive(device, tag, target, request) {
+        match self.desk.receive(device, tag, target, request) {
             Taken::Whole => return Ok(Posted::Complete),
             Taken::Wait => return Ok(Posted::Pending),
             Taken::Redirect(number, place) => {
-                self.links[number].as_mut().and_then(Link::reader).map(|reader| {
+                if let Some(reader) = self.links[number].as_mut().and_then(Link::reader) {
                     reader.redirect(place);
-                    None
-                })
+                    return Ok(Posted::Pending);
+                }
             }
-            Taken::Answer(number, frame) => self.links[number].as_mut().map(|link| {
-                link.writer.answer(frame, Region::nothing());
-                Some(number)
-            }),
-        };
-        match link {
-            Some(Some(number)) => {
-                self.write(number);
-                Ok(Posted::Pending)
+            Taken::Answer(number, frame) => {
+                if let Some(link) = &mut self.links[number] {
+                    link.writer.answer(frame, Region::nothing());
+                    self.write(number);
+                    return Ok(Posted::Pending);
+                }
             }
-            Some(None) => Ok(Posted::Pending),
-            None => Err(self.check(tag.source).err().unwrap_or_else(|| error("the connection broke"))),
         }
+        Err(self.check(tag.source).err().unwrap_or_else(|| error("the connection broke")))
     }
 
     fn notify(&mut self, peer: Rank, payload: &[u8]) {

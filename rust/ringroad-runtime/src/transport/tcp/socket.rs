@@ -36,10 +36,10 @@ fn listen_at(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((socket, name))
 }
 
-/// Starts to connect to `to`, from `from` if that is named.
+/// Starts to connect to `to`, from `from`, an address of the same kind, if that is named.
 pub(super) fn connect(to: SocketAddr, from: Option<IpAddr>, device: Option<&str>) -> io::Result<OwnedFd> {
     let socket = open(to, device)?;
-    if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
+    if let Some(from) = from {
         net::bind(&socket, &SocketAddr::new(from, 0))?;
     }
     match net::connect(&socket, &to) {

@@ -52,7 +52,7 @@ pub(super) struct Writer {
     check: u64,
     /// Frames and what follows them: answers and notices, and messages.
     answers: VecDeque<(Frame, Region)>,
-    messages: VecDeque<(Frame, Region, RequestId)>,
+    messages: VecDeque<(Frame, Region, End)>,
     /// What leaves now, and how much of it has left.
     batch: VecDeque<Item>,
     length: usize,
@@ -75,7 +75,9 @@ impl Writer {
     }
 
     pub fn message(&mut self, frame: Frame, body: Region, request: RequestId) {
-        self.messages.push_back((frame, body, request));
+        // An announcement's bytes follow later.
+        let end = if let Frame::Eager { .. } = frame { End::Request(request) } else { End::Nothing };
+        self.messages.push_back((frame, body, end));
     }
 
     /// Whether nothing waits to be written.
@@ -186,17 +188,10 @@ impl Writer {
         }
         self.was_message = !self.was_message;
         if self.was_message {
-            self.next_message().or_else(|| next_part(who, desk))
+            self.messages.pop_front().or_else(|| next_part(who, desk))
         } else {
-            next_part(who, desk).or_else(|| self.next_message())
+            next_part(who, desk).or_else(|| self.messages.pop_front())
         }
-    }
-
-    fn next_message(&mut self) -> Option<(Frame, Region, End)> {
-        let (frame, body, request) = self.messages.pop_front()?;
-        // An announcement's bytes follow later.
-        let end = if let Frame::Eager { .. } = frame { End::Request(request) } else { End::Nothing };
-        Some((frame, body, end))
     }
 
     /// Notes that so many further bytes of the batch have left.
@@ -216,6 +211,6 @@ impl Writer {
 }
 
 fn next_part(who: Who, desk: &mut Desk) -> Option<(Frame, Region, End)> {
-    let part = desk.next_part(who)?;
-    Some((part.frame, part.source, End::Part(part.send)))
+    let (frame, source, send) = desk.next_part(who)?;
+    Some((frame, source, End::Part(send)))
 }

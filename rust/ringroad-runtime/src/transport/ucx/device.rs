@@ -25,10 +25,16 @@ const ACCELERATORS: [&str; 4] = ["cuda", "gdr_copy", "rocm", "ze_"];
 /// The most rounds of progress in [`Device::catch_up`]. Each handles at least one message.
 const ROUNDS: u32 = 500;
 
-/// More descriptors and more bytes of address space than a context and its worker take in any version of UCX. Most of
-/// the address space is the stack of UCX's thread.
-const DESCRIPTORS: usize = 24;
-const ADDRESSES: usize = 64 << 20;
+/// More descriptors and more bytes of address space than UCX takes in any version. If it lacks some in between, it ends the
+/// process in many places.
+pub(super) struct Room {
+    descriptors: usize,
+    addresses: usize,
+}
+
+/// For a context and its worker: most of the address space is the stack of UCX's thread.
+const CONTEXT: Room = Room { descriptors: 24, addresses: 64 << 20 };
+pub(super) const CONNECTION: Room = Room { descriptors: 8, addresses: 16 << 20 };
 
 /// What UCX may use: network devices as in `UCX_NET_DEVICES`, transports as in `UCX_TLS`, and the bytes that a tcp
 /// connection may buffer, as in `UCX_TCP_SNDBUF`. `None` leaves the choice to that variable.
@@ -162,7 +168,7 @@ impl Drop for Device {
 
 impl Context {
     pub fn open(ucx: &'static Ucx, allowed: Allowed) -> Result<Context, String> {
-        check_room()?;
+        CONTEXT.check()?;
         let mut config = null_mut();
         // SAFETY: null means no prefix and no file; a live local.
         check(ucx, "configuration", unsafe { (ucx.ucp.ucp_config_read)(null(), null(), &mut config) })?;
@@ -226,21 +232,23 @@ impl Drop for Context {
     }
 }
 
-/// Checks that a context and its worker get the descriptors and address space that they need: if UCX lacks either for
-/// its thread, it ends the process.
-fn check_room() -> Result<(), String> {
-    let spare: std::io::Result<Vec<File>> = (0..DESCRIPTORS).map(|_| File::open("/dev/null")).collect();
-    spare.map(drop).map_err(|error| refused(&format!("UCX takes {DESCRIPTORS} open files"), &error))?;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new mapping, which nobody uses before it is removed.
-    let place = unsafe { libc::mmap(null_mut(), ADDRESSES, libc::PROT_NONE, flags, -1, 0) };
-    if place == libc::MAP_FAILED {
-        let what = format!("UCX takes up to {} MiB of address space", ADDRESSES >> 20);
-        return Err(refused(&what, &std::io::Error::last_os_error()));
+impl Room {
+    /// An error, which says what this process lacks, unless it has so much.
+    pub fn check(&self) -> Result<(), String> {
+        let Room { descriptors, addresses } = *self;
+        let spare: std::io::Result<Vec<File>> = (0..descriptors).map(|_| File::open("/dev/null")).collect();
+        spare.map(drop).map_err(|error| refused(&format!("UCX takes {descriptors} open files"), &error))?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, which nobody uses before it is removed.
+        let place = unsafe { libc::mmap(null_mut(), addresses, libc::PROT_NONE, flags, -1, 0) };
+        if place == libc::MAP_FAILED {
+            let what = format!("UCX takes up to {} MiB of address space", addresses >> 20);
+            return Err(refused(&what, &std::io::Error::last_os_error()));
+        }
+        // SAFETY: mapped above.
+        unsafe { libc::munmap(place, addresses) };
+        Ok(())
     }
-    // SAFETY: mapped above.
-    unsafe { libc::munmap(place, ADDRESSES) };
-    Ok(())
 }
 
 /// The pairs of transport and network device, out of UCX's list with lines like `#  resource 1  :  md 1  dev 1  flags

@@ -81,8 +81,14 @@ impl UcxTransport {
             let result = match self.start_send(post, tag, source) {
                 Ok(Posted::Pending) => continue,
                 Ok(Posted::Complete | Posted::Arrived(_)) => Ok(()),
-                Err(error) if error.lacks == Some(Lack::Memory) => Err(Failure::Memory(error.reason)),
-                Err(error) => Err(Failure::Broken(error.reason)),
+                Err(TransportError { lacks, reason, .. }) => match lacks {
+                    Some(what @ Lack::Connection) => {
+                        events.push(Event::Lacks { peer: by, what, reason });
+                        continue;
+                    }
+                    Some(Lack::Memory) => Err(Failure::Memory(reason)),
+                    None => Err(Failure::Broken(reason)),
+                },
             };
             events.push(Event::Completed { request: post.request, result });
         }

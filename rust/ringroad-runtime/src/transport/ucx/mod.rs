@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ringroad_core::{Port, Rank, Topology};
-use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_OK};
+use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_ERR_NO_MEMORY, UCS_OK};
 
 pub(crate) use self::device::can_use;
 use self::device::{Allowed, Device};
@@ -232,11 +232,14 @@ impl UcxTransport {
     fn open_endpoint(&mut self, device: usize, peer: Rank) -> Result<(), TransportError> {
         let address = &self.addresses_of(peer)?[self.wiring.remote_end(device)];
         let worker = self.devices[device].worker;
+        let cannot = |lacks, reason| TransportError {
+            lacks,
+            ..error(format!("cannot connect to rank {peer}{}: {reason}", self.by(device)))
+        };
+        device::CONNECTION.check().map_err(|reason| cannot(Some(Lack::Connection), reason))?;
+        let endpoint = Endpoint::open(self.ucx, worker, device, peer, address, &self.queue);
         let endpoint =
-            Endpoint::open(self.ucx, worker, device, peer, address, &self.queue).map_err(|status| {
-                let (by, status) = (self.by(device), self.ucx.status_text(status));
-                error(format!("cannot connect to rank {peer}{by}: {status}"))
-            })?;
+            endpoint.map_err(|status| cannot(lack_of_connection(status), self.ucx.status_text(status)))?;
         self.devices[device].endpoints[peer] = Some(endpoint);
         Ok(())
     }
@@ -249,7 +252,10 @@ impl UcxTransport {
 
     #[cold]
     fn has_failed(&self, peer: Rank, status: ucs_status_t) -> TransportError {
-        error(format!("rank {peer} has failed: {}", self.ucx.status_text(status)))
+        let lacks = lack_of_connection(status);
+        let who = if lacks.is_some() { "the connection to rank" } else { "rank" };
+        let reason = format!("{who} {peer} has failed: {}", self.ucx.status_text(status));
+        TransportError { lacks, ..error(reason) }
     }
 
     /// Names the device, if there are several, as the end of a phrase.
@@ -263,7 +269,7 @@ impl UcxTransport {
 
     #[cold]
     fn refused(&self, what: &str, peer: Rank, status: ucs_status_t) -> TransportError {
-        let lacks = (status == ucx_sys::UCS_ERR_NO_MEMORY).then_some(Lack::Memory);
+        let lacks = (status == UCS_ERR_NO_MEMORY).then_some(Lack::Memory);
         let reason = format!("cannot {what} rank {peer}: {}", self.ucx.status_text(status));
         TransportError { lacks, ..error(reason) }
     }
@@ -314,9 +320,12 @@ impl UcxTransport {
         for Lost { device, peer, status } in self.queue.take_failures() {
             if self.failed[peer].replace(status).is_none() {
                 self.drop_held(peer);
-                let (by, status) = (self.by(device), self.ucx.status_text(status));
-                let reason = format!("connection to rank {peer}{by}: {status}");
-                events.push(Event::PeerFailed { peer, reason });
+                let (by, text) = (self.by(device), self.ucx.status_text(status));
+                let reason = format!("connection to rank {peer}{by}: {text}");
+                events.push(match lack_of_connection(status) {
+                    Some(what) => Event::Lacks { peer, what, reason },
+                    None => Event::PeerFailed { peer, reason },
+                });
             }
         }
     }
@@ -486,6 +495,11 @@ impl Drop for UcxTransport {
 
 fn error(reason: impl Into<String>) -> TransportError {
     TransportError { transport: "ucx", reason: reason.into(), lacks: None }
+}
+
+/// What this rank lacks, if that is why a connection failed with this status.
+fn lack_of_connection(status: ucs_status_t) -> Option<Lack> {
+    (status == UCS_ERR_NO_MEMORY).then_some(Lack::Connection)
 }
 
 /// Converts a status pointer that is not a request to a result.
