@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{Reply, Request};
 use ringroad_core::Rank;
 
-use super::regrouping::Unsure;
+use super::Communicator;
 use crate::bootstrap::{identity, EndpointInfo, LifeLine, TcpStore, Unreachable};
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
@@ -31,8 +31,9 @@ const WITHIN: Duration = Duration::from_secs(2);
 pub(super) struct Agreements {
     /// The number of the next agreement.
     pub next: AtomicU64,
-    /// The last shrink, if its outcome is unknown here.
-    pub unsure: Mutex<Option<Unsure>>,
+    /// The last shrink, if it has failed here, though others may have decided to go on with what was made: the number of its
+    /// first agreement, who was left, and the communicator of these.
+    pub unsure: Mutex<Option<(u64, Vec<Rank>, Communicator)>>,
     /// The ranks that the last agreement left out.
     pub left_out: Mutex<Vec<Rank>>,
     /// How many times this process had been paused when the others last counted on it.

@@ -28,9 +28,7 @@ use crate::error::{refused, Error, Result};
 use crate::os::lock::Mutex;
 
 /// A try to shrink: the number of its first agreement, who was left, and the communicator of these.
-type Attempt<T = Result<Communicator>> = (u64, Vec<Rank>, T);
-/// A try to shrink that has failed here, though others may have decided to go on with what was made.
-pub(super) type Unsure = Attempt<Communicator>;
+type Attempt = (u64, Vec<Rank>, Result<Communicator>);
 
 /// How often rank 0 looks whether all others have answered.
 const LOOK: Duration = Duration::from_millis(1);
