@@ -115,13 +115,14 @@ class Doors:
         write it again soon."""
         with self._lock:
             left, self.view = self.view, view
-            for address in self._served if view else dict.fromkeys([*self._served, *self._reached]):
-                if view:
+            if view:
+                for address in self._served:
                     self._write(address, view.text())
-                elif left and (shown := self._read(address)) and shown.group == left.group:
-                    self._write(address, b"")
-        if view:
-            self._learn(view)
+                self._learn(view)
+            elif left:
+                for address in [*self._served, *self._reached]:
+                    if (shown := self._read(address)) and shown.group == left.group:
+                        self._write(address, b"")
 
     def _learn(self, view: View) -> None:
         self.known = [*self._listed, *(address for door in view.doors for address in addresses(door))]

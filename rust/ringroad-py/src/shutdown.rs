@@ -39,8 +39,8 @@ impl Drop for Wait {
     }
 }
 
-/// Waits for other ranks with the GIL released, and takes it again before the interpreter ends: a thread of which Python disposes
-/// while code of this library runs there ends the process.
+/// Waits for other ranks with the GIL released, and takes it again before the interpreter ends: a thread of which
+/// Python disposes while code of this library runs there ends the process.
 pub fn waiting<T: Send>(py: Python<'_>, wait: impl Send + FnOnce() -> T) -> T {
     WAITING.fetch_add(1, Ordering::SeqCst);
     let _counted = Wait;
@@ -52,8 +52,8 @@ pub fn is_ending() -> bool {
     ENDING.load(Ordering::SeqCst)
 }
 
-/// Closes, ends waits, and waits until all callbacks have run: an interpreter that ends stops threads as soon as they need it, which takes
-/// the process down where those are not its own.
+/// Closes, ends waits, and waits until all callbacks have run: an interpreter that ends stops threads as soon as they
+/// need it, which takes the process down where those are not its own.
 #[pyfunction]
 fn _close_all(py: Python<'_>) -> PyResult<()> {
     let closers = std::mem::take(&mut *closers());

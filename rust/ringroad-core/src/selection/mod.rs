@@ -51,6 +51,14 @@ pub struct Choice {
     pub any: Selection,
 }
 
+impl Choice {
+    /// The algorithms that it uses for some size.
+    pub fn chosen(&self) -> BTreeSet<Member> {
+        let ranges = self.floats.table.ranges().iter().chain(self.any.table.ranges());
+        ranges.map(|range| range.algorithm).collect()
+    }
+}
+
 /// What the choice depends on besides costs.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'a> {

@@ -5,7 +5,6 @@
 //! say otherwise. The other ranks use rank 0's tables, so that different settings or rounding cannot lead to
 //! different choices.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -184,13 +183,8 @@ fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Res
 /// The candidates of a choice with their costs.
 fn candidates_of(topology: &Topology, choice: &Choice) -> Result<Vec<Candidate>> {
     let mut members = choice.any.among.clone();
-    let ranges = choice.any.table.ranges().iter().chain(choice.floats.table.ranges());
     // Rules may name others.
-    for member in ranges.map(|range| range.algorithm) {
-        if !members.contains(&member) {
-            members.push(member);
-        }
-    }
+    members.extend(choice.chosen().into_iter().filter(|member| !choice.any.among.contains(member)));
     let costs = costs(topology, choice.collective, &members)?;
     Ok(costs.into_iter().map(|(_, candidate)| candidate).collect())
 }
@@ -374,23 +368,22 @@ fn choose(
     let kept = Schedules::new(wishes.schedule_cache.clone());
     let mut evaluator = Evaluator::new(topology, &kept, wishes.synthesis_budget);
     let (mut decided, mut contests) = (Decided::default(), Vec::new());
+    let everything = Algorithms::default();
     for &collective in collectives {
-        let mut algorithms = Cow::Borrowed(&wishes.algorithms);
-        let mut wanted = allowed(topology, collective, &algorithms);
-        if let (Err(error), true) = (&wanted, wishes.is_part) {
-            warn_once(
-                &error.to_string(),
-                &format!("a part of the ranks chooses among all algorithms, since {error}"),
-            );
-            algorithms = Cow::Owned(Algorithms::default());
-            wanted = allowed(topology, collective, &algorithms);
-        }
+        let (algorithms, wanted) = match allowed(topology, collective, &wishes.algorithms) {
+            Err(error) if wishes.is_part => {
+                let text = format!("a part of the ranks chooses among all algorithms, since {error}");
+                warn_once(&error.to_string(), &text);
+                (&everything, allowed(topology, collective, &everything))
+            }
+            found => (&wishes.algorithms, found),
+        };
         let mut wanted = wanted?;
         if wishes.anywhere && algorithms.preferred(collective).is_empty() {
             wanted = suited_to_any_network(collective, wanted);
         }
         let ordered = is_ordered(topology, collective, wishes.size_invariant);
-        let by_rule = named_by_rules(topology, collective, &algorithms, &wishes.rules, &wanted);
+        let by_rule = named_by_rules(topology, collective, algorithms, &wishes.rules, &wanted);
         match (&wanted[..], ordered) {
             ([only], false) if !only.is_made_for_graph(collective) && by_rule.is_empty() => {
                 let selection = Selection::always(*only);
@@ -411,8 +404,7 @@ fn choose(
         for (rule, error) in unkept {
             warn_once(&format!("{rule:?}"), &unkept_rule(&error));
         }
-        let ranges = choice.floats.table.ranges().iter().chain(choice.any.table.ranges());
-        let chosen: BTreeSet<Member> = ranges.map(|range| range.algorithm).collect();
+        let chosen = choice.chosen();
         // With a wire format, others may be the fastest that make a small enough error.
         let among = &choice.floats.among;
         let is_offered = |member: &Member| {

@@ -3,8 +3,8 @@
 //! A rank counts as lost if its process has ended, if its port refuses, or if it has not answered for [`SILENCE`] while
 //! this rank itself was awake. A port that refuses does not prove that the process has ended, since a firewall refuses,
 //! too: that is proved by the number of a process on this machine, and elsewhere by a connection that the other kernel has
-//! closed ([`LifeLine`](crate::bootstrap::LifeLine)). The caller's deadline proves nothing: when it passes, this rank takes its vote back, and nothing
-//! is decided.
+//! closed ([`LifeLine`](crate::bootstrap::LifeLine)). The caller's deadline proves nothing: when it passes, this rank takes
+//! its vote back, and nothing is decided.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
