@@ -2,6 +2,10 @@
 
 All members have the same bits after each step; no step is lost or applied twice; nobody hangs. A member may only differ
 in the last step before it is lost: then it alone knew that the step was committed.
+
+With a supervisor, who was killed, or has ended with an error, is started again at once by the same command. So a second
+group can be founded while members of the first are stopped; then one must stay, and no state may give way to one of an
+earlier step.
 """
 
 import itertools
@@ -32,7 +36,7 @@ PAUSE = 2.5
 @dataclass(frozen=True)
 class Event:
     at: float  # seconds after all first members have come
-    what: str  # start, kill, stop, cut
+    what: str  # start, kill, stop, stop others (all but the first), cut
     who: int = 0  # among those that run
     length: float = 0.0  # of a stop or a cut
 
@@ -47,9 +51,11 @@ class History:
         events: Sequence[Event],
         falls: Mapping[int, str] = {},
         hosts: Hosts | None = None,
+        supervised: str = "",
     ) -> None:
         """So many processes found a group in a new directory, and this happens. Some, by the order in which they
-        start, fall at a point, as `tests/programs/elastic_member.py` says."""
+        start, fall at a point, as `tests/programs/elastic_member.py` says. `supervised` is "plain", or "record" if
+        every process has a record."""
         place.mkdir(exist_ok=True)
         self.place, self.count, self.events, self.falls, self.hosts = place, count, events, falls, hosts
         self.begin = time.time()
@@ -58,11 +64,18 @@ class History:
             port = free.getsockname()[1]
         self.address = f"tcp://10.77.0.1:{port},10.77.0.2:{port}" if hosts else f"tcp://127.0.0.1:{port}"
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.supervised = supervised
+        self.commands: dict[int, tuple[int, int]] = {}  # by the process numbers that run: minimum, number of the record
+        self.restarted = 0
+        self.gave_up: set[int] = set()  # numbers of those that have found no group
         self.away: set[int] = set()  # process numbers of those that were stopped or cut off for long
 
-    def start(self, minimum: int) -> None:
+    def start(self, minimum: int, number: int | None = None) -> None:
+        """Starts a new process, or one that has ended again, by the number of its record."""
         fall = self.falls.get(len(self.processes), "")
-        command = [sys.executable, PROGRAMS / "elastic_member.py", self.address, str(minimum), self.place, fall]
+        number = len(self.processes) if number is None else number
+        record = f"record-{number}" if self.supervised == "record" else ""
+        command = [sys.executable, PROGRAMS / "elastic_member.py", self.address, str(minimum), self.place, fall, record]
         env = os.environ | (OWN["own"] if self.count % 2 else {}) | {"PYTHONHASHSEED": "0"}
         env.pop("RINGROAD_TEST_FULL", None)
         enter = None
@@ -73,8 +86,20 @@ class History:
         with (self.place / f"errors-{len(self.processes)}").open("wb") as errors:
             self.processes.append(subprocess.Popen(command, env=env, stdout=errors, stderr=errors, preexec_fn=enter))
         self.note(f"start {self.processes[-1].pid} {fall}")
+        self.commands[self.processes[-1].pid] = minimum, number
         if "stop" in fall:
             self.away.add(self.processes[-1].pid)
+
+    def supervise(self) -> None:
+        """Starts again who has ended before it should."""
+        for process in self.processes if self.supervised else []:
+            if process.poll() is not None and (command := self.commands.pop(process.pid, None)):
+                last = (self.log(process.pid) or [{}])[-1]
+                if last.get("kind") == "TimeoutError":
+                    self.gave_up.add(command[1])
+                self.start(*command)
+                self.go(self.processes[-1])
+                self.restarted += 1
 
     def go(self, process: subprocess.Popen[bytes]) -> None:
         (self.place / f"go-{process.pid}").touch()
@@ -91,9 +116,10 @@ class History:
         return [process for process in self.processes if process.poll() is None]
 
     def wait(self, what: str, good) -> None:
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + LIMIT * (2 if self.supervised else 1)
         while not good():
             assert time.monotonic() < end, what
+            self.supervise()
             time.sleep(0.05)
 
     def note(self, what: str) -> None:
@@ -122,10 +148,15 @@ class History:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", int(self.address.rpartition(":")[2]))) == 0
 
+    def have_given_up(self) -> bool:
+        """Whether every process has ended; with a supervisor, whether each has found no group and was started again."""
+        return not self.running() or (bool(self.supervised) and self.gave_up >= {n for _, n in self.commands.values()})
+
     def are_together(self) -> bool:
         last = [(self.log(process.pid) or [{"event": "none"}])[-1] for process in self.running()]
         now = time.time()
-        return all(one["event"] == "step" and one["size"] == len(last) and now - one["at"] < 1 for one in last)
+        good = all(one["event"] == "step" and one["size"] == len(last) and now - one["at"] < 1 for one in last)
+        return good and len({one["group"] for one in last}) < 2
 
     def run(self) -> None:
         for _ in range(self.count):
@@ -153,6 +184,7 @@ class History:
                     stopped.remove((end, process))
                 if time.monotonic() >= due and event.what != "none":
                     break
+                self.supervise()
                 time.sleep(0.01)
             running = [process for process in self.running() if process not in [process for _, process in stopped]]
             if event.what == "start":
@@ -160,7 +192,8 @@ class History:
                 self.go(self.processes[-1])
             elif event.what == "kill" and running:
                 victim = running[event.who % len(running)]
-                if any(self.has_joined(other) for other in running if other is not victim):  # a member is left
+                others = self.running() if self.supervised else running
+                if any(self.has_joined(other) for other in others if other is not victim):  # a member is left
                     victim.kill()
                     self.note(f"kill {victim.pid}")
                     victim.wait()
@@ -169,42 +202,55 @@ class History:
                 self.hosts.cut(event.what.removeprefix("cut "), event.who)
                 self.note(f"{event.what} {event.who}")
                 healing = time.monotonic() + event.length
-            elif event.what == "stop" and running:
-                process = running[event.who % len(running)]
-                process.send_signal(signal.SIGSTOP)
-                self.note(f"stop {process.pid}")
-                stopped.append((time.monotonic() + event.length, process))
-                if event.length > PAUSE:
-                    self.away.add(process.pid)
+            elif event.what.startswith("stop") and running:
+                for process in running[1:] if "others" in event.what else [running[event.who % len(running)]]:
+                    process.send_signal(signal.SIGSTOP)
+                    self.note(f"stop {process.pid}")
+                    stopped.append((time.monotonic() + event.length, process))
+                    if event.length > PAUSE:
+                        self.away.add(process.pid)
         if self.hosts:
             self.away = {process.pid for process in self.processes}
         if not self.away:
             self.wait("the members do not come together again", self.are_together)
         else:
             # If all others have ended, who was stopped must not go on alone.
-            self.wait("members neither come together nor give up", lambda: not self.running() or self.are_together())
+            self.wait("members neither come together nor give up", lambda: self.are_together() or self.have_given_up())
+        self.supervised = ""
         (self.place / "stop").touch()
         self.wait("members do not end", lambda: not self.running())
 
     def judge(self) -> None:
-        after: dict[int, set[int]] = defaultdict(set)
-        ends, seen = set(), set()
+        after: dict[tuple[str, int], set[int]] = defaultdict(set)
+        ends, seen, given_up = set(), set(), []
+        latest: dict[str, int] = defaultdict(int)  # by group
         for process in self.processes:
             log = self.log(process.pid)
             for entry in log:
                 if entry["event"] in ("changed", "joined"):
-                    after[entry["step"]].add(entry["digest"])
+                    after[entry["group"], entry["step"]].add(entry["digest"])
+                if "group" in entry:
+                    latest[entry["group"]] = max(latest[entry["group"]], entry["step"])
             log = [entry for entry in log if entry["event"] in ("joined", "step", "end", "error")]
             for entry, following in itertools.pairwise(log):
                 if entry["event"] == "step" and following["event"] in ("step", "end"):
                     more = following["step"] - entry["step"]
                     assert more == (following["event"] == "step"), f"{process.pid} after step {entry['step']}"
-                    after[entry["step"]].add(entry["digest"])
-            for entry in log:
+                    after[entry["group"], entry["step"]].add(entry["digest"])
+            for before, entry in zip([{}, *log], log, strict=False):
                 if entry["event"] == "step":
                     seen.add(entry["step"])
                 elif entry["event"] == "end":
                     ends.add((entry["step"], entry["digest"]))
+                elif (
+                    entry["event"] == "error"
+                    and (self.restarted or self.away)
+                    and "there are two elastic groups" in entry["text"]
+                ):
+                    given_up.append((process.pid, before["group"], before["step"]))
+                elif entry["event"] == "error" and "there are two elastic groups" in entry["text"]:
+                    assert self.restarted or self.away, f"{process.pid} has found another group"
+                    given_up.append((process.pid, before["group"], before["step"]))
                 elif entry["event"] == "error":
                     assert entry["kind"] == "TimeoutError" and self.away, f"error of {process.pid}"
             if process.returncode != -signal.SIGKILL:
@@ -212,6 +258,8 @@ class History:
                 assert log[-1]["event"] in ("end", "error"), f"{process.pid} has no end"
             joined = [entry["event"] for entry in log].count("joined")
             assert joined <= 1 or process.pid in self.away, f"{process.pid} was left out, and was there"
+        for pid, group, step in given_up:
+            assert any(other != group and latest[other] >= step for other in latest), f"{pid} has given up step {step}"
         for number in self.falls:
             pid = self.processes[number].pid
             assert "falls" in [entry["event"] for entry in self.log(pid)], f"{pid} has not come to its point"

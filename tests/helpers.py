@@ -167,6 +167,18 @@ def failure_of(call: Callable[[], object]) -> tuple[str, str]:
     return "nothing", ""
 
 
+def check_tutorial(results: Sequence[Any]) -> None:
+    """Checks what the ranks have got from `programs/mpi4py_tutorial.py`."""
+    size = len(results)
+    assert results[1]["objects_between_two"] == results[1]["objects_without_blocking"] == {"a": 7, "b": 3.14}
+    assert results[1]["arrays_between_two"] == list(range(100))
+    for rank, result in enumerate(results):
+        assert result["broadcast_an_object"] == {"key1": [7, 2.72, "2+3j"], "key2": ["abc", "xyz"]}
+        assert result["matrix_vector_product"] == [(rank + 1) * 3 * sum(range(size))] * 3
+        assert result["reductions"] == [size - 1, 3.142 if rank == 0 else None]
+    assert results[0]["self_scheduling"] == 2 * sum(range(20))
+
+
 def in_threads(size: int, function: Callable[[Any], Any], **options: Any) -> list[Any]:
     """Calls `function(comm)` in `size` threads of this process, each with its communicator. Returns the results by
     rank.

@@ -6,6 +6,7 @@
 #   network   emulated networks, beside the model, the simulator, gloo and Open MPI (16 minutes; TUNE=20 tunes first)
 #   discover  emulated networks that nobody names to the ranks: what they find, and how fast they are then (40 minutes)
 #   carriers  emulated networks by what carries the messages: tcp, UCX, gloo, plain sockets (40 minutes)
+#   choice    the chosen algorithm beside all others, simulated: 37 networks, 4 sizes, 5 collectives (minutes)
 #   model     the cost model: every algorithm on 16,384 ranks, and the figures of all papers
 #   thin      slow emulated networks: wire formats beside exact elements, gloo and Open MPI (15 minutes)
 #   kernels   the reduction kernels beside plain loops, in both caches and in memory (2 minutes)
@@ -75,6 +76,9 @@ network)
 thin)
     with_mpi
     thin
+    ;;
+choice)
+    "$python" benchmarks/choice.py "${json[@]}"
     ;;
 discover)
     "$python" benchmarks/discover_bench.py "${json[@]}"

@@ -3,6 +3,7 @@
 # The second pass optimises the code that was busy in a training run in between. The file `.built` in the environment marks
 # success.
 set -euo pipefail
+export PIP_QUIET=1
 cd "$(dirname "$0")/.."
 venv=$1
 trained="$(realpath -m "${CARGO_TARGET_DIR:-target}")/trained"

@@ -2,6 +2,7 @@
 
 python tools/check_changes.py adapt           # a slow cable, against a job that was told of it, and its recovery
 python tools/check_changes.py random          # 100 random changes in a row: right sums, no hang
+python tools/check_changes.py programs        # 2,000 random programs in legal orders meanwhile: right results, no hang
 """
 
 import argparse
@@ -10,12 +11,19 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import ringroad
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from programs import legal_orders
 
 WATCHED = {"RINGROAD_BUDGET": "adaptation=500ms"}
 Timed = list[tuple[float, float]]
@@ -125,10 +133,90 @@ def randomly(arguments: argparse.Namespace) -> None:
         print(f"in the end {algorithm}, {1e3 * median(took for _, took in times[-5:]):.1f} ms, {len(changes)} noticed")
 
 
+NETWORKS: list[tuple[str, list[int] | None, dict[str, str]]] = [
+    ("ring:2", None, {}),
+    ("ring:4", None, {"RINGROAD_BUDGET": "adaptation=200ms"}),
+    ("ring:2", [2, 2], {}),
+    ("ring:4", None, {}),
+    ("ring:3", [2, 1, 1], {"RINGROAD_BUDGET": "adaptation=200ms"}),
+]
+"""Where programs run: the network, the ranks of its hosts, and settings. Nobody tells the ranks what it is."""
+BATCH, BATCHES = 20, 3
+"""How many programs share their communicators, and how many such batches run in a testbed."""
+
+
+@contextmanager
+def weather(bed: Any, draw: random.Random) -> Iterator[None]:
+    """Lets cables become slow and recover at random moments."""
+    cables = sorted({tuple(sorted(cable.ends)) for cable in bed.network.wiring.cables})
+    ended = threading.Event()
+
+    def change() -> None:
+        while not ended.wait(draw.uniform(0.5, 4.0)):
+            if draw.random() < 0.3:
+                bed.restore()
+            else:
+                # Ranks may share hosts, which have names.
+                a, b = (bed.network.wiring.names[end] for end in draw.choice(cables))
+                bed.slow(a, b, draw.choice([2, 4, 8]))
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def programs(arguments: argparse.Namespace) -> None:
+    """Runs random programs in legal orders while cables change. Ends at the first that hangs or has a wrong result."""
+    start, done, failed = time.monotonic(), 0, threading.Event()
+    lock = threading.Lock()
+
+    def run(turn: int) -> None:
+        nonlocal done
+        network, hosts, env = NETWORKS[turn % len(NETWORKS)]
+        if arguments.adaptation is not None:
+            env = {"RINGROAD_BUDGET": f"adaptation={arguments.adaptation}"}
+        where = f"{network}{f' of hosts {hosts}' if hosts else ''}{' with ' if env else ''}{' '.join(env.values())}"
+        settings = {"tell": "nothing", "hosts": hosts, "env": env, "timeout": arguments.limit}
+        if failed.is_set():
+            return
+        with ringroad.testbed.emulate(network, rate=arguments.rate, **settings) as bed:
+            for batch in range(BATCHES):
+                first = (turn * BATCHES + batch) * BATCH
+                seeds = [f"{arguments.seed}.{at}" for at in range(first, min(first + BATCH, arguments.count))]
+                if not seeds or failed.is_set():
+                    return
+                with weather(bed, random.Random(f"{arguments.seed} {first}")):
+                    played = bed.run(legal_orders.play, seeds, arguments.limit)
+                changes = bed.run(lambda comm: len(comm.network.changes))[0] if not played[0].wrong else 0
+                with lock:
+                    done += min(one.done for one in played)
+                    longest = max(one.longest for one in played)
+                    print(
+                        f"{done} programs in {time.monotonic() - start:.0f} s; {where}: {changes} changes noticed, the "
+                        f"longest start took {1e3 * longest:.0f} ms",
+                        flush=True,
+                    )
+                    if wrong := [text for one in played for text in one.wrong]:
+                        failed.set()
+                        print(f"on {where}:", *wrong, sep="\n  ", flush=True)
+                        return
+
+    turns = -(-arguments.count // (BATCH * BATCHES))
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for one in [pool.submit(run, turn) for turn in range(turns)]:
+            one.result()
+    if failed.is_set():
+        sys.exit(1)
+
+
 def main() -> None:
-    """Runs one of the two."""
+    """Runs one of the three."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["adapt", "random"])
+    parser.add_argument("what", choices=["adapt", "random", "programs"])
     parser.add_argument("--network", default="ring:8")
     parser.add_argument("--rate", default="100Mbit")
     parser.add_argument("--bytes", type=int, default=1 << 20)
@@ -138,8 +226,12 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=1.5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tell", default="all", choices=["all", "graph", "nothing"])
+    parser.add_argument("--count", type=int, default=2000, help="how many programs")
+    parser.add_argument("--adaptation", help="for programs: RINGROAD_BUDGET's on all networks, such as 200ms, or 0")
+    parser.add_argument("--limit", type=float, default=60.0, help="the most seconds of a call in a program")
+    parser.add_argument("--jobs", type=int, default=2, help="how many testbeds run programs at the same time")
     arguments = parser.parse_args()
-    {"adapt": adapt, "random": randomly}[arguments.what](arguments)
+    {"adapt": adapt, "random": randomly, "programs": programs}[arguments.what](arguments)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import torch
 import torch.distributed as dist
 from ringroad import Schedule, Topology
 from ringroad import _oracle as oracle
-from ringroad._support.ucx import _ucx_wheel
 from ringroad.lab import CostModel
 
 ONCE = sys.argv[1:] == ["--once"]
@@ -100,7 +99,7 @@ def distributed(comm: ringroad.Communicator, store: str) -> None:
 def hosts(comm: ringroad.Communicator, store: str) -> None:
     """Two hosts of two ranks each."""
     os.environ["RINGROAD_HOST"] = str(comm.rank // 2)
-    both = ringroad.Communicator(ringroad.FileStore(store), comm.rank, comm.size, ucx_wheel=_ucx_wheel())
+    both = ringroad.Communicator(ringroad.FileStore(store), comm.rank, comm.size)
     allreduces(both)
     collectives(both)
 

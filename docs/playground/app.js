@@ -416,7 +416,8 @@ function renderRows() {
         Object.assign(document.createElement("td"), { textContent: text, className: `number ${kind}` });
       const ratio = cell(`${fixed(row.ratio, 2)}x`, "ratio");
       ratio.style.setProperty("--ratio", Math.min(1, 1 / row.ratio).toFixed(3));
-      line.append(head, cell(secondsText(row.seconds)), ratio);
+      const simulated = cell(row.free_seconds === null ? "–" : secondsText(row.free_seconds), "wide");
+      line.append(head, cell(secondsText(row.seconds)), simulated, ratio);
       if (uncut) line.append(cell(before.has(row.algorithm) ? secondsText(before.get(row.algorithm)) : "–", "before"));
       line.append(cell(row.steps), cell(row.hops, "wide hops"), cell(fourDigits(row.link_load), "wide"));
       return line;

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ringroad import measure as measure
     from ringroad import results as results
     from ringroad import testbed as testbed
+    from ringroad import torch as torch
     from ringroad._discovery import discover
     from ringroad._native import (
         ANY,
@@ -116,7 +117,7 @@ _ELSEWHERE = {
     "regroup": "start.rendezvous",
 }
 """The modules of what is not in `_native`."""
-_ROOMS = ("lab", "measure", "results", "testbed")
+_ROOMS = ("lab", "measure", "results", "testbed", "torch")
 
 
 def __getattr__(name: str) -> Any:
@@ -132,4 +133,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from importlib.util import find_spec
+
+    return [*__all__, *(room for room in _ROOMS if room != "torch" or find_spec("torch"))]

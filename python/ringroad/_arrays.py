@@ -1,5 +1,7 @@
 """What calls in Python accept as arrays, and what they say of others."""
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -49,19 +51,22 @@ def check_output(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], name: s
 
 def require_distinct(array: NDArray[Any], name: str) -> None:
     """Raises ValueError if elements of the array share memory: results would overwrite each other there."""
-    if array.flags.c_contiguous:
-        return
-    extent, nested = array.itemsize, True
-    axes = sorted((abs(stride), length) for stride, length in zip(array.strides, array.shape, strict=True))
+    if not array.flags.c_contiguous and share_memory(array.shape, array.strides, array.itemsize):
+        raise ValueError(f"{name} has elements that share memory, as broadcasting makes them; pass a copy of the array")
+
+
+def share_memory(shape: Sequence[int], strides: Sequence[int], size: int) -> bool:
+    """Whether elements of `size` bytes share memory in an array of this shape, and of these strides in bytes."""
+    extent, nested = size, True
+    axes = sorted((abs(stride), length) for stride, length in zip(strides, shape, strict=True))
     for stride, length in axes:
         nested &= length == 1 or stride >= extent
         extent += stride * (length - 1)
-    if nested:
-        return
-    if array.nbytes <= extent:  # the axes interleave
-        starts = np.zeros(1, np.int64)
-        for stride, length in axes:
-            starts = np.add.outer(starts, stride * np.arange(length)).ravel()
-        if (np.diff(np.sort(starts)) >= array.itemsize).all():
-            return
-    raise ValueError(f"{name} has elements that share memory, as broadcasting makes them; pass a copy of the array")
+    if nested or 0 in shape:
+        return False
+    if size * math.prod(shape) > extent:
+        return True
+    starts = np.zeros(1, np.int64)  # the axes interleave
+    for stride, length in axes:
+        starts = np.add.outer(starts, stride * np.arange(length)).ravel()
+    return bool((np.diff(np.sort(starts)) < size).any())

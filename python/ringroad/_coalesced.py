@@ -22,7 +22,11 @@ def allreduce_coalesced(
     algorithm: Any,
     timeout: float | None,
 ) -> list[Array]:
-    inputs = [as_array(array, f"arrays[{index}]") for index, array in enumerate(items("arrays", arrays))]
+    arrays = items("arrays", arrays)
+    inputs = [as_array(array, f"arrays[{index}]") for index, array in enumerate(arrays)]
+    if isinstance(op, str):  # Python's bools count, as in `allreduce`
+        bools = [one.dtype == bool and not hasattr(array, "dtype") for one, array in zip(inputs, arrays, strict=True)]
+        inputs = [one.astype(np.int64) if counts else one for one, counts in zip(inputs, bools, strict=True)]
     if out is not None:
         out = items("out", out)
         _check_outputs(inputs, out)

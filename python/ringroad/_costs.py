@@ -15,7 +15,7 @@ from ringroad._support.text import bytes_text, seconds_text
 if TYPE_CHECKING:
     from ringroad._native import CollectiveName
 
-COLUMNS = ("algorithm", "time", "vs best", "steps", "hops", "link load", "bit-identical")
+COLUMNS = ("algorithm", "time", "simulated", "vs best", "steps", "hops", "link load", "bit-identical")
 """The titles of `Candidate.cells`."""
 NUMBERS = COLUMNS[1:-1]
 _SHOWN = 8
@@ -95,16 +95,19 @@ class Cost:
 
 @dataclass(frozen=True, repr=False)
 class Candidate(Cost):
-    """One algorithm's cost, as `Explanation.candidates` lists them: a `Cost` and three more fields.
+    """One algorithm's cost, as `Explanation.candidates` lists them: a `Cost` and four more fields.
 
     Attributes:
         algorithm: The algorithm's name.
         bit_identical: Whether all ranks end with the same bits after a sum of floats.
-        ratio: The time, in units of the time of the fastest.
+        free_seconds: The time where ranks do not wait for each other between steps, from simulations of this and
+            similar sizes; None where it was not simulated.
+        ratio: `free_seconds`, or `seconds` where that is None, in units of that of the fastest.
     """
 
     algorithm: str
     bit_identical: bool
+    free_seconds: float | None
     ratio: float
 
     def rows(self) -> list[tuple[str, str]]:
@@ -113,6 +116,7 @@ class Candidate(Cost):
         own = [
             ("algorithm", self.algorithm),
             ("sums of floats", bit_identical),
+            ("simulated", self._simulated()),
             ("vs the fastest", f"{self.ratio:.2f}x"),
         ]
         return own + super().rows()
@@ -122,12 +126,16 @@ class Candidate(Cost):
         return [
             self.algorithm,
             seconds_text(self.seconds),
+            self._simulated(),
             f"{self.ratio:.2f}x",
             str(self.steps),
             str(self.hops),
             f"{self.link_load:.4g}",
             "yes" if self.bit_identical else "no",
         ]
+
+    def _simulated(self) -> str:
+        return "-" if self.free_seconds is None else seconds_text(self.free_seconds)
 
     def __repr__(self) -> str:
         return f"<Candidate {self.algorithm}: {self._brief()}, {self.ratio:.2f}x>"
@@ -151,7 +159,7 @@ class FormatCost:
         bytes: The bytes that are sent for a vector.
         roundings: The most roundings on the way of a rank's value into the result.
         bound: The most by which the result differs from the exact one, as a fraction of the sum of the ranks' largest
-            magnitudes.
+            magnitudes; of bf16, for magnitudes from 1.2e-38 to 3.38e38.
     """
 
     wire: str
@@ -183,11 +191,11 @@ class Explanation:
             allowed).
         range: The smallest and the largest number of bytes for which it is chosen; None: there is no largest.
         model: The `CostModel` that predicts the times.
-        candidates: A `Candidate` for each algorithm that can run, the fastest by the model first. For floats, only
-            those that give all ranks the same bits (`bit_identical`) are chosen.
-        runner_up: The fastest by the model of the others that may be chosen; None if there is no other.
+        candidates: A `Candidate` for each algorithm that can run, the fastest first. For floats, only those that give
+            all ranks the same bits (`bit_identical`) are chosen, and only simulated ones where any was simulated.
+        runner_up: The fastest of the others that may be chosen; None if there is no other.
         margin: How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
-            model prefers the runner-up.
+            runner-up is predicted to be faster.
         terms: The chosen algorithm's seconds by their cause: "steps", "messages", "incast", "hops", "bytes",
             "reduction".
         runner_up_terms: The runner-up's seconds by their cause, as in `terms`.

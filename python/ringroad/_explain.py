@@ -1,5 +1,6 @@
 """Why an algorithm was chosen, in words."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ringroad._native import CostModel
@@ -21,6 +22,15 @@ _TERMS = {
 }
 
 
+class Simulated(Protocol):
+    """An algorithm, and what it takes where ranks do not wait for each other."""
+
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def free_seconds(self) -> float | None: ...
+
+
 class Explained(Protocol):
     """What is put into words: an `Explanation`."""
 
@@ -39,6 +49,8 @@ class Explained(Protocol):
     @property
     def model(self) -> CostModel: ...
     @property
+    def candidates(self) -> Sequence[Simulated]: ...
+    @property
     def runner_up(self) -> str | None: ...
     @property
     def margin(self) -> float | None: ...
@@ -55,14 +67,16 @@ class Explained(Protocol):
 def text(found: Explained) -> str:
     """Lines that say which algorithm runs, why, and what would change the choice."""
     lines = [f"{found.collective} of {bytes_text(found.bytes)} on {found.topology}: {found.algorithm}"]
-    lines.append(f"  {_ORIGINS[found.origin]}, {_range(found.range)}")
+    by_simulation = found.origin == "model" and _simulated(found, found.algorithm) is not None
+    lines.append(f"  {'the fastest by simulation' if by_simulation else _ORIGINS[found.origin]}, {_range(found.range)}")
     if found.runner_up is None or found.margin is None:
         return "\n".join(lines)
-    lines.append(f"  {_margin(found.runner_up, found.margin)} by the cost model:")
+    by = "simulation" if _simulated(found, found.runner_up) is not None else "the cost model"
+    lines.append(f"  {_margin(found.runner_up, found.margin)} by {by}:")
     lines += [f"    {line}" for line in _terms(found)]
     changes = _changes(found)
     if found.margin <= 0:
-        if found.margin < 0:
+        if found.margin < 0 and not by_simulation:
             lines.append(f"  the cost model alone would choose {found.runner_up}")
         return "\n".join(lines)
     if changes:
@@ -71,6 +85,11 @@ def text(found: Explained) -> str:
     else:
         lines.append(f"  no size, latency or bandwidth makes {found.runner_up} the faster one")
     return "\n".join(lines)
+
+
+def _simulated(found: Explained, algorithm: str) -> float | None:
+    """What an algorithm takes where ranks do not wait for each other, if that is known."""
+    return next((row.free_seconds for row in found.candidates if row.algorithm == algorithm), None)
 
 
 def _range(range_: tuple[int, int | None]) -> str:
@@ -97,6 +116,10 @@ def _terms(found: Explained) -> list[str]:
     rows.append(("together", sum(ours.values()), sum(theirs.values())))
     cells = [("", found.algorithm, found.runner_up or "")]
     cells += [(name, seconds_text(a), seconds_text(b)) for name, a, b in rows]
+    simulated = [_simulated(found, name) for name in (found.algorithm, found.runner_up or "")]
+    if any(seconds is not None for seconds in simulated):
+        a, b = ("-" if seconds is None else seconds_text(seconds) for seconds in simulated)
+        cells.append(("simulated", a, b))
     widths = [max(len(row[column]) for row in cells) for column in range(3)]
     return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in cells]
 

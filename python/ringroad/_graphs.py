@@ -9,17 +9,19 @@ such as `20us`) and `extra_latency`. Nodes may have
 end there. The graph may have `dimensions` (`4x4`), the grid on which algorithms for tori run.
 """
 
+import codecs
 import csv
-import json
 import os
 import re
+import warnings
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from ringroad._native import Topology, TopologyError, read_file
-from ringroad._support.files import read_text
-from ringroad._support.text import parse_bandwidth, parse_seconds
+from ringroad._support.files import parse_json, read_text
+from ringroad._support.text import bandwidth_text, parse_bandwidth, parse_seconds, seconds_text
 
 _PLAIN = Topology("ring:2").links[0]
 _DEFAULTS = {"bandwidth": _PLAIN[2], "capacity": 1.0, "latency": _PLAIN[3], "extra_latency": 0.0}
@@ -31,11 +33,14 @@ _READERS = {
 }
 _SHOWN = 16  # neighbours that `describe` lists
 _TEXT_ENDINGS = (".edges", ".edgelist", ".txt")
+_RATE = re.compile("bandwidth|capacity|rate|speed|throughput|weight", re.IGNORECASE)
+"""What names of edges' attributes have that look like rates."""
 
 
 def from_graph(graph: Any, *, name: str | None = None, dimensions: list[int] | None = None) -> Topology:
     """The topology of a networkx graph, directed or not, with parallel edges or without."""
     ranks, switches = _nodes(graph)
+    _warn_of_unused(graph)
     number = {node: index for index, node in enumerate([*ranks, *switches])}
     processing = {node: _number(data, "processing", 0.0, f"node {node!r}") for node, data in graph.nodes(data=True)}
     links = []
@@ -47,6 +52,13 @@ def from_graph(graph: Any, *, name: str | None = None, dimensions: list[int] | N
     name = _plain_name(name or graph.graph.get("name"))
     sizes = _sizes(graph.graph.get("dimensions")) if dimensions is None else dimensions
     return Topology._from_links(name, len(ranks), len(number), links, sizes)
+
+
+def _warn_of_unused(graph: Any) -> None:
+    names = sorted({str(key) for *_, data in graph.edges(data=True) for key in data} - set(_DEFAULTS))
+    if unused := [name for name in names if _RATE.search(name)]:
+        what = f"what edges have as {', '.join(unused)} is not used"
+        warnings.warn(f"{what}: ringroad reads rates from bandwidth (bytes per second, or a text)", stacklevel=4)
 
 
 def to_graph(topology: Topology) -> Any:
@@ -68,8 +80,8 @@ def read(path: str | os.PathLike[str]) -> Topology:
     """Reads a file: JSON (of `Topology.save`, or networkx's node-link form), GraphML, GML, CSV or an edge list.
 
     CSV has a header with `source`, `target` and the edges' attributes. The edges of CSV and edge lists are cables, or
-    links of one direction if the file has a line `# directed`; all nodes are ranks. Raises TopologyError if the file
-    cannot be parsed.
+    links of one direction if the file has a line `# directed`; all nodes are ranks. Several edges between two nodes are
+    several cables in all formats. Raises TopologyError if the file cannot be parsed.
     """
     path = Path(path)
     try:
@@ -109,8 +121,8 @@ def describe(facts: dict[str, Any]) -> list[tuple[str, str]]:
         *([] if diameter is None else [("diameter", f"{diameter} hops")]),
         *(_seen(**graph) if graph else []),
         ("routing", facts["routing"]),
-        ("bandwidth", _range(facts["bandwidth"], 8e-9, "Gb/s")),
-        ("latency", _range(facts["latency"], 1e9, "ns")),
+        ("bandwidth", _range(facts["bandwidth"], bandwidth_text)),
+        ("latency", _range(facts["latency"], seconds_text)),
     ]
 
 
@@ -126,11 +138,8 @@ def _seen(
     ]
 
 
-def _range(values: list[float], factor: float, unit: str) -> str:
-    if not values:
-        return "no links"
-    low, high = (f"{factor * value:.6g}" for value in (values[0], values[-1]))
-    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+def _range(values: list[float], text: Callable[[float], str]) -> str:
+    return " to ".join(dict.fromkeys(text(value) for value in values[:1] + values[-1:])) or "no links"
 
 
 def need_networkx() -> Any:
@@ -194,27 +203,40 @@ def _parse(path: Path) -> Any:
     if ending == ".json":
         return _from_json(read_text(path))
     if ending in (".graphml", ".gml"):
-        data = BytesIO(read_file(path))
+        data = read_file(path).removeprefix(codecs.BOM_UTF8)
         networkx = need_networkx()
-        return networkx.read_graphml(data) if ending == ".graphml" else networkx.read_gml(data, label="id")
+        if ending == ".graphml":
+            return networkx.read_graphml(BytesIO(data))
+        # networkx refuses parallel edges without this, which many files lack.
+        data = re.sub(rb"(?m)^(\s*graph\s*\[)", rb"\1 multigraph 1 ", data, count=1)
+        return networkx.read_gml(BytesIO(data), label="id")
     if ending == ".csv" or ending in _TEXT_ENDINGS:
         lines = read_text(path).splitlines()
         networkx = need_networkx()
         directed = any(re.fullmatch(r"#\s*directed\s*", line) for line in lines)
         graph = networkx.MultiDiGraph() if directed else networkx.MultiGraph()
-        return _csv(lines, graph) if ending == ".csv" else networkx.parse_edgelist(lines, create_using=graph)
+        return _csv(lines, graph) if ending == ".csv" else _edge_list(lines, graph)
     endings = ", ".join((".json", ".graphml", ".gml", ".csv", *_TEXT_ENDINGS))
     raise TopologyError(f"{path} is neither a topology nor a graph's file; known endings are {endings}")
 
 
 def _from_json(text: str) -> Any:
-    value = json.loads(text)
+    value = parse_json(text, "the topology")
     if isinstance(value, dict) and "spec" in value:
         return Topology.from_json(text)
     edges = next((key for key in ("edges", "links") if isinstance(value, dict) and key in value), None)
     if edges is None or "nodes" not in value:
         raise TopologyError('JSON of a topology has a "spec", or "nodes" and "links" as networkx writes them')
-    return need_networkx().node_link_graph(value, edges=edges)
+    return need_networkx().node_link_graph(value | {"multigraph": True}, edges=edges)
+
+
+def _edge_list(lines: list[str], graph: Any) -> Any:
+    """The ends of each edge, separated by spaces or by commas, and its attributes as a dict."""
+    rows = [line.partition("#")[0].strip() for line in lines]
+    commas = all("," in row.partition("{")[0] for row in rows if row)
+    if commas:
+        rows = [",".join(map(str.strip, row.split(","))) for row in rows]
+    return need_networkx().parse_edgelist(rows, create_using=graph, delimiter="," if commas else None)
 
 
 def _csv(lines: list[str], graph: Any) -> Any:

@@ -10,10 +10,6 @@ from ringroad import _graphs
 from ringroad._native import Algorithm, CostModel, Schedule, Topology
 from ringroad._support.text import seconds_text, significant
 
-_LINES = 16
-"""The most lines of a schedule that are shown."""
-_LENGTH = 120
-"""The most characters of such a line."""
 _RANKS = 16
 """Schedules of more ranks are not shown."""
 _QUICK = 50_000_000
@@ -99,9 +95,7 @@ def _(schedule: Schedule) -> str:
         ("stored", "the sends of one rank for all" if schedule.symmetric else "the sends of every rank"),
     ]
     lines = str(schedule).splitlines()[1:] if schedule.ranks <= _RANKS else []
-    lines = [line if len(line) <= _LENGTH else f"{line[:_LENGTH]}..." for line in lines]
-    more = [f"... {len(lines) - _LINES} more steps"] if len(lines) > _LINES else []
-    return table(schedule.name, rows, below="\n".join([*lines[:_LINES], *more]))
+    return table(schedule.name, rows, below="\n".join(lines))
 
 
 @df.register

@@ -1,6 +1,7 @@
-"""Calls on Python objects: pickled, and sent as arrays of bytes, after their lengths."""
+"""Collectives on Python objects: pickled, and sent as arrays of bytes, after their lengths."""
 
 import io
+import json
 import pickle
 import time
 from collections.abc import Callable, Iterable
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringroad._arrays import named
-from ringroad._native import NOBODY, Communicator, Work, waitall
+from ringroad._native import Communicator, MismatchError
+from ringroad._support.files import parse_json
 from ringroad._support.text import seconds
 
 Bytes = NDArray[np.uint8]
@@ -32,10 +34,28 @@ def broadcast_object(
 def allgather_object(
     comm: Communicator, obj: object, timeout: float | None, call: str = "allgather_object"
 ) -> list[Any]:
+    return list(map(_unpacked, allgather_bytes(comm, _packed(obj), timeout, call)))
+
+
+def allgather_bytes(
+    comm: Communicator, data: Bytes, timeout: float | None, call: str, most: int | None = None
+) -> list[Bytes]:
+    """The bytes of every rank: at most so many of each, if ranks may be strangers."""
     left = countdown(comm, timeout)
-    data = _packed(obj)
     counts = _lengths(comm, call, [data.size], left)[:, 0]
-    return _parts(comm.allgather(data, counts=counts.tolist(), timeout=left()), counts)
+    if most is not None and not all(0 <= count <= most for count in counts):
+        raise MismatchError(f"{call}: ranks have {counts.tolist()} bytes, and each may have {most}")
+    return np.split(comm.allgather(data, counts=counts.tolist(), timeout=left()), np.cumsum(counts)[:-1])
+
+
+def allgather_json(comm: Communicator, value: object, shape: Any, most: int) -> list[Any]:
+    """What every rank says, in this form (see `parse_json`). For ranks that may be strangers, whose pickles could do
+    anything."""
+    texts = allgather_bytes(comm, np.frombuffer(json.dumps(value).encode(), np.uint8), None, "allgather_json", most)
+    try:
+        return [parse_json(text.tobytes(), f"what rank {rank} says", shape) for rank, text in enumerate(texts)]
+    except ValueError as error:
+        raise MismatchError(str(error)) from None
 
 
 def gather_object(comm: Communicator, obj: object, root: int, timeout: float | None) -> list[Any] | None:
@@ -63,54 +83,6 @@ def alltoall_object(comm: Communicator, objects: Iterable[object], timeout: floa
     counts = _lengths(comm, "alltoall_object", [part.size for part in parts], left)
     whole = comm.alltoall(np.concatenate(parts), counts=counts.tolist(), timeout=left())
     return _parts(whole, counts[:, comm.rank])
-
-
-def send_object(comm: Communicator, obj: object, peer: int, tag: int, timeout: float | None) -> None:
-    left = countdown(comm, timeout)
-    data = _packed(obj)
-    comm.send(_length(data.size), peer, tag, timeout=left())
-    comm.send(data, peer, tag, timeout=left())
-
-
-def recv_object(comm: Communicator, peer: int, tag: int, timeout: float | None) -> Any:
-    left = countdown(comm, timeout)
-    return _receive(comm, comm.recv(_length(0), peer, tag, timeout=left(), async_op=True), left)
-
-
-def sendrecv_object(
-    comm: Communicator,
-    obj: object,
-    destination: int,
-    source: int,
-    tag: int,
-    recv_tag: int,
-    timeout: float | None,
-) -> Any:
-    left = countdown(comm, timeout)
-    data = _packed(obj)
-    if destination != NOBODY and not 0 <= destination < comm.size:
-        raise ValueError(f"destination {destination} is not one of the ranks 0 to {comm.size - 1}")
-    comm.send(data, NOBODY, tag)  # raises if there is no such tag
-    coming = comm.recv(_length(0), source, recv_tag, timeout=left(), async_op=True)
-    parts = (_length(data.size), data)
-    sent = [comm.send(part, destination, tag, timeout=left(), async_op=True) for part in parts]
-    obj = _receive(comm, coming, left)
-    waitall(sent)
-    return obj
-
-
-def _length(size: int) -> NDArray[Any]:
-    """The length of an object, which is no message for those that receive arrays of a type."""
-    return named(np.array([size]), "length of an object")
-
-
-def _receive(comm: Communicator, coming: Work[NDArray[Any]], left: Callable[[], float]) -> Any:
-    """The object whose length is coming. None from nobody."""
-    (length,) = coming.result().view(np.int64)
-    message = coming.message
-    if message is None or message.source == NOBODY:
-        return None
-    return _unpacked(comm.recv(np.empty(length, np.uint8), message.source, message.tag, timeout=left()))
 
 
 def _lengths(comm: Communicator, call: str, mine: list[int], left: Callable[[], float]) -> NDArray[np.int64]:

@@ -19,3 +19,4 @@ __all__ = [
     "ReplicaCheck",
     "ReplicaDifference",
 ]
+__dir__ = __all__.copy

@@ -75,6 +75,25 @@ def test_schedule_is_a_value():
     assert ringroad.Schedule.build("binomial", 4, "broadcast", 3).root == 3
 
 
+def test_a_printed_schedule_is_at_most_a_screen():
+    wide, *rows = str(ringroad.Schedule.build("direct", "ring:64")).splitlines()
+    assert wide.startswith("direct: allreduce over 64 ranks") and all(row.endswith(" ...") for row in rows)
+    long = str(ringroad.Schedule.build("ring", 64)).splitlines()
+    assert len(long) == 23 and all(len(line) <= 100 for line in [*long, *rows])
+    assert long[-1] == "... and 105 more steps; sends() and locals() return everything"
+
+
+def test_schedules_are_compared_by_what_is_sent():
+    for algorithm in ("ring", "swing", "bfb"):
+        written = ringroad.Schedule.build(algorithm, "torus:4x4")
+        again = ringroad.Schedule.from_msccl(written.to_msccl())
+        assert written == again == written.expand() and hash(written) == hash(again)
+    ring, two = ringroad.Schedule.build("ring", 4), ringroad.Schedule.build("ring", 4, "allgather")
+    other = json.loads(ring.expand().to_json())
+    other["steps"][0]["sends"][0]["port"] = 5
+    assert ring != two and ring != ringroad.Schedule.from_json(json.dumps(other))
+
+
 def test_a_wrong_schedule_is_refused():
     value = json.loads(ringroad.Schedule.build("ring", 4).expand().to_json())
     value["steps"][2]["sends"].pop()
@@ -101,6 +120,10 @@ def test_cost_is_the_formula():
     assert cost.seconds == pytest.approx(14 * 1e-6 + 14 * 2e-6 + 1.75 * 8e6 / 1e9)
 
 
+def predicted(row):
+    return row.seconds if row.free_seconds is None else row.free_seconds
+
+
 def test_explain_and_switch_points_agree():
     topology, model = ringroad.Topology("ring:9"), ringroad.lab.CostModel()
     for bit_identical in (True, False):
@@ -112,7 +135,8 @@ def test_explain_and_switch_points_agree():
             assert next(row.algorithm for row in rows if row.bit_identical or not bit_identical) == algorithm
             assert found.algorithm == algorithm
             assert [row.ratio for row in rows] == sorted(row.ratio for row in rows) and rows[0].ratio == 1.0
-            assert all(row.seconds == pytest.approx(row.ratio * rows[0].seconds) for row in rows)
+            # Among candidates within 1 %, the cheapest counts as the fastest.
+            assert all(predicted(row) == pytest.approx(row.ratio * predicted(rows[0]), rel=0.02) for row in rows)
 
 
 def test_formats_are_those_that_calls_can_have():
@@ -144,7 +168,7 @@ def test_choices_are_explained():
     assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm) and found.model == model
     assert len(rows) < len(found.candidates)
     assert (found.collective, found.bytes, found.topology, found.origin) == ("allreduce", 1 << 20, "torus:8x8", "model")
-    assert found.margin == pytest.approx(rows[1].seconds / rows[0].seconds - 1)
+    assert found.margin == pytest.approx(predicted(rows[1]) / predicted(rows[0]) - 1)
     assert set(found.terms) == {"steps", "messages", "incast", "hops", "bytes", "reduction"}
     assert sum(found.terms.values()) == pytest.approx(rows[0].seconds)
     assert sum(found.runner_up_terms.values()) == pytest.approx(rows[1].seconds)
@@ -164,7 +188,7 @@ def test_choices_are_explained():
         f"allreduce of 1 MiB on torus:8x8: {found.algorithm}\n  the fastest by the cost model, from "
     )
     assert f"{found.runner_up} would be the faster one" in text and "starting a step took" in text
-    tie = model.explain("allreduce", ringroad.Topology("torus:4x4"), 1 << 20)
+    tie = model.explain("allreduce", ringroad.Topology("switch:8"), 1 << 20)
     assert tie.margin == 0 and "which the catalogue has later, takes as long" in str(tie)
     # With a single candidate there is nothing to compare.
     alone = model.explain("broadcast", ringroad.Topology("ring:1"), 8)

@@ -1,5 +1,8 @@
 """Algorithms side by side, and lengths of vectors as texts."""
 
+import inspect
+import math
+
 import pytest
 import ringroad
 from ringroad import lab
@@ -39,11 +42,21 @@ def test_schedules_and_other_collectives():
     assert rooted.fastest(8) == "binomial" and rooted.title == "broadcast on ring:6"
 
 
+def test_what_does_not_fit_has_a_dash():
+    found = lab.compare(["hierarchical", "ring", "generalized:99"], 8, "1MiB")
+    assert [cell == "-" for cell in found.cells()[0]] == [False, True, False, True, False]
+    assert (found.sizes, found.fastest(8), found.seconds("hierarchical", 8)) == ([1 << 20], "ring", math.inf)
+    with pytest.raises(ringroad.ScheduleError, match="hierarchical needs several hosts"):
+        lab.compare(["hierarchical"], 8)
+
+
 def test_table_and_picture(pyplot):
     pytest.importorskip("pandas")
     found = lab.compare(["swing", "bfb"], "torus:4x4", ["1KiB", "4MiB"])
     table = found.df()
     assert list(table.columns) == ["bytes", "swing", "bfb"] and table.bytes.tolist() == found.sizes
+    first = list(inspect.signature(lab.viz.curves).parameters)[:6]
+    assert first == list(inspect.signature(lab.compare).parameters), "in the same order"
     (axes,) = found.plot().axes
     assert [line.get_label() for line in axes.lines] == ["swing", "bfb"]
     assert list(axes.lines[1].get_ydata()) == table.bfb.tolist()

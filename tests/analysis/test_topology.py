@@ -3,6 +3,7 @@
 import html
 import json
 import pickle
+import subprocess
 import sys
 
 import hypothesis
@@ -241,6 +242,9 @@ GML = """graph [
 ]
 """
 STAR = [(0, 2, 2e9), (2, 0, 2e9), (1, 2, 12.5e9), (2, 1, 12.5e9)]
+LINK = {"source": 0, "target": 1}
+TWICE = [(0, 1, 12.5e9), (1, 0, 12.5e9)] * 2
+PARALLEL = [*TWICE[:2], (0, 1, 1e9), (1, 0, 1e9)]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +270,13 @@ STAR = [(0, 2, 2e9), (2, 0, 2e9), (1, 2, 12.5e9), (2, 1, 12.5e9)]
             [(0, 1, 12.5e9), (1, 0, 12.5e9), (1, 0, 1e9), (0, 1, 1e9)],
         ),
         ("net.txt", "# directed\n5 7\n7 5\n", [(0, 1, 12.5e9), (1, 0, 12.5e9)]),
+        ("net.txt", "New York, Bonn\nBonn,New York,{'bandwidth': 1e9, 'a': 'b'}  # back\n", PARALLEL),
+        ("net.gml", "Creator 1\ngraph [ node [ id 0 ] node [ id 1 ]" + 2 * " edge [ source 0 target 1 ]" + "]", TWICE),
+        ("net.json", json.dumps(NODE_LINK | {"nodes": [{"id": 0}, {"id": 1}], "links": 2 * [LINK]}), TWICE),
+        ("bom.csv", "\ufeffsource,target\n0,1\n0,1\n", TWICE),
+        ("bom.edges", "\ufeff0 1\n0 1\n", TWICE),
+        ("bom.json", "\ufeff" + json.dumps(NODE_LINK), STAR),
+        ("bom.gml", "\ufeff" + GML, STAR),
         ("net.json", '{"spec": "ring:2", "bandwidth": 1e9}', [(0, 1, 1e9)] * 2 + [(1, 0, 1e9)] * 2),
     ],
 )
@@ -277,6 +288,18 @@ def test_files(tmp_path, name, text, expected):
     assert topology == read(path) == ringroad.Topology(path)
     # Every argument that takes a spec also takes the path.
     assert ringroad.Schedule.build("ring", str(path)).ranks == topology.ranks
+
+
+def test_rates_that_are_not_used_are_named(tmp_path, recwarn):
+    path = tmp_path / "net.gml"
+    path.write_text(GML.replace("bandwidth", "LinkSpeedRaw").replace("target 2 ]", 'target 2 weight 3 colour "red" ]'))
+    for _ in range(2):
+        ringroad.Topology(path)
+    (told,) = {str(one.message) for one in recwarn}
+    assert "edges have as LinkSpeedRaw, weight is not used" in told and "reads rates from bandwidth" in told
+    recwarn.clear()
+    ringroad.Topology.from_graph(ringroad.Topology("ring:4").to_graph())
+    assert not recwarn
 
 
 def test_rates_in_specs():
@@ -355,6 +378,37 @@ def test_ranks_run_on_a_graph(tmp_path):
             assert cluster.run(call) == expected
 
 
+CTRL_C = """
+import signal
+import ringroad
+
+def handler(*_):
+    calls.append(1)
+    if len(calls) == 3:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # While Python ends, nothing handles the signal.
+        raise KeyboardInterrupt
+
+calls = []
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+try:
+    {}
+    print("has ended")
+except KeyboardInterrupt:
+    print("was interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    "work", ['ringroad.Topology("complete:3000")', 'ringroad.lab.simulate("ring", "ring:320", "1MiB", details=False)']
+)
+def test_long_work_can_be_interrupted(work):
+    """Handlers of signals run meanwhile. After work that heeds none, a handler is called once."""
+    command = [sys.executable, "-c", CTRL_C.format(work)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout == "was interrupted\n"
+
+
 # ------------------------------------------------------------------------------------------------ command line
 
 
@@ -370,7 +424,7 @@ hammingmesh:2x2:32x32
   links per rank  4
   diameter        4 hops
   routing         minimal
-  bandwidth       100 Gb/s
+  bandwidth       100 Gbit/s
   latency         500 ns
 """
     )
@@ -411,7 +465,7 @@ line(petersen)
   Moore bound           3 hops at least with this number of links
   alike                 not by the order of links
   routing               minimal
-  bandwidth             100 Gb/s
+  bandwidth             100 Gbit/s
   latency               500 ns
 """
     )

@@ -13,7 +13,7 @@ def level(members):
 
     def one(comm):
         try:
-            members[comm.rank].level(comm)
+            members[comm.rank].level(comm, comm.size)
         except ringroad.ReplicaError as error:
             return str(error)
 
@@ -60,7 +60,7 @@ def test_other_arrays():
     members[1] = Progress(Arrays({"long": np.zeros(3)}))
     comms = ringroad.Communicator.in_process(2, timeout=60)
     with ThreadPoolExecutor(2) as pool:
-        works = [pool.submit(member.level, comm) for member, comm in zip(members, comms, strict=True)]
+        works = [pool.submit(member.level, comm, comm.size) for member, comm in zip(members, comms, strict=True)]
         with pytest.raises(ringroad.ReplicaError, match="the group's state is"):
             works[1].result()
         comms[1].close()

@@ -129,7 +129,7 @@ def inputs(comm):
     assert (type(number), number.shape, number.dtype, number.item()) == (np.ndarray, (), np.int64, total)
     assert comm.allreduce(float(me), op="max").item() == n - 1
     assert comm.allreduce(np.float32(me)).dtype == np.float32
-    assert comm.allreduce(me % 2 == 0).dtype == np.bool_
+    assert comm.allreduce(np.equal(me % 2, 0)).dtype == np.bool_
     assert comm.allreduce([[me, 1], [2, 3]]).tolist() == [[total, n], [2 * n, 3 * n]]
     assert comm.allgather(me).tolist() == list(range(n))
     assert comm.allgather((me, 0.5)).tolist() == [x for r in range(n) for x in (r, 0.5)]
@@ -174,7 +174,7 @@ def coalesced(comm):
     def close(left, right):
         return np.allclose(np.asarray(left, complex), np.asarray(right, complex), rtol=0.02, atol=0.05)
 
-    results = comm.allreduce_coalesced(arrays)
+    results = comm.allreduce_coalesced(iter(arrays))
     for result, right, array, kept in zip(results, expected, arrays, before, strict=True):
         assert result.dtype == right.dtype and result.shape == right.shape and close(result, right)
         assert array.tobytes() == kept.tobytes(), "an input was changed"
@@ -203,8 +203,11 @@ def test_coalesced_arrays_of_other_lengths(call):
         arrays = [np.ones(length) for length in [(3, 5), (4, 4)][comm.rank]]
         return failure_of(lambda: (getattr(comm, call)(arrays), comm.barrier()))
 
-    for kind, text in in_threads(2, work, timeout=60):
-        assert kind == "MismatchError" and "in arrays of 3, 5" in text and "in arrays of 4, 4" in text, (kind, text)
+    for rank, (kind, text) in enumerate(in_threads(2, work, timeout=60)):
+        # The root of a broadcast has sent all when the other rank notices: then its next call fails, maybe at once.
+        later = ["AbortedError"] if call == "broadcast_coalesced" and rank == 0 else []
+        assert kind in ["MismatchError", *later], (kind, text)
+        assert "in arrays of 3, 5" in text and "in arrays of 4, 4" in text, (kind, text)
 
 
 def test_coalesced_between_processes(clusters):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import ringroad
+from ringroad._support.files import check_own
 from ringroad.lab import formats, routes
 from ringroad.lab.training import Model
 from ringroad.measure.traces import Trace
@@ -76,11 +77,28 @@ def test_a_fifo_in_the_cache_of_schedules(files: Path, monkeypatch: pytest.Monke
 
     chosen = first()
     kept = list((files / "cache/schedules").glob("*.schedule"))
-    assert kept
+    assert kept and [(files / "cache" / name).stat().st_mode & 0o777 for name in ("", "schedules")] == [0o700] * 2
     for file in kept:
         file.unlink()
         os.mkfifo(file)
     assert first() == chosen
+
+
+def test_only_own_files_are_replaced(tmp_path: Path) -> None:
+    """Where users name a directory, and ringroad the files in it."""
+    own, other, empty = tmp_path / "own", tmp_path / "other", tmp_path / "empty"
+    own.write_bytes(b"\x89PNG ringroad")
+    other.write_bytes(b"precious")
+    empty.touch()
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(own)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    for name in ("own", "missing"):
+        check_own(tmp_path / name, b"ringroad")
+    for name in ("other", "empty", "folder", "fifo", "link", "dangling"):
+        with pytest.raises(FileExistsError, match=f"{name} is there, and ringroad has not written it"):
+            check_own(tmp_path / name, b"ringroad")
 
 
 def test_cost_lines_have_roots() -> None:

@@ -2,12 +2,14 @@
 
 import resource
 import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import ringroad
-from helpers import PROGRAMS, TRANSPORTS, launch
+from helpers import PROGRAMS, TRANSPORTS, failure_of, launch
 
 LONG = 60.0  # the clusters' time limit; a test that reaches it has failed
 
@@ -112,6 +114,49 @@ def test_failed_communicator_says_why(clusters):
     assert isinstance(errors[0], ringroad.AbortedError) and "recv of 4 float64" in str(errors[0])
 
 
+# ------------------------------------------------------------------------------------------------ signal handlers
+
+
+def test_a_handler_makes_no_call_while_another_one_waits():
+    """Ranks would mistake one for the other. The call that waits is as before, and later calls of handlers work."""
+    a, b = ringroad.Communicator.in_process(2)
+    out, refused, may_end = np.zeros(3), [], threading.Event()
+    calls = [
+        lambda: a.allreduce(np.ones(1), timeout=5),
+        lambda: a.barrier(async_op=True),
+        lambda: a.recv(out, 1, timeout=5),
+        lambda: a.probe(1, timeout=5),
+        lambda: a.split(0, timeout=5),
+    ]
+
+    def handler(*_):
+        refused.extend(failure_of(call) for call in calls)
+        may_end.set()
+
+    def other():
+        time.sleep(0.5)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
+        assert may_end.wait(30)
+        b.send(np.ones(3), 0)
+        return b.allreduce(np.ones(1))
+
+    before = signal.signal(signal.SIGUSR2, handler)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(other)
+            a.recv(out, 1, timeout=30)
+            signal.signal(signal.SIGUSR2, lambda *_: refused.append(a.allreduce(np.ones(1)).item()))
+            signal.raise_signal(signal.SIGUSR2)
+            assert sent.result() == 2
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+        a.close()
+        b.close()
+    assert out.tolist() == [1, 1, 1] and refused.pop() == 2 and len(refused) == len(calls)
+    for kind, text in refused:
+        assert kind == "RuntimeError" and "set a flag in the handler" in text, (kind, text)
+
+
 # ------------------------------------------------------------------------------------------------ rendezvous
 
 
@@ -207,3 +252,33 @@ def test_nothing_is_taken_of_a_rank_that_has_given_up(clusters, transport, tmp_p
 
     for error in failures_of(clusters(2, transport), work, tmp_path / "gone").values():
         assert isinstance(error, ringroad.AbortedError) and "enough" in str(error), repr(error)
+
+
+class Watched:
+    """A store that three ranks share. Rank 2 fails there once the others wait for it; rank 1 does not read why."""
+
+    def __init__(self, values, rank):
+        self.values, self.rank = values, rank
+
+    def set(self, key, value):
+        self.values[key] = bytes(value)
+
+    def get(self, key):
+        if self.rank == 2 and "/choices/" in key:
+            raise OSError("the disk is full")
+        return None if self.rank == 1 and key.endswith("/end") else self.values.get(key)
+
+
+def test_who_is_lost_while_ranks_connect_is_lost_to_all():
+    """Also to those who hear of it from another rank."""
+    values = {}
+
+    def connect(rank):
+        with pytest.raises(ringroad.RingroadError) as error:
+            ringroad.Communicator(Watched(values, rank), rank, 3, timeout=20)
+        return error.value
+
+    with ThreadPoolExecutor(3) as pool:
+        errors = list(pool.map(connect, range(3)))
+    assert [type(error) for error in errors] == [ringroad.PeerError, ringroad.PeerError, ringroad.StoreError], errors
+    assert all("rank 2" in str(error) and "the disk is full" in str(error) for error in errors[:2]), errors

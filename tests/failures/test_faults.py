@@ -14,7 +14,6 @@ from faults.kinds import Job, Kind, Stops
 from helpers import FULL, PROGRAMS, ROOT, TRANSPORTS, launch, long
 from ringroad._native import ucx_info
 from ringroad._oracle import Case, Part
-from ringroad._support.ucx import _ucx_wheel
 
 TOOLS = ROOT / "tools"
 
@@ -40,7 +39,7 @@ def faults(place: Path, runs: int, kinds: list[str]) -> dict:
 def found(tmp_path_factory) -> dict:
     """Runs cut networks beside the other faults, since waiting for a cut to be noticed takes no core."""
     places = [tmp_path_factory.mktemp("faults") for _ in range(2)]
-    if ucx_info(_ucx_wheel())["version"].startswith("1.13."):  # it notices a cut network only at the deadline
+    if ucx_info()["version"].startswith("1.13."):  # it notices a cut network only at the deadline
         return faults(places[0], RUNS, KINDS)
     with ThreadPoolExecutor() as pool:
         many = pool.submit(faults, places[0], RUNS, KINDS)

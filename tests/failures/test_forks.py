@@ -2,6 +2,8 @@
 continue.
 """
 
+import subprocess
+import sys
 from contextlib import ExitStack
 
 import numpy as np
@@ -149,6 +151,14 @@ def test_children_start_clusters(clusters):
         return found
 
     assert clusters(2).run(work) == [[2.0, 2.0], None]
+
+
+@pytest.mark.parametrize("milliseconds", [0, 1, 2, 4])
+def test_children_that_are_forked_off_during_a_start(milliseconds):
+    """Threads held locks, and had imported half of what a start needs."""
+    command = [sys.executable, PROGRAMS / "forks_while_starting.py", str(milliseconds / 1000)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
 ENDINGS = PROGRAMS / "ends_of_children.py"

@@ -1,6 +1,7 @@
 """Jobs that lose ranks and continue, and groups of any processes, without a store."""
 
 import json
+import os
 import re
 
 import pytest
@@ -34,6 +35,14 @@ LATE = PROGRAMS / "late_rank.py"
 
 def test_a_rank_that_does_not_come(tmp_path):
     for ended in launch(LATE, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store", "PLACE": str(tmp_path)}):
+        assert ended.out == "done\n", ended.err
+
+
+CLOSING = PROGRAMS / "closing_early.py"
+
+
+def test_nobody_waits_for_who_has_closed(tmp_path):
+    for ended in launch(CLOSING, 3, env={"RINGROAD_STORE": f"file://{tmp_path}/store", "PLACE": str(tmp_path)}):
         assert ended.out == "done\n", ended.err
 
 
@@ -103,12 +112,14 @@ def test_handles_that_make_no_sense():
         ([own, own], "several of these handles"),
         ([gone], "none of these handles is this process's own"),
         ([], "none of these handles"),
+        ([json.dumps(json.loads(own) | {"started": 1})], "none of these handles"),  # another process had this number
     ]:
         with pytest.raises(ValueError, match=re.escape(text)):
             ringroad.regroup(handles)
     with pytest.raises(ValueError, match="two handles of"):
         ringroad.regroup([own, gone, gone])
-    for handles in ([own, gone], [gone, own]):
+    reused = json.dumps(json.loads(gone) | {"pid": os.getppid(), "started": 1})
+    for handles in ([own, gone], [gone, own], [own, reused]):
         with pytest.raises(ringroad.PeerError, match=r"rank \d of the new group: process \d+ on host .* has ended"):
             ringroad.regroup(handles, timeout=10)
     other = json.loads(own) | {"instance": 5, "token": [0] * 16}

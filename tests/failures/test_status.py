@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from helpers import PROGRAMS, check_fits, free_port, long, within
+from ringroad._native import Config
 from ringroad._status import asking, flight, hangs, text
 from ringroad._support.processes import Processes
 from ringroad.cli import status
@@ -19,6 +20,24 @@ from ringroad.start import signals
 HUNG = PROGRAMS / "hung.py"
 
 # ------------------------------------------------------------------------------------------------ staged in words
+
+
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        ("/home/me/ringroad/train.py", True),
+        ("/home/me/ringroad/python/train.py", True),
+        ("/opt/lib/python3.12/site-packages/mine/train.py", True),
+        ("/usr/lib/python3/dist-packages/mine/train.py", True),
+        (asking.__file__, False),
+        ("/elsewhere/lib/python3.12/site-packages/ringroad/_api/calls.py", False),
+        ("/usr/lib/python3.11/threading.py", False),
+    ],
+)
+def test_whose_frame_it_is(file, own):
+    stacks = [["MainThread", [[file, 3, "inner"], ["/home/me/outer.py", 7, "outer"]]]]
+    process = asking.Process("host", 100, report={"stacks": stacks})
+    assert process.position == (f"{file.rpartition('/')[2]}:3 in inner" if own else "outer.py:7 in outer")
 
 
 def call(number=0, kind="allreduce", elements=10, *, peer=None, tag=None, waits=(), sends=(), step=0, since=3.0):
@@ -106,7 +125,7 @@ class Stage:
         names = ["world", *self.members]
         ranks = {name: list(self.members.get(name, range(self.size))) for name in names}
         parts = [self.part(name, ranks[name].index(process), process) for name in names if process in ranks[name]]
-        stacks = [["MainThread", [["/x/ringroad/a.py", 1, "wait"], ["/home/train.py", 12, "step"]]]]
+        stacks = [["MainThread", [[asking.__file__, 1, "wait"], ["/home/train.py", 12, "step"]]]]
         deaf = process in self.deaf
         return {
             "host": self.host(process), "pid": 100 + process, "segments": [1000 * process + 1000, 10 * process],
@@ -117,10 +136,15 @@ class Stage:
     def job(self):
         names = ["world", *self.members]
         members = {name: [self.member(p) for p in self.members.get(name, range(self.size))] for name in names}
-        mute = {p: "process p does not answer" for p in (*self.silent, *self.stopped)}
+        mute = {p: "it has ended, or a firewall refuses" for p in (*self.silent, *self.stopped)}
         mute |= dict.fromkeys(self.ended, "process p has ended")
         answers = [
-            (json.dumps(self.member(p)["handle"]), None if p in mute else self.report(p), mute.get(p, ""))
+            (
+                json.dumps(self.member(p)["handle"]),
+                None if p in mute else self.report(p),
+                mute.get(p, ""),
+                p in self.ended,
+            )
             for p in range(self.size)
         ]
         return asking.join(members, answers)
@@ -147,6 +171,7 @@ STAGED = {
     "it does not answer": (Stage(does=all_in(0, 1, 3), silent=(2,)), "silent", [2], "though its host can be reached"),
     "a host is cut off": (Stage(does=all_in(0, 1), silent=(2, 3)), "silent", [2, 3], "host host1 does not answer"),
     "its process has ended": (Stage(does=all_in(0, 1, 3), ended=(2,)), "ended", [2], "has ended"),
+    "it has ended elsewhere": (Stage(does=all_in(0, 1, 3), alone=True, ended=(2,)), "ended", [2], "has ended"),
     "it has closed the communicator": (Stage(does=all_in(0, 1, 3), left=(2,)), "left", [2], "closed or dropped"),
     "it computes under the lock": (Stage(does=all_in(0, 1, 3), busy=(2,)), "busy", [2], "computes for long"),
     "the communicator has failed": (Stage(failed={0: "timed out"}), "failed", [0], "has failed on rank 0: timed out"),
@@ -262,6 +287,13 @@ def test_jobs_are_told_apart():
     assert asking._jobs(reports) == {"a": [1, 3, 4], "c": [2]}
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"host": "a", "pid": Infinity}', '{"communicators": [{}]}'])
+def test_what_is_no_report_is_why_a_process_does_not_answer(text):
+    report, why = asking._read(text, None)
+    assert report is None
+    assert why.startswith("what it says")
+
+
 # ------------------------------------------------------------------------------------------------ torch's analyser
 
 
@@ -327,7 +359,7 @@ class Ranks:
         self.store = f"tcp://127.0.0.1:{free_port()}"
         self.ways, self.log = folder / "ways", folder / "log"
         self.ways.touch()
-        environ = os.environ | {"WORLD_SIZE": "4", "RINGROAD_STORE": self.store}
+        environ = os.environ | {"WORLD_SIZE": "4", "RINGROAD_STORE": self.store, "RINGROAD_SIGNAL": "USR1"}
         with open(self.log, "w") as log:
             for rank in range(4):
                 command = [sys.executable, str(HUNG), str(self.ways)]
@@ -437,19 +469,21 @@ def test_a_running_job(way, ranks):
 
 
 def test_the_programs_own_handler_stays():
-    """SIGUSR1 is answered only where the program leaves it alone, and never by another thread."""
+    """A signal is answered if that is asked for, where the program leaves it alone, and never by another thread."""
+    asked = Config({"RINGROAD_SIGNAL": "USR1"})
     before = signal.getsignal(signal.SIGUSR1)
     try:
         for handler in (signal.SIG_IGN, lambda *_: None):
             signal.signal(signal.SIGUSR1, handler)
-            signals.answer_usr1()
+            signals.answer(asked)
             assert signal.getsignal(signal.SIGUSR1) is handler
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        thread = threading.Thread(target=signals.answer_usr1)
+        signals.answer(Config.defaults())
+        thread = threading.Thread(target=signals.answer, args=[asked])
         thread.start()
         thread.join()
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
-        signals.answer_usr1()
+        signals.answer(asked)
         assert signal.getsignal(signal.SIGUSR1) is signals._tell
     finally:
         signal.signal(signal.SIGUSR1, before)

@@ -54,7 +54,7 @@ def test_what_is_measured_is_used(ask, tmp_path):
         assert (name, algorithm, origin) == (None, first[3], "rules")
 
 
-def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch):
+def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RINGROAD_CACHE", str(tmp_path))
     out = ask("tune", "--ranks", "2", "--sizes", "8,64", "--collectives", "allreduce", "--budget", "0.2")
     (file,) = (tmp_path / "profiles").iterdir()
@@ -63,6 +63,21 @@ def test_profiles_are_found_where_they_are_stored(ask, tmp_path, monkeypatch):
         assert words in out
     with ringroad.local(2) as cluster:
         assert cluster.run(lambda comm: comm.profile) == [str(file)] * 2
+    # What others can write is not used, and what ringroad has not written is not replaced, before anything is measured.
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    file.parent.chmod(0o777)
+    with ringroad.local(2) as cluster:
+        assert cluster.run(lambda comm: comm.profile) == [None] * 2
+    with pytest.raises(SystemExit):
+        cli.main(["tune", "--ranks", "2", "--budget", "60"])
+    assert "other users may write it; if nobody has, run: chmod go-w" in capsys.readouterr().err
+    file.parent.chmod(0o700)
+    file.write_text("precious")
+    monkeypatch.setenv("RINGROAD_PROFILE", str(file))
+    with pytest.raises(SystemExit):
+        cli.main(["tune", "--ranks", "2", "--budget", "60"])
+    assert "ringroad has not written it" in capsys.readouterr().err and file.read_text() == "precious"
+    monkeypatch.delenv("RINGROAD_PROFILE")
     # Nothing is stored if the user does not want that.
     file.unlink()
     ask("tune", "--ranks", "2", "--sizes", "8", "--collectives", "allreduce", "--budget", "0.1", "--dry-run")

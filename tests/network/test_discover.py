@@ -91,12 +91,24 @@ def views(bed):
     return first
 
 
+def links(view):
+    return {(link.source, link.target): link for link in view.mismatch.links} if view.mismatch else {}
+
+
+def differing(topology, slow=frozenset(), **options):
+    """The view of ranks whose network differs from its name, at least in these links. Where cores are busy nothing is
+    called wrong, or too much, so they look again."""
+    for _ in range(8):
+        with ringroad.testbed.emulate(topology, tell="nothing", **options) as bed:
+            assert bed.run(lambda comm: comm.allreduce(1).item()) == [4] * 4
+            view = views(bed)
+        if view.mismatch and view.mismatch.spec and slow <= set(links(view)):
+            break
+    return view
+
+
 def test_a_wrong_name_is_a_warning(permitted, capfd):
-    with ringroad.testbed.emulate(
-        "ring:4", rate="100Mbit", tell="nothing", env={"RINGROAD_TOPOLOGY": "complete:4"}
-    ) as bed:
-        assert bed.run(lambda comm: comm.allreduce(1).item()) == [4] * 4
-        view = views(bed)
+    view = differing("ring:4", rate="100Mbit", env={"RINGROAD_TOPOLOGY": "complete:4"})
     told = capfd.readouterr().err
     assert "another network than complete:4" in told and "no link leads from rank 0 to rank 2" in told
     assert "RINGROAD_TOPOLOGY=ring:4" in told and "would be right" in told
@@ -109,20 +121,14 @@ def test_a_wrong_name_is_a_warning(permitted, capfd):
 def test_a_wrong_order_and_a_slow_link_are_told(permitted):
     """The doctor says which setting is right."""
     env = {"RINGROAD_TOPOLOGY": "ring:4,bandwidth=50Mbit/s"}
-    with ringroad.testbed.emulate("ring:4", rate="50Mbit", tell="nothing", order=[0, 2, 1, 3], env=env) as bed:
-        view = views(bed)
+    view = differing("ring:4", rate="50Mbit", order=[0, 2, 1, 3], env=env)
     assert view.mismatch.is_reordered and view.mismatch.spec.endswith("@0,2,1,3")
     ends = {frozenset(link[:2]) for link in ringroad.Topology(view.mismatch.spec).links}
     assert ends == {frozenset(pair) for pair in [(0, 2), (2, 1), (1, 3), (3, 0)]}
     _, found, remedy = doctor_says(view)
     assert "another order" in found and f"RINGROAD_TOPOLOGY={view.mismatch.spec}" in remedy
-    for _ in range(8):
-        with ringroad.testbed.emulate("ring:4,0-1=15Gbit/s", rate="50Mbit", tell="nothing", env=env) as bed:
-            view = views(bed)
-        slow = {(link.source, link.target): link for link in view.mismatch.links} if view.mismatch else {}
-        # Where a busy machine fills few links, nobody believes in slow ones; and it may make further links slow.
-        if {(0, 1), (1, 0)} <= set(slow):
-            break
+    view = differing("ring:4,0-1=15Gbit/s", {(0, 1), (1, 0)}, rate="50Mbit", env=env)
+    slow = links(view)
     assert {(0, 1), (1, 0)} <= set(slow) and not view.mismatch.is_reordered
     assert all(link.found < 0.3 * link.named for link in slow.values())
     _, found, remedy = doctor_says(view)

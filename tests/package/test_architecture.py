@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pages
@@ -110,3 +111,14 @@ def test_a_public_name_has_one_path():
         for name in pages.public(module):
             path = f"{module.__name__}.{name}"
             assert found.setdefault(id(getattr(module, name)), path) == path
+
+
+def test_modules_list_what_they_offer():
+    """`dir`, and so completion, has no helpers and nothing that a module imports; all of it is there."""
+    rooms = {"ringroad": ringroad._ROOMS, "ringroad.lab": ringroad.lab._ROOMS}
+    for module in (ringroad, *pages.modules()):
+        expected = {*module.__all__, *rooms.get(module.__name__, ())}
+        assert set(dir(module)) == {name for name in expected if name != "torch" or find_spec("torch")}, module
+        assert all(hasattr(module, name) for name in dir(module)), module
+        defined = {name for name, what in vars(module).items() if getattr(what, "__module__", "") == module.__name__}
+        assert {name for name in defined if name[0] != "_"} <= set(dir(module)), module

@@ -14,7 +14,7 @@ for call in (
     simulation.plot,
     lambda: simulation.plot("links"),
     ringroad.lab.find(ranks=16, degree=2).plot,
-    lambda: viz.curves("ring:4", [1024]),
+    lambda: viz.curves(None, "ring:4", 1024),
     simulation.df,
     lambda: ringroad.Topology("ring:4").to_graph(),
 ):

@@ -1,7 +1,8 @@
 """A member of an elastic group, which logs every step, until a file says that it is enough.
 
-Arguments: the address, how many processes found the group (0: join), a directory, and the point at which this process
-falls once the group is together, or nothing: `Progress.level before kill`; `after`; `stop` (for 9 seconds).
+Arguments: the address, how many processes found the group (0: join), a directory, the point at which this process
+falls once the group is together, or nothing: `Progress.level before kill`; `after`; `stop` (for 9 seconds); and the
+name of the record, or nothing.
 """
 
 import faulthandler
@@ -21,6 +22,7 @@ from ringroad.start.progress import Progress
 
 faulthandler.register(signal.SIGUSR1)
 address, minimum, place, fall = sys.argv[1], int(sys.argv[2]) or None, Path(sys.argv[3]), sys.argv[4]
+record = place / sys.argv[5] if sys.argv[5] else None
 state = {"steps": np.zeros(1, np.int64), "chain": np.zeros(20_000), "end": np.zeros(1)}
 log = (place / f"{os.getpid()}.jsonl").open("w", buffering=1)
 
@@ -45,6 +47,11 @@ def apply(total):
 
 def digest():
     return hash(b"".join(array.tobytes() for array in state.values()))
+
+
+def stand(event, group):
+    comm = group.comm
+    note(event, group=group._members._group, step=group.step, size=comm.size, rank=comm.rank, digest=digest())
 
 
 def fall_at(function, when, how):
@@ -76,7 +83,7 @@ def fall_at(function, when, how):
 def joins(group, join=ElasticGroup._join):
     """Also again, if the others have gone on without this process."""
     join(group)
-    note("joined", step=group.step, size=group.size, rank=group.rank, digest=digest())
+    stand("joined", group)
 
 
 ElasticGroup._join = joins
@@ -86,13 +93,13 @@ note("begins")
 while not (place / f"go-{os.getpid()}").exists():
     time.sleep(0.01)
 try:
-    with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=40) as group:
+    with ringroad.elastic(address, state, minimum=minimum, timeout=3, patience=40, record=record) as group:
         while not state["end"][0]:
             if group.update():
-                note("changed", step=group.step, size=group.size, rank=group.rank, digest=digest())
+                stand("changed", group)
             group.run(compute, apply)
             assert state["steps"][0] == group.step
-            note("step", step=group.step, size=group.size, digest=digest())
-    note("end", step=group.step, digest=digest())
+            stand("step", group)
+    stand("end", group)
 except ringroad.RingroadError as error:
     note("error", kind=type(error).__name__, text=str(error))

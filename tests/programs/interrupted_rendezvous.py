@@ -7,7 +7,6 @@ import threading
 import time
 
 import ringroad
-import torch.distributed  # noqa: F401
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for rank, port in enumerate(sys.argv[1:]):

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, long
+from helpers import PROGRAMS, ROOT, long
 
 pytestmark = pytest.mark.timeout(700)
 
@@ -135,6 +135,15 @@ def test_frameworks_under_srun(name):
     needs(module)
     needs_slurm()
     loss(run(["srun", "-n", "4", "--ntasks-per-node=4", sys.executable, EXAMPLES / name]), "ringroad")
+
+
+@long
+@pytest.mark.parametrize("backend", ["ringroad", "gloo"])
+def test_lightning_requeues_when_it_is_preempted(backend):
+    """Its handler of SIGUSR1 is not replaced: it writes a checkpoint and asks Slurm."""
+    needs("torch")
+    needs("lightning")
+    assert "requeued 1 checkpoints 1" in run([sys.executable, PROGRAMS / "lightning_requeue.py", backend])
 
 
 def test_every_recipe_is_tested():

@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import ringroad
-from helpers import LAUNCHERS, TOTAL, free_port, launch
+from helpers import LAUNCHERS, PROGRAMS, TOTAL, free_port, launch
 from ringroad._support.ucx import _ucx_wheel
 from ringroad.start.rendezvous import _place
 
@@ -53,6 +54,14 @@ def test_place_unknown(environ, words):
 def test_never_alone_by_accident(bare):
     with pytest.raises(ringroad.ConfigError, match="WORLD_SIZE"):
         ringroad.init()
+
+
+def test_what_is_the_programs_stays(bare):
+    """Signals, hooks, logging, warnings, the environment, names, and what else a program may have set."""
+    for which in ([], ["torch"] if find_spec("torch") else []):
+        command = [sys.executable, str(PROGRAMS / "takes_nothing.py"), *which]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.stdout.split("\n")[:2] == ["changed:", "dumped"], (which, done.stdout, done.stderr)
 
 
 def test_store_unknown(bare):
@@ -121,8 +130,23 @@ with ringroad.init(timeout=30) as comm:
 
 
 def test_master_address():
+    """torch is not loaded, which would take seconds and much memory."""
+    code = f"{TOTAL}import sys; assert 'torch' not in sys.modules"
+    totals(launch(code, 2, env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}))
+
+
+def test_one_master_port_serves_torch_as_well():
     pytest.importorskip("torch")
-    totals(launch(TOTAL, 2, env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}))
+    code = """
+import ringroad, torch, torch.distributed as dist
+world = ringroad.init()
+dist.init_process_group('gloo')
+dist.all_reduce(total := torch.ones(1))
+assert total.item() == world.allreduce(1) == 2
+dist.destroy_process_group()
+"""
+    for process in launch(code, 2, env={"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}):
+        assert process.status == 0, process
 
 
 def test_torchrun(tmp_path):
@@ -170,6 +194,20 @@ def test_wheel_ucx(tmp_path):
     used = ended.json()
     assert os.path.dirname(os.path.realpath(used["path"])) == os.path.dirname(os.path.realpath(wheel))
     assert used["version"] in reports[0][3]
+
+
+def test_a_communicator_made_directly_finds_the_same_ucx(tmp_path):
+    code = """
+import json, os, ringroad
+store, rank = ringroad.FileStore(os.environ["PLACE"]), int(os.environ["RANK"])
+comms = [ringroad.init(timeout=60), ringroad.Communicator(store, rank, 2, timeout=60)]
+print(json.dumps([str(comm.transport) for comm in comms]))
+"""
+    env = {"RINGROAD_TRANSPORT": "ucx", "PLACE": str(tmp_path / "a"), "RINGROAD_STORE": f"file://{tmp_path}/b"}
+    for ended in launch(code, 2, env=env):
+        if "no UCX found" in ended.err and _ucx_wheel() is None:
+            pytest.skip("there is no UCX")
+        assert len(set(ended.json())) == 1 and ended.json()[0].startswith("ucx"), ended
 
 
 def test_topology_and_algorithm(tmp_path):

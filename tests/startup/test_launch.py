@@ -1,8 +1,9 @@
-"""How processes that a launcher has started find each other where torch is not installed."""
+"""How processes that a launcher has started find each other."""
 
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -14,19 +15,16 @@ from pathlib import Path
 
 import pytest
 import ringroad
-from helpers import TOTAL, free_port, launch
+from helpers import PROGRAMS, TOTAL, check_tutorial, free_port, launch
 from ringroad.start.launchers import counts_of, derived, first_of, job_of, launcher_of, local_of, master
 
 # Far longer than anything here takes: a test that reaches it waited in vain.
 LIMIT = 60
 
-WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"
-"""Lets `import torch` fail, as if it were not installed."""
-
 # Each line is one write, so that the lines of several ranks do not mix.
-LINES = WITHOUT_TORCH + TOTAL.replace("print(", "import os; os.write(1, b'%s\\n' % ").replace("]))", "]).encode())")
+LINES = TOTAL.replace("print(", "import os; os.write(1, b'%s\\n' % ").replace("]))", "]).encode())")
 
-FAILS = f"""{WITHOUT_TORCH}
+FAILS = """
 import json, os, time
 import ringroad
 start = time.monotonic()
@@ -40,7 +38,10 @@ except ringroad.RingroadError as error:
 @pytest.fixture(autouse=True)
 def bare(monkeypatch):
     """An environment without any launcher's variables. SLURM_CONF says where Slurm itself is."""
-    prefixes = ("RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "MPI_", "RINGROAD_STORE")
+    prefixes = (
+        *("RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "MPI_", "RINGROAD_STORE"),
+        *("FLUX_", "PALS_", "JSM_", "MV2_"),
+    )
     for name in list(os.environ):
         if name.startswith(prefixes) and name != "SLURM_CONF":
             monkeypatch.delenv(name)
@@ -48,9 +49,9 @@ def bare(monkeypatch):
 
 
 def check(size, **how):
-    """All ranks meet and add up, without torch."""
+    """All ranks meet and add up."""
     start = time.monotonic()
-    reports = [process.json()[:3] for process in launch(WITHOUT_TORCH + TOTAL, size, **how)]
+    reports = [process.json()[:3] for process in launch(TOTAL, size, **how)]
     assert reports == [[rank, size, [size * (size + 1) / 2] * 4] for rank in range(size)]
     assert time.monotonic() - start < LIMIT / 2
 
@@ -73,7 +74,7 @@ def test_open_mpi(tmp_path):
     """Two jobs at the same time do not meet. Shells between mpirun and the ranks do not matter."""
     script = tmp_path / "total.py"
     script.write_text(LINES)
-    jobs = {3: [sys.executable, str(script)], 2: ["sh", "-c", f"{sys.executable} {script}; exit $?"]}
+    jobs = {3: [sys.executable, str(script)], 2: ["sh", "-c", f"{shlex.join([sys.executable, str(script)])}; exit $?"]}
     started = {size: mpirun(size, *command) for size, command in jobs.items()}
     for size, job in started.items():
         out, err = job.communicate(timeout=LIMIT)
@@ -82,13 +83,21 @@ def test_open_mpi(tmp_path):
         assert found == [[rank, size, [size * (size + 1) / 2] * 4] for rank in range(size)]
 
 
+def test_mpi4pys_tutorial():
+    """The programs of mpi4py's tutorial, as docs/moving.md has their lines."""
+    job = mpirun(4, sys.executable, str(PROGRAMS / "mpi4py_tutorial.py"))
+    out, err = job.communicate(timeout=LIMIT)
+    assert job.returncode == 0, err
+    check_tutorial([result for _, result in sorted(map(json.loads, out.splitlines()))])
+
+
 def test_mpich(tmp_path):
     hydra = shutil.which("mpiexec.hydra")
     if hydra is None:
         pytest.skip("neither MPICH nor Intel MPI is installed")
     script = tmp_path / "total.py"
     script.write_text(LINES)
-    command = [hydra, "-n", "2", "sh", "-c", f"{sys.executable} {script}; exit $?"]
+    command = [hydra, "-n", "2", "sh", "-c", f"{shlex.join([sys.executable, str(script)])}; exit $?"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert sorted(json.loads(line)[:3] for line in done.stdout.splitlines()) == [[0, 2, [3.0] * 4], [1, 2, [3.0] * 4]]
@@ -119,6 +128,21 @@ def test_variables_of_slurm(nodes):
 def test_variables_of_mpich(shell):
     """The ranks have this process in common, also if each has a shell of its own."""
     check(3, launcher=PMI, env={"MPI_LOCALNRANKS": "3"}, host=lambda rank: (shell, {}))
+
+
+@pytest.mark.parametrize(
+    ("launcher", "env"),
+    [
+        (PMI, {"PMI_LOCAL_SIZE": "2"}),
+        (PMI, {"PALS_LOCAL_SIZE": "2", "PALS_APID": "6f1c"}),
+        (PMI, {"FLUX_JOB_NNODES": "1", "FLUX_TASK_RANK": "7", "SLURM_STEP_ID": "0", "SLURM_JOB_ID": "7"}),
+        (("FLUX_TASK_RANK", "FLUX_JOB_SIZE"), {"FLUX_JOB_NNODES": "1", "FLUX_JOB_ID": "f1a2b3"}),
+        (("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), {"MV2_COMM_WORLD_LOCAL_SIZE": "2"}),
+        (("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"), {"JSM_NAMESPACE_LOCAL_SIZE": "2"}),
+    ],
+)
+def test_variables_of_others_on_one_host(launcher, env):
+    check(2, launcher=launcher, env=env)
 
 
 def test_variables_of_torchrun():
@@ -172,6 +196,8 @@ def test_ranks_of_a_host():
     assert local_of(launcher_of(slurm), slurm) == (1, 3)
     mpich = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
     assert local_of(launcher_of(mpich), mpich) == (1, 2)
+    pals = {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "2"}
+    assert local_of(launcher_of(pals), pals) == (1, 2)
     torchrun = {"RANK": "3", "WORLD_SIZE": "4"}
     assert local_of(launcher_of(torchrun), torchrun) is None
 
@@ -203,7 +229,12 @@ def test_names_of_jobs():
     ompi = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_NAMESPACE": "prterun-a-17@1"}
     environ = ompi | {"MASTER_ADDR": "a", "MASTER_PORT": "29500"}
     place = master(launcher_of(environ), environ, None)
-    assert (place.host, place.ports, place.job) == ("a", (29500,), "PMIX_NAMESPACE=prterun-a-17@1")
+    assert (place.host, len(place.ports), place.job) == ("a", 8, "PMIX_NAMESPACE=prterun-a-17@1 MASTER_PORT=29500")
+    nameless = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+    place = master(launcher_of(nameless), nameless, (100, 200))
+    assert all(100 <= port <= 200 for port in place.ports) and place.job == "MASTER_PORT=29500"
+    place = master(None, nameless, (29500, 29501))
+    assert place.ports == (29501,), "the port itself is torch's"
     het = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "8", "SLURM_HET_JOB_ID": "7", "SLURM_STEP_ID": "1"}
     assert job_of(launcher_of(het), het) == "SLURM_HET_JOB_ID=7 SLURM_STEP_ID=1"
 
@@ -216,10 +247,29 @@ OMPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
     [
         (OMPI, {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, r"mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500"),
         (PMI, {"MPI_LOCALNRANKS": "1"}, r"mpirun -genv MASTER_ADDR node1 -genv MASTER_PORT 29500"),
+        (PMI, {}, r"may be on several hosts.*export MASTER_ADDR=node1 MASTER_PORT=29500"),
+        (PMI, {"PMI_LOCAL_SIZE": "1"}, r"are on several hosts \(PMI_LOCAL_SIZE=1 here\)"),
+        (PMI, {"PALS_LOCAL_SIZE": "1"}, r"PALS_LOCAL_SIZE=1 here"),
+        (PMI, {"FLUX_JOB_NNODES": "2", "FLUX_TASK_RANK": "0"}, r"FLUX_JOB_NNODES=2 here"),
+        (("FLUX_TASK_RANK", "FLUX_JOB_SIZE"), {"FLUX_JOB_NNODES": "2"}, r"nothing beside FLUX_TASK_RANK"),
+        (("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), {}, "MV2_COMM_WORLD_RANK"),
+        (("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"), {}, "JSM_NAMESPACE_RANK"),
+        (("PMIX_RANK", "PALS_RANKID"), {}, "found only PMIX_RANK, PALS_RANKID"),
         (TORCHRUN, {}, r"RINGROAD_STORE=tcp://host:port"),
         (TORCHRUN, {"MASTER_ADDR": "a"}, "MASTER_ADDR is set, but MASTER_PORT is not"),
         (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
         (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "70000"}, "MASTER_PORT=70000 is no port"),
+        *(
+            (TORCHRUN, {"MASTER_ADDR": given, "MASTER_PORT": "29500"}, f"more than a host.* set {written}$")
+            for given, written in {
+                "tcp://node1": "MASTER_ADDR=node1",
+                "tcp://node1:29501/": "MASTER_ADDR=node1 and MASTER_PORT=29501",
+                "node1:29501": "MASTER_ADDR=node1 and MASTER_PORT=29501",
+                "[fd00::1]": "MASTER_ADDR=fd00::1",
+                "[fd00::1]:29501": "MASTER_ADDR=fd00::1 and MASTER_PORT=29501",
+                " node1 ": "MASTER_ADDR=node1",
+            }.items()
+        ),
         (SLURM, {"SLURM_JOB_ID": "7"}, "srun has not started it"),
         (SLURM, STEP | {"SLURM_STEP_ID": "4294967291"}, "srun has not started it"),
         (SLURM, STEP, "SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST"),
@@ -231,6 +281,12 @@ def test_what_is_missing(bare, launcher, env, words):
         bare.setenv(name, value)
     with pytest.raises(ringroad.ConfigError, match=words):
         ringroad.init(timeout=5)
+
+
+@pytest.mark.parametrize("host", ["node1", "10.0.0.1", "::1", "fd00::1", "fe80::1%eth0", "node-1.example.org"])
+def test_hosts_that_are_taken_as_they_are(host):
+    environ = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": host, "MASTER_PORT": "29500"}
+    assert master(launcher_of(environ), environ, None).host == host
 
 
 def test_groups_of_ones_own_do_not_meet_at_the_launchers_place(bare):
@@ -273,7 +329,7 @@ def test_a_port_that_is_taken():
 
 def test_rank_0_does_not_come():
     port = free_port()
-    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "SECONDS_TO_WAIT": "0.5"}
+    env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{port}", "SECONDS_TO_WAIT": "0.5"}
     name, text = fail(1, env)
     assert name == "TimeoutError"
     assert f"rank 1 did not find rank 0 at 127.0.0.1:{port} within 0.5 s: nothing listens there" in text
@@ -284,18 +340,23 @@ def test_rank_0_does_not_come():
 def test_an_unknown_host():
     name, text = fail(1, {"RINGROAD_STORE": "tcp://no-such-host.invalid:29500", "SECONDS_TO_WAIT": "0.5"})
     assert name == "TimeoutError" and 'the host "no-such-host.invalid" is unknown' in text
+    name, text = fail(1, {"MASTER_ADDR": "no-such-host.invalid", "MASTER_PORT": "29500", "SECONDS_TO_WAIT": "0.5"})
+    assert name == "TimeoutError" and 'the host "no-such-host.invalid" is unknown' in text
 
 
 @pytest.mark.parametrize(
     ("other", "words"),
-    [({"RINGROAD_SECRET": "theirs"}, "set the same RINGROAD_SECRET"), ({"TORCHELASTIC_RUN_ID": "2"}, "this job")],
+    [
+        ({"RINGROAD_SECRET": "theirs"}, "set RINGROAD_SECRET to the same text"),
+        ({"TORCHELASTIC_RUN_ID": "2"}, "this job"),
+    ],
 )
 def test_ranks_of_another_job_do_not_come_in(other, words):
     """Of a job with another secret or another name, at the same port; this job's own rank comes later."""
     port = free_port()
-    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "1", "RINGROAD_SECRET": "ours"}
+    env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{port}", "TORCHELASTIC_RUN_ID": "1", "RINGROAD_SECRET": "ours"}
     ranks = [os.environ | env | {"RANK": str(rank), "WORLD_SIZE": "2"} for rank in (0, 1)]
-    command = [sys.executable, "-c", WITHOUT_TORCH + TOTAL]
+    command = [sys.executable, "-c", TOTAL]
     first = subprocess.Popen(command, env=ranks[0], stdout=subprocess.PIPE, text=True)
     try:
         name, text = fail(1, env | other)
@@ -308,11 +369,50 @@ def test_ranks_of_another_job_do_not_come_in(other, words):
         first.wait()
 
 
+@pytest.mark.parametrize("store", ["file", "tcp"])
+def test_all_are_told_of_a_rank_with_another_secret(store, tmp_path):
+    """Those with the right one warn while they wait, and name it when the time is up."""
+    place = f"file://{tmp_path}/store" if store == "file" else f"tcp://127.0.0.1:{free_port()}"
+    env = {"RINGROAD_STORE": place, "SECONDS_TO_WAIT": "8"}
+    ranks = launch(FAILS, 3, env=env, host=lambda rank: ([], {"RINGROAD_SECRET": "theirs" if rank == 1 else "ours"}))
+    assert "RINGROAD_SECRET" in ranks[1].json()[1]
+    for rank in (0, 2):
+        name, text, _ = ranks[rank].json()
+        why = "rank 1 (" if store == "file" else "a caller from 127.0.0.1 was refused"
+        assert name == "TimeoutError" and "rank 1 did not come" in text and why in text, text
+        assert f"ringroad: warning: rank {rank} (" in ranks[rank].err and why in ranks[rank].err, ranks[rank].err
+
+
+def test_two_processes_are_rank_0():
+    env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{free_port()}", "WORLD_SIZE": "3"}
+    ranks = launch(
+        FAILS, 3, launcher=("NUMBER", "UNUSED"), env=env, host=lambda number: ([], {"RANK": str(number // 2)})
+    )
+    for rank in ranks:
+        name, text, seconds = rank.json()
+        assert name in ("StoreError", "PeerError") and "start every rank once" in text and seconds < LIMIT / 2, text
+
+
+def test_a_rank_beyond_the_size_in_torch():
+    pytest.importorskip("torch")
+    code = """
+import torch.distributed as dist
+from datetime import timedelta
+try:
+    dist.init_process_group("ringroad", timeout=timedelta(seconds=50))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "WORLD_SIZE": "2"}
+    for rank in launch(code, 2, launcher=("NUMBER", "UNUSED"), env=env, host=lambda n: ([], {"RANK": str(2 * n)})):
+        assert "rank 2 of 2 makes no sense" in rank.out, rank
+
+
 def test_strangers_at_the_port():
     """Idle connections and random data do not keep the ranks apart."""
     port = int(free_port())
     env = {"RINGROAD_STORE": f"tcp://127.0.0.1:{port}"}
-    command = [sys.executable, "-c", WITHOUT_TORCH + TOTAL]
+    command = [sys.executable, "-c", TOTAL]
     ranks = [os.environ | env | {"RANK": str(rank), "WORLD_SIZE": "2"} for rank in (0, 1)]
     first = subprocess.Popen(command, env=ranks[0], stdout=subprocess.PIPE, text=True)
     held, deadline = [], time.monotonic() + LIMIT / 2
@@ -338,7 +438,7 @@ def test_strangers_at_the_port():
 @pytest.mark.parametrize("rank", [0, 1])
 def test_interruption(rank):
     """While a rank looks for rank 0, and while rank 0 waits for the others. Afterwards the store is as before."""
-    code = f"""{WITHOUT_TORCH}
+    code = """
 import os, signal, threading, time
 import ringroad
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -360,7 +460,7 @@ for _ in range(2):
 
 def test_a_killed_rank_0_is_noticed():
     """The others learn it from the store or from the kernel."""
-    code = f"""{WITHOUT_TORCH}
+    code = """
 import os, signal, time
 import ringroad
 if os.environ["RANK"] == "0":

@@ -1,5 +1,6 @@
 """A model and an optimizer as the state of an elastic group, in threads of one process."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
@@ -40,7 +41,7 @@ def leveled(trained):
         member.begin(holds=rank == 0)
     comms = ringroad.Communicator.in_process(len(members), timeout=60)
     pool = ThreadPoolExecutor(len(members))
-    return [pool.submit(member.level, comm) for member, comm in zip(members, comms, strict=True)], comms
+    return [pool.submit(member.level, comm, 1) for member, comm in zip(members, comms, strict=True)], comms
 
 
 MAKERS = {
@@ -111,3 +112,26 @@ def test_what_is_no_model_is_refused():
     ):
         with pytest.raises(TypeError, match=words):
             ringroad.torch.elastic("tcp://127.0.0.1:1", *given)
+
+
+FORM = json.loads(_Training(*training(1, 1, MAKERS["adam"])).form())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "[" * 100_000,
+        [],
+        [FORM[0], {"0": 5}, FORM[2]],
+        [FORM[0], {"0": {"exp_avg": ["tensor", "load", [1]]}}, FORM[2]],
+        [FORM[0], {"0": {"exp_avg": ["tensor", "float32", [1 << 62]]}}, FORM[2]],
+        [FORM[0], {"zero": {}}, FORM[2]],
+        [FORM[0], {}, [{"params": "all"}]],
+        [FORM[0], {}, []],
+        [{}, {}, []],
+    ],
+)
+def test_a_form_that_makes_no_sense(form):
+    text = form if isinstance(form, str) else json.dumps(form)
+    with pytest.raises(ringroad.ReplicaError, match=r"is not like that of this process|trains a model of"):
+        _Training(*training(1, 1, MAKERS["adam"])).adopt(text.encode())

@@ -7,13 +7,14 @@ schedules are verified, its costs are known, and its plans have no message for a
 import operator
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ringroad._arrays import as_array, check_output, named
 from ringroad._costs import Cost
+from ringroad._mpi_names import missing
 from ringroad._native import NOBODY, Communicator, Schedule, Work
 from ringroad._objects import allgather_object
 from ringroad._support.text import length
@@ -112,6 +113,11 @@ class Graph:
         for edge in _edges:
             self._edges[edge] += 1
         self._kept: dict[Any, Exchange] = {}
+
+    if not TYPE_CHECKING:  # type checkers know which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name)
 
     def neighbour_alltoall(
         self, send: ArrayLike, out: Array | None = None, *, timeout: float | None = None, async_op: bool = False

@@ -8,17 +8,27 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ringroad import _native
+from ringroad._support.files import parse_json
 from ringroad._support.text import runs_text
 
 WITHIN = 0.9
 """Seconds that a process has to answer: a job is asked twice, and answers within 2 seconds."""
-Answer = tuple[str, dict[str, Any] | None, str]
-"""A process's handle, what it says, and why it does not answer."""
-_INNER = re.compile(r"/ringroad/|/lib/python3[^/]*/(?!site-packages/)")
-"""Frames of such files are ringroad's own, or Python's: who waits there was called by the program."""
+Answer = tuple[str, dict[str, Any] | None, str, bool]
+"""A process's handle, what it says, why it does not answer, and whether it has certainly ended."""
+_PART = {"group": str, "name": str, "rank": int, "size": int, "halted": [(int, str)], "standing": dict | None}
+_MEMBER = {"host": str, "pid": int, "handle": dict | None}
+_REPORT = {"host": str, "pid": int, "communicators": [_PART | {"members": [_MEMBER]}]}
+_INNER = re.compile(
+    rf"{re.escape(str(Path(__file__).parents[1]))}/|-packages/ringroad/|/lib/python3[^/]*/(?!(site|dist)-packages/)"
+)
+"""Files of ringroad and of Python. A frame of theirs was called by the program, whose own frame is further out.
+
+The process that answers may have ringroad in another environment, but no clone's name tells its files from the user's.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class Process:
         """Why it does not answer, in one word: "", "stopped", "ended" or "silent"."""
         if self.state in ("T", "t"):
             return "stopped"
-        if self.state == "X" or "has ended" in self.why:
+        if self.state == "X":
             return "ended"
         return "" if self.report is not None else "silent"
 
@@ -170,8 +180,8 @@ def here(key: str | None = None) -> Job:
     seen = _native.processes_here()
     handles = [handle for _, _, handle in seen if handle]
     heard = _native.ask_status(handles, False, WITHIN)
-    reports = [json.loads(text) for text, _ in heard if text]
-    refused = [why for _, why in heard if why]
+    answers = [_read(text, why) for text, why, _ in heard]
+    reports, refused = [report for report, _ in answers if report], [why for _, why in answers if why]
     host = reports[0]["host"] if reports else "this host"
     mute = [Process(host, pid, state=state, why="it does not answer") for pid, state, handle in seen if not handle]
     jobs = _jobs(reports)
@@ -195,13 +205,22 @@ def at(host: str, port: int, job: str) -> Job:
         ValueError: It does not answer. The message says why.
     """
     begun = time.monotonic()
-    return _all_of([], [json.loads(_native.ask_status_at(host, [port], job, WITHIN))], [], begun)
+    report = parse_json(_native.ask_status_at(host, [port], job, WITHIN), f"what {host}:{port} says", _REPORT)
+    return _all_of([], [report], [], begun)
 
 
 def of_this_process() -> Job:
     """The job of this process."""
     begun = time.monotonic()
     return _all_of([], [json.loads(_native.own_status())], [], begun)
+
+
+def _read(text: str | None, why: str | None) -> tuple[dict[str, Any] | None, str]:
+    """What a process says, and why it does not."""
+    try:
+        return parse_json(text, "what it says", _REPORT) if text else None, why or ""
+    except ValueError as error:
+        return None, str(error)
 
 
 def _jobs(reports: Iterable[dict[str, Any]]) -> dict[str, list[int]]:
@@ -242,21 +261,21 @@ def _all_of(handles: Sequence[str], reports: list[dict[str, Any]], others: list[
     members: dict[str, list[dict[str, Any]]] = {}
     wanted = {_token(handle): handle for handle in handles}
     while True:
-        told = [*reports, *(report for _, report, _ in answers.values() if report)]
+        told = [*reports, *(report for _, report, *_ in answers.values() if report)]
         members |= {
             part["group"]: part["members"] for report in told for part in report["communicators"] if part["members"]
         }
         new = wanted if not answers and wanted else _unasked(members, told, answers)
         # Few say who the other ranks are: all would say the same.
         unknown = [
-            h for h, r, _ in answers.values() if r and any(p["group"] not in members for p in r["communicators"])
+            h for h, r, *_ in answers.values() if r and any(p["group"] not in members for p in r["communicators"])
         ]
         ask = new or {_token(handle): handle for handle in unknown[:1]}
         if not ask:
             return join(members, list(answers.values()), reports, others, time.monotonic() - begun)
         heard = _native.ask_status(list(ask.values()), new is wanted or not new, WITHIN)
-        for (token, handle), (text, why) in zip(ask.items(), heard, strict=True):
-            answers[token] = (handle, json.loads(text) if text else None, why or "")
+        for (token, handle), (text, why, has_ended) in zip(ask.items(), heard, strict=True):
+            answers[token] = (handle, *_read(text, why), has_ended)
 
 
 def _unasked(
@@ -275,7 +294,7 @@ def _unasked(
 
 def _token(handle: Any) -> str:
     """What tells the server of a handle from others: a process may have several handles."""
-    return str((json.loads(handle) if isinstance(handle, str) else handle)["token"])
+    return str((json.loads(handle) if isinstance(handle, str) else handle).get("token"))
 
 
 def join(
@@ -289,14 +308,14 @@ def join(
 
     Args:
         members: The ranks of each communicator, as Rust's `Member` has them, by its key.
-        answers: For each process its handle, what it says, and why it does not answer.
+        answers: Of each process.
         reports: Of processes whose handles are not known.
         others: Processes of which nothing else is known.
         seconds: How long it took.
     """
     told = {(report["host"], report["pid"]): report for report in reports}
-    told |= {(report["host"], report["pid"]): report for _, report, _ in answers if report}
-    reasons = {_token(handle): why for handle, report, why in answers if not report}
+    told |= {(report["host"], report["pid"]): report for _, report, *_ in answers if report}
+    reasons = {_token(handle): (why, has_ended) for handle, report, why, has_ended in answers if not report}
     parts: dict[str, dict[int, dict[str, Any]]] = {key: {} for key in members}
     states: dict[tuple[str, int], str] = {}
     for report in told.values():
@@ -312,8 +331,10 @@ def join(
         place = (member["host"], member["pid"])
         handle = member["handle"] and json.dumps(member["handle"])
         report = told.get(place)
-        why = "" if report else reasons.get(_token(handle), "") if handle else "it listens at no port"
-        return Process(*place, handle, report, why, "" if report else states.get(place, ""))
+        if report:
+            return Process(*place, handle, report)
+        why, has_ended = reasons.get(_token(handle), ("", False)) if handle else ("it listens at no port", False)
+        return Process(*place, handle, None, why, "X" if has_ended else states.get(place, ""))
 
     groups = [
         Group(key, next(iter(parts[key].values()))["name"], [process(member) for member in members[key]], parts[key])

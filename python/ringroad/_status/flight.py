@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ringroad._status.asking import Group, Job
+from ringroad._support.files import check_own
 
 _VERSION = "2.10"
 _NAMES = {
@@ -68,12 +69,13 @@ def write(job: Job, folder: Path) -> list[Path]:
     """Writes a file for each rank that has answered. Returns them.
 
     Raises:
-        OSError: The folder cannot be made, or written to.
+        OSError: The folder cannot be made, or written to, or has a file of this name that is no such dump.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for rank, dump in dumps(job).items():
         files.append(folder / f"ringroad_{rank}")
+        check_own(files[-1], b"pg_config")
         files[-1].write_bytes(pickle.dumps(dump))
     return files
 

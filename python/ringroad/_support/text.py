@@ -7,7 +7,7 @@ import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Real
 from textwrap import wrap
 from typing import Any, SupportsIndex, TypeVar
 
@@ -57,6 +57,12 @@ def length(name: str, value: object) -> int:
     if bytes < 0:
         raise ValueError(f"{name} must be 0 or more, not {bytes}")
     return bytes
+
+
+def lengths(name: str, value: Any) -> list[int]:
+    """One length in bytes, or a list of them, that was passed as an argument of this name. Raises TypeError, or
+    ValueError."""
+    return [length("a size", one) for one in ([value] if isinstance(value, str | Integral) else items(name, value))]
 
 
 def number(name: str, value: object) -> float:
@@ -181,7 +187,7 @@ def _plain(result: Any) -> object:
 def width() -> int | None:
     """The number of columns to print in: the terminal's, or what COLUMNS says. None: as many as are needed, because
     the output goes to a file or to a program."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal():
+    if (sys.stdout and sys.stdout.isatty()) or os.environ.get("COLUMNS", "").isdecimal():
         return shutil.get_terminal_size().columns
     return None
 
@@ -202,7 +208,7 @@ def print_wrapped(text: str, indent: str = "") -> None:
 
 def progress(text: str) -> None:
     """Shows progress in a line on standard error, which the next call replaces; only on a terminal."""
-    if sys.stderr.isatty():
+    if sys.stderr and sys.stderr.isatty():
         most = shutil.get_terminal_size().columns - 1
         print(f"\r\033[K{text[:most]}", end="", file=sys.stderr, flush=True)
 

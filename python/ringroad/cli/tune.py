@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 import ringroad
-from ringroad._native import Config, ConfigError, Profile, collective_name
+from ringroad._native import Config, ConfigError, Profile, collective_name, keep_profile
+from ringroad._support.files import check_own
 from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import (
     bytes_text,
@@ -23,6 +24,7 @@ from ringroad._support.text import (
 from ringroad.cli._options import Json, time_option, whole_option
 from ringroad.measure import tuning
 from ringroad.measure.tuning import TuningOptions
+from ringroad.start import launchers
 
 # Ignore the present profile while a new one is made. Also ignore settings that restrict the choice or state costs: the
 # new profile is for later jobs, whose environments differ.
@@ -63,8 +65,9 @@ def tune(
     options = TuningOptions(_collectives(collectives), lengths, budget)
     in_job = ranks is None and _launched(os.environ)
     if not in_job:  # otherwise only rank 0 writes, and perhaps on another host
-        files = [] if dry_run else [_path("profile.json", output)]
-        _check_directories([*files, *([] if csv is None else [csv])])
+        if not dry_run:
+            _store(_path("profile.json", output), None, output)
+        _check_directories([file for file in (csv, None if dry_run else output) if file is not None])
     measured = _measure(ranks, topology, options, quiet=as_json, in_job=in_job)
     if measured is None:
         return  # not rank 0
@@ -72,7 +75,7 @@ def tune(
     profile = Profile.from_json(text)
     path = None if dry_run else _path(profile.file_name, output)
     if path is not None:
-        _write(path, profile.to_json())
+        _store(path, profile.to_json(), output)
     if csv is not None:
         _write(csv, profile.to_csv())
     if as_json:
@@ -109,8 +112,7 @@ def _measure(
 
 def _launched(environ: Mapping[str, str]) -> bool:
     """Whether a launcher has started this process as one of several ranks."""
-    sizes = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-    return any(environ.get(name, "1") not in ("", "1") for name in sizes)
+    return any(environ.get(name, "1") not in ("", "1") for _, _, name in launchers._ROWS)
 
 
 def _path(file_name: str, output: Path | None) -> Path:
@@ -127,19 +129,27 @@ def _path(file_name: str, output: Path | None) -> Path:
 
 
 def _check_directories(files: Sequence[Path]) -> None:
-    """Makes the files' directories, before measuring for a minute. Raises an error if they cannot be written to."""
+    """Makes the files' directories. Raises an error if they cannot be written to."""
     for directory in [file.parent for file in files]:
         directory.mkdir(parents=True, exist_ok=True)
         if not os.access(directory, os.W_OK):
             raise ValueError(f"{directory} cannot be written to; name another file")
 
 
+def _store(path: Path, text: str | None, output: Path | None) -> None:
+    """Writes the profile. Without a text it only checks, before measuring for a minute, that it may be written there:
+    only what the user names by --output may be replaced whatever it is."""
+    if Config().profile is None and output is None:
+        return keep_profile(path, text)
+    if output is None:
+        check_own(path, b'"ringroad": "')
+    if text is not None:
+        _write(path, text)
+
+
 def _write(path: Path, text: str) -> None:
-    """Writes a file atomically, because others may read it meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text)
-    draft.replace(path)
+    path.write_text(text)
 
 
 # -------------------------------------------------------------------------------------------------- the report

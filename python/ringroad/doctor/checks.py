@@ -28,7 +28,7 @@ class JobSize:
 
 
 def machine_checks(place: JobSize) -> list[Check]:
-    """The checks of this machine. Together they take a few seconds, and at most `longest(...)`."""
+    """The checks of this machine. Together they take a few seconds."""
     interfaces, ucx = cache(facts.interfaces), cache(facts.ucx)
 
     def settings() -> Iterable[Finding]:
@@ -68,11 +68,6 @@ def machine_checks(place: JobSize) -> list[Check]:
         Check("copies of UCX", copies, _READING),
         Check("UCX messages", over_ucx, _MESSAGES, 1.5 * _MESSAGE_SECONDS),
     ]
-
-
-def longest(checks: Iterable[Check]) -> float:
-    """The seconds within which all checks end."""
-    return sum(check.seconds for check in checks)
 
 
 def _rendezvous(interfaces: Sequence[Mapping[str, Any]], several_hosts: bool) -> Finding:

@@ -84,7 +84,8 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
     for text, ranks in errors.items():
         remedy = (
             "See the findings on settings, UCX and rendezvous; check firewalls between the hosts "
-            "(RINGROAD_TCP_PORTS), and name the network with RINGROAD_NET_DEVICES"
+            "(RINGROAD_TCP_PORTS), compare the MTU of all devices on the way (long packets may be lost), "
+            "and name the network with RINGROAD_NET_DEVICES"
         )
         yield Finding("communicator", "failure", f"{_whom([roster.infos[rank] for rank in ranks])}: {text}", remedy)
     if not silent and not errors:

@@ -12,11 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ringroad.doctor import Finding, comparison, perform_all, remaining
-from ringroad.doctor.checks import JobSize, longest, machine_checks
+from ringroad.doctor.checks import JobSize, machine_checks
 from ringroad.doctor.pairs import GRACE, Part, communicate
-from ringroad.doctor.roster import Board, Roster, meet, open_store
+from ringroad.doctor.roster import Board, Roster, meet, open_store, read
 
 _POLL = 0.02
+_PART = {name: type(default) for name, default in asdict(Part()).items()} | {"spec": str | None}
+_FINDING = ("name", "verdict", "found", "remedy", "host")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     store = open_store(rank, size, timeout)
     board, roster = meet(store, rank, size, timeout)
     present = sorted(roster.infos)
-    end = time.monotonic() + timeout + GRACE  # all ranks begin now
+    end = time.monotonic() + timeout + GRACE  # all ranks begin now, and rank 0 waits for none any longer
     part = communicate(roster, rank, store, timeout) if len(present) > 1 else Part()
     board.tell("part", json.dumps(asdict(part)))
     hosts = roster.hosts
@@ -48,8 +50,9 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
             findings = perform_all(checks)
             board.tell("machine", json.dumps([one.to_json() for one in findings]))
         return None
-    parts = {one: Part(**found) for one, found in _collect(board, "part", present, remaining(end, 1)).items()}
-    findings = [*perform_all(checks), *_others(board, roster, parts, longest(checks))]
+    said = _collect(board, "part", present, remaining(end, 1), _PART)
+    parts = {one: Part(**{name: found[name] for name in _PART}) for one, found in said.items()}
+    findings = [*perform_all(checks), *_others(board, roster, parts, remaining(end, GRACE))]
     findings += [comparison.came(roster, timeout), *comparison.same_versions(roster), *comparison.same_settings(roster)]
     findings += [
         *comparison.connected(roster, parts),
@@ -62,14 +65,14 @@ def examine(rank: int, size: int, timeout: float) -> Report | None:
     return Report(findings, [asdict(info) for _, info in sorted(roster.infos.items())], pairs)
 
 
-def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float) -> dict[int, Any]:
+def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float, shape: Any) -> dict[int, Any]:
     """What ranks have published under a name, of those that do so in time."""
     found: dict[int, Any] = {}
     deadline = time.monotonic() + seconds
     while len(found) < len(ranks) and time.monotonic() < deadline:
         for rank in ranks:
             if rank not in found and (text := board.look(kind, rank)):
-                found[rank] = json.loads(text)
+                found[rank] = read(f"rank {rank}", text, shape)
         time.sleep(_POLL)
     return found
 
@@ -78,14 +81,14 @@ def _others(board: Board, roster: Roster, parts: Mapping[int, Part], seconds: fl
     """What the other hosts have to say of themselves, if it is not ok; what several say, once. Ranks that have fallen
     silent before are not waited for."""
     firsts = {ranks[0]: host for host, ranks in roster.hosts.items() if ranks[0] != 0 and ranks[0] in parts}
-    found = _collect(board, "machine", list(firsts), seconds)
+    found = _collect(board, "machine", list(firsts), seconds, [dict.fromkeys(_FINDING, str)])
     said: dict[Finding, list[str]] = {}
     for rank, host in firsts.items():
         if rank not in found:
-            text = f"{roster.infos[rank]} did not end its checks within {seconds:g} s"
+            text = f"{roster.infos[rank]} did not end its checks in time"
             yield Finding("machine", "failure", text, f"Run ringroad doctor --alone on {host}", host)
         for one in found.get(rank, []):
             if one["verdict"] != "ok":
-                said.setdefault(Finding(**one), []).append(host)
+                said.setdefault(Finding(**{name: one[name] for name in _FINDING}), []).append(host)
     for finding, hosts in said.items():
         yield replace(finding, host=", ".join(hosts))

@@ -11,7 +11,6 @@ import numpy as np
 from ringroad._native import Communicator, RingroadError
 from ringroad._network import Connection, NetworkView
 from ringroad._support.text import bandwidth_text
-from ringroad._support.ucx import _ucx_wheel
 from ringroad.doctor import remaining
 from ringroad.doctor.messages import measure, one_line, over
 from ringroad.doctor.roster import Roster
@@ -56,7 +55,6 @@ def communicate(roster: Roster, rank: int, store: Any, timeout: float) -> Part:
             timeout=timeout,
             topology=topology,
             name="doctor",
-            ucx_wheel=_ucx_wheel(),
         ) as comm:
             planned, tried = _measure_pairs(comm, present, deadline, pairs)
             carried = comm.transport

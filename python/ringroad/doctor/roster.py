@@ -5,13 +5,11 @@ import os
 import secrets
 import socket
 from dataclasses import asdict, dataclass
-from datetime import timedelta
-from importlib import import_module
 from typing import Any, Protocol
 
-from ringroad._native import Config, FileStore, RollCall, StoreError
+from ringroad._native import Config, RollCall, StoreError
 from ringroad._native import TimeoutError as RingroadTimeout
-from ringroad.doctor.messages import one_line
+from ringroad._support.files import parse_json
 from ringroad.measure import facts
 from ringroad.start import rendezvous
 
@@ -23,27 +21,10 @@ def open_store(rank: int, size: int, timeout: float) -> Any:
         ConfigError: None is set.
         StoreError: It cannot be reached in time.
     """
-    where = rendezvous._where(rank, size, Config())
-    if isinstance(where, str):
-        return FileStore(where)
     try:
-        return rendezvous._own_store(where, rank, timeout, None) if where else _torch_store(rank, timeout)
+        return rendezvous._store(rank, size, timeout, None)
     except RingroadTimeout as error:
         raise StoreError(str(error)) from error
-
-
-def _torch_store(rank: int, timeout: float) -> Any:
-    host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
-    distributed: Any = import_module("torch.distributed")
-    serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # torchrun's agent serves it
-    within = timedelta(seconds=timeout)
-    try:
-        store = distributed.TCPStore(host, int(port), None, serves, timeout=within, wait_for_workers=False)
-    except (RuntimeError, ValueError) as error:
-        what = "cannot serve the store at" if serves else "found no store at"
-        text = f"rank {rank} {what} MASTER_ADDR:MASTER_PORT={host}:{port}: {one_line(error)}"
-        raise StoreError(text) from error
-    return distributed.PrefixStore("ringroad", store)
 
 
 @dataclass(frozen=True)
@@ -66,6 +47,9 @@ class RankInfo:
 
     def __str__(self) -> str:
         return f"rank {self.rank} (host {self.host}, process {self.pid})"
+
+
+_INFO = {"rank": int, "host": str, "pid": int, "nonce": str, "versions": dict, "settings": dict}
 
 
 @dataclass(frozen=True)
@@ -107,4 +91,13 @@ def meet(store: Any, rank: int, size: int, timeout: float) -> tuple[Board, Roste
     words = called.words
     if words[rank] != word:
         raise StoreError(f"{info}: rank 0 went on without it; start all ranks at the same time, or set --timeout")
-    return called, Roster(size, {one: RankInfo(**json.loads(word)) for one, word in enumerate(words) if word})
+    said = {one: read(f"rank {one}", word, _INFO) for one, word in enumerate(words) if word}
+    return called, Roster(size, {one: RankInfo(**{name: info[name] for name in _INFO}) for one, info in said.items()})
+
+
+def read(who: str, text: str, shape: Any) -> Any:
+    """What a rank has published, with the keys of this shape. Raises StoreError if it is something else."""
+    try:
+        return parse_json(text, f"what {who} has published in the store", shape)
+    except ValueError as error:
+        raise StoreError(f"{error}; see that no other job uses this store") from None

@@ -42,7 +42,7 @@ def _numpy(version: str | None) -> Finding:
 
 def _torch(version: str | None) -> Finding:
     if version is None:
-        return Finding("torch", "ok", "not installed; only the torch backend and MASTER_ADDR need it")
+        return Finding("torch", "ok", "not installed; only the torch backend needs it")
     if _numbers(version) < OLDEST_TORCH:
         return Finding("torch", "warning", f"{version} is too old for the torch backend", "pip install 'torch>=2.8'")
     if _numbers(version) > NEWEST_TORCH:

@@ -1,13 +1,14 @@
 """Algorithms side by side: what the cost model says of each, by the length of the vector."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ringroad._costs import Cost
-from ringroad._native import CostModel, Schedule, Topology, collective_name
+from ringroad._native import Algorithm, CostModel, Schedule, Topology, collective_name
 from ringroad._notebook import frame, table
-from ringroad._support.text import bytes_text, check_class, items, length, seconds_text
+from ringroad._support.text import bytes_text, check_class, items, length, lengths, seconds_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +20,7 @@ SIZES = ("1KiB", "16KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB")
 def compare(
     algorithms: Sequence[str | Schedule],
     topology: Topology | str | int,
-    sizes: Sequence[int | str] = SIZES,
+    sizes: Sequence[int | str] | int | str = SIZES,
     *,
     collective: str = "allreduce",
     root: int | None = None,
@@ -28,12 +29,12 @@ def compare(
     """Compares algorithms, or schedules of your own, on a network. In a notebook the result shows itself as a table.
 
     All of them are compared that are named, also those that are no candidates on the network by default; for these see
-    `CostModel.explain`.
+    `CostModel.explain`. Those that do not perform the collective on this network have a dash.
 
     Args:
         algorithms: Names of algorithms, such as "swing" or "generalized:2", and schedules.
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-        sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
+        sizes: The lengths of the vector, or one: numbers of bytes, or texts such as "1MiB".
         collective: What is performed.
         root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
         model: The cost model. None: `CostModel()`.
@@ -42,10 +43,10 @@ def compare(
         A `Comparison`.
 
     Raises:
-        TypeError: `algorithms` or `sizes` is no list, or has something else.
+        TypeError: `algorithms` is no list, or it or `sizes` has something else.
         ValueError: Nothing is to be compared, a size is no length, two have the same name, or a schedule is of
             another collective.
-        ScheduleError: An algorithm is unknown, or does not perform the collective on this network.
+        ScheduleError: An algorithm is unknown, or none performs the collective on this network.
         TopologyError: The topology is malformed.
 
     Example:
@@ -59,21 +60,26 @@ def compare(
     check_class("model", model, CostModel)
     if not (algorithms := items("algorithms", algorithms)):
         raise ValueError('nothing to compare; give a list of algorithms, such as ["swing", "ring"]')
-    lengths = [length("a size", size) for size in items("sizes", sizes)]
-    if not lengths:
+    some = lengths("sizes", sizes)
+    if not some:
         raise ValueError('nothing to compare; give at least one size, such as "1MiB"')
     performed = collective_name(collective)
-    costs: dict[str, Cost] = {}
+    costs: dict[str, Cost | None] = {}
     for given in algorithms:
-        schedule = Schedule.build(given, network, collective, root) if isinstance(given, str) else given
         check_class("an algorithm", given, str, Schedule)
         name = given if isinstance(given, str) else given.name
-        if schedule.collective != performed:
-            raise ValueError(f"{name} is a schedule of {schedule.collective}, not of {performed}; say collective=")
         if name in costs:
             raise ValueError(f"two of the algorithms are called {name}")
-        costs[name] = model.cost(schedule, network, lengths[0])
-    return Comparison(performed, network.spec, lengths, costs)
+        if isinstance(given, str) and not Algorithm(given).supports(network, collective):
+            costs[name] = None
+            continue
+        schedule = Schedule.build(given, network, collective, root) if isinstance(given, str) else given
+        if schedule.collective != performed:
+            raise ValueError(f"{name} is a schedule of {schedule.collective}, not of {performed}; say collective=")
+        costs[name] = model.cost(schedule, network, some[0])
+    if not any(costs.values()):
+        Schedule.build(next(iter(costs)), network, collective, root)  # says why not
+    return Comparison(performed, network.spec, some, costs)
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,16 +90,17 @@ class Comparison:
         collective: The collective.
         topology: The spec of the network.
         sizes: The lengths of the vector in bytes.
-        costs: The `Cost` of each algorithm, by its name, for the first of the sizes.
+        costs: The `Cost` of each algorithm, by its name, for the first of the sizes; None if it does not perform the
+            collective on the network.
     """
 
     collective: str
     topology: str
     sizes: list[int]
-    costs: dict[str, Cost]
+    costs: dict[str, Cost | None]
 
     def seconds(self, algorithm: str, bytes: int | str) -> float:
-        """Returns the time that an algorithm takes.
+        """Returns the time that an algorithm takes: infinite if it does not perform the collective on the network.
 
         Args:
             algorithm: One of the compared.
@@ -104,7 +111,8 @@ class Comparison:
             ValueError: `bytes` is no length.
         """
         cost = self.costs[algorithm]
-        return cost.fixed + cost.per_byte * length("bytes", bytes)
+        size = length("bytes", bytes)
+        return inf if cost is None else cost.fixed + cost.per_byte * size
 
     def fastest(self, bytes: int | str) -> str:
         """Returns the name of the algorithm that takes the least time.
@@ -131,26 +139,33 @@ class Comparison:
         rows = [(size, *(self.seconds(name, size) for name in self.costs)) for size in self.sizes]
         return frame(rows, ["bytes", *self.costs])
 
-    def plot(self, *, axes: "Axes | None" = None) -> "Figure":
+    def plot(
+        self, *, measured: Mapping[str, Mapping[int, float]] | None = None, axes: "Axes | None" = None
+    ) -> "Figure":
         """Draws time over size, a line for each algorithm. Needs matplotlib.
 
         Args:
+            measured: Measured seconds by algorithm and bytes, drawn as dots.
             axes: Where to draw. None: a new figure.
 
         Returns:
             The matplotlib figure.
         """
-        from ringroad.lab.viz.comparison import lines
+        from ringroad.lab.viz.lines import lines
 
         times = {name: [self.seconds(name, size) for size in self.sizes] for name in self.costs}
-        return lines(self.sizes, times, title=f"{self.title}: predicted times", axes=axes)
+        title = f"{self.title}: {'predicted and measured' if measured else 'predicted'} times"
+        return lines(self.sizes, times, title=title, measured=measured, axes=axes)
 
     def cells(self) -> list[list[str]]:
         """Returns the table as texts: a row for each size, with the times, and the name of the fastest."""
         return [
-            [bytes_text(size), *(seconds_text(self.seconds(name, size)) for name in self.costs), self.fastest(size)]
+            [bytes_text(size), *(self._text(name, size) for name in self.costs), self.fastest(size)]
             for size in self.sizes
         ]
+
+    def _text(self, name: str, size: int) -> str:
+        return seconds_text(self.seconds(name, size)) if self.costs[name] else "-"
 
     @property
     def columns(self) -> list[str]:
@@ -167,5 +182,5 @@ class Comparison:
         return f"<Comparison of {', '.join(self.costs)}: {self.title}>"
 
     def _repr_html_(self) -> str:
-        below = [f"{name}: {cost.steps} steps, {cost.hops} hops" for name, cost in self.costs.items()]
+        below = [f"{name}: {cost.steps} steps, {cost.hops} hops" for name, cost in self.costs.items() if cost]
         return table(self.title, self.cells(), self.columns, right=self.columns[:-1], below="\n".join(below))

@@ -132,8 +132,11 @@ def simulate(
     if replan:
         left = network.without_links(failed, directed=True)
         choice = model.explain(schedule.collective, left, size)
+        # In synchronous steps, costs are the times.
+        rows = [row for row in choice.candidates if row.bit_identical] or choice.candidates
+        best = choice.algorithm if free_running else min(rows, key=lambda row: row.seconds).algorithm
         again = simulate(
-            Schedule.build(choice.algorithm, left, schedule.collective, schedule.root or 0),
+            Schedule.build(best, left, schedule.collective, schedule.root or 0),
             left,
             size,
             model=model,

@@ -8,6 +8,9 @@ from pathlib import Path
 from ringroad._native import CostModel, Schedule, ScheduleError, read_file
 from ringroad._support.text import check_class
 
+__all__ = ["Format", "read", "write"]
+__dir__ = __all__.copy
+
 
 @dataclass(frozen=True)
 class Format:

@@ -21,6 +21,9 @@ from ringroad._arrays import as_numbers
 from ringroad._native import Topology
 from ringroad._support.text import whole
 
+__all__ = ["children_rate", "link_flows", "link_rate", "master_rate", "path_rate", "stepped_rate", "widest_paths"]
+__dir__ = __all__.copy
+
 Term = tuple[int, float]
 Link = tuple[int, int]
 """From a rank to a neighbour."""

@@ -22,6 +22,9 @@ from ringroad import _native
 from ringroad._native import Topology, TopologyError
 from ringroad._support.files import parse_json
 
+__all__ = ["Hop", "Routes", "balanced", "own", "shortest", "up_down"]
+__dir__ = __all__.copy
+
 ChannelsBy = Literal["turns", "lash"]
 Method = Literal["balanced", "shortest", "up-down", "own"]
 Progress = Callable[[int, float, float], object]

@@ -17,6 +17,9 @@ from ringroad._arrays import as_numbers
 from ringroad._native import Schedule, Topology
 from ringroad._support.text import whole
 
+__all__ = ["AlltoallFlow", "BreadthFirst", "LinkLoad", "Path", "RelayedAlltoall", "alltoall_flow", "bfb_cost"]
+__dir__ = __all__.copy
+
 
 class BreadthFirst(NamedTuple):
     """The cost of a breadth-first schedule on its graph.

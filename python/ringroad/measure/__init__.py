@@ -26,6 +26,7 @@ __all__ = [
     "contestants",
     "trace",
 ]
+__dir__ = __all__.copy
 
 _WHERE = {
     "_native": ("Profile",),
@@ -43,7 +44,3 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"ringroad.{where}"), name)
     globals()[name] = value
     return value
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from ringroad._native import Config, ConfigError, RingroadError, __version__, between_hosts, machine, ucx_info
-from ringroad._support.ucx import _ucx_wheel
 
 _SIOCGIFADDR = 0x8915
 BUSY = 0.2
@@ -114,7 +113,7 @@ def _version(package: str) -> str | None:
 def carrier() -> str:
     """What would carry messages between this host and others like it, and why."""
     try:
-        return between_hosts(_ucx_wheel())
+        return between_hosts()
     except ConfigError as error:
         return str(error)
 
@@ -122,7 +121,7 @@ def carrier() -> str:
 def ucx() -> dict[str, str]:
     """The UCX that a communicator would use, or the reason why there is none."""
     try:
-        found = ucx_info(_ucx_wheel())
+        found = ucx_info()
         first = {name: found[name] for name in ("version", "origin", "why", "path") if name in found}
         return first | {"origin": found["origin"].lower()} | {k: v for k, v in found.items() if k not in first}
     except RingroadError as error:

@@ -1,17 +1,19 @@
 """`ringroad.elastic`: a group whose members come and go while it works."""
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ringroad._native import Communicator, MismatchError, TimeoutError
+from ringroad._native import Communicator, Config, MismatchError, TimeoutError
 from ringroad._support.text import seconds, whole
 from ringroad.start.doors import addresses
 from ringroad.start.membership import FAILURES, LeftOutError, Membership
 from ringroad.start.progress import Arrays, Progress, State
-from ringroad.start.signals import answer_usr1
+from ringroad.start.record import Record
+from ringroad.start.signals import answer
 
 Result = TypeVar("Result")
 
@@ -26,6 +28,7 @@ def elastic(
     minimum: int | None = None,
     timeout: float = 30,
     patience: float = 300,
+    record: str | PathLike[str] | None = None,
 ) -> "ElasticGroup":
     """Joins a group whose members may come and go while it works.
 
@@ -47,14 +50,16 @@ def elastic(
         timeout: Seconds within which every call of the group must end. A member that is stopped is noticed then.
         patience: Seconds within which this process must be taken in, now or when it was left out, and within which
             members must come when others are lost.
+        record: A file, beside the checkpoint for example, in which this process records its group. Started again, it
+            founds no other one, but asks and waits for that. It is removed when the `with` block ends without an error.
 
     Returns:
         The group.
 
     Raises:
-        TimeoutError: No group takes this process in.
+        TimeoutError: No group takes this process in. With a record, the message says what it waited for.
         ReplicaError: The group's state has other arrays.
-        ValueError: `address` is malformed, `minimum` is below 1, or a time is not above 0.
+        ValueError: `address` is malformed, `minimum` is below 1, a time is not above 0, or the file is no record.
         TransportError: This process cannot listen on a port.
 
     Example:
@@ -71,8 +76,8 @@ def elastic(
         >>> sums
         array([5., 5., 5.])
     """
-    answer_usr1()
-    return ElasticGroup(address, Arrays(state), minimum, timeout, patience)
+    answer(Config())
+    return ElasticGroup(address, Arrays(state), minimum, timeout, patience, record)
 
 
 class ElasticGroup:
@@ -84,13 +89,22 @@ class ElasticGroup:
         minimum: How many found the group.
         timeout: Seconds within which a call must end.
         patience: Seconds to wait for other members.
+        record: Where this process records its group.
     """
 
-    def __init__(self, address: str, state: State, minimum: int | None, timeout: float, patience: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        state: State,
+        minimum: int | None,
+        timeout: float,
+        patience: float,
+        record: str | PathLike[str] | None,
+    ) -> None:
         if minimum is not None and whole("minimum", minimum) < 1:
             raise ValueError(f"minimum must be a number of processes, or None, not {minimum}")
         limits = seconds("timeout", timeout), seconds("patience", patience)
-        self._members = Membership(addresses(address), minimum, *limits)
+        self._members = Membership(addresses(address), minimum, *limits, Record(record))
         self._progress = Progress(state)
         self._asked: bool | None = None
         """Whether a newcomer has asked, as all members know since the last step; None if they do not."""
@@ -98,7 +112,7 @@ class ElasticGroup:
         try:
             self._join()
         except BaseException:
-            self._members.close()
+            self._members.close(done=False)
             raise
 
     @property
@@ -137,7 +151,8 @@ class ElasticGroup:
             TimeoutError: A member runs, but takes no part; too few are left, and others are silent; or this process was
                 left out, and nobody takes it in again.
             ReplicaError: Members hold different bits, and no majority the same.
-            MismatchError: Members have done different numbers of steps.
+            MismatchError: Members have done different numbers of steps; or there is another group, which has done more.
+                The message names both. The state is as after the last step.
             RuntimeError: This process has left the group.
         """
         self._check_present()
@@ -160,7 +175,9 @@ class ElasticGroup:
         Args:
             compute: Gets the communicator and returns the result. It does not change the state: if members are lost,
                 the others call it again.
-            apply: Gets the result and changes the state in place, without communication. It is called once.
+            apply: Gets the result and changes the state in place, without communication. It is called once. If it
+                raises an error, the state is half changed: this process leaves the group at once, the step does not
+                count, and `run` raises the error. The others go on without it.
 
         Returns:
             The result.
@@ -176,20 +193,25 @@ class ElasticGroup:
             start = self.step
             try:
                 result = compute(self.comm)
-                self._progress.has(lambda result=result: apply(result))  # type: ignore[misc]
+                self._progress.has(lambda result=result: self._change(apply, result))  # type: ignore[misc]
                 self._look()
-                self._progress.commit()
-                return result
             except FAILURES as error:
                 failure = error
                 if self._recover() and self.step == start + 1:
                     return result
+            else:
+                self._progress.commit()
+                self._members.show(self.step)
+                return result
         raise failure
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._left:
+            return
+        done = False
         try:
             # Others may not know yet that the last step is committed.
             unsure = kind is None and self.size > 1 and self._progress.sure < self.step
@@ -198,13 +220,37 @@ class ElasticGroup:
                     f"this process was stopped or cut off, and the others have ended without it: its step {self.step}, "
                     "the last one, may differ from theirs"
                 )
+            done = kind is None
         finally:
-            self._left = True
-            self._members.close()
+            self._end(done)
+
+    def _end(self, done: bool = False) -> None:
+        self._left = True
+        self._members.close(done)
 
     def _check_present(self) -> None:
         if self._left:
             raise RuntimeError("this process has left the elastic group; join again with ringroad.elastic")
+        try:
+            if not self._members.gives_way():
+                return
+        except MismatchError:
+            self._end()
+            raise
+        self._members.leave()
+        self._join()
+
+    def _change(self, apply: Callable[[Result], object], result: Result) -> None:
+        """Applies a result. A half changed state is no member's."""
+        try:
+            apply(result)
+        except BaseException as error:
+            self._end()
+            error.add_note(
+                f"apply failed in step {self.step} of the elastic group: the state is half changed, the step does not "
+                "count, and this process has left the group; join again with ringroad.elastic"
+            )
+            raise
 
     def _look(self) -> None:
         """All members have come here; they learn whether anybody asks to be taken in."""
@@ -217,8 +263,8 @@ class ElasticGroup:
 
     def _settle(self) -> None:
         """All members of a new communicator come to the same step and state."""
-        self._members.introduce()
-        self._progress.level(self.comm)
+        self._progress.level(self.comm, self._members.introduce())
+        self._members.show(self.step)
         self._asked, self._changed = False, True
 
     def _join(self) -> None:
@@ -238,12 +284,14 @@ class ElasticGroup:
                 self._members.change()
             except LeftOutError:
                 if returning:
-                    self._members.leave()
+                    self._members.leave(self._progress.holds)
                     self._join()
                 return False
             try:
                 self._settle()
                 return True
             except FAILURES as error:
+                if self._left:  # apply has failed
+                    raise
                 failure = error
         raise failure

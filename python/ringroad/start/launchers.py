@@ -16,12 +16,18 @@ _ROWS = (
     ("torchrun", "RANK", "WORLD_SIZE"),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI", "PMI_RANK", "PMI_SIZE"),
+    ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+    ("Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
     ("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
 )
 """The first row with both variables set counts. Slurm's come last: mpirun inside of a Slurm job leaves them set, but
-they count the daemons that it has started.
+they count the daemons that it has started. So do Flux's.
 """
+
+_WITHOUT_SIZE = ("PMIX_RANK", "PALS_RANKID")
+"""Ranks that come without a size."""
 
 _PORTS = (20_000, 32_767)
 """From these ports one is derived if RINGROAD_TCP_PORTS is unset. Linux gives clients higher ones."""
@@ -57,16 +63,22 @@ def launcher_of(environ: Mapping[str, str]) -> Launcher | None:
     for name, rank, size in _ROWS:
         if rank in environ and size in environ:
             found = Launcher(name, number(rank, environ), number(size, environ), rank)
-            # Slurm's own PMI sets the same variables as mpirun, but not those that count the ranks of a host.
-            slurm = found.name == "PMI" and "MPI_LOCALNRANKS" not in environ and _is_step(environ)
+            # Slurm's own PMI sets the same variables as mpirun and Flux, but not their others.
+            others = environ.keys() & {"MPI_LOCALNRANKS", "FLUX_TASK_RANK"}
+            slurm = found.name == "PMI" and not others and _is_step(environ)
             return Launcher("Slurm", found.rank, found.size, rank) if slurm else found
     return None
 
 
-_LOCAL = {
-    "Open MPI": ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    "PMI": ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-}
+_LOCAL = (
+    ("Open MPI", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("PMI", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"),
+    ("PMI", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
+    ("MVAPICH", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
+    ("jsrun", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"),
+)
+"""A process's number among the ranks of its host, and how many these are. The first row that is set counts."""
 
 
 def local_of(launcher: Launcher, environ: Mapping[str, str]) -> tuple[int, int] | None:
@@ -76,10 +88,10 @@ def local_of(launcher: Launcher, environ: Mapping[str, str]) -> tuple[int, int] 
         if not counts or "SLURM_LOCALID" not in environ or "SLURM_NODEID" not in environ:
             return None
         return number("SLURM_LOCALID", environ), counts_of(counts)[number("SLURM_NODEID", environ)]
-    names = _LOCAL.get(launcher.name)
-    if names is None or not all(name in environ for name in names):
-        return None
-    return number(names[0], environ), number(names[1], environ)
+    for name, rank, size in _LOCAL:
+        if name == launcher.name and rank in environ and size in environ:
+            return number(rank, environ), number(size, environ)
+    return None
 
 
 def counts_of(text: str) -> list[int]:
@@ -90,7 +102,8 @@ def counts_of(text: str) -> list[int]:
 
 def found_in_part(environ: Mapping[str, str]) -> list[str]:
     """The variables of launchers that are set, though their counterparts are not."""
-    return list(dict.fromkeys(name for row in _ROWS for name in row[1:] if name in environ))
+    names = [*(name for row in _ROWS for name in row[1:]), *_WITHOUT_SIZE]
+    return list(dict.fromkeys(name for name in names if name in environ))
 
 
 def number(name: str, environ: Mapping[str, str]) -> int:
@@ -112,6 +125,8 @@ def job_of(launcher: Launcher | None, environ: Mapping[str, str]) -> str:
         case "Slurm":
             job = "SLURM_HET_JOB_ID" if environ.get("SLURM_HET_JOB_ID") else "SLURM_JOB_ID"
             names = (job, "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+        case "PMI" | "Flux":
+            names = ("PALS_APID", "FLUX_JOB_ID")
     return " ".join(f"{name}={environ[name]}" for name in names if environ.get(name))
 
 
@@ -129,21 +144,35 @@ def job_here() -> str:
 
 
 def master(launcher: Launcher | None, environ: Mapping[str, str], ports: tuple[int, int] | None) -> Master | None:
-    """The place that MASTER_ADDR and MASTER_PORT name; None if they are not set. Raises ConfigError."""
+    """The place that follows from MASTER_ADDR and MASTER_PORT; None if they are not set. Raises ConfigError."""
     host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
     if not host and not port:
         return None
+    _check_host(host or "")
     if not host or not port:
         one, other = ("MASTER_ADDR", "MASTER_PORT") if host else ("MASTER_PORT", "MASTER_ADDR")
         raise ConfigError(f"{one} is set, but {other} is not: set both, or neither")
     wanted = number("MASTER_PORT", environ)
     if not 0 < wanted < 65536:
         raise ConfigError(f"MASTER_PORT={port} is no port; set a number from 1 to 65535")
-    job = job_of(launcher, environ)
-    if environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        # The agent of torchrun listens there.
-        return Master(host, _ports(f"{job} {host} {port}", ports), job)
-    return Master(host, (wanted,), job)
+    # Launchers may call several jobs the same, or have no name for them.
+    job = f"{job_of(launcher, environ)} MASTER_PORT={wanted}".strip()
+    # At that port itself torch.distributed has its store, or torchrun's agent.
+    others = tuple(one for one in _ports(job, ports) if one != wanted)
+    return Master(host, others or (wanted,), job)
+
+
+def _check_host(text: str) -> None:
+    """Raises ConfigError if MASTER_ADDR is more than a host: torch, too, takes all of it for the host's name."""
+    host, port = re.sub(r"^\w+://", "", text.strip()).rstrip("/").strip("[]"), ""
+    if host.count(":") == 1 or "]:" in host:  # addresses of IPv6 have more colons
+        host, _, port = host.rpartition(":")
+    host = host.strip("[]")
+    if host != text:
+        raise ConfigError(
+            f"MASTER_ADDR={text!r} is more than a host's name or address: set MASTER_ADDR={host}"
+            + (f" and MASTER_PORT={port}" if port else "")
+        )
 
 
 def derived(launcher: Launcher, environ: Mapping[str, str], ports: tuple[int, int] | None) -> Master | None:
@@ -153,14 +182,16 @@ def derived(launcher: Launcher, environ: Mapping[str, str], ports: tuple[int, in
         case "Slurm":
             host = _first_host(launcher, environ)
         case "Open MPI":
-            _one_host(launcher, environ, "OMPI_COMM_WORLD_LOCAL_SIZE", "-x MASTER_ADDR={} -x MASTER_PORT={}")
+            _one_host(launcher, environ, "mpirun -x MASTER_ADDR=node1 -x MASTER_PORT=29500 ...")
             # Names of jobs have a process's number, which may be used again, also in a container beside this one; the
             # launcher's port on this host has one owner.
             servers = (environ[name] for name in sorted(environ) if name.startswith("PMIX_SERVER_URI"))
             host, job = "127.0.0.1", f"{job} {next(servers, '')}" if job else _launching_process(launcher)
-        case "PMI":
-            _one_host(launcher, environ, "MPI_LOCALNRANKS", "-genv MASTER_ADDR {} -genv MASTER_PORT {}")
-            host, job = "127.0.0.1", _launching_process(launcher)
+        case "PMI" | "MVAPICH" | "jsrun" | "Flux":
+            hydra = "mpirun -genv MASTER_ADDR node1 -genv MASTER_PORT 29500 ..."
+            exported = "export MASTER_ADDR=node1 MASTER_PORT=29500, if your launcher passes that on"
+            _one_host(launcher, environ, hydra if "MPI_LOCALNRANKS" in environ else exported)
+            host, job = "127.0.0.1", f"{job} {_launching_process(launcher)}".strip()
         case _:
             return None
     return Master(host, _ports(job, ports), job)
@@ -174,15 +205,18 @@ def _ports(job: str, allowed: tuple[int, int] | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(first + pair % (last - first + 1) for pair in pairs))
 
 
-def _one_host(launcher: Launcher, environ: Mapping[str, str], variable: str, options: str) -> None:
-    """Raises ConfigError if the ranks are on several hosts. If the launcher does not say, they count as on one."""
-    if variable in environ and number(variable, environ) != launcher.size:
-        example = options.format("node1", "29500")
-        raise ConfigError(
-            f"no store for {launcher.size} ranks to meet in: mpirun has started them on several hosts ({variable}="
-            f"{environ[variable]} here), and does not say where rank 0 is; tell it to all ranks, by the host of rank 0 "
-            f"and a free port there: mpirun {example} ..., or set RINGROAD_STORE=file:///shared/directory"
-        )
+def _one_host(launcher: Launcher, environ: Mapping[str, str], example: str) -> None:
+    """Raises ConfigError unless the launcher says that all ranks are on one host."""
+    says = [(size, launcher.size) for name, _, size in _LOCAL if name == launcher.name] + [("FLUX_JOB_NNODES", 1)]
+    said = next(((name, wanted) for name, wanted in says if name in environ), None)
+    if said and number(said[0], environ) == said[1]:
+        return
+    where = f"are on several hosts ({said[0]}={environ[said[0]]} here)" if said else "may be on several hosts"
+    raise ConfigError(
+        f"no store for {launcher.size} ranks to meet in: they {where}, and nothing beside {launcher.variable} says "
+        f"where rank 0 is; tell it to all ranks, by the host of rank 0 and a free port there: {example}, or set "
+        "RINGROAD_STORE=file:///shared/directory"
+    )
 
 
 def _is_step(environ: Mapping[str, str]) -> bool:

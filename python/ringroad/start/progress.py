@@ -4,11 +4,16 @@ import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ringroad._catching_up import catch_up
 from ringroad._native import Communicator
+from ringroad._objects import allgather_bytes, allgather_json
 from ringroad._replicas import Part, ReplicaError, part_of
+
+_MOST = 1 << 26
+"""How many bytes the form of a state may have."""
 
 
 class State(Protocol):
@@ -36,7 +41,8 @@ class Arrays:
         return json.dumps([[part.name, part.kind] for part in self._parts]).encode()
 
     def adopt(self, form: bytes) -> None:
-        raise ReplicaError(f"the group's state is {form.decode()}, but that of this process {self.form().decode()}")
+        theirs = form.decode(errors="replace")
+        raise ReplicaError(f"the group's state is {theirs}, but that of this process {self.form().decode()}")
 
     def parts(self) -> list[Part]:
         return self._parts
@@ -61,17 +67,18 @@ class Progress:
     Attributes:
         step: How many steps are in the state.
         sure: Up to which step this member knows that all others have come.
+        holds: Whether this member holds the state of that step.
     """
 
     def __init__(self, state: State) -> None:
         self.step = self.sure = 0
         self._state = state
-        self._holds = False
+        self.holds = False
         self._apply: Callable[[], object] | None = None
 
     def begin(self, holds: bool) -> None:
         """The state of this process is the group's, or it has to get that."""
-        self._holds, self._apply = holds, None
+        self.holds, self._apply = holds, None
 
     def has(self, apply: Callable[[], object]) -> None:
         """This member has the result of the step in hand, and can apply it."""
@@ -82,29 +89,35 @@ class Progress:
         apply, self._apply = self._apply, None
         assert apply
         self.step += 1
-        apply()
+        try:
+            apply()
+        except BaseException:
+            self.step -= 1
+            raise
 
-    def level(self, comm: Communicator) -> None:
-        """Brings all members to the same step, with the same bits. Collective. May fail at any point, and is then
-        repeated with those that are left."""
-        places = [_Place(*place) for place in comm.allgather_object((self.step, self._holds, self._apply is not None))]
+    def level(self, comm: Communicator, old: int) -> None:
+        """Brings all members to the same step, with the same bits; only the first ranks, so many of them, may hold the
+        state. Collective. May fail at any point, and is then repeated with those that are left."""
+        own = self.step, self.holds, self._apply is not None
+        places = [_Place(*place) for place in allgather_json(comm, own, (int, bool, bool), _MOST)]
+        places[old:] = [place._replace(holds=False) for place in places[old:]]
         step = max((place.step for place in places if place.holds), default=-1)
         if step < 0:
             raise ReplicaError("none of the members that are left holds the group's state")
         able = [rank for rank, one in enumerate(places) if one.holds and step <= one.step + one.has_result]
-        self._holds = comm.rank in able
-        if self._holds and self.step < step:
+        self.holds = comm.rank in able
+        if self.holds and self.step < step:
             self.commit()
         self._apply = None
-        forms = comm.allgather_object(self._state.form())
-        if forms[comm.rank] != forms[able[0]]:
+        forms = allgather_bytes(comm, np.frombuffer(self._state.form(), np.uint8), None, "form of the state", _MOST)
+        if not np.array_equal(forms[comm.rank], forms[able[0]]):
             self._spoil()
-            self._state.adopt(forms[able[0]])
+            self._state.adopt(forms[able[0]].tobytes())
         catch_up(comm, self._state.parts(), able, self._spoil)
-        self.step, self._holds = step, True
+        self.step, self.holds = step, True
         comm.barrier()  # who leaves after this has left nobody behind
         self.sure = step
 
     def _spoil(self) -> None:
         """The state is about to be overwritten."""
-        self._holds = False
+        self.holds = False

@@ -6,20 +6,14 @@ says what to set. A process never becomes a group of one by mistake.
 
 import os
 from collections.abc import Mapping, Sequence, Set
-from concurrent.futures import Future
-from datetime import timedelta
-from importlib import import_module
-from importlib.util import find_spec
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 from ringroad import _native
-from ringroad._native import Communicator, Config, ConfigError, FileStore, MemoryStore, StoreError, TcpStore, Topology
+from ringroad._native import Communicator, Config, ConfigError, FileStore, MemoryStore, TcpStore, Topology
 from ringroad._support.text import items, whole
-from ringroad._support.ucx import _ucx_wheel
 from ringroad.start import launchers
 from ringroad.start.launchers import Master
-from ringroad.start.signals import answer_usr1
+from ringroad.start.signals import answer
 
 if TYPE_CHECKING:
     from ringroad._native import Store
@@ -47,15 +41,15 @@ def init(
 
     1. `RINGROAD_STORE`: `tcp://host:port`, where rank 0 listens (its host, and a free port), or
        `file:///shared/directory`, a new directory for every job.
-    2. `MASTER_ADDR` and `MASTER_PORT`: if torch is installed, in torch's store, since torch.distributed uses the same
-       port; it serves both. Otherwise rank 0 listens there. Under torchrun the agent has that port; then rank 0 listens
-       at another one, which all ranks derive from it.
+    2. `MASTER_ADDR` and `MASTER_PORT`: rank 0 listens at that host, at another port, which all ranks derive from that
+       one. So torch.distributed, whose own store is there, may use the same variables.
     3. Slurm: rank 0 listens on the first host of the step, at a port derived from the numbers of job and step.
-    4. mpirun: rank 0 listens on loopback, at a port derived from what mpirun calls the job, or from its process. If the
-       ranks are on several hosts, set 1 or 2.
+    4. mpirun, Flux and others whose variables say that all ranks are on one host: rank 0 listens on loopback, at a
+       port derived from what the launcher calls the job, or from its process. If the ranks are on several hosts, or
+       nothing says that they are not, set 1 or 2.
 
-    SIGUSR1 then lets a process write on standard error how its job stands, as `ringroad status` shows it, unless the
-    program has a handler for that signal: one that is set earlier or later counts.
+    Signals are left to the program. With RINGROAD_SIGNAL=USR1 that signal lets a process write on standard error how
+    its job stands, as `ringroad status` shows it, unless the program has a handler for it.
 
     Derived ports are between 20000 and 32767, or within RINGROAD_TCP_PORTS. If one is taken, rank 0 takes another one,
     where the others find it. With RINGROAD_SECRET only processes that know it can connect.
@@ -64,9 +58,10 @@ def init(
         store: Where the processes find each other: a `FileStore`, a `TcpStore`, a `MemoryStore`, or a store of
             torch.distributed. None: as above. A group of one needs no store.
         rank: The number of this process, from 0. None: `RANK` (torchrun), `OMPI_COMM_WORLD_RANK` (Open MPI), `PMI_RANK`
-            (MPICH, Intel MPI) or `SLURM_PROCID`.
+            (MPICH, Intel MPI, PALS), `MV2_COMM_WORLD_RANK` (MVAPICH), `JSM_NAMESPACE_RANK` (jsrun), `FLUX_TASK_RANK`
+            or `SLURM_PROCID`.
         size: The number of processes. None: `WORLD_SIZE` (torchrun), `OMPI_COMM_WORLD_SIZE`, `PMI_SIZE`,
-            `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS`.
+            `MV2_COMM_WORLD_SIZE`, `JSM_NAMESPACE_SIZE`, `FLUX_JOB_SIZE`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS`.
         timeout: Seconds within which all processes must come; also the default of every later call. None:
             RINGROAD_TIMEOUT, or 300.
         topology: The network, as a `Topology` or a spec such as "torus:4x4". None: RINGROAD_TOPOLOGY, or what is
@@ -102,7 +97,7 @@ def init(
         array([1., 2.])
     """
     rank, size = _place(rank, size, os.environ)
-    answer_usr1()
+    answer(Config(settings))
     if store is None:
         store = _store(rank, size, timeout, settings)
     return Communicator(
@@ -114,7 +109,6 @@ def init(
         algorithm=algorithm,
         deterministic=deterministic,
         settings=settings,
-        ucx_wheel=_ucx_wheel(),
     )
 
 
@@ -168,7 +162,6 @@ def regroup(
         topology=topology,
         algorithm=algorithm,
         deterministic=deterministic,
-        ucx_wheel=_ucx_wheel(),
     )
 
 
@@ -198,16 +191,12 @@ def _store(rank: int, size: int, timeout: float | None, settings: Mapping[str, s
     seconds = config.timeout if timeout is None else timeout
     if isinstance(where, str):
         return FileStore(where)
-    if size == 1:
-        return MemoryStore()
-    return _torch_store(rank, size, seconds) if where is None else _own_store(where, rank, seconds, settings)
+    return MemoryStore() if where is None else _own_store(where, rank, seconds, settings)
 
 
 def _where(rank: int, size: int, config: Config) -> str | Master | None:
-    """The directory of a FileStore, or the place of a TcpStore.
-
-    None: torch's store at MASTER_ADDR and MASTER_PORT, or no store for a group of one. Raises ConfigError if there is
-    no place to meet.
+    """The directory of a FileStore, the place of a TcpStore, or None for a group of one, which needs neither. Raises
+    ConfigError if there is no place to meet.
     """
     if isinstance(config.store, str):
         return config.store
@@ -219,9 +208,8 @@ def _where(rank: int, size: int, config: Config) -> str | Master | None:
     if isinstance(config.store, tuple):
         host, port = config.store
         return Master(host, (port,), launchers.job_of(launcher, os.environ))
-    place = launchers.master(launcher, os.environ, config.tcp_ports)
-    if place and find_spec("torch"):
-        return None
+    # Ranks in an order of the caller's own meet at one place, though some keep the launcher's numbers.
+    place = launchers.master(launchers.launcher_of(os.environ), os.environ, config.tcp_ports)
     if not place and launcher:
         place = launchers.derived(launcher, os.environ, config.tcp_ports)
     if not place:
@@ -247,41 +235,3 @@ def _own_store(place: Master, rank: int, timeout: float, settings: Mapping[str, 
     if rank == 0:
         _servers[served] = store
     return store
-
-
-_rendezvous: dict[tuple[object, ...], Future[Any]] = {}
-"""torch's stores, maybe still being connected, by this process's number (a forked child has neither the thread that
-connects nor connections of its own), the address, and (rank, size, timeout). Rank 0 hosts the store while its process
-lives."""
-
-
-def _torch_store(rank: int, size: int, timeout: float) -> Any:
-    """torch's TCPStore at MASTER_ADDR and MASTER_PORT: rank 0 hosts it, or under torchrun the agent does."""
-    distributed: Any = import_module("torch.distributed")
-    address = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-    place = (os.getpid(), address, rank, size, timeout)
-    found = _rendezvous.get(place)
-    if found is None:
-        new = found = _rendezvous[place] = Future[Any]()
-
-        def look() -> None:
-            try:
-                url = f"env://?rank={rank}&world_size={size}"
-                store, _, _ = next(distributed.rendezvous(url, timeout=timedelta(seconds=timeout)))
-                new.set_result(distributed.PrefixStore("ringroad", store))
-            except BaseException as error:
-                new.set_exception(error)
-
-        # torch handles no signals while it waits. In another thread it leaves the main thread free to handle them.
-        Thread(target=look, name="ringroad-rendezvous", daemon=True).start()
-    try:
-        return found.result()
-    except Exception as error:
-        if not found.done():
-            raise  # a signal handler has raised it
-        _rendezvous.pop(place, None)
-        text = (
-            f"rank {rank} of {size} found no store at MASTER_ADDR:MASTER_PORT={address}: {error}; start "
-            "`ringroad doctor` the same way to see which ranks are missing"
-        )
-        raise StoreError(text) from error

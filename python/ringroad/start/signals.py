@@ -1,18 +1,25 @@
-"""SIGUSR1 lets a rank write how its job stands."""
+"""The signal that RINGROAD_SIGNAL names lets a rank write how its job stands. None is ringroad's own: others use them,
+and Python's table shows no handlers in C, such as faulthandler's."""
 
 import signal
 import sys
 import threading
 
+from ringroad._native import Config
 
-def answer_usr1() -> None:
-    """Writes how the job stands on standard error when SIGUSR1 comes, unless the program handles that signal itself.
+
+def answer(config: Config) -> None:
+    """Writes how the job stands on standard error when the signal comes that the settings name, if they name one,
+    unless the program handles it itself.
 
     Python runs handlers in the main thread: also within a call of ringroad that waits, but not within other functions
     in C.
     """
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
-        signal.signal(signal.SIGUSR1, _tell)
+    if config.signal is None or threading.current_thread() is not threading.main_thread():
+        return
+    number = signal.Signals[f"SIG{config.signal}"]
+    if signal.getsignal(number) == signal.SIG_DFL:
+        signal.signal(number, _tell)
 
 
 def _tell(_number: int, _frame: object) -> None:
@@ -25,5 +32,6 @@ def _write() -> None:
     from ringroad._status import text as words
 
     text = "".join(f"ringroad: {line}\n" for line in words.lines(asking.of_this_process()))
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    if sys.stderr is not None:  # as 2>&- leaves it
+        sys.stderr.write(text)
+        sys.stderr.flush()

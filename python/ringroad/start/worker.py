@@ -4,6 +4,7 @@ It reads commands from the socket `FD` and answers each with (result, traceback 
 end of file the parent has closed the cluster or died. This process then ends, even while a function runs.
 """
 
+import contextlib
 import os
 import pickle
 import signal
@@ -16,7 +17,6 @@ from typing import Any
 
 from ringroad._native import Communicator, FileStore, TcpStore, Topology
 from ringroad._support.pickles import pickled
-from ringroad._support.ucx import _ucx_wheel
 
 _GRACE_SECONDS = 5.0
 
@@ -70,8 +70,9 @@ class _Worker:
             self.leave(f"a function failed on rank {self.rank}: {type(error).__name__}: {error}")
             return None, text, _if_whole(error)
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed
+                    stream.flush()
 
     def connect(
         self,
@@ -90,7 +91,6 @@ class _Worker:
             topology=topology,
             algorithm=algorithm,
             name="local",
-            ucx_wheel=_ucx_wheel(),
         )
 
     def run(self, content: bytes) -> bytes:

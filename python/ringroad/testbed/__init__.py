@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ringroad.testbed.namespaces import TestbedError
 
 __all__ = ["Testbed", "TestbedError", "emulate"]
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:
@@ -28,7 +29,3 @@ def __getattr__(name: str) -> Any:
     from ringroad.testbed import cluster, namespaces
 
     return getattr(namespaces if name == "TestbedError" else cluster, name)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -24,16 +24,17 @@ def end() -> list[int]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
+        # It may have ended, and its number be another's, or belong to another user.
+        with contextlib.suppress(OSError), open(os.pidfd_open(int(entry.name)), "rb", buffering=0) as process:
             if _is_left_behind((entry / "environ").read_bytes()):
-                os.kill(int(entry.name), signal.SIGKILL)
+                signal.pidfd_send_signal(process.fileno(), signal.SIGKILL)
                 ended.append(int(entry.name))
     return ended
 
 
 def _is_left_behind(environ: bytes) -> bool:
     prefix = f"{_MARK}=".encode()
-    marks = [line[len(prefix) :].decode() for line in environ.split(b"\0") if line.startswith(prefix)]
+    marks = [os.fsdecode(line[len(prefix) :]) for line in environ.split(b"\0") if line.startswith(prefix)]
     if not marks:
         return False
     space, _, testbed = marks[0].partition(" ")

@@ -11,12 +11,17 @@ functional collectives) go over gloo. Options:
 
 `ringroad.torch.init()` does this for any launcher, and before frameworks that refuse unknown backends.
 `ringroad.torch.process_group` makes groups of which torch.distributed knows nothing.
+
+Calls of a group are matched by their order, which must be the same on all ranks. So each thread that makes calls needs
+a group of its own, `dist.new_group(backend="ringroad")`: if two threads call one group at once, calls that are alike
+(collective, sizes, dtype, operation) may be mixed up without an error.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,9 +33,9 @@ if not dist.is_available():
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.constants import default_pg_timeout
 
-from ringroad._native import Communicator
+from ringroad._native import Communicator, Config
 from ringroad._replicas import ReplicaCheck
-from ringroad.start.signals import answer_usr1
+from ringroad.start.signals import answer
 from ringroad.torch.compression import CompressedReduceScatter, Compression, compressed
 from ringroad.torch.membership import Membership, Options
 from ringroad.torch.starting import init
@@ -52,6 +57,7 @@ __all__ = [
     "process_group",
     "register",
 ]
+__dir__ = __all__.copy
 
 
 def register() -> None:
@@ -83,7 +89,7 @@ def process_group(
         name: What messages call the group; the same on all members.
 
     Returns:
-        The group. `ringroad.torch.communicator(group)` is its native communicator.
+        The group, for the calls of one thread. `ringroad.torch.communicator(group)` is its native communicator.
 
     Raises:
         TypeError: `store` is no store of torch.distributed.
@@ -111,7 +117,7 @@ def process_group(
         )
     if not 0 <= rank < size:
         raise ValueError(f"ringroad: rank {rank} of {size} is out of range; ranks count from 0 to size - 1")
-    answer_usr1()
+    answer(Config())
     place = PrefixStore(name, store)
     member = Membership(place, rank, size, default_pg_timeout, name, range(size), options or Options(), is_job=True)
     return RingroadProcessGroup(member)
@@ -228,6 +234,7 @@ def elastic(
     minimum: int | None = None,
     timeout: float = 30,
     patience: float = 300,
+    record: str | PathLike[str] | None = None,
 ) -> ElasticTraining:
     """Joins a group that trains a model, and whose members may come and go. See `ringroad.elastic`.
 
@@ -241,6 +248,7 @@ def elastic(
         minimum: As for `ringroad.elastic`.
         timeout: As for `ringroad.elastic`.
         patience: As for `ringroad.elastic`.
+        record: As for `ringroad.elastic`.
 
     Returns:
         The group, whose method `train` does a step of data parallel training.
@@ -268,7 +276,7 @@ def elastic(
     """
     from ringroad.torch.elastic_training import ElasticTraining
 
-    return ElasticTraining(address, model, optimizer, minimum, timeout, patience)
+    return ElasticTraining(address, model, optimizer, minimum, timeout, patience, record)
 
 
 def _create(opts: Any, pg_options: Any) -> Any:
@@ -278,7 +286,7 @@ def _create(opts: Any, pg_options: Any) -> Any:
 
     if pg_options is not None and not isinstance(pg_options, Options):
         raise TypeError(f"ringroad: pg_options must be ringroad.torch.Options, not {type(pg_options).__name__}")
-    answer_usr1()
+    answer(Config())
     member = Membership(
         opts.store,
         opts.group_rank,

@@ -11,6 +11,7 @@ from torch import nn
 
 from ringroad._native import Communicator
 from ringroad._replicas import Part, ReplicaError
+from ringroad._support.files import parse_json
 from ringroad._support.text import check_class
 from ringroad.start.elastic import ElasticGroup
 from ringroad.torch.replicas import part_of
@@ -30,14 +31,12 @@ class ElasticTraining(ElasticGroup):
         address: str,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        minimum: int | None,
-        timeout: float,
-        patience: float,
+        *limits: Any,
     ) -> None:
         check_class("model", model, nn.Module)
         check_class("optimizer", optimizer, torch.optim.Optimizer)
         self.model, self.optimizer = model, optimizer
-        super().__init__(address, _Training(model, optimizer), minimum, timeout, patience)
+        super().__init__(address, _Training(model, optimizer), *limits)
 
     def train(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Does one step: gradients of all members' losses, their average, and the optimizer's step.
@@ -112,13 +111,18 @@ class _Training:
         return json.dumps([self._kinds(), kept, state["param_groups"]]).encode()
 
     def adopt(self, form: bytes) -> None:
-        kinds, kept, groups = json.loads(form)
+        try:
+            kinds, kept, groups = parse_json(form, "the form of the group's state", (object, dict, [dict]))
+            for group in groups:  # JSON has no tuples
+                lists = {key: value for key, value in group.items() if isinstance(value, list) and key != "params"}
+                group |= {key: tuple(value) for key, value in lists.items()}
+            if kinds == self._kinds():
+                state = {int(index): {key: _made(one[key]) for key in one} for index, one in kept.items()}
+                self._optimizer.load_state_dict({"state": state, "param_groups": groups})
+        except (ValueError, TypeError, LookupError, AttributeError, RuntimeError) as error:
+            raise ReplicaError(f"the group's optimizer is not like that of this process: {error}") from error
         if kinds != self._kinds():
             raise ReplicaError(f"the group trains a model of {kinds}, but that of this process has {self._kinds()}")
-        state = {int(index): {key: _made(value) for key, value in one.items()} for index, one in kept.items()}
-        for group in groups:  # JSON has no tuples
-            group |= {key: tuple(value) for key, value in group.items() if isinstance(value, list) and key != "params"}
-        self._optimizer.load_state_dict({"state": state, "param_groups": groups})
 
     def parts(self) -> list[Part]:
         state = self._optimizer.state_dict()["state"]
@@ -147,5 +151,6 @@ def _described(value: Any) -> Any:
 def _made(described: Any) -> Any:
     """A tensor of zeros for a description."""
     if isinstance(described, list) and described[:1] == ["tensor"]:
-        return torch.zeros(described[2], dtype=getattr(torch, described[1]), device="cpu")
+        _, dtype, shape = described
+        return torch.zeros(shape, dtype=getattr(torch, dtype), device="cpu")
     return described

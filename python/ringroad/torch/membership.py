@@ -11,7 +11,6 @@ from typing import Any, Literal
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from ringroad._native import Communicator, Topology, _round_raw
-from ringroad._support.ucx import _ucx_wheel
 from ringroad.start.rendezvous import regroup
 
 _SIZE_INVARIANT = "size-invariant"
@@ -99,7 +98,6 @@ class Membership:
             name=self.name if self.ranks else "world",
             members=None if self.is_job else list(self.ranks) or None,
             deterministic=self.options.deterministic,
-            ucx_wheel=_ucx_wheel(),
         )
 
     def _place(self) -> Any:

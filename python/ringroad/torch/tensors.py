@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import ReduceOp
 
+from ringroad._arrays import share_memory
 from ringroad._native import reductions
 
 _SUPPORTED = reductions()
@@ -187,10 +188,11 @@ def _host_block(tensor: torch.Tensor, *shape: int) -> torch.Tensor:
 
 def require_distinct(target: torch.Tensor) -> None:
     """Raises ValueError if elements of the tensor share memory: before the call, because afterwards the copy would."""
-    if torch._debug_has_internal_overlap(target) == 1:
+    overlap = torch._debug_has_internal_overlap(target)  # 2: torch does not know
+    if overlap == 1 or (overlap and share_memory(target.shape, target.stride(), 1)):
         raise ValueError(
-            "ringroad: cannot receive into a tensor whose elements share memory, as expand makes it; pass "
-            "tensor.contiguous()"
+            "ringroad: cannot receive into a tensor whose elements share memory, as expand and as_strided make it; "
+            "pass tensor.contiguous()"
         )
 
 

@@ -56,7 +56,7 @@ pub fn topology(topology: &Topology) {
         .filter_map(|member| {
             let schedule = member.build(topology, Collective::Allreduce).ok()?;
             let cost = ScheduleCost::of(&schedule, topology).ok()?;
-            Some(Candidate { member, cost, bit_identical: true })
+            Some(Candidate::new(member, cost, true))
         })
         .collect();
     let _ = SwitchTable::build(&model, &candidates);

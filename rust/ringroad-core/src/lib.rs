@@ -21,7 +21,6 @@ pub mod cost;
 pub mod digest;
 pub mod discovery;
 pub mod executor;
-pub mod halt;
 pub mod interchange;
 pub mod plan;
 pub mod random;

@@ -28,7 +28,9 @@
 //! In a sum, a rank's value passes as many roundings as [`Rounding`](crate::schedule::Rounding) counts along the in-tree
 //! of its chunk. The largest magnitude of a partial sum is at most the sum of those of its terms, which are values that
 //! grew in earlier roundings: by [`Wire::growth`], no more, since formats with a scale represent a block's largest
-//! magnitude. So the `j`-th rounding of a rank's value adds to the error at most `error * growth^(j-1)` times the rank's
+//! magnitude. That holds from the smallest number of the elements' type to the largest, as scales have the range of the
+//! type; only bf16 has no scale, and is not [bounded](Wire::is_bounded). A sum whose terms' magnitudes together are
+//! beyond the type's largest number may be infinite, as without a format. So the `j`-th rounding of a rank's value adds to the error at most `error * growth^(j-1)` times the rank's
 //! largest magnitude, and the result differs from the exact sum by at most [`Wire::bound`], which adds these up, times the
 //! sum of all ranks' largest magnitudes. An average divides both by the number of ranks.
 
@@ -45,7 +47,7 @@ use crate::units::{did_you_mean, nearest};
 pub enum Wire {
     /// The upper half of a single, rounded: the range of a single, 8 significant bits.
     Bf16,
-    /// Half precision: 11 significant bits. Magnitudes above 65504 become infinite, and those below 2^-14 lose bits.
+    /// Half precision, 11 significant bits, and a scale per block.
     F16,
     /// One byte (e4m3: 4 significant bits) per element and a scale per block.
     Fp8,
@@ -87,8 +89,8 @@ impl Wire {
     /// The bytes of a block's scale, a single; 0 where the format has none.
     pub const fn scale(self) -> usize {
         match self {
-            Wire::Bf16 | Wire::F16 => 0,
-            Wire::Fp8 | Wire::Int8 | Wire::Int4 => 4,
+            Wire::Bf16 => 0,
+            Wire::F16 | Wire::Fp8 | Wire::Int8 | Wire::Int4 => 4,
         }
     }
 
@@ -129,38 +131,47 @@ impl Wire {
         self.record() < Wire::BLOCK * element_bytes
     }
 
-    /// The most by which one rounding moves an element, as a fraction of the largest finite magnitude of its block. It does
-    /// not count what the type of the elements rounds anyway, nor what f16 cannot represent.
-    pub const fn error(self) -> f64 {
-        // Half of a code's distance to the next, for the largest magnitude, and a little for the rounded scale. In a block
-        // with numbers that are not finite, the codes that they have are missing. Before it becomes e4m3, a number is rounded
-        // to a half.
-        match self {
+    /// Whether [`Wire::error`] holds for every finite number of every type. bf16 has the range of singles: magnitudes above
+    /// 3.38e38 become infinite, and those below 1.2e-38 lose bits or become 0.
+    pub const fn is_bounded(self) -> bool {
+        !matches!(self, Wire::Bf16)
+    }
+
+    /// The most by which one rounding moves an element of `element_bytes` bytes, as a fraction of the largest finite
+    /// magnitude of its block. Where the elements' type has no number there, because the block's magnitudes are small
+    /// (below 2^20 times the type's smallest number, or in 16 bits 2^8 times), the element moves to the next one of the
+    /// type: by up to half the smallest number more.
+    pub const fn error(self, element_bytes: usize) -> f64 {
+        // Half of a code's distance to the next, for the largest magnitude, and a little for the rounded scale and for
+        // products of singles. In a block with numbers that are not finite, the codes that they have are missing. Before
+        // it becomes e4m3, a number is rounded to a half.
+        let codes = match self {
             Wire::Bf16 => 1.0 / 256.0,
             Wire::F16 => 1.0 / 2048.0,
-            Wire::Fp8 => (16.0 + 1.0 / 8.0) / 416.0 * SCALE,
-            Wire::Int8 => 0.5 / 126.0 * SCALE,
-            Wire::Int4 => 0.5 / 6.0 * SCALE,
-        }
+            Wire::Fp8 => (16.0 + 1.0 / 8.0) / 416.0,
+            Wire::Int8 => 0.5 / 126.0,
+            Wire::Int4 => 0.5 / 6.0,
+        };
+        // What is decoded is rounded to the elements' type, of which a bfloat16 has the fewest bits.
+        let elements = if element_bytes == 2 { 1.0 / 256.0 } else { 0.0 };
+        codes * (1.0 + 1.0 / 4096.0) + elements
     }
 
     /// The most by which one rounding multiplies the largest magnitude of a block.
     pub const fn growth(self) -> f64 {
         match self {
-            Wire::Bf16 | Wire::F16 => 1.0 + self.error(),
-            Wire::Fp8 | Wire::Int8 | Wire::Int4 => SCALE,
+            Wire::Bf16 => 1.0 + 1.0 / 256.0,
+            Wire::F16 => 1.0 + 1.0 / 2048.0,
+            Wire::Fp8 | Wire::Int8 | Wire::Int4 => 1.0 + 1.0 / 65536.0,
         }
     }
 
     /// The most by which `roundings` roundings in a row move a result, as a fraction of the sum of the ranks' largest
     /// magnitudes.
-    pub fn bound(self, roundings: u32) -> f64 {
-        (0..roundings).fold(0.0, |bound, _| bound * self.growth() + self.error())
+    pub fn bound(self, roundings: u32, element_bytes: usize) -> f64 {
+        (0..roundings).fold(0.0, |bound, _| bound * self.growth() + self.error(element_bytes))
     }
 }
-
-/// The most by which a scale is larger than the quotient of the largest magnitude and the largest code.
-const SCALE: f64 = 1.0 + 1.0 / 32768.0;
 
 impl fmt::Display for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -215,10 +226,11 @@ mod tests {
 
     #[test]
     fn bounds_grow_with_the_roundings() {
-        assert_eq!(Wire::Int8.bound(0), 0.0);
-        assert!((Wire::Int8.bound(1) - 0.5 / 126.0).abs() < 1e-6);
-        assert!(Wire::Int8.bound(16) > 16.0 * Wire::Int8.error());
-        assert!(Wire::Int8.bound(16) < 16.01 * Wire::Int8.error());
-        assert!(Wire::Bf16.bound(16) < 16.6 * Wire::Bf16.error());
+        assert_eq!(Wire::Int8.bound(0, 4), 0.0);
+        assert!((Wire::Int8.bound(1, 4) - 0.5 / 126.0).abs() < 1e-6);
+        assert!(Wire::Int8.bound(16, 4) > 16.0 * Wire::Int8.error(4));
+        assert!(Wire::Int8.bound(16, 4) < 16.01 * Wire::Int8.error(4));
+        assert!(Wire::Bf16.bound(16, 8) < 16.6 * Wire::Bf16.error(8));
+        assert!(Wire::Int8.bound(1, 2) > 1.0 / 252.0 + 1.0 / 256.0);
     }
 }

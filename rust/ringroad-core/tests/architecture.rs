@@ -14,7 +14,6 @@ const LAYERS: &[(&str, usize)] = &[
     ("digest", 0),
     ("random", 0),
     ("agreement", 1),
-    ("halt", 1),
     ("topology", 1),
     ("collective", 1),
     ("trace", 1),
@@ -27,8 +26,8 @@ const LAYERS: &[(&str, usize)] = &[
     ("executor", 6),
     ("cost", 7),
     ("simulate", 8),
-    ("selection", 8),
-    ("interchange", 9),
+    ("selection", 9),
+    ("interchange", 10),
     ("changes", 3),
 ];
 

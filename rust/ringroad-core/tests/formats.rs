@@ -160,6 +160,28 @@ fn waits_across_thread_blocks() {
     );
 }
 
+/// In place, the copy of the input to its part of the output is one onto itself: it races with nobody who reads the
+/// input. Out of place the same file is another program.
+#[test]
+fn copies_onto_themselves() {
+    let gpu = |own: &'static str, other: &'static str| {
+        ([("cpy", "i0", own, 1, NONE)], [("s", "i0", own, 1, NONE), ("r", "i0", other, 1, NONE)])
+    };
+    let (zero, one) = (gpu("o0", "o1"), gpu("o1", "o0"));
+    for in_place in ["inplace=\"1\"", "inplace=\"0\""] {
+        let head = format!("nchunksperloop=\"2\" coll=\"allgather\" {in_place}");
+        let gpus: &[&[Block<'_>]] =
+            &[&[(-1, -1, &zero.0), (1, 1, &zero.1)], &[(-1, -1, &one.0), (0, 0, &one.1)]];
+        let expected = "hand: allgather over 2 ranks, 2 chunks\nstep 0: 0→1 =[0] | 1→0 =[1]\n";
+        assert_eq!(read(&file(&head, 0, gpus)).to_string(), expected);
+    }
+    // A copy to another place still races: here, of the other rank's block.
+    let head = "nchunksperloop=\"2\" coll=\"allgather\" inplace=\"1\"";
+    let wrong = [("cpy", "i0", "o1", 1, NONE)];
+    let text = file(head, 0, &[&[(-1, -1, &wrong), (1, 1, &zero.1)], &[(0, 0, &one.1)]]);
+    assert!(refusal(&text).1.contains("nothing makes it wait for that step"), "{:?}", refusal(&text));
+}
+
 /// The line and the text of the error of a file that is no program of MSCCL.
 fn refusal(text: &str) -> (usize, String) {
     match msccl::read(text) {

@@ -22,7 +22,7 @@ const MODEL: CostModel = CostModel {
 fn candidates(topology: &Topology, collective: Collective) -> Vec<Candidate> {
     let candidate = |member: Member, bit_identical| {
         let schedule = member.build(topology, collective).unwrap();
-        Candidate { cost: ScheduleCost::of(&schedule, topology).unwrap(), member, bit_identical }
+        Candidate::new(member, ScheduleCost::of(&schedule, topology).unwrap(), bit_identical)
     };
     let all = available(topology, collective).into_iter();
     all.map(|member| candidate(member, member.bit_identical(topology, collective))).collect()

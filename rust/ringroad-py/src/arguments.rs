@@ -16,6 +16,9 @@ use crate::cost::PyCostModel;
 use crate::schedule::PySchedule;
 use crate::topology::PyTopology;
 
+/// Lists that are longer than this are refused.
+const MOST_ITEMS: usize = 1 << 26;
+
 /// Errors show objects whose text is no longer than this, and the types of others.
 const SHOWN: usize = 60;
 
@@ -121,20 +124,6 @@ pub fn number_of(peer: Rank) -> i64 {
     i64::try_from(peer).ok().filter(|_| peer != ringroad_runtime::NOBODY).unwrap_or(NOBODY)
 }
 
-impl Source {
-    /// The number in Python.
-    pub fn number(self) -> i64 {
-        self.0.map_or(ANY, number_of)
-    }
-}
-
-impl AnyTag {
-    /// The number in Python.
-    pub fn number(self) -> i64 {
-        self.0.map_or(ANY, i64::from)
-    }
-}
-
 impl<'py> Argument<'_, 'py> for Peer {
     fn words() -> String {
         "a rank, which is a whole number from 0 on, or ringroad.NOBODY".to_owned()
@@ -186,7 +175,7 @@ pub fn length(object: &Bound<'_, PyAny>) -> PyResult<u64> {
 /// Reads a list of lengths of vectors.
 pub fn lengths(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let words = "a list of numbers of bytes, or of texts such as \"1MiB\"";
-    let items: Vec<Bound<'_, PyAny>> = object.extract().map_err(|error| refused(object, words, error))?;
+    let items = items(object).map_err(|error| refused(object, words, error))?;
     items.iter().map(length).collect()
 }
 
@@ -210,6 +199,17 @@ classes! {
     PyTopology: "a ringroad.Topology",
 }
 
+/// The items of a list. PyO3 reserves memory for as many as a `range` says that it has, and ends the process if there is
+/// none.
+fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    match object.len() {
+        Ok(length) if length > MOST_ITEMS => Err(PyValueError::new_err(format!(
+            "expected a list of at most {MOST_ITEMS} items, not of {length}"
+        ))),
+        _ => object.extract(),
+    }
+}
+
 /// A sequence, but no text.
 impl<'py, T: for<'a> Argument<'a, 'py>> Argument<'_, 'py> for Vec<T> {
     fn words() -> String {
@@ -217,8 +217,7 @@ impl<'py, T: for<'a> Argument<'a, 'py>> Argument<'_, 'py> for Vec<T> {
     }
 
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let items: Vec<Bound<'py, PyAny>> = object.extract()?;
-        items.iter().map(T::read).collect()
+        items(object)?.iter().map(T::read).collect()
     }
 }
 

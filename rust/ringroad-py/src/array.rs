@@ -106,7 +106,7 @@ impl<'py> Array<'py> {
         Ok(array)
     }
 
-    /// Where a message for `object` arrives: in the array itself, or in a new one if it is not C-contiguous. Errors call
+    /// Where what is written to `object` arrives: in the array itself, or in a new one if it is not C-contiguous. Errors call
     /// it `name`.
     pub fn landing(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Array<'py>> {
         let numpy = Numpy::get(object.py())?;
@@ -133,6 +133,11 @@ impl<'py> Array<'py> {
     pub fn overlaps(&self, other: &Array<'_>) -> bool {
         let end = |array: &Array<'_>| array.start + array.elements * array.dtype.size();
         self.start < end(other) && other.start < end(self)
+    }
+
+    /// A copy as int64.
+    pub fn as_int64(&self) -> PyResult<Array<'py>> {
+        Array::new(&self.object.call_method1("astype", ("int64",))?, "array")
     }
 
     /// A copy of its own.
@@ -279,7 +284,8 @@ pub fn dtype_of(descr: &Bound<'_, PyArrayDescr>, name: &str) -> PyResult<DType> 
             Ok(DType::Opaque(TYPES.get(&Opaque { bytes, name: NAMES.get(&name_of(descr)?) })))
         }
         (None, _) => Err(PyTypeError::new_err(format!(
-            "{name} has dtype {descr}, whose elements cannot be sent as bytes"
+            "{name} has dtype {descr}, whose elements cannot be sent as bytes; calls that end in _object, such as \
+             send_object, take Python objects"
         ))),
     }
 }
@@ -319,6 +325,12 @@ impl SharedMemory {
     }
 }
 
+/// A vector of the bytes of this memory.
+pub fn of_bytes(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
+    let memory = Bound::new(py, SharedMemory { memory, writable: true })?;
+    Numpy::get(py)?.as_array.bind(py).call1((memory,))
+}
+
 /// What `numpy.asarray` makes a read-only vector of, of the bytes of this memory.
 pub fn operand(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
     Ok(Bound::new(py, SharedMemory { memory, writable: false })?.into_any())
@@ -343,7 +355,6 @@ pub fn empty<'py>(
         error
     })?;
     let bytes: usize = model.getattr("nbytes")?.extract()?;
-    let memory = SharedMemory { memory: allocate(bytes)?, writable: true };
-    let array = numpy.getattr("asarray")?.call1((Bound::new(py, memory)?,))?;
+    let array = of_bytes(py, allocate(bytes)?)?;
     array.call_method1("view", (dtype,))?.call_method1("reshape", (shape,))
 }

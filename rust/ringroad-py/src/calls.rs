@@ -9,16 +9,15 @@ use pyo3::types::PyAny;
 use ringroad_core::algorithms::{self, Member};
 use ringroad_core::Wire;
 use ringroad_runtime::choice::user_schedules;
-use ringroad_runtime::{Called, MaxError, Message, Precision, ReduceOp, Request, Work};
+use ringroad_runtime::{Called, MaxError, Memory, Message, Precision, ReduceOp, Request, Work};
 
 use crate::arguments::{argument, Argument};
 use crate::communicator::PyCommunicator;
 use crate::detached::Detached;
 use crate::errors::{raise, schedule_error};
 use crate::received::Outcome;
-use crate::regroup::interruptible;
 use crate::schedule::PySchedule;
-use crate::work::{duration, wait_until, PyWork};
+use crate::work::{duration, may_call, wait_until, PyWork};
 
 /// A schedule of the user's own, or the path of its file.
 pub enum Given<'py> {
@@ -146,26 +145,23 @@ impl PyCommunicator {
         how: How<'_>,
         outcome: Outcome,
     ) -> PyResult<Py<PyAny>> {
+        may_call()?;
         request.key.algorithm = how.algorithm.map(|by| by.member(py)).transpose()?;
         request.key.precision = how.precision;
         request.timeout = duration(how.timeout)?;
-        if self.0.must_heed() && request.key.operation.collective().is_some() {
-            let timeout = request.timeout;
-            interruptible(py, |go_on| self.0.heed(timeout, go_on))?;
-        }
         if how.async_op {
             let work = py.detach(|| self.0.start(request).inspect(Work::let_proceed)).map_err(raise)?;
             return Ok(Py::new(py, PyWork { work: Detached::new(work), outcome })?.into_any());
         }
         let called = py.detach(|| self.0.call(request)).map_err(|error| raised(py, error))?;
-        let message = self.ended(py, called)?;
-        Ok(outcome.result(py, message)?.unwrap_or_else(|| py.None()))
+        let (output, message) = self.ended(py, called)?;
+        Ok(outcome.result(py, message, || output)?.unwrap_or_else(|| py.None()))
     }
 
-    /// Waits for the end of a call. Returns the message that a receive has taken.
-    pub fn ended(&self, py: Python<'_>, called: Called) -> PyResult<Option<Message>> {
+    /// Waits for the end of a call. Returns its output, and the message that a receive has taken.
+    pub fn ended(&self, py: Python<'_>, called: Called) -> PyResult<(Memory, Option<Message>)> {
         let work = match called {
-            Called::Ended(_, message) => return Ok(message),
+            Called::Ended(output, message) => return Ok((output, message)),
             Called::InFlight(work) => work,
         };
         if let Err(interrupt) = wait_until(py, &work, None) {
@@ -174,7 +170,7 @@ impl PyCommunicator {
             return Err(interrupt);
         }
         work.result().unwrap_or(Ok(())).map_err(|error| raised(py, error))?;
-        Ok(work.message())
+        Ok((work.output(), work.message()))
     }
 }
 

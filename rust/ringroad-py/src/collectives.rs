@@ -4,20 +4,26 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::IntoPyObjectExt;
 use ringroad_core::Collective;
 use ringroad_runtime::calls::call::Side;
 use ringroad_runtime::communicator::Given;
-use ringroad_runtime::{CallKey, Function, Operation, Precision, Request};
+use ringroad_runtime::{CallKey, DType, Function, Memory, Operation, Precision, Request};
 
-use crate::arguments::{argument, shown};
+use crate::arguments::{argument, shown, Argument};
 use crate::array::{memory, Array, Owner};
 use crate::calls::{precision, By, How};
 use crate::communicator::PyCommunicator;
 use crate::errors::raise;
+use crate::number;
 use crate::operation::{Op, Reduction, PLAIN};
+use crate::received::{Landing, Outcome};
 
 /// From this many bytes on, input and output are kept alive separately.
 const APART: usize = 64 << 10;
+
+/// Makes an array of an argument of this name.
+type Read<'py> = fn(&Bound<'py, PyAny>, &str) -> PyResult<Array<'py>>;
 
 /// A collective on arrays, before it is made.
 pub struct OnArrays {
@@ -25,16 +31,47 @@ pub struct OnArrays {
     factor: f64,
     function: Option<Arc<dyn Function>>,
     sides: [(Side, Owner); 2],
-    pub result: Option<Py<PyAny>>,
+    result: Option<Py<PyAny>>,
+    /// An output that is not C-contiguous.
+    landing: Option<Landing>,
+    /// A whole number that is reduced exactly. It has memory of its own.
+    number: Option<(Py<PyAny>, &'static str)>,
 }
 
 impl OnArrays {
-    pub fn request(&self) -> Request {
-        let [input, output] = self.sides.each_ref().map(|(side, owner)| memory(*side, owner.clone()));
+    pub fn request(&self, py: Python<'_>) -> Request {
+        let [input, output] = match &self.number {
+            None => self.sides.each_ref().map(|(side, owner)| memory(*side, owner.clone())),
+            Some((number, _)) => {
+                let output = self.result.as_ref().map(|_| Memory::zeroed(number::DTYPE.size()));
+                [number::memory(number.bind(py)), output.unwrap_or_else(Memory::nothing)]
+            }
+        };
         let mut request = Request::of(self.key.clone(), input, output);
         (request.factor, request.function) = (self.factor, self.function.clone());
         request
     }
+
+    /// What the call returns.
+    pub fn outcome(&self, py: Python<'_>) -> Outcome {
+        match (&self.result, &self.number) {
+            (Some(result), Some((_, what))) => Outcome::Number(result.clone_ref(py), what),
+            (result, _) => Outcome::Known(result.as_ref().map(|result| result.clone_ref(py))),
+        }
+    }
+}
+
+/// What a reduction takes for an input. Python's bools count, as they do in Python.
+fn counted<'py>(array: Array<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array<'py>> {
+    match array.dtype == DType::Bool && !object.hasattr("dtype")? {
+        true => array.as_int64(),
+        false => Ok(array),
+    }
+}
+
+/// The sides of a call with memory of its own.
+fn nothing() -> [(Side, Owner); 2] {
+    [(); 2].map(|()| (Side { address: 0, bytes: 0 }, Arc::new(()) as Owner))
 }
 
 impl PyCommunicator {
@@ -51,31 +88,38 @@ impl PyCommunicator {
     ) -> PyResult<Py<PyAny>> {
         // Usually the call ends before this function drops its share of the arrays. That share is then the last one, and
         // the arrays are released here, while the GIL is held.
-        let call = self.on_arrays(Array::input, collective, send, out, counts, reduction)?;
-        let result = call.result.as_ref().map(|result| result.clone_ref(py));
-        self.run(py, &mut call.request(), how, result)
+        let read = [Array::input, Array::landing];
+        let mut call = self.on_arrays(read, collective, send, out, counts, reduction)?;
+        let outcome = call.landing.take().map_or_else(|| call.outcome(py), Outcome::Written);
+        self.run_to(py, &mut call.request(py), how, outcome)
     }
 
-    /// Checks the arrays of a collective. `read` makes an array of its input; `counts` are the numbers of rows of blocks
-    /// that differ in length.
+    /// Checks the arrays of a collective. `read` makes arrays of its input and of its output; `counts` are the numbers of
+    /// rows of blocks that differ in length.
     pub fn on_arrays<'py>(
         &self,
-        read: fn(&Bound<'py, PyAny>, &str) -> PyResult<Array<'py>>,
+        read: [Read<'py>; 2],
         collective: Collective,
         send: Option<&Bound<'py, PyAny>>,
         out: Option<&Bound<'py, PyAny>>,
         counts: Option<&Bound<'py, PyAny>>,
         reduction: Reduction,
     ) -> PyResult<OnArrays> {
-        let (rank, size) = (self.0.rank(), self.0.size());
+        let rank = self.0.rank();
         let rows = counts.map(|counts| self.rows(collective, counts)).transpose()?;
         let [has_input, has_output] = self.0.takes(collective).map_err(raise)?;
         let [sent, written] = match collective {
             Collective::Broadcast { .. } => ["array"; 2],
             _ => ["send", "out"],
         };
+        let exactly = reduction.exactly().filter(|_| collective.reduces() && !collective.has_blocks());
+        let beyond = send.filter(|object| exactly.is_some() && number::is_beyond(object));
         let send = match send.filter(|_| has_input) {
-            Some(object) => Some(read(object, sent)?),
+            Some(object) if beyond.is_some() => Some(read[0](&0.into_bound_py_any(object.py())?, sent)?),
+            Some(object) if collective.reduces() && !reduction.is_own() => {
+                Some(counted(read[0](object, sent)?, object)?)
+            }
+            Some(object) => Some(read[0](object, sent)?),
             None if has_input => {
                 return Err(PyTypeError::new_err(format!("rank {rank} must pass send to {collective}")));
             }
@@ -83,14 +127,24 @@ impl PyCommunicator {
         };
         let given = send.as_ref().map(|send| self.0.given(collective, send.shape(), rows.as_deref()));
         let given = given.transpose().map_err(raise)?;
-        let out = match (out.filter(|_| has_output), &send, &given) {
-            _ if !has_output => None,
+        let passed = out.filter(|_| has_output);
+        let out = match (passed, &send, &given) {
+            _ if !has_output => {
+                if let (Collective::Exscan, Some(object), Some(send), Some(given)) =
+                    (collective, out, &send, &given)
+                {
+                    // Other ranks get a result there: what they refuse is refused here, too.
+                    let out = read[1](object, written)?;
+                    given.check(send.dtype, (out.dtype, out.shape())).map_err(raise)?;
+                }
+                None
+            }
             // The call is in place.
             (Some(object), Some(array), _) if array.is(object) => {
                 array.check_writable(written)?;
                 Some(array.clone())
             }
-            (Some(object), ..) => Some(Array::writable(object, written)?),
+            (Some(object), ..) => Some(read[1](object, written)?),
             (None, Some(send), Some(given)) => Some(send.empty(&given.result)?),
             (None, ..) => {
                 return Err(PyTypeError::new_err(format!(
@@ -120,14 +174,40 @@ impl PyCommunicator {
             None => unreachable!("every rank has an input or an output"),
         };
         key.counts = counts;
+        let landing = match (passed, &out) {
+            (Some(object), Some(array)) if !array.is(object) => {
+                Some(Landing::new(object.clone().unbind(), array))
+            }
+            _ => None,
+        };
+        let result = out.as_ref().map(Array::object);
+        let number = send.as_ref().filter(|send| send.dtype == DType::I64 && send.shape().is_empty());
+        let (number, function, sides) = match (exactly, number) {
+            (Some((op, function)), Some(array)) => {
+                (key.op, key.dtype) = (op, number::DTYPE);
+                let number = beyond.map_or_else(|| array.object(), |beyond| beyond.clone().unbind());
+                (Some((number, collective.name())), Some(Arc::new(function) as _), nothing())
+            }
+            _ => (None, function, self.sides(&mut key, send, out)?),
+        };
+        Ok(OnArrays { key, factor: reduction.factor, function, sides, result, landing, number })
+    }
+
+    /// The memory of the input and of the output, with their owners. Notes whether the call is in place.
+    fn sides(
+        &self,
+        key: &mut CallKey,
+        send: Option<Array<'_>>,
+        out: Option<Array<'_>>,
+    ) -> PyResult<[(Side, Owner); 2]> {
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
-        let located = key.locate(rank, size, [address(&send), address(&out)]).map_err(raise)?;
+        let addresses = [address(&send), address(&out)];
+        let located = key.locate(self.0.rank(), self.0.size(), addresses).map_err(raise)?;
         let [input, output] = located.ok_or_else(|| {
             PyValueError::new_err(
                 "send and out overlap; they must be apart, or equal, or one must be this rank's block of the other",
             )
         })?;
-        let result = out.as_ref().map(Array::object);
         // Short arrays and overlapping arrays share one owner. A long input has its own, because other ranks may read it
         // after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
@@ -135,8 +215,7 @@ impl PyCommunicator {
             Some(array) if side.bytes >= APART && !key.in_place => (side, Arc::new(array.object()) as Owner),
             _ => (side, owner),
         };
-        let sides = [lend(input, send, owner.clone()), lend(output, out, owner)];
-        Ok(OnArrays { key, factor: reduction.factor, function, sides, result })
+        Ok([lend(input, send, owner.clone()), lend(output, out, owner)])
     }
 
     /// Reads the numbers of rows of all blocks: of each rank, or of each source and target.
@@ -148,10 +227,9 @@ impl PyCommunicator {
             PyValueError::new_err(format!("counts must be {all} whole numbers from 0 on, not {counts}"))
         };
         if collective != Collective::Alltoall {
-            return counts.extract().map_err(|_: PyErr| refused(size.to_string()));
+            return Vec::read(counts).map_err(|_| refused(size.to_string()));
         }
-        let rows: Vec<Vec<i64>> =
-            counts.extract().map_err(|_: PyErr| refused(format!("{size} by {size}")))?;
+        let rows = Vec::<Vec<i64>>::read(counts).map_err(|_| refused(format!("{size} by {size}")))?;
         self.0.pairs(&rows).map_err(raise)
     }
 }

@@ -1,7 +1,6 @@
 //! `Communicator`: its constructors and properties, its trace, and its end.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -16,6 +15,7 @@ use crate::arguments::argument;
 use crate::array::{self, Numpy};
 use crate::detached::Detached;
 use crate::errors::raise;
+use crate::info::ucx_wheel;
 use crate::regroup::interruptible;
 use crate::results::object;
 use crate::shutdown;
@@ -29,7 +29,9 @@ use crate::work::duration;
 /// uint64, bool, complex64 or complex128. Blocks of arrays lie along the first axis. An input may also be
 /// a number, a list, or whatever else `numpy.asarray` takes; if it is not C-contiguous, a copy is sent.
 /// Results are always arrays, of no dimension where the input was a number. An array that is written to,
-/// as `out` or in place, is C-contiguous.
+/// as `out` or in place, may have any shape with as many elements; one that is not C-contiguous is copied to
+/// at the end. Python's bools count as whole numbers in reductions. Sums and products of whole numbers do not
+/// wrap around: they raise OverflowError on all ranks that get them.
 ///
 /// Use a communicator in a `with` block, or `close` it.
 ///
@@ -56,7 +58,6 @@ use crate::work::duration;
 ///     settings: Values of RINGROAD_* variables for this communicator, by name. They override the
 ///         environment. `ringroad info` lists all variables.
 ///     name: The communicator's name in messages; the same on all ranks.
-///     ucx_wheel: The path of a `libucp.so.0` to use where the system has no UCX, or an older one.
 ///     members: The ranks of a job that are ranks 0, 1 and so on here, if these are a part of the job:
 ///         RINGROAD_TOPOLOGY, which describes the job, then counts with its `Topology.induced(members)`.
 ///
@@ -99,6 +100,12 @@ pub fn options(
     Ok(Options { name, timeout: duration(timeout)?, topology, algorithm, size_invariant, is_part: false })
 }
 
+/// The error for an attribute that an object does not have.
+pub fn missing(owner: &Bound<'_, PyAny>, name: &str) -> PyErr {
+    let missing = owner.py().import("ringroad._mpi_names").and_then(|names| names.getattr("missing"));
+    missing.and_then(|missing| missing.call1((owner, name))).map_or_else(|error| error, PyErr::from_value)
+}
+
 impl PyCommunicator {
     pub fn new(communicator: Communicator) -> PyCommunicator {
         shutdown::remember(communicator.closer());
@@ -120,7 +127,7 @@ impl PyCommunicator {
 #[pymethods]
 impl PyCommunicator {
     #[new]
-    #[pyo3(signature = (store, rank, size, *, timeout=None, topology=None, algorithm=None, deterministic=None, settings=None, name="world".to_owned(), ucx_wheel=None, members=None))]
+    #[pyo3(signature = (store, rank, size, *, timeout=None, topology=None, algorithm=None, deterministic=None, settings=None, name="world".to_owned(), members=None))]
     fn connect(
         py: Python<'_>,
         store: &Bound<'_, PyAny>,
@@ -132,7 +139,6 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
         #[pyo3(from_py_with = argument)] settings: Option<HashMap<String, String>>,
         #[pyo3(from_py_with = argument)] name: String,
-        #[pyo3(from_py_with = argument)] ucx_wheel: Option<PathBuf>,
         #[pyo3(from_py_with = argument)] members: Option<Vec<usize>>,
     ) -> PyResult<Self> {
         Numpy::get(py)?;
@@ -145,7 +151,7 @@ impl PyCommunicator {
             }
         }
         let options = options(timeout, topology, algorithm, deterministic, name)?;
-        let means = Means { wheel: ucx_wheel, config, options };
+        let means = Means { wheel: ucx_wheel(py)?, config, options };
         let communicator = shutdown::waiting(py, || means.connect(means.time(), store.clone(), rank, size));
         Ok(PyCommunicator::new(store.outcome(py, communicator)?))
     }
@@ -379,12 +385,6 @@ impl PyCommunicator {
         py.detach(|| self.0.watch()).map_err(raise)
     }
 
-    /// This rank takes no part in agreements any more. To the others that is as if its process had ended.
-    #[pyo3(name = "_resign")]
-    fn resign(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.resign()).map_err(raise)
-    }
-
     /// Makes a communicator of the ranks that are left, in the same order.
     ///
     /// All of them call it, usually after a PeerError. Neither the store nor any particular rank has to be
@@ -592,11 +592,17 @@ impl PyCommunicator {
         py.detach(|| self.0.abort(reason)).map_err(raise)
     }
 
-    /// Closes the connections. Later calls fail on all ranks; closing again does nothing.
+    /// Closes the connections. Later calls fail on all ranks; closing again does nothing. A `shrink` of the others does
+    /// not wait for this rank: to them it is as if its process had ended.
     ///
     /// In a forked child it only releases the child's copies: the connections are its parent's.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.0.close());
+    }
+
+    /// Says what mpi4py's names are here. Python asks for names that do not exist.
+    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
+        Err(missing(slf.as_any(), name))
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

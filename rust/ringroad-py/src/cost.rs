@@ -37,7 +37,7 @@ impl Compared {
     ) -> PyResult<Compared> {
         let (collective, topology) = (collective.parse::<Collective>().map_err(raise)?, topology.resolve()?);
         let given = members(py, schedules)?;
-        let candidates = py.detach(|| candidates(&topology, collective, &given)).map_err(raise)?;
+        let candidates = py.detach(|| candidates(&topology, model, collective, &given)).map_err(raise)?;
         let choice = Choice::by_cost(collective, model, &candidates).map_err(raise)?;
         Ok(Compared { topology, candidates, choice })
     }
@@ -235,7 +235,7 @@ impl PyCostModel {
     ///     bytes: The length of the vector in bytes.
     ///     dtype: The type of its elements.
     ///     max_error: The most by which results may differ from exact ones, as a fraction of the sum of the ranks'
-    ///         largest magnitudes. None: any error.
+    ///         largest magnitudes; bf16 has no such bound. None: any error.
     ///
     /// Returns:
     ///     A list of `FormatCost`, the fastest first, each with the fastest algorithm within the error.
@@ -249,7 +249,7 @@ impl PyCostModel {
     ///     >>> network = ringroad.Topology("ring:8,bandwidth=100Mbit/s")
     ///     >>> found = ringroad.lab.CostModel().formats("allreduce", network, 1 << 20, max_error=0.04)
     ///     >>> [row.wire for row in found]
-    ///     ['int8', 'f16', 'bf16', 'exact']
+    ///     ['int8', 'f16', 'exact']
     #[pyo3(signature = (collective, topology, bytes, *, dtype="float32", max_error=None))]
     fn formats<'py>(
         &self,

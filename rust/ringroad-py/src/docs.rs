@@ -63,7 +63,11 @@ macro_rules! wire_arguments {
         r#"    wire: A format in which floating-point elements are sent: "bf16", "f16", "fp8", "int8" or "int4"; the
         same on all ranks. All ranks end with the same bits, which differ from the exact result. Rounding is to
         the nearest number; "int8:stochastic" and "int4:stochastic" choose one of the two next numbers at random,
-        so that errors are 0 on average and at most twice as large. None: as they are.
+        so that errors are 0 on average and at most twice as large. None: as they are. Formats with a scale for
+        every 256 elements (all but bf16) keep their bound for every finite number of any type, float64, too; an
+        element among subnormal numbers may move by half the smallest number of its type more. bf16 has the
+        range of float32: magnitudes above 3.38e38 become infinite, and those below 1.2e-38 lose bits or become 0.
+        `max_error` never takes it.
     max_error: Instead of `wire`, the most by which the result may differ from the exact one, as a fraction of
         the sum of the ranks' largest magnitudes. The fastest format and algorithm within it are chosen."#
     };
@@ -97,8 +101,8 @@ macro_rules! array_errors {
     () => {
         "    TypeError: An input cannot be made a NumPy array, what is written to is none, or this call does not
         support the dtype. Nothing was sent.
-    ValueError: An argument has the wrong shape or value, or an array that is written to is not C-contiguous
-        or is read-only. Nothing was sent; correct the argument and call again."
+    ValueError: An argument has the wrong shape or value, or an array that is written to is read-only or has
+        elements that share memory. Nothing was sent; correct the argument and call again."
     };
 }
 

@@ -83,7 +83,7 @@ static ABORTED: Exception = Exception::new(
     "The communicator was aborted, is closed, failed earlier other than by a loss (`PeerError`), or belongs to the
 parent of a forked process.
 
-Make a new communicator, or call `shrink`. The message has the reason.",
+Make a new communicator, or call `shrink` if it is not closed here. The message has the reason.",
 );
 static TRANSPORT: Exception = Exception::new(
     "TransportError",

@@ -144,6 +144,12 @@ impl PyConfig {
         self.0.tcp_ports
     }
 
+    /// The signal at which a process writes how its job stands, "USR1" or "USR2"; None if RINGROAD_SIGNAL names none.
+    #[getter]
+    fn signal(&self) -> Option<&str> {
+        self.0.signal.map(|signal| signal.name())
+    }
+
     /// The default timeout of calls, in seconds.
     #[getter]
     fn timeout(&self) -> f64 {
@@ -221,25 +227,23 @@ pub fn read_seconds(#[pyo3(from_py_with = argument)] text: &str) -> PyResult<f64
     units::seconds(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// The UCX that pip has installed, if it has.
+pub fn ucx_wheel(py: Python<'_>) -> PyResult<Option<PathBuf>> {
+    py.import("ringroad._support.ucx")?.call_method0("_ucx_wheel")?.extract()
+}
+
 /// Returns what would carry messages between this host and others like it, and why: `tcp: ` or `ucx`, and the reason.
 #[pyfunction]
-#[pyo3(signature = (wheel=None))]
-pub fn between_hosts(
-    py: Python<'_>,
-    #[pyo3(from_py_with = argument)] wheel: Option<PathBuf>,
-) -> PyResult<String> {
-    let config = Config::from_env().map_err(raise)?;
+pub fn between_hosts(py: Python<'_>) -> PyResult<String> {
+    let (config, wheel) = (Config::from_env().map_err(raise)?, ucx_wheel(py)?);
     Ok(py.detach(|| ringroad_runtime::communicator::between_hosts(&config, wheel.as_ref())))
 }
 
 /// Returns which UCX library would be used: "path", "version", "origin", "UCX_TLS", and "why", if there was a choice. That
 /// of the wheel is used where the system has none, or an older one.
 #[pyfunction]
-#[pyo3(signature = (wheel=None))]
-pub fn ucx_info(
-    py: Python<'_>,
-    #[pyo3(from_py_with = argument)] wheel: Option<PathBuf>,
-) -> PyResult<HashMap<&'static str, String>> {
+pub fn ucx_info(py: Python<'_>) -> PyResult<HashMap<&'static str, String>> {
+    let wheel = ucx_wheel(py)?;
     let explicit = Config::from_env().map_err(raise)?.ucx_library;
     let options = LoadOptions { explicit, wheel, environment: true, ..LoadOptions::default() };
     let ucx = py.detach(|| ucx_sys::load(&options)).map_err(raise)?;

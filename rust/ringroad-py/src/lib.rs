@@ -25,6 +25,7 @@ mod messages;
 mod neighbours;
 mod notebook;
 mod notes;
+mod number;
 mod objects;
 mod operation;
 mod prepared;
@@ -64,6 +65,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<alltoall::PyAlltoallFlow>()?;
     module.add_class::<routes::PyRoutingTable>()?;
     module.add_class::<profile::PyProfile>()?;
+    module.add_function(wrap_pyfunction!(profile::keep_profile, module)?)?;
     module.add_class::<store::PyMemoryStore>()?;
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
@@ -106,6 +108,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(status::ask_status, module)?)?;
     module.add_function(wrap_pyfunction!(status::ask_status_at, module)?)?;
     module.add_function(wrap_pyfunction!(status::own_status, module)?)?;
+    ringroad_runtime::os::files::fill_standard_streams();
+    // A child that is forked off while another thread imports it would find half of it.
+    module.py().import("ringroad._support.ucx")?;
     status::register();
     shutdown::register(module)
 }

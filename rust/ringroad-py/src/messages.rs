@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use ringroad_runtime::{Called, DType, Memory, Message, Operation, Precision, Request, Work, NOBODY};
 
@@ -13,10 +12,10 @@ use crate::communicator::PyCommunicator;
 use crate::detached::Detached;
 use crate::errors::raise;
 use crate::received::{described, Landing, Outcome};
-use crate::work::{duration, PyWork};
+use crate::work::{duration, may_call, PyWork};
 
 /// How a message is sent or received.
-fn plainly<'py>(timeout: Option<f64>, async_op: bool) -> How<'py> {
+pub fn plainly<'py>(timeout: Option<f64>, async_op: bool) -> How<'py> {
     How { algorithm: None, precision: Precision::Exact, timeout, async_op }
 }
 
@@ -32,37 +31,54 @@ fn receiving(array: &Array<'_>, Source(peer): Source, AnyTag(tag): AnyTag) -> Py
     Ok(Request { shorter: true, ..request })
 }
 
+/// A receive of a message of any length, into new memory.
+pub fn bringing(dtype: DType, Source(peer): Source, AnyTag(tag): AnyTag) -> Request {
+    let operation = match peer {
+        Some(NOBODY) => Operation::Receive { peer: NOBODY, tag: tag.unwrap_or(0) },
+        _ => Operation::ReceiveAny { peer, tag },
+    };
+    let mut request = Request::new(operation, dtype, 0, Memory::nothing(), Memory::nothing());
+    request.key.allocates = true;
+    request
+}
+
 impl PyCommunicator {
     /// Waits for a message.
     fn coming(&self, py: Python<'_>, peer: Source, tag: AnyTag, timeout: Option<f64>) -> PyResult<Message> {
+        may_call()?;
+        let timeout = duration(timeout)?;
+        // Most messages of a task farm are there already.
+        if let Some(message) = py.detach(|| self.0.glance(peer.0, tag.0)).map_err(raise)? {
+            return Ok(message);
+        }
         let operation = Operation::Probe { peer: peer.0, tag: tag.0 };
         let request = Request::new(operation, DType::U8, 0, Memory::nothing(), Memory::nothing());
-        let request = Request { timeout: duration(timeout)?, ..request };
+        let request = Request { timeout, ..request };
         let called = py.detach(|| self.0.call(request)).map_err(raise)?;
-        let message = self.ended(py, called)?;
+        let (_, message) = self.ended(py, called)?;
         Ok(message.expect("a probe ends when a message has come"))
     }
 
-    /// Receives a message in a new array; nothing from nobody.
-    fn received(
+    /// Makes a send and a receive at the same time. Returns the outcome of the receive, or a `Work` of both.
+    pub fn exchange(
         &self,
         py: Python<'_>,
-        peer: Source,
-        tag: AnyTag,
+        [send, receive]: [Request; 2],
         timeout: Option<f64>,
+        async_op: bool,
+        outcome: Outcome,
     ) -> PyResult<Py<PyAny>> {
-        let message = self.coming(py, peer, tag, timeout)?;
-        if message.source == NOBODY {
-            return Ok(py.None());
+        let timeout = duration(timeout)?;
+        let [send, receive] = [send, receive].map(|request| Request { timeout, ..request });
+        if async_op {
+            let start = || self.0.start_exchange(send, receive).inspect(Work::let_proceed);
+            let work = Detached::new(py.detach(start).map_err(raise)?);
+            return Ok(Py::new(py, PyWork { work, outcome })?.into_any());
         }
-        let (found, empty) = (described(py, &message)?, py.import("numpy")?.getattr("empty")?);
-        let out = empty.call1((found.getattr("count")?, found.getattr("dtype")?))?;
-        let (source, tag) = (Source(Some(message.source)), AnyTag(Some(message.tag)));
-        let came = self.recv(py, Some(&out), source, tag, timeout, false)?;
-        match message.dtype {
-            DType::OF_BYTES => Ok(came.call_method1(py, "view", ("uint8",))?),
-            _ => Ok(came),
-        }
+        let (called, work) = py.detach(|| self.0.exchange(send, receive)).map_err(raise)?;
+        let (output, message) = self.ended(py, Called::InFlight(work))?;
+        self.ended(py, called)?;
+        Ok(outcome.result(py, message, || output)?.unwrap_or_else(|| py.None()))
     }
 }
 
@@ -111,9 +127,8 @@ impl PyCommunicator {
     /// Args:
     ///     out: Where the message is written; it may be strided. It has the dtype of the array that is sent and at
     ///         least as many elements; its shape does not count. A shorter message fills its first elements. None: a
-    ///         new one-dimensional array of the message's length and dtype, once the message is there, so not with
-    ///         `async_op=True`, nor in several threads at once; records and other types that are moved as bytes come
-    ///         as uint8.
+    ///         new one-dimensional array of the message's length and dtype; records and other types that are moved as
+    ///         bytes come as uint8.
     ///     peer: The rank that sends. None or `ringroad.ANY`: any rank; the first message with this tag is
     ///         received. `ringroad.NOBODY`: nothing is received, and `out` stays as it is.
     ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
@@ -144,12 +159,8 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] async_op: bool,
     ) -> PyResult<Py<PyAny>> {
         let Some(out) = out else {
-            if async_op {
-                return Err(PyTypeError::new_err(
-                    "pass out with async_op=True: the message is not known yet",
-                ));
-            }
-            return self.received(py, peer, tag, timeout);
+            let mut request = bringing(DType::OF_BYTES, peer, tag);
+            return self.run_to(py, &mut request, plainly(timeout, async_op), Outcome::brought(false));
         };
         let array = Array::landing(out, "out")?;
         let landing = Landing::new(out.clone().unbind(), &array);
@@ -210,23 +221,13 @@ impl PyCommunicator {
         };
         let landing = Landing::new(out.map_or_else(|| target.object(), |out| out.clone().unbind()), &target);
         let sent = if sent.overlaps(&target) { sent.copy()? } else { sent };
-        let timeout = duration(timeout)?;
-        let send = Request { timeout, ..sending(&sent, destination, tag) };
+        let send = sending(&sent, destination, tag);
         let receive = receiving(&target, source, recv_tag.unwrap_or(AnyTag(Some(tag))))?;
-        let receive = Request { timeout, ..receive };
         let outcome = match (out, source) {
             (None, Source(Some(NOBODY))) => Outcome::Known(None),
             _ => Outcome::Received(landing),
         };
-        if async_op {
-            let start = || self.0.start_exchange(send, receive).inspect(Work::let_proceed);
-            let work = Detached::new(py.detach(start).map_err(raise)?);
-            return Ok(Py::new(py, PyWork { work, outcome })?.into_any());
-        }
-        let (called, work) = py.detach(|| self.0.exchange(send, receive)).map_err(raise)?;
-        let message = self.ended(py, Called::InFlight(work))?;
-        self.ended(py, called)?;
-        Ok(outcome.result(py, message)?.unwrap_or_else(|| py.None()))
+        self.exchange(py, [send, receive], timeout, async_op, outcome)
     }
 
     /// Waits until a message has come that `recv` would take, and leaves it there.

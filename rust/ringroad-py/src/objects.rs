@@ -1,12 +1,29 @@
-//! Calls on Python objects and on lists of arrays: `ringroad._objects` and `ringroad._coalesced` make them of calls on
-//! arrays.
+//! Calls on Python objects and on lists of arrays. Between two ranks an object is a message; `ringroad._objects` and
+//! `ringroad._coalesced` make the others of calls on arrays.
+
+use std::sync::Arc;
 
 use pyo3::prelude::*;
+use ringroad_runtime::calls::call::Side;
+use ringroad_runtime::{DType, Memory, Opaque, Operation, Request};
 
-use crate::arguments::{argument, number_of, AnyTag, Peer, Source};
-
+use crate::arguments::{argument, AnyTag, Peer, Source};
+use crate::array::memory;
 use crate::communicator::PyCommunicator;
+use crate::messages::{bringing, plainly};
 use crate::operation::Op;
+use crate::received::{pickled, Outcome};
+
+/// The type as which an object is sent, so that it is no message for those that receive arrays of a type.
+const OBJECT: DType = DType::Opaque(&Opaque { bytes: 1, name: "bytes of an object" });
+
+/// The send of an object.
+fn sending(object: &Bound<'_, PyAny>, Peer(peer): Peer, tag: u32) -> PyResult<Request> {
+    let pickle = pickled(object)?;
+    let side = Side { address: pickle.as_bytes().as_ptr() as usize, bytes: pickle.as_bytes().len() };
+    let input = memory(side, Arc::new(pickle.unbind()));
+    Ok(Request::new(Operation::Send { peer, tag }, OBJECT, side.bytes, input, Memory::nothing()))
+}
 
 /// Seconds, or the communicator's own timeout.
 type Timeout = Option<f64>;
@@ -156,7 +173,7 @@ impl PyCommunicator {
 
     /// Sends a Python object to one rank, which receives it with `recv_object`.
     ///
-    /// The object is pickled and sent as two messages. The call completes as `send` does.
+    /// The object is pickled and sent as one message. The call completes as `send` does.
     ///
     /// Args:
     ///     obj: Any object that can be pickled.
@@ -164,6 +181,10 @@ impl PyCommunicator {
     ///     tag: From 0 to 2**28 - 1; a `recv_object` takes objects of its own tag only. Do not use it for
     ///         arrays at the same time.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///     async_op: True: return a `Work` at once instead of waiting. The object may be changed at once.
+    ///
+    /// Returns:
+    ///     None. With `async_op=True` a `Work`.
     ///
     /// Raises:
     #[doc = object_errors!()]
@@ -173,15 +194,16 @@ impl PyCommunicator {
     ///     >>> a.send_object({"step": 7}, peer=1)
     ///     >>> b.recv_object(peer=0)
     ///     {'step': 7}
-    #[pyo3(signature = (obj, peer, tag=0, *, timeout=None))]
-    fn send_object<'py>(
-        slf: &Bound<'py, Self>,
-        obj: Bound<'py, PyAny>,
+    #[pyo3(signature = (obj, peer, tag=0, *, timeout=None, async_op=false))]
+    fn send_object(
+        &self,
+        obj: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = argument)] peer: Peer,
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "send_object")?.call1((slf, obj, number_of(peer.0), tag, timeout))
+        #[pyo3(from_py_with = argument)] async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        self.run(obj.py(), &mut sending(obj, peer, tag)?, plainly(timeout, async_op), None)
     }
 
     /// Receives a Python object that a rank has sent with `send_object`.
@@ -193,9 +215,10 @@ impl PyCommunicator {
     ///         `ringroad.NOBODY`: nothing is received.
     ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///     async_op: True: return a `Work` at once instead of waiting.
     ///
     /// Returns:
-    ///     A copy of the object; None from nobody.
+    ///     A copy of the object; None from nobody. With `async_op=True` a `Work` whose `result()` returns that.
     ///
     /// Raises:
     #[doc = object_errors!()]
@@ -205,14 +228,17 @@ impl PyCommunicator {
     ///     >>> b.send_object(["any", "object"], peer=0, tag=3)
     ///     >>> a.recv_object(tag=3)
     ///     ['any', 'object']
-    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None), text_signature = "(self, peer=None, tag=0, *, timeout=None)")]
-    fn recv_object<'py>(
-        slf: &Bound<'py, Self>,
+    #[pyo3(signature = (peer=Source(None), tag=AnyTag(Some(0)), *, timeout=None, async_op=false), text_signature = "(self, peer=None, tag=0, *, timeout=None, async_op=False)")]
+    fn recv_object(
+        &self,
+        py: Python<'_>,
         #[pyo3(from_py_with = argument)] peer: Source,
         #[pyo3(from_py_with = argument)] tag: AnyTag,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        on_objects(slf, "recv_object")?.call1((slf, peer.number(), tag.number(), timeout))
+        #[pyo3(from_py_with = argument)] async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let mut request = bringing(OBJECT, peer, tag);
+        self.run_to(py, &mut request, plainly(timeout, async_op), Outcome::brought(true))
     }
 
     /// Sends a Python object to one rank and receives one from another, or the same, at the same time.
@@ -226,9 +252,10 @@ impl PyCommunicator {
     ///     tag: The tag of both objects, from 0 to 2**28 - 1.
     ///     recv_tag: The tag of the object that is received, if it has another; `ringroad.ANY`: any tag.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
+    ///     async_op: True: return a `Work` of both at once instead of waiting.
     ///
     /// Returns:
-    ///     A copy of the other object; None from nobody.
+    ///     A copy of the other object; None from nobody. With `async_op=True` a `Work` whose `result()` returns that.
     ///
     /// Raises:
     #[doc = object_errors!()]
@@ -237,19 +264,20 @@ impl PyCommunicator {
     ///     >>> with ringroad.local(3) as cluster:
     ///     ...     cluster.run(lambda comm: comm.sendrecv_object(f"from {comm.rank}", (comm.rank + 1) % 3))
     ///     ['from 2', 'from 0', 'from 1']
-    #[pyo3(signature = (obj, destination, source=Source(None), tag=0, *, recv_tag=None, timeout=None), text_signature = "(self, obj, destination, source=None, tag=0, *, recv_tag=None, timeout=None)")]
-    fn sendrecv_object<'py>(
-        slf: &Bound<'py, Self>,
-        obj: Bound<'py, PyAny>,
+    #[pyo3(signature = (obj, destination, source=Source(None), tag=0, *, recv_tag=None, timeout=None, async_op=false), text_signature = "(self, obj, destination, source=None, tag=0, *, recv_tag=None, timeout=None, async_op=False)")]
+    fn sendrecv_object(
+        &self,
+        obj: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = argument)] destination: Peer,
         #[pyo3(from_py_with = argument)] source: Source,
         #[pyo3(from_py_with = argument)] tag: u32,
         #[pyo3(from_py_with = argument)] recv_tag: Option<AnyTag>,
         #[pyo3(from_py_with = argument)] timeout: Timeout,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let tags = (tag, recv_tag.unwrap_or(AnyTag(Some(tag))).number());
-        let (destination, source) = (number_of(destination.0), source.number());
-        on_objects(slf, "sendrecv_object")?.call1((slf, obj, destination, source, tags.0, tags.1, timeout))
+        #[pyo3(from_py_with = argument)] async_op: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let receive = bringing(OBJECT, source, recv_tag.unwrap_or(AnyTag(Some(tag))));
+        let both = [sending(obj, destination, tag)?, receive];
+        self.exchange(obj.py(), both, timeout, async_op, Outcome::brought(true))
     }
 
     /// Reduces several arrays over all ranks in one call. Every rank gets all results.

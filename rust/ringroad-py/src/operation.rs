@@ -13,6 +13,7 @@ use crate::array::{dtype_of, operand, Array};
 use crate::calls;
 use crate::errors::raise;
 use crate::interned::{NAMES, REDUCTIONS};
+use crate::number::{self, Exactly};
 
 /// The operations that look like names of kernels and are the user's own.
 const LOCATING: [&str; 2] = ["minloc", "maxloc"];
@@ -100,6 +101,16 @@ impl Op<'_> {
 }
 
 impl Reduction {
+    /// Whether the user's own code performs it.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// How it reduces whole numbers that do not overflow; `None` if it does not.
+    pub fn exactly(&self) -> Option<(ReduceOp, Exactly)> {
+        number::exactly(self.op).filter(|_| !self.is_own())
+    }
+
     /// The reduction of elements of this type, and what performs it if it is the user's own.
     pub fn of<'py>(
         &self,

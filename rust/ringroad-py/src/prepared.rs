@@ -71,11 +71,11 @@ impl PyPreparedCall {
                 self.prepared
             )));
         }
-        let result = self.call.result.as_ref().map(|result| result.clone_ref(py));
-        let mut request = Request { prepared: Some(self.prepared.clone()), ..self.call.request() };
+        let outcome = self.call.outcome(py);
+        let mut request = Request { prepared: Some(self.prepared.clone()), ..self.call.request(py) };
         let precision = self.prepared.key.precision;
         let how = How { algorithm: None, precision, timeout: self.timeout, async_op };
-        let made = self.communicator.get().run(py, &mut request, how, result);
+        let made = self.communicator.get().run_to(py, &mut request, how, outcome);
         let work = made.as_ref().ok().and_then(|made| made.bind(py).cast::<PyWork>().ok());
         self.set(work.map_or(Last::Nothing, |work| Last::Started(work.clone().unbind())));
         made
@@ -147,7 +147,7 @@ impl PyCommunicator {
     ///     collective: Its name, such as "allreduce" or "alltoall".
     ///     send: The input, as for the collective's method; for a broadcast, the array. It must be a
     ///         C-contiguous array, since every start reads it. Ranks without an input pass None.
-    ///     out: The output, as for the collective's method. None: a new array, which every start overwrites.
+    ///     out: The output, as for the collective's method; C-contiguous. None: a new array, which every start overwrites.
     ///     counts: The numbers of rows, as for the collective's method. None: blocks of equal length. If the
     ///         collective has no blocks, as an allreduce: the lengths of the arrays that lie side by side in
     ///         `send`; ranks that pass others make different calls.
@@ -207,10 +207,11 @@ impl PyCommunicator {
             _ => out,
         };
         duration(timeout)?;
-        let mut call = slf.get().on_arrays(Array::new, collective, send, out, counts, reduction)?;
+        let mut call =
+            slf.get().on_arrays([Array::new, Array::writable], collective, send, out, counts, reduction)?;
         call.key.algorithm = algorithm.map(|by| by.member(slf.py())).transpose()?;
         call.key.precision = precision(wire, max_error)?;
-        let request = call.request();
+        let request = call.request(slf.py());
         let prepared = slf.py().detach(|| communicator.prepare(request)).map_err(raise)?;
         let communicator = slf.clone().unbind();
         Ok(PyPreparedCall { communicator, call, prepared, timeout, last: Mutex::default() })

@@ -192,3 +192,13 @@ impl PyProfile {
         format!("<Profile of {}: {} measurements>", self.0.place, self.0.measurements.len())
     }
 }
+
+/// Stores a profile where communicators look for it. Without a text it only checks that this is possible.
+#[pyfunction]
+#[pyo3(signature = (path, text=None))]
+pub fn keep_profile(
+    #[pyo3(from_py_with = argument)] path: PathBuf,
+    #[pyo3(from_py_with = argument)] text: Option<String>,
+) -> PyResult<()> {
+    Profile::store(&path, text.as_deref()).map_err(raise)
+}

@@ -1,6 +1,5 @@
 //! Handles of processes, and communicators of the processes behind them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -14,9 +13,11 @@ use crate::arguments::argument;
 use crate::array::Numpy;
 use crate::communicator::{options, PyCommunicator};
 use crate::errors::raise;
+use crate::info::ucx_wheel;
 use crate::shutdown::waiting;
 use crate::store::Listening;
 use crate::topology::TopologyArgument;
+use crate::work::may_call;
 
 /// Returns a text by which other processes find this one, to form a group with it.
 ///
@@ -64,6 +65,7 @@ pub fn interruptible<T: Send>(
     py: Python<'_>,
     run: impl Send + FnOnce(&GoOn) -> ringroad_runtime::Result<T>,
 ) -> PyResult<T> {
+    may_call()?;
     let listening = Arc::new(Listening::without_store());
     let listener = listening.clone();
     let go_on: GoOn = Arc::new(move || listener.go_on());
@@ -73,7 +75,7 @@ pub fn interruptible<T: Send>(
 
 /// Makes a communicator of the processes that issued some handles. `ringroad.regroup` calls it.
 #[pyfunction]
-#[pyo3(signature = (handles, *, sort=false, own=None, uuid=0, timeout=None, topology=None, algorithm=None, deterministic=None, ucx_wheel=None))]
+#[pyo3(signature = (handles, *, sort=false, own=None, uuid=0, timeout=None, topology=None, algorithm=None, deterministic=None))]
 pub fn regroup(
     py: Python<'_>,
     #[pyo3(from_py_with = argument)] handles: Vec<String>,
@@ -84,7 +86,6 @@ pub fn regroup(
     #[pyo3(from_py_with = argument)] topology: Option<TopologyArgument<'_>>,
     #[pyo3(from_py_with = argument)] algorithm: Option<String>,
     #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
-    #[pyo3(from_py_with = argument)] ucx_wheel: Option<PathBuf>,
 ) -> PyResult<PyCommunicator> {
     Numpy::get(py)?;
     let parse = |text: &str| Handle::parse(text).map_err(PyValueError::new_err);
@@ -95,7 +96,7 @@ pub fn regroup(
     let rank = own_rank(&handles, own.map(parse).transpose()?.as_ref())?;
     let config = Config::from_env().map_err(raise)?;
     let options = options(timeout, topology, algorithm, deterministic, String::new())?;
-    let means = Means { wheel: ucx_wheel, config, options };
+    let means = Means { wheel: ucx_wheel(py)?, config, options };
     let uuid = uuid.to_string();
     let made = interruptible(py, |go_on| Communicator::regroup(&handles, rank, &uuid, &means, go_on))?;
     Ok(PyCommunicator::new(made))

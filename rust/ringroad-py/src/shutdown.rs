@@ -2,8 +2,8 @@
 //! interpreter.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::sleep;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{current, park, sleep, ThreadId};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -27,7 +27,9 @@ pub fn remember(closer: Closer) {
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// Whether these waits are to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// How long they may take to end.
+/// The thread that ends the interpreter, once its exit has come here. Other threads may no longer take the GIL.
+static LAST: OnceLock<ThreadId> = OnceLock::new();
+/// How long waits may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A wait that is counted as long as this value lives.
@@ -40,16 +42,27 @@ impl Drop for Wait {
 }
 
 /// Waits for other ranks with the GIL released, and takes it again before the interpreter ends: a thread of which
-/// Python disposes while code of this library runs there ends the process.
+/// Python disposes while code of this library runs there ends the process. A thread that is too late stays here.
 pub fn waiting<T: Send>(py: Python<'_>, wait: impl Send + FnOnce() -> T) -> T {
     WAITING.fetch_add(1, Ordering::SeqCst);
     let _counted = Wait;
-    py.detach(wait)
+    py.detach(|| {
+        let result = wait();
+        while is_too_late() {
+            park();
+        }
+        result
+    })
+}
+
+/// Whether the interpreter ends, and this is not the thread that ends it.
+fn is_too_late() -> bool {
+    LAST.get().is_some_and(|last| *last != current().id())
 }
 
 /// Whether waits are to end, since the interpreter does.
 pub fn is_ending() -> bool {
-    ENDING.load(Ordering::SeqCst)
+    ENDING.load(Ordering::SeqCst) || is_too_late()
 }
 
 /// Closes, ends waits, and waits until all callbacks have run: an interpreter that ends stops threads as soon as they
@@ -64,7 +77,8 @@ fn _close_all(py: Python<'_>) -> PyResult<()> {
         while WAITING.load(Ordering::SeqCst) > 0 && Instant::now() < until {
             sleep(Duration::from_millis(1));
         }
-        // What is called from now on, at exit too, waits as ever.
+        // What this thread calls from now on, at exit too, waits as ever.
+        let _ = LAST.set(current().id());
         ENDING.store(false, Ordering::SeqCst);
     });
     for closer in &closers {

@@ -14,6 +14,7 @@ use crate::errors::raise;
 use crate::results::object;
 use crate::schedule::PySchedule;
 use crate::topology::PyTopology;
+use crate::watch::listening;
 
 /// The Python module with the classes of these results.
 const SIMULATION: &str = "ringroad.lab._simulation";
@@ -77,7 +78,7 @@ fn exception(error: SimulationError) -> PyErr {
     let text = error.to_string();
     raise(match error {
         SimulationError::Schedule(_) | SimulationError::TooFewRanks { .. } => Error::Schedule(text),
-        SimulationError::Lower(_) => Error::Schedule(text),
+        SimulationError::Lower(_) | SimulationError::Spent(_) => Error::Schedule(text),
         SimulationError::CutOff { .. } => Error::Topology(text),
         SimulationError::Scenario(_) | SimulationError::Indivisible { .. } => Error::Argument(text),
     })
@@ -122,6 +123,7 @@ pub fn simulate(
     if let Some((spread, seed)) = skew {
         scenario.late.extend(Scenario::skew(schedule.0.ranks, spread, seed).late);
     }
-    let outcome = py.detach(|| simulator.run(&schedule.0, &topology.0, bytes, &scenario));
+    let (schedule, topology) = (&schedule.0, &topology.0);
+    let outcome = listening(py, |budget| simulator.run_within(schedule, topology, bytes, &scenario, budget))?;
     outcome.map(PyOutcome).map_err(exception)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use ringroad_runtime::bootstrap::{self, Handle, Inquiry, JobPlace, Report};
+use ringroad_runtime::bootstrap::{self, Handle, Inquiry, JobPlace, Report, Unanswered};
 use ringroad_runtime::config::{Config, Secret};
 use serde_json::Value;
 
@@ -78,6 +78,9 @@ pub fn processes_here(py: Python<'_>) -> PyResult<Vec<(u32, char, Option<String>
     Ok(seen.into_iter().map(|one| (one.pid, one.state, one.handle.map(|handle| handle.to_text()))).collect())
 }
 
+/// What a process answers, why it does not, and whether it has certainly ended.
+type Heard = (Option<String>, Option<String>, bool);
+
 /// Asks processes how their communicators stand.
 ///
 /// Args:
@@ -86,7 +89,8 @@ pub fn processes_here(py: Python<'_>) -> PyResult<Vec<(u32, char, Option<String>
 ///     within: Seconds that each of them has.
 ///
 /// Returns:
-///     For each a tuple of its answer as JSON and why there is none; one of both is None.
+///     For each a tuple of its answer as JSON, why there is none (one of both is None), and whether it has certainly
+///     ended.
 ///
 /// Raises:
 ///     ValueError: A handle is malformed.
@@ -97,17 +101,17 @@ pub fn ask_status(
     #[pyo3(from_py_with = argument)] handles: Vec<String>,
     #[pyo3(from_py_with = argument)] members: bool,
     #[pyo3(from_py_with = argument)] within: f64,
-) -> PyResult<Vec<(Option<String>, Option<String>)>> {
+) -> PyResult<Vec<Heard>> {
     let (secret, within) = (secret()?, seconds(within)?);
     let parsed: Result<Vec<Handle>, String> = handles.iter().map(|handle| Handle::parse(handle)).collect();
     let handles = parsed.map_err(PyValueError::new_err)?;
     let inquiry = Inquiry { members, stacks: true };
     let heard = py.detach(|| bootstrap::ask_all(&handles, secret.as_deref(), inquiry, within));
-    let both = |answer: Result<Vec<u8>, String>| match answer {
-        Ok(report) => (Some(text(report)), None),
-        Err(why) => (None, Some(why)),
+    let all = |answer: Result<Vec<u8>, Unanswered>| match answer {
+        Ok(report) => (Some(text(report)), None, false),
+        Err((why, has_ended)) => (None, Some(why), has_ended),
     };
-    Ok(heard.into_iter().map(both).collect())
+    Ok(heard.into_iter().map(all).collect())
 }
 
 /// Asks the process that serves a job's store how its communicators stand, and who the other ranks are.

@@ -17,7 +17,7 @@ use ringroad_runtime::Error;
 use crate::arguments::{argument, shown, Argument};
 use crate::errors::raise;
 use crate::shutdown::{is_ending, waiting};
-use crate::work::duration;
+use crate::work::{duration, handle_signals};
 
 /// A store for ranks that are threads of one process. All of them pass the same object.
 ///
@@ -225,7 +225,7 @@ impl Store for Listening {
             return Err(StoreError::Interrupted);
         }
         Python::attach(|py| {
-            py.check_signals().map_err(|error| {
+            handle_signals(py).map_err(|error| {
                 keep(&self.raised, error, true);
                 StoreError::Interrupted
             })

@@ -12,6 +12,7 @@ use crate::arguments::{argument, Argument};
 use crate::errors::raise;
 use crate::notebook::{hash, shown};
 use crate::results::object;
+use crate::watch::beside;
 
 /// The Python module for networkx graphs and files.
 const GRAPHS: &str = "ringroad._graphs";
@@ -438,7 +439,8 @@ impl PyTopology {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] diameter: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, GRAPHS, &py.detach(|| self.0.facts(diameter)))
+        let topology = self.0.clone();
+        object(py, GRAPHS, &beside(py, move || topology.facts(diameter))?)
     }
 
     /// 32 hexadecimal digits, the same on every machine. They differ if ranks, grid, links or routing
@@ -506,8 +508,9 @@ impl PyTopology {
 
     /// The largest number of hops on a shortest path between two ranks, hops to and from switches included.
     #[getter]
-    fn diameter(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.0.diameter())
+    fn diameter(&self, py: Python<'_>) -> PyResult<usize> {
+        let topology = self.0.clone();
+        beside(py, move || topology.diameter())
     }
 
     /// Tuples of source, target, bandwidth in bytes per second, and latency in seconds; one for each link.
@@ -657,7 +660,9 @@ impl TopologyArgument<'_> {
         match self {
             TopologyArgument::Object(object) => Ok(object.get().0.clone()),
             TopologyArgument::Text(path) if names_a_file(&path) => read_file(Path::new(&path)),
-            TopologyArgument::Text(spec) => Topology::parse(&spec).map_err(raise),
+            TopologyArgument::Text(spec) => {
+                Python::attach(|py| beside(py, move || Topology::parse(&spec)))?.map_err(raise)
+            }
             TopologyArgument::Ranks(ranks) => Topology::ring(ranks).map_err(raise),
             TopologyArgument::Path(path) => read_file(&path),
         }

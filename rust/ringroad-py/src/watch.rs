@@ -1,13 +1,53 @@
-//! Runs searches without the GIL. Python code can follow them and end them.
+//! Runs searches and other long work without the GIL. Python code can follow searches, and end them.
 
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::OnceLock;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use ringroad_core::synthesis::alltoall::Progress;
+use ringroad_core::synthesis::Budget;
 
-/// A search without a progress function checks for signals at most this often.
+/// Work without a progress function checks for signals at most this often.
 const LISTEN: Duration = Duration::from_millis(100);
+
+/// Runs work without the GIL that asks now and then whether it may go on, until a signal handler raises.
+pub fn listening<T: Send>(py: Python<'_>, work: impl FnOnce(Budget<'_>) -> T + Send) -> PyResult<T> {
+    let (start, next) = (Instant::now(), AtomicU64::new(0));
+    let refused = OnceLock::new();
+    let go_on = || {
+        let now = start.elapsed().as_millis() as u64;
+        if now >= next.load(Ordering::Relaxed) {
+            next.store(now + LISTEN.as_millis() as u64, Ordering::Relaxed);
+            let _ = Python::attach(|py| py.check_signals()).map_err(|error| refused.set(error));
+        }
+        refused.get().is_none()
+    };
+    let done = py.detach(|| work(Budget::new(&go_on)));
+    refused.into_inner().map_or(Ok(done), Err)
+}
+
+/// Does work that cannot be ended in a thread of its own. If a signal handler raises, it is left behind.
+pub fn beside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+    let (done, mut result) = channel();
+    let thread = thread::Builder::new().name("ringroad-work".to_owned());
+    let thread = thread.spawn(move || done.send(work()).is_ok())?;
+    loop {
+        let waits = &mut result;
+        match py.detach(move || waits.recv_timeout(LISTEN)) {
+            Ok(result) => return Ok(result),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => match thread.join() {
+                Err(panic) => resume_unwind(panic),
+                Ok(_) => unreachable!("it has sent its result"),
+            },
+        }
+    }
+}
 
 /// A search calls this after each look at all pairs, and ends if it returns false.
 pub type GoOn<'a> = &'a mut dyn FnMut(&Progress) -> bool;

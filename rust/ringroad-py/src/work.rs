@@ -1,12 +1,14 @@
 //! `Work`: an asynchronous call.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use ringroad_runtime::Work;
 
 use crate::arguments::{argument, number_of, shown};
+use crate::communicator::missing;
 use crate::detached::Detached;
 use crate::errors::{raise, timeout};
 use crate::received::{described, Outcome};
@@ -17,8 +19,8 @@ pub const SLICE: Duration = Duration::from_millis(100);
 /// An asynchronous call: what a call with `async_op=True` returns.
 ///
 /// Keep the arrays of the call as they are until it is complete. The call goes on even if the `Work` is
-/// dropped; but a strided array into which a message is received is filled only when the `Work` is waited for or
-/// asked whether it is complete.
+/// dropped; but a strided array that is written to, or one for the sum or product of whole numbers, is filled only when
+/// the `Work` is waited for or asked whether it is complete.
 ///
 /// Example:
 ///     >>> a, b = ringroad.Communicator.in_process(2)
@@ -33,6 +35,30 @@ pub struct PyWork {
     pub outcome: Outcome,
 }
 
+thread_local! {
+    /// Whether this thread runs handlers of signals while a call of its own waits.
+    static HANDLES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs the handlers of signals that have come, while a call of this thread waits.
+pub fn handle_signals(py: Python<'_>) -> PyResult<()> {
+    let before = HANDLES.replace(true);
+    let handled = py.check_signals();
+    HANDLES.set(before);
+    handled
+}
+
+/// RuntimeError: a handler makes a call while another one waits.
+pub fn may_call() -> PyResult<()> {
+    if HANDLES.get() {
+        return Err(PyRuntimeError::new_err(
+            "ringroad: a signal handler makes this call while another call of its thread waits, and other ranks would \
+             mistake one for the other: set a flag in the handler, and make the call once the other one has ended",
+        ));
+    }
+    Ok(())
+}
+
 /// Waits with the GIL released. Returns whether the call has ended at `until`.
 pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResult<bool> {
     while work.result().is_none() {
@@ -40,7 +66,7 @@ pub fn wait_until(py: Python<'_>, work: &Work, until: Option<Instant>) -> PyResu
         if py.detach(|| work.wait_until(until.map_or(slice, |u| u.min(slice)))) {
             return Ok(true);
         }
-        py.check_signals()?;
+        handle_signals(py)?;
         if until.is_some_and(|u| Instant::now() >= u) {
             return Ok(false);
         }
@@ -73,7 +99,7 @@ impl PyWork {
         match self.work.result() {
             None => Ok(None),
             Some(Err(error)) => Err(raise(error)),
-            Some(Ok(())) => self.outcome.result(py, self.work.message()),
+            Some(Ok(())) => self.outcome.result(py, self.work.message(), || self.work.output()),
         }
     }
 
@@ -120,7 +146,7 @@ impl PyWork {
     /// Returns whether the call has ended with success. Does not block.
     fn is_success(&self, py: Python<'_>) -> PyResult<bool> {
         let success = matches!(self.polled(py), Some(Ok(())));
-        if success {
+        if success && self.outcome.is_beside() {
             self.outcome(py)?;
         }
         Ok(success)
@@ -195,6 +221,11 @@ impl PyWork {
     #[getter]
     fn message<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.work.message().map(|message| described(py, &message)).transpose()
+    }
+
+    /// As that of a communicator.
+    fn __getattr__(slf: &Bound<'_, Self>, name: &str) -> PyResult<Py<PyAny>> {
+        Err(missing(slf.as_any(), name))
     }
 
     /// The name of the algorithm that the call runs.

@@ -8,7 +8,7 @@ use ringroad_runtime::Work;
 
 use crate::arguments::{argument, refused};
 use crate::errors::timeout as timed_out;
-use crate::work::{duration, PyWork, SLICE};
+use crate::work::{duration, handle_signals, PyWork, SLICE};
 
 /// Reads an iterable of `Work`s.
 fn works<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyWork>>> {
@@ -100,7 +100,7 @@ pub fn waitany(
             works[index].get().is_completed(py)?;
             return Ok(index);
         }
-        py.check_signals()?;
+        handle_signals(py)?;
         if end.is_some_and(|end| Instant::now() >= end) {
             let seconds = limit.unwrap_or_default().as_secs_f64();
             let count = all.len();

@@ -20,7 +20,7 @@ use ringroad_core::units;
 pub use self::setting::{ConfigError, Entry, Origin, Scope, Setting, Values};
 use self::values::{duration, path, path_or_none, store, tcp_ports};
 pub use self::values::{
-    Between, Budget, Cost, Debug, Devices, Order, ProfileSource, Secret, StoreSource, TopologySource,
+    Between, Budget, Cost, Debug, Devices, Order, ProfileSource, Secret, Signal, StoreSource, TopologySource,
     TransportKind, Within, MOST_STREAMS,
 };
 use crate::error::Error;
@@ -215,6 +215,13 @@ settings! {
         help: "how much to print on standard error: WARN warnings; INFO also what was found, and which algorithm is chosen from how many bytes on; TRACE also every call and its algorithm",
         read: Debug::read,
     }
+    "RINGROAD_SIGNAL" => signal: Option<Signal> {
+        default: unset,
+        values: Signal::VALUES,
+        help: "the signal at which a process writes on standard error how its job stands, as `ringroad status` shows it; a handler of the program's own comes before ringroad's; unset: none",
+        read: |text| Signal::read(text).map(Some),
+        scope: Scope::Rank,
+    }
     "RINGROAD_TRACE" => trace: Option<PathBuf> {
         default: unset,
         values: Values::Words("the path of a directory"),
@@ -287,6 +294,16 @@ impl Config {
         match &self.net_devices {
             Some(Devices::PerPort(names)) => names,
             _ => &[],
+        }
+    }
+
+    /// How long this rank may measure its network again, if that is set; 0: never.
+    pub fn adaptation(&self) -> Option<Duration> {
+        let is_off = self.topology == TopologySource::Off || !self.devices_of_ports().is_empty();
+        if is_off {
+            Some(Duration::ZERO)
+        } else {
+            self.budget.adaptation
         }
     }
 

@@ -6,10 +6,10 @@ use ringroad_core::cost::ScheduleCost;
 use ringroad_core::{Collective, Rank, Topology, Wire};
 
 use crate::bootstrap::neighbourhood::{self, LocalRanks};
-use crate::bootstrap::{compare, identity, open, read_place, seal, End, EndpointInfo, Handle};
+use crate::bootstrap::{compare, identity, open, read_place, seal, unpack, End, EndpointInfo, Handle};
 use crate::choice::agreement::{self, Shared};
 use crate::choice::options::Options;
-use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known};
+use crate::choice::schedule_cache::{checksum, kept, Header, Key, Known, KIND};
 use crate::config::Config;
 use crate::kernels::dtype::DType;
 use crate::kernels::wire::scalar;
@@ -22,7 +22,8 @@ use crate::transport::tcp;
 const RANKS: usize = 4;
 
 /// A letter for each kind of value that ranks tell each other, and what reads it.
-pub const VALUES: [(char, fn(&[u8])); 7] = [
+pub const VALUES: [(char, fn(&[u8])); 8] = [
+    ('b', |content| drop(unpack(content, 64))),
     ('c', endpoint),
     ('e', |content| drop(End::read(content, RANKS))),
     ('h', handle),
@@ -55,7 +56,7 @@ pub fn decode(wire: Wire, dtype: DType, message: &[u8], elements: usize) {
 
 /// Panics unless both have the same numbers, and NaN in the same places.
 fn same(dtype: DType, a: &[u8], b: &[u8]) {
-    let is_nan = |x: &[u8]| scalar::single(dtype, x).is_nan();
+    let is_nan = |x: &[u8]| scalar::number(dtype, x).is_nan();
     for (x, y) in a.chunks(dtype.size()).zip(b.chunks(dtype.size())) {
         assert!(x == y || is_nan(x) && is_nan(y), "{x:?} is not {y:?}");
     }
@@ -163,7 +164,7 @@ pub fn cache(bytes: &[u8]) {
     let _ = kept(&mut &*bytes, &key);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-    let file = format!("{}{first}\n{rest}", checksum(first));
+    let file = format!("{}{}{first}\n{rest}", KIND.mark, checksum(first));
     if let Ok(Some(schedule)) = kept(&mut file.as_bytes(), &key) {
         assert_eq!(schedule.verify(), Ok(()));
     }

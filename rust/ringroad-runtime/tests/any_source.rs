@@ -124,6 +124,50 @@ fn receives_may_be_longer() {
     }
 }
 
+/// A receive of unknown length allocates its memory. One of bytes takes elements of any type, and others only their own.
+#[test]
+fn receives_may_allocate() {
+    let _watchdog = watch();
+    for means in MEANS {
+        each(&group(2, means), |communicator| {
+            let (me, peer) = (communicator.rank(), 1 - communicator.rank());
+            for bytes in [0, 2, 3 << 20] {
+                for (operation, dtype) in [
+                    (Operation::ReceiveAny { peer: Some(peer), tag: Some(5) }, DType::U8),
+                    (Operation::ReceiveAny { peer: Some(peer), tag: None }, DType::OF_BYTES),
+                    (Operation::ReceiveAny { peer: None, tag: Some(5) }, DType::OF_BYTES),
+                ] {
+                    let mut receive = Request::new(operation, dtype, 0, Memory::nothing(), Memory::nothing());
+                    receive.key.allocates = true;
+                    let work = communicator.start(receive).unwrap();
+                    let content = Memory::of(&vec![me as u8; bytes]);
+                    let send = Operation::Send { peer, tag: 5 };
+                    let sent =
+                        communicator.start(Request::new(send, DType::U8, bytes, content, Memory::nothing()));
+                    work.wait().unwrap();
+                    let message = Message { source: peer, tag: 5, bytes, dtype: DType::U8 };
+                    assert_eq!(work.message(), Some(message), "{operation:?}");
+                    assert_eq!(work.output().to_vec::<u8>(), vec![peer as u8; bytes]);
+                    sent.unwrap().wait().unwrap();
+                }
+            }
+            communicator.barrier(None).unwrap();
+            let mut other = receive(Operation::ReceiveAny { peer: Some(peer), tag: Some(5) });
+            (other.key.dtype, other.key.elements, other.output) = (DType::I8, 0, Memory::nothing());
+            other.key.allocates = true;
+            drop(communicator.start(send(peer, 5, [1, 2])));
+            let error = communicator.run(other).unwrap_err();
+            let is_told =
+                |text: &str| text.contains("recv of int8 from rank") && text.contains("any number of bytes");
+            assert!(
+                matches!(&error, Error::Aborted(_))
+                    || matches!(&error, Error::Mismatch(text) if is_told(text)),
+                "{error}"
+            );
+        });
+    }
+}
+
 /// Messages to and from nobody end at once; a probe leaves a message where it is.
 #[test]
 fn nobody_and_probes() {

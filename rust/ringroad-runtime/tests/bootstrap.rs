@@ -16,8 +16,8 @@ use ringroad_runtime::bootstrap::{
 };
 use ringroad_runtime::communicator::Means;
 use ringroad_runtime::config::{
-    Algorithms, Between, Budget, Config, Debug, Devices, Origin, ProfileSource, StoreSource, TopologySource,
-    TransportKind, Within, SETTINGS,
+    Algorithms, Between, Budget, Config, Debug, Devices, Origin, ProfileSource, Signal, StoreSource,
+    TopologySource, TransportKind, Within, SETTINGS,
 };
 use ringroad_runtime::{Communicator, Error, Options};
 
@@ -165,7 +165,7 @@ fn what_is_no_file_is_refused() {
     for key in ["pipe", "socket", "directory", "huge"] {
         for result in [store.get(key).map(drop), store.wait(key, soon()).map(drop)] {
             let error = result.unwrap_err().to_string();
-            let words = if key == "huge" { "more than any value" } else { "is not a file" };
+            let words = if key == "huge" { "it has more than" } else { "it is not a regular file" };
             assert!(error.contains(words) && error.contains("give every job a new"), "{key}: {error}");
         }
     }
@@ -242,7 +242,7 @@ fn those_who_do_not_come_are_named() {
         let text = text(&result);
         let (a, b) = (&endpoints[0], &endpoints[1]);
         let expected = format!(
-            " s, ranks 1, 3-6 did not come; rank 0 (host {}, pid {}), rank 2 (host {}, pid {}) came; check that every rank is running and uses the same store, or allow more time (RINGROAD_TIMEOUT)",
+            " s, ranks 1, 3-6 did not come; rank 0 (host {}, pid {}), rank 2 (host {}, pid {}) came; check that every rank is running and uses the same store and RINGROAD_SECRET, or allow more time (RINGROAD_TIMEOUT)",
             a.host, a.pid, b.host, b.pid
         );
         let seconds = text.strip_prefix("within ").and_then(|text| text.strip_suffix(&expected));
@@ -265,7 +265,7 @@ fn differences_are_listed_on_every_rank() {
         (|c| c.transport_version = "1.13.1".into(), "the ranks have different versions of the transport: ucx 1.13.1 on ranks 1, 2, ucx 1.22.0 on ranks 0, 3; they cannot talk to each other; install the same on all, or point RINGROAD_UCX_LIBRARY to it"),
         (|c| c.ringroad = "9.9".into(), "the ranks have different versions of ringroad: VERSION on ranks 0, 3, 9.9 on ranks 1, 2; install the same on all"),
         (|c| c.asked = Some(["ucx", "tcp"][c.rank % 2].into()), "the ranks have different transports: tcp on rank 1, ucx on rank 2; set the same RINGROAD_TRANSPORT for all"),
-        (|c| c.format = 0, "the ranks have different versions of the endpoint info: 0 on ranks 1, 2, 3 on ranks 0, 3; install the same ringroad on all"),
+        (|c| c.format = 0, "the ranks have different versions of the endpoint info: 0 on ranks 1, 2, 5 on ranks 0, 3; install the same ringroad on all"),
         (|c| c.addresses.truncate(1), "the ranks have different numbers of ports: 1 on ranks 1, 2, 2 on ranks 0, 3; name equally many devices in RINGROAD_NET_DEVICES=per-port:... on all"),
     ];
     for (change, expected) in cases {
@@ -424,6 +424,61 @@ fn a_rank_that_was_started_twice_is_noticed() {
     }
 }
 
+/// Ranks 0 and 1 of three, and rank 1 once more: there is no rank 2 to wait for.
+#[test]
+fn all_learn_at_once_that_ranks_are_numbered_wrongly() {
+    for _ in 0..10 {
+        let results = run(&memory(), &[endpoint(0, 3), endpoint(1, 3), endpoint(1, 3)], |_| None, PATIENCE);
+        for result in &results {
+            assert!(text(result).contains("start every rank once"), "{results:?}");
+        }
+        assert!(matches!(results[0], Err(BootstrapError::Conflict(_))), "{results:?}");
+    }
+    let store = memory();
+    let connect = |rank| {
+        let made = Means::default().connect(lasting(PATIENCE), store.clone(), rank, 2);
+        made.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    thread::scope(|scope| {
+        let first = scope.spawn(|| connect(0));
+        while !first.is_finished() {
+            let third = connect(2);
+            assert!(third.starts_with("rank 2 of 2 makes no sense"), "{third}");
+        }
+        let first = first.join().unwrap();
+        assert!(first.contains("cannot take part: rank 2 of 2 makes no sense"), "{first}");
+    });
+}
+
+#[test]
+fn who_is_refused_is_named_and_ends_nothing() {
+    let store = memory();
+    let join_within = |patience, rank, secret| {
+        Rendezvous::join(store.clone(), "world", endpoint(rank, 2), Some(secret), lasting(patience))
+    };
+    let join = |rank, secret| join_within(SHORT, rank, secret);
+    let late = |mut rendezvous: Rendezvous| rendezvous.exchange().unwrap_err().to_string();
+    let first = join(0, "ours").unwrap();
+    let refused = join(1, "theirs").err().unwrap().to_string();
+    assert!(refused.contains("set the same RINGROAD_SECRET"), "{refused}");
+    let told = late(first);
+    for words in ["rank 1 did not come", "cannot come in", &refused] {
+        assert!(told.contains(words), "{told}");
+    }
+    let again = join(0, "ours").unwrap();
+    store.set("ringroad/refused", &[b"nonsense\x07\n".as_slice(), &[b'x'; 10_000]].concat()).unwrap();
+    let told = late(again);
+    assert!(!told.contains("cannot come in"), "it was long ago: {told}");
+    assert!(told.contains("nonsensex") && told.len() < 2000, "{told}");
+    // Whatever anybody has written, ranks meet.
+    thread::scope(|scope| {
+        let mut first = join_within(PATIENCE, 0, "ours").unwrap();
+        store.set("ringroad/refused", b"stop").unwrap();
+        let other = scope.spawn(|| join_within(PATIENCE, 1, "ours").unwrap().exchange());
+        assert!(first.exchange().is_ok() && other.join().unwrap().is_ok());
+    });
+}
+
 /// A store that sets and finds other values under some keys.
 struct Forged<F> {
     inner: MemoryStore,
@@ -443,6 +498,47 @@ impl<F: Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync> Store for Forged<F> {
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         self.inner.wait(key, deadline)
     }
+}
+
+/// A store whose server is slow: some requests are not answered in time.
+struct Slow<F> {
+    inner: MemoryStore,
+    is_slow: F,
+}
+
+impl<F: Fn() -> bool + Send + Sync> Slow<F> {
+    fn ask<T>(&self, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if (self.is_slow)() {
+            return Err(StoreError::Silent("rank 0 at node:29500".to_owned()));
+        }
+        act()
+    }
+}
+
+impl<F: Fn() -> bool + Send + Sync> Store for Slow<F> {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.ask(|| self.inner.set(key, value))
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.ask(|| self.inner.get(key))
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
+        self.ask(|| self.inner.wait(key, deadline))
+    }
+}
+
+#[test]
+fn a_slow_store_is_asked_again_until_the_deadline() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let is_slow = move || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(3);
+    let store: Arc<dyn Store> = Arc::new(Slow { inner: MemoryStore::new(), is_slow });
+    let results = run(&store, &[endpoint(0, 2), endpoint(1, 2)], |_| None, PATIENCE);
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    let store: Arc<dyn Store> = Arc::new(Slow { inner: MemoryStore::new(), is_slow: || true });
+    let results = run(&store, &[endpoint(0, 2)], |_| None, SHORT);
+    assert!(text(&results[0]).starts_with("rank 0 at node:29500 has not answered so far"), "{results:?}");
 }
 
 #[test]
@@ -611,8 +707,8 @@ fn what_makes_no_sense_is_not_accepted() {
         ("choices/0", r#""algorithm":""#, r#""algorithm":"un"#, "unknown algorithm"),
         ("choices/0", r#""from_bytes":0"#, r#""from_bytes":1"#, "begin at 0 bytes"),
         ("choices/0", r#"{"Ok""#, r#"{"Maybe""#, "cannot be read"),
-        ("near/1", r#"{"0":"#, r#"{"99":"#, "names rank 99, but there are 2 ranks"),
-        ("near/1", r#"{"0":"#, r#"{"1":"#, "names rank 1, which is not on its host"),
+        ("near/1", "[[0,0,", "[[0,99,", "names rank 99, but there are 2 ranks"),
+        ("near/1", "[[0,0,", "[[1,1,", "names rank 1, which is not on its host"),
         ("near/1", r#"{"local""#, r#"{"far""#, "cannot be read"),
         ("endpoint/1", r#""rank":1"#, r#""rank":0"#, "it belongs to rank 0"),
         ("endpoint/1", r#""pid":"#, r#""pid":"many","left":"#, "cannot be read"),
@@ -738,6 +834,7 @@ fn values_are_read() {
         ("RINGROAD_SEGMENT", "64KiB"),
         ("RINGROAD_DEBUG", "trace"),
         ("RINGROAD_TRACE", "/tmp/traces"),
+        ("RINGROAD_SIGNAL", "usr1"),
         ("RINGROAD_COST", "bandwidth=100Gbit/s, step_latency=1us,hop_latency = 0,message_latency=2e-7,incast_latency=300ns,reduce_cost=1e-10"),
         ("RINGROAD_BUDGET", "adaptation=0,synthesis=0.5"),
         ("RINGROAD_CACHE", "/var/cache"),
@@ -769,6 +866,7 @@ fn values_are_read() {
     assert_eq!(store("tcp://[::1]:1"), Some(StoreSource::Server("::1".to_owned(), 1)));
     assert_eq!((config.segment, config.debug), (Some(65536), Debug::Trace));
     assert_eq!(config.trace.as_deref(), Some(Path::new("/tmp/traces")));
+    assert_eq!(config.signal, Some(Signal::Usr1));
     let model = config.cost_model(Default::default());
     assert_eq!((model.step_latency, model.hop_latency, model.bandwidth), (1e-6, Some(0.0), Some(12.5e9)));
     assert_eq!((model.message_latency, model.reduce_cost, model.incast_latency), (2e-7, 1e-10, 3e-7));

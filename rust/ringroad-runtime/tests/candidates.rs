@@ -1,5 +1,6 @@
 //! Candidates have the same costs and the same order as in the core, which has no threads and no files.
 
+use ringroad_core::cost::CostModel;
 use ringroad_core::{Collective, Topology};
 use ringroad_runtime::choice::choices::candidates;
 
@@ -13,7 +14,8 @@ fn candidates_are_those_of_the_core() {
         ("without(torus:4x4, 0-1)", Collective::Broadcast { root: 0 }),
     ] {
         let topology = Topology::parse(spec).unwrap();
-        let found = ringroad_core::selection::candidates(&topology, collective).unwrap();
-        assert_eq!(found, candidates(&topology, collective, &[]).unwrap(), "{spec}");
+        let model = CostModel::default();
+        let found = ringroad_core::selection::candidates(&topology, &model, collective).unwrap();
+        assert_eq!(found, candidates(&topology, &model, collective, &[]).unwrap(), "{spec}");
     }
 }

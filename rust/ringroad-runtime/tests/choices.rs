@@ -490,8 +490,10 @@ fn choices_are_explained() {
                 assert_eq!(allowed.next().unwrap().algorithm, range.algorithm, "{collective} of {bytes}");
                 let Some(rival) = found.runner_up else { continue };
                 assert_eq!(rival, allowed.next().unwrap().algorithm);
-                assert!(found.margin.unwrap() >= -1e-9, "{found:?}");
-                if let Some((from, None)) = found.runner_up_bytes {
+                // Of candidates that take as long within 1 % in simulations, the one with the lowest cost is chosen.
+                let simulated = found.candidates.iter().any(|candidate| candidate.free_seconds.is_some());
+                assert!(found.margin.unwrap() >= if simulated { -0.01 } else { -1e-9 }, "{found:?}");
+                if let (Some((from, None)), false) = (found.runner_up_bytes, simulated) {
                     assert!(
                         last.is_some_and(|last| from > last),
                         "{collective}: {rival} overtakes {} at {from}",
@@ -519,7 +521,9 @@ fn bounds_lead_to_the_same_choice() {
     for topology in specs.map(|spec| Topology::parse(spec).unwrap()) {
         let choices = made(&topology, &Wishes::default());
         for collective in Collective::ALL {
-            let mut all = ringroad_runtime::choice::choices::candidates(&topology, collective, &[]).unwrap();
+            let mut all =
+                ringroad_runtime::choice::choices::candidates(&topology, &choices.model, collective, &[])
+                    .unwrap();
             all.retain(|candidate| candidate.bit_identical);
             let table = match &all[..] {
                 [only] => SwitchTable::always(only.member),

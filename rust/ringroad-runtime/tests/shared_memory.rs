@@ -128,7 +128,8 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         before: hide,
-        environment: &[&[("RINGROAD_DEBUG", "INFO")]],
+        // Without a secret, processes of other users are refused.
+        environment: &[&[("RINGROAD_DEBUG", "INFO"), ("RINGROAD_SECRET", "open sesame")]],
         transport: &["tcp "],
         says: "shares no memory with others of its host",
         ..scenario("unreadable", &[2], collectives)
@@ -224,11 +225,11 @@ fn results_past_the_caches(communicator: &Communicator) {
     for (number, collective) in Collective::ALL.into_iter().enumerate() {
         let collective = collective.with_root(number % ranks);
         let blocks = if collective.has_blocks() { ranks } else { 1 };
-        for in_place in [false, true] {
-            let elements = cache::share_of_last_level(ranks) / size_of::<i32>() / blocks + 13;
-            let case = Case { in_place, ..Case::new(ranks, collective, ReduceOp::Sum, DType::I32, elements) };
-            case.check(communicator, &case.prepare()).unwrap();
-        }
+        let elements = cache::share_of_last_level(ranks) / size_of::<i32>() / blocks + 13;
+        // The caches may be large, and these calls long: two ranks make the half of them in place that four do not.
+        let in_place = (number + ranks / 2).is_multiple_of(2);
+        let case = Case { in_place, ..Case::new(ranks, collective, ReduceOp::Sum, DType::I32, elements) };
+        case.check(communicator, &case.prepare()).unwrap();
     }
     communicator.close();
 }
@@ -442,7 +443,7 @@ fn different_calls(communicator: &Communicator) {
     let first = communicator.barrier(None).and_then(|()| communicator.run(allreduce(elements)));
     let error =
         first.and_then(|_| communicator.barrier(None).and_then(|()| communicator.barrier(None))).unwrap_err();
-    assert!(error.to_string().contains("ranks made different calls as number 3"), "{error:?}");
+    assert!(error.to_string().contains("ranks made different calls as number 2"), "{error:?}");
     useless(communicator);
 }
 
@@ -678,7 +679,7 @@ fn run_group(scenario: &Scenario, library: &str, ranks: usize) {
         child.env(VARIABLE, format!("{}|{rank}|{ranks}|{}", scenario.name, store.display()));
         child
     };
-    let ended = processes::run((0..ranks).map(start).collect(), PATIENCE);
+    let ended = processes::run((0..ranks).map(start).collect(), 3 * PATIENCE);
     let left = |path: &Path| -> Vec<String> {
         let entries = std::fs::read_dir(path).into_iter().flatten();
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()

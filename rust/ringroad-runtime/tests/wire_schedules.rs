@@ -203,7 +203,8 @@ fn check<const TYPE: usize>(
     }
     assert!(roundings <= Rounding::most(schedule.steps.len()), "{}", what());
     // A rounding at random errs like two to the nearest.
-    let bound = format.wire.bound(if format.seed.is_some() { 2 * roundings } else { roundings });
+    let bound =
+        format.wire.bound(if format.seed.is_some() { 2 * roundings } else { roundings }, dtype.size());
     let found = error(collective, inputs, &results, elements, options.average);
     let own = Number::<TYPE>::precision() * (2 * roundings as usize + ranks) as f64;
     assert!(found <= bound + own, "{}: {found} instead of {bound}, {roundings} roundings", what());

@@ -126,24 +126,29 @@ impl Model {
 pub struct Contest {
     topology: Topology,
     collective: Collective,
-    candidates: Vec<Candidate>,
+    /// The latest model, and the candidates by it.
+    latest: Option<(CostModel, Vec<Candidate>)>,
 }
 
 #[wasm_bindgen]
 impl Contest {
-    /// Computes the costs. `root` counts where the collective has one.
+    /// `root` counts where the collective has one.
     #[wasm_bindgen(constructor)]
     pub fn new(network: &WebTopology, collective: &str, root: usize) -> Made<Contest> {
         let collective = collective.parse::<Collective>().map_err(raise)?.with_root(root);
         let topology = network.0.clone();
-        let candidates = candidates(&topology, collective).map_err(raise)?;
-        Ok(Contest { topology, collective, candidates })
+        Ok(Contest { topology, collective, latest: None })
     }
 
     /// Which algorithm is chosen for all sizes, with the reasons and all costs for `bytes`: what `ringroad explain --json`
     /// prints.
-    pub fn compare(&self, model: &Model, bytes: f64) -> Made<String> {
-        let Contest { topology, collective, candidates } = self;
+    pub fn compare(&mut self, model: &Model, bytes: f64) -> Made<String> {
+        let Contest { topology, collective, latest } = self;
+        let candidates = match latest.take().filter(|(by, _)| *by == model.0) {
+            Some((_, candidates)) => candidates,
+            None => candidates(topology, &model.0, *collective).map_err(raise)?,
+        };
+        let (_, candidates) = latest.insert((model.0, candidates));
         let choice = &Choice::by_cost(*collective, &model.0, candidates).map_err(raise)?;
         let contest = selection::Contest { topology, model: &model.0, candidates, choice };
         serde_json::to_string(&contest.overview(&[bytes as Bytes])).map_err(raise)

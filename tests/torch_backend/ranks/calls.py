@@ -442,6 +442,8 @@ def check_refusals() -> list[str]:
             lambda: dist.send(torch.ones(3), 1 - rank, tag=1 << 30),
             lambda: dist.recv(torch.ones(3), tag=1 << 30),
             lambda: dist.all_reduce(torch.ones(3), async_op=True).source_rank(),
+            lambda: dist.all_reduce(torch.ones(8).as_strided((2, 3), (2, 2))),
+            lambda: dist.broadcast(torch.ones(8).as_strided((2, 3), (2, 1)), 0) if rank else 1 // 0,
         ]
         texts = []
         for attempt in attempts:
@@ -449,6 +451,9 @@ def check_refusals() -> list[str]:
             assert kind != "nothing"
             texts.append(f"{kind}: {text}")
         dist.barrier()  # no call was started, so the ranks still agree on the next one
+        interleaved = torch.ones(8).as_strided((2, 3), (3, 2))
+        dist.all_reduce(interleaved)
+        assert (interleaved == 2).all()
     return texts
 
 

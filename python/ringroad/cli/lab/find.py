@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ringroad._support.text import (
+    bandwidth_text,
     bytes_text,
     parse_bytes,
     print_json,
@@ -83,10 +84,9 @@ def _budget(text: str) -> tuple[int, int]:
 
 def _print(findings: Findings) -> None:
     best = findings.best
-    gigabits = findings.bandwidth * 8 / 1e9
     print_wrapped(
-        f"{findings.collective} of {bytes_text(findings.bytes)} over {best.ranks} ranks, {gigabits:g} Gbit/s each, "
-        f"{seconds_text(findings.alpha)} a step"
+        f"{findings.collective} of {bytes_text(findings.bytes)} over {best.ranks} ranks, "
+        f"{bandwidth_text(findings.bandwidth)} each, {seconds_text(findings.alpha)} a step"
     )
     rows = [
         [

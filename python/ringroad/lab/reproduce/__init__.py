@@ -12,3 +12,4 @@ from ringroad.lab.reproduce.report import Report, reproduce
 from ringroad.lab.reproduce.tables import TableReport
 
 __all__ = ["PAPERS", "Definition", "Panel", "Report", "TableReport", "Verdict", "picture", "reproduce"]
+__dir__ = __all__.copy

@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ringroad._support.files import check_own
 from ringroad._support.pictures import pyplot
 from ringroad._support.text import bytes_text, significant
 from ringroad.lab.reproduce.evaluation import Panel
@@ -30,7 +31,8 @@ def draw(report: Report | TableReport, folder: Path) -> Path | None:
     )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{paper}-{name.lower().replace(' ', '-')}.png"
-    figure.savefig(path, dpi=120)
+    check_own(path, b"ringroad")
+    figure.savefig(path, dpi=120, metadata={"Software": "ringroad"})
     drawing.close(figure)
     return path
 

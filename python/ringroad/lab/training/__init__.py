@@ -31,6 +31,7 @@ __all__ = [
     "iterate",
     "profile_layers",
 ]
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:
@@ -40,8 +41,3 @@ def __getattr__(name: str) -> Any:
     from ringroad.lab.training.profile import profile_layers
 
     return profile_layers
-
-
-def __dir__() -> list[str]:
-    """The names that are there, and the one that is imported on first use."""
-    return sorted({*globals(), *__all__})

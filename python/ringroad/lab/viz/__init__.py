@@ -20,3 +20,4 @@ __all__ = [
     "link_rates",
     "timeline",
 ]
+__dir__ = __all__.copy

@@ -41,7 +41,7 @@ def alltoall_loads(flow: "AlltoallFlow") -> "Figure":
     shown = {name: {link: busy / least for link, busy in loads.items()} for name, loads in shown.items()}
     top = max((max(loads.values(), default=0.0) for loads in shown.values()), default=0.0) or 1.0
     drawing = draw(network)
-    width, height = panel_size(drawing)
+    width, height = panel_size(drawing, most=3.5)
     figure, panels = pyplot.subplots(
         1, 3, figsize=(2 * width + 5, max(height, 3) + 0.6), width_ratios=[width, width, 3.5], layout="constrained"
     )

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from ringroad._native import CostModel, Topology
+from ringroad._native import CostModel, Schedule, Topology
 from ringroad._support.pictures import need_matplotlib
-from ringroad._support.text import bytes_text
-from ringroad.lab.viz.scales import log_bytes, log_seconds
+from ringroad._support.text import bytes_text, lengths
+from ringroad.lab._comparison import SIZES, compare
+from ringroad.lab.viz.lines import figure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,11 +86,10 @@ def best_algorithms(
                 raise ValueError(f"none of {', '.join(among or [])} performs {collective} on {network.spec}")
             best, family = rows[0], _family(rows[0].algorithm)
             second = next((row for row in rows if _family(row.algorithm) != family), None)
-            margin = second.seconds / best.seconds - 1 if second and best.seconds else float("inf")
+            margin = second.ratio / best.ratio - 1 if second and best.ratio else float("inf")
+            seconds = best.seconds if best.free_seconds is None else best.free_seconds
             runner_up = second.algorithm if second else "-"
-            found.append(
-                Best(network.spec, network.ranks, explained.bytes, best.algorithm, best.seconds, runner_up, margin)
-            )
+            found.append(Best(network.spec, network.ranks, explained.bytes, best.algorithm, seconds, runner_up, margin))
     return found
 
 
@@ -156,7 +156,7 @@ def heatmap(best: Sequence[Best], *, axes: "Axes | None" = None) -> "Figure":
         bbox_to_anchor=(1.01, 1),
         fontsize=8,
     )
-    return _figure(axes)
+    return figure_of(axes)
 
 
 def _paled(colour: Sequence[float], margin: float) -> Any:
@@ -172,23 +172,28 @@ def _texts(best: Best) -> tuple[str, str]:
 
 
 def curves(
+    algorithms: Sequence[str | Schedule] | None,
     topology: Topology | str | int,
-    sizes: Sequence[int | str],
+    sizes: Sequence[int | str] | int | str = SIZES,
     *,
     collective: str = "allreduce",
+    root: int | None = None,
     model: CostModel | None = None,
-    algorithms: Sequence[str] | None = None,
     measured: Mapping[str, Mapping[int, float]] | None = None,
     axes: "Axes | None" = None,
 ) -> "Figure":
     """Draws predicted seconds over bytes, a line for each algorithm. Needs matplotlib.
 
+    It draws what `ringroad.lab.compare` returns for the same arguments.
+
     Args:
+        algorithms: The algorithms to draw, as for `ringroad.lab.compare`. None: those that are the best for one of the
+            sizes, and those that were measured.
         topology: A `Topology`, a spec, or a number of ranks, which stands for a ring.
-        sizes: The lengths of the vector: numbers of bytes, or texts such as "1MiB".
+        sizes: The lengths of the vector, or one: numbers of bytes, or texts such as "1MiB".
         collective: For example "allreduce".
+        root: The root of a broadcast, reduce, gather or scatter. None: rank 0.
         model: The cost model. None: `CostModel()`.
-        algorithms: The algorithms to draw. None: those that are the best for one of the sizes.
         measured: Measured seconds by algorithm and bytes, drawn as dots.
         axes: Where to draw. None: a new figure.
 
@@ -196,62 +201,15 @@ def curves(
         The matplotlib figure.
 
     Raises:
-        ValueError: An algorithm does not perform the collective on the network.
+        ScheduleError: An algorithm is unknown, or none of them performs the collective on the network.
     """
-    network = Topology(topology)
     model = model or CostModel()
-    found = model.compare(collective, network, sizes)
-    rows = {size.bytes: {row.algorithm: row for row in size.candidates} for size in found.sizes}
-    found_sizes = [size.bytes for size in found.sizes]
-    measured = measured or {}
     if algorithms is None:
-        best = [next(row.algorithm for row in table.values() if row.bit_identical) for table in rows.values()]
-        algorithms = list(dict.fromkeys([*best, *measured]))
-    missing = [name for name in algorithms if any(name not in table for table in rows.values())]
-    if missing:
-        raise ValueError(
-            f"{', '.join(missing)}: no algorithm of that name is offered for {collective} on {network.spec}"
-        )
-    times = {name: [rows[size][name].seconds for size in found_sizes] for name in algorithms}
-    title = f"{collective} on {network.spec}: {'predicted and measured' if measured else 'predicted'} times"
-    return lines(found_sizes, times, title=title, measured=measured, axes=axes)
-
-
-def lines(
-    sizes: Sequence[int],
-    times: Mapping[str, Sequence[float]],
-    *,
-    title: str,
-    measured: Mapping[str, Mapping[int, float]] | None = None,
-    axes: "Axes | None" = None,
-) -> "Figure":
-    """Draws seconds over bytes: by algorithm those of all sizes, and what was measured as dots."""
-    need_matplotlib()
-    from matplotlib import pyplot
-    from matplotlib.lines import Line2D
-
-    if axes is None:
-        _, axes = pyplot.subplots(figsize=(7.5, 4.5), layout="constrained")
-    for index, (name, seconds) in enumerate(times.items()):
-        axes.plot(sizes, seconds, color=f"C{index}", label=name)
-        if measured and name in measured:
-            points = sorted(measured[name].items())
-            axes.plot([b for b, _ in points], [s for _, s in points], "o--", color=f"C{index}", linewidth=0.7)
-    log_bytes(axes)
-    log_seconds(axes)
-    axes.grid(alpha=0.3)
-    handles, _ = axes.get_legend_handles_labels()
-    if measured:
-        handles.append(Line2D([], [], marker="o", ls="--", lw=0.7, color="grey", label="measured"))
-    axes.legend(handles=handles, fontsize=8)
-    axes.set_title(title)
-    return _figure(axes)
-
-
-def _figure(axes: "Axes") -> "Figure":
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    return figure
+        found = model.compare(collective, topology, lengths("sizes", sizes))
+        best = [next(row.algorithm for row in size.candidates if row.bit_identical) for size in found.sizes]
+        algorithms = list(dict.fromkeys([*best, *(measured or {})]))
+    compared = compare(algorithms, topology, sizes, collective=collective, root=root, model=model)
+    return compared.plot(measured=measured, axes=axes)
 
 
 def _family(algorithm: str) -> str:

@@ -3,51 +3,63 @@
 import importlib
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ringroad._support.pictures import need_matplotlib
 from ringroad._support.text import seconds_text, significant
 from ringroad.lab.viz.layout import Drawing, draw
-from ringroad.lab.viz.scales import unit_of_size
+from ringroad.lab.viz.scales import unit_of_size, unit_of_time
 from ringroad.lab.viz.subjects import Loaded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_SAYS = {"bytes": "load of the link", "seconds": "time of the link"}
 _COLOURS = "plasma_r"
 _IDLE = "#d8d8d8"
 _FAILED = "#d62728"
 _NAMED = 128  # ranks; more have no room for their numbers
 _PANELS = 12
+_PAGE = (12.0, 16.0)
+"""The width of a picture of several steps, and the height of one whose steps nobody has chosen, in inches."""
 
 
-def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns: int = 4) -> "Figure":
+def link_loads(
+    simulation: Loaded,
+    *,
+    steps: "list[int] | None" = None,
+    columns: int = 4,
+    by: Literal["bytes", "seconds"] = "bytes",
+) -> "Figure":
     """Draws what every link carries, a panel for each step. Crosses are links that have failed. The title says which
     steps are left out. Needs matplotlib.
 
     Args:
         simulation: A `Simulation` with details.
-        steps: The steps to draw. None: at most 12, spread over all.
-        columns: The most panels side by side.
+        steps: The steps to draw. None: at most 12, and as many as fit a page, spread over all.
+        columns: The most panels side by side. Fewer are in a row where these would be wider than 12 inches.
+        by: What colours say: the bytes of each link, or how long they take it, where links have different rates.
 
     Returns:
         A matplotlib figure.
 
     Raises:
-        ValueError: The simulation has no details.
+        ValueError: The simulation has no details, or `by` is something else.
     """
     need_matplotlib()
     from matplotlib import pyplot
 
-    chosen = _spread(simulation.steps) if steps is None else steps
-    loads, top, unit = _by_step(simulation)
+    loads, top, unit = _by_step(simulation, by)
     drawing = draw(simulation.topology)
+    size = panel_size(drawing, most=5.5, unit=0.5)
+    beside, below = (max(1, int((page - 1) / panel)) for page, panel in zip(_PAGE, size, strict=True))
+    columns = min(columns, beside)
+    chosen = _spread(simulation.steps, columns * below) if steps is None else steps
     rows = max(1, -(-len(chosen) // columns))
     width = min(columns, max(1, len(chosen)))
-    size = panel_size(drawing)
     figure, panels = pyplot.subplots(
         rows, width, figsize=(size[0] * width + 1, size[1] * rows + 0.6), squeeze=False, layout="constrained"
     )
@@ -55,35 +67,36 @@ def link_loads(simulation: Loaded, *, steps: "list[int] | None" = None, columns:
         _paint_step(panel, simulation, drawing, loads[step], top, unit, step)
     for panel in panels.flat[len(chosen) :]:
         panel.axis("off")
-    _explain(figure, simulation, drawing, panels, top, unit)
+    _explain(figure, simulation, drawing, panels, top, f"{_SAYS[by]} in {unit}")
     if left_out := sorted(set(range(simulation.steps)) - set(chosen)):
         figure.suptitle(f"{simulation.title}\n{_left_out(left_out, simulation.steps, 45 * width)}")
     return figure
 
 
-def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
+def animate(simulation: Loaded, *, milliseconds: int = 700, by: Literal["bytes", "seconds"] = "bytes") -> Any:
     """Draws what every link carries, with a slider for the steps, for notebooks. Needs matplotlib and IPython.
 
     Args:
         simulation: A `Simulation` with details.
         milliseconds: How long each step is shown.
+        by: As for `link_loads`.
 
     Returns:
         An IPython.display.HTML object.
 
     Raises:
-        ValueError: The simulation has no details.
+        ValueError: As for `link_loads`.
     """
     need_matplotlib()
     from matplotlib import pyplot
     from matplotlib.animation import FuncAnimation
 
-    loads, top, unit = _by_step(simulation)
+    loads, top, unit = _by_step(simulation, by)
     drawing = draw(simulation.topology)
     width, height = panel_size(drawing)
     size = (max(1.4 * width + 1, 5), max(1.4 * height + 1, 3))
     figure, panel = pyplot.subplots(figsize=size, layout="constrained")
-    _explain(figure, simulation, drawing, panel, top, unit)
+    _explain(figure, simulation, drawing, panel, top, f"{_SAYS[by]} in {unit}")
 
     def frame(step: int) -> list[Any]:
         panel.clear()
@@ -97,10 +110,11 @@ def animate(simulation: Loaded, *, milliseconds: int = 700) -> Any:
     return importlib.import_module("IPython.display").HTML(page)
 
 
-def _spread(steps: int) -> list[int]:
-    if steps <= _PANELS:
+def _spread(steps: int, fitting: int) -> list[int]:
+    most = min(fitting, _PANELS)
+    if steps <= most:
         return list(range(steps))
-    return [int(step) for step in np.unique(np.linspace(0, steps - 1, _PANELS).round())]
+    return [int(step) for step in np.unique(np.linspace(0, steps - 1, most).round())]
 
 
 def _left_out(steps: list[int], all_steps: int, columns: int) -> str:
@@ -116,22 +130,24 @@ def _left_out(steps: list[int], all_steps: int, columns: int) -> str:
     return "\n".join(wrap(text, columns, break_on_hyphens=False))
 
 
-def _by_step(simulation: Loaded) -> tuple[list[dict[int, float]], float, str]:
+def _by_step(simulation: Loaded, by: str) -> tuple[list[dict[int, float]], float, str]:
     """The load of each step's links in a unit, the maximum of all, and the unit."""
+    if by not in _SAYS:
+        raise ValueError(f"links are coloured by {' or by '.join(_SAYS)}, not by {by!r}")
     loads: list[dict[int, float]] = [{} for _ in range(simulation.steps)]
     carried = simulation.link_loads
     if any(simulation.loads) and not carried:
         raise ValueError("this simulation kept no loads of steps; simulate with details=True")
-    most = max((load.bytes for load in carried), default=0.0)
-    unit, size = unit_of_size(most)
+    most = max((getattr(load, by) for load in carried), default=0.0)
+    unit, size = unit_of_size(most) if by == "bytes" else unit_of_time(most)
     for load in carried:
-        loads[load.step][load.link] = load.bytes / size
+        loads[load.step][load.link] = getattr(load, by) / size
     return loads, most / size or 1.0, unit
 
 
-def _explain(figure: "Figure", simulation: Loaded, drawing: Drawing, panels: Any, top: float, unit: str) -> None:
+def _explain(figure: "Figure", simulation: Loaded, drawing: Drawing, panels: Any, top: float, label: str) -> None:
     """Adds the scale of colours, the legend and the title."""
-    figure.colorbar(scale(top), ax=panels, label=f"load of the link in {unit}", shrink=0.8)
+    figure.colorbar(scale(top), ax=panels, label=label, shrink=0.8)
     legend(figure, drawing, simulation.topology.ranks, failed=bool(simulation.failed_links))
     figure.suptitle(simulation.title)
 
@@ -156,10 +172,10 @@ def scale(top: float) -> Any:
     return ScalarMappable(Normalize(0, top), _COLOURS)
 
 
-def panel_size(drawing: Drawing) -> tuple[float, float]:
-    """Width and height of a panel, in inches."""
+def panel_size(drawing: Drawing, most: float = 7.0, unit: float = 0.7) -> tuple[float, float]:
+    """Width and height of a panel of at most so many inches, with so many between neighbours."""
     spread = drawing.nodes.max(axis=0) - drawing.nodes.min(axis=0) + 1.5
-    width, height = spread * min(0.7, 7.0 / float(spread.max()))
+    width, height = spread * min(unit, most / float(spread.max()))
     return max(float(width), 2.4), max(float(height), 1.2)
 
 

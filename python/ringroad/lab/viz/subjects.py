@@ -48,7 +48,7 @@ class Timeline(Protocol):
 
 
 class LinkLoad(Protocol):
-    """The bytes of a link in a step."""
+    """The bytes of a link in a step, and how long they take."""
 
     @property
     def step(self) -> int: ...
@@ -56,6 +56,8 @@ class LinkLoad(Protocol):
     def link(self) -> int: ...
     @property
     def bytes(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
 
 
 class Loaded(Protocol):

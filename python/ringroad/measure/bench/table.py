@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ringroad._support.text import significant
+from ringroad._support.text import bandwidth_text, significant
 from ringroad.measure.bench.collectives import IN, OUT
 from ringroad.measure.bench.peers import OURS
 from ringroad.measure.bench.rows import Row
@@ -38,7 +38,7 @@ def title(team: Row) -> str:
     """The lines above the rows of one team of ranks."""
     parts = [f"{team['ranks']} ranks", f"ringroad over {team['transport']}"]
     if team["testbed"]:
-        parts.insert(1, f"on an emulated {team['testbed']} of {8e-6 * team['rate']:g} Mbit/s")
+        parts.insert(1, f"on an emulated {team['testbed']} of {bandwidth_text(team['rate'])}")
     if team["pml"]:
         parts.append(f"started by {team['mpi']}'s mpirun, pml {team['pml']}")
     text = "# " + ", ".join(parts)

@@ -115,7 +115,7 @@ fn values() -> Vec<(char, Vec<u8>)> {
         ('c', serde_json::to_vec(&endpoint).unwrap()),
         text('e', r#"{"rank":2,"late":false,"message":"rank 2 gave up"}"#),
         text('h', &handle),
-        text('n', r#"{"local":{"0":null,"2":"not permitted"},"obstacle":"none"}"#),
+        text('n', r#"{"local":[[0,0,null],[2,2,"not permitted"]],"obstacle":"none"}"#),
         ('o', fuzzing::chosen()),
         text('o', r#"{"Err":{"Topology":"unknown"}}"#),
         text('p', "0123456789abcdef"),

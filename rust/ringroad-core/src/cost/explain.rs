@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::line::{overtaken_at, Line};
+use super::candidate::Candidate;
 use super::model::CostModel;
-use super::select::Candidate;
+use super::select::SwitchTable;
 use super::step::ScheduleCost;
 use crate::units::{Bytes, Seconds};
 
@@ -90,8 +90,8 @@ pub struct Comparison {
     pub best: Terms,
     /// The time of the rival.
     pub rival: Terms,
-    /// How much longer the rival takes, as a fraction of the best candidate's time. 0 where the two differ by rounding
-    /// only. Negative where the model predicts that the rival is faster.
+    /// How much longer the rival takes, as a fraction of the best candidate's time ([`Candidate::seconds`]). 0 where the two
+    /// differ by rounding only. Negative where the rival is predicted to be faster.
     pub margin: f64,
     /// The smallest and the largest number of bytes for which the rival is faster, or no largest; `None` where it never is.
     pub bytes: Option<(Bytes, Option<Bytes>)>,
@@ -111,12 +111,33 @@ impl Comparison {
             let differ = (b - a).abs() > 1e-9 * winner.seconds();
             (differ && factor.is_finite() && factor > 0.0).then_some((term, factor))
         };
+        let [winners, others] = [best, rival].map(|candidate| candidate.seconds(model, bytes));
+        let longer = others - winners;
         Comparison {
             best: winner,
             rival: other,
-            margin: if behind.abs() > 1e-9 * winner.seconds() { behind / winner.seconds() } else { 0.0 },
-            bytes: overtaken_at(Line::of(model, &best.cost), Line::of(model, &rival.cost), bytes),
+            margin: if longer.abs() > 1e-9 * winners { longer / winners } else { 0.0 },
+            bytes: overtaken_at(model, best, rival, bytes),
             factors: winner.all().into_iter().zip(other.all()).filter_map(factor).collect(),
         }
     }
+}
+
+/// From how many bytes on and up to how many `rival` beats `best`; `None` where it never does, and where it does so for
+/// `bytes`. Of several ranges the next one, or the last one before.
+fn overtaken_at(
+    model: &CostModel,
+    best: &Candidate,
+    rival: &Candidate,
+    bytes: Bytes,
+) -> Option<(Bytes, Option<Bytes>)> {
+    let table = SwitchTable::build(model, [best, rival]).ok()?;
+    if table.pick(bytes) == rival.member {
+        return None;
+    }
+    let ranges = table.ranges();
+    let wins = |place: &usize| ranges[*place].algorithm == rival.member;
+    let here = ranges.partition_point(|range| range.from_bytes <= bytes);
+    let place = (here..ranges.len()).find(wins).or_else(|| (0..here).rev().find(wins))?;
+    Some((ranges[place].from_bytes, ranges.get(place + 1).map(|next| next.from_bytes - 1)))
 }

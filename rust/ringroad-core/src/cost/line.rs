@@ -87,23 +87,6 @@ pub(super) fn overtakes(
     Some(faster)
 }
 
-/// From how many bytes on and up to how many `rival` beats `best`; `None` where it never does, and where it does so for
-/// `bytes`.
-pub(super) fn overtaken_at(best: Line, rival: Line, bytes: Bytes) -> Option<(Bytes, Option<Bytes>)> {
-    let lines = [best, rival];
-    if beats(&lines, 1, 0, bytes) {
-        return None;
-    }
-    if let Some(from) = overtakes(&lines, 1, 0, bytes, Bytes::MAX) {
-        return Some((from, None));
-    }
-    // If the rival is ahead anywhere, it is ahead from 0 bytes until `best` overtakes it.
-    if !beats(&lines, 1, 0, 0) {
-        return None;
-    }
-    overtakes(&lines, 0, 1, 0, Bytes::MAX).map(|from| (0, Some(from - 1)))
-}
-
 /// The value rounded to 40 significant bits (half away from zero) and limited to the range in which [`ExactSum`] is
 /// exact.
 fn rounded(value: f64) -> f64 {

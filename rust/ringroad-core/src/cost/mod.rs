@@ -2,6 +2,7 @@
 
 mod assess;
 mod bound;
+mod candidate;
 mod deficiencies;
 mod explain;
 mod fit;
@@ -16,6 +17,7 @@ mod tuner;
 
 pub use assess::link_loads;
 pub use bound::Bounds;
+pub use candidate::{Candidate, FreeRunning, Trial};
 pub use deficiencies::Deficiencies;
 pub use explain::{Comparison, Term, Terms};
 pub use fit::{fit, Fit, FitError, Observation};
@@ -23,7 +25,7 @@ pub(crate) use incast::Inlets;
 pub use incast::DEFAULT_INCAST_LATENCY;
 pub use model::{CostModel, DEFAULT_STEP_LATENCY};
 pub use report::{CandidateCost, Cost};
-pub use select::{rank, Candidate, Origin, Ranked, SwitchRange, SwitchTable, TableError};
+pub use select::{rank, Origin, Ranked, SwitchRange, SwitchTable, TableError};
 pub use step::{CostError, ScheduleCost, StepCost, StepTotals};
 pub use tuner::{read_rules, rules_of, rules_of_table, write_rules, Measurement, Rule, RuleError};
 

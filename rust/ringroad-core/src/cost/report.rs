@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::candidate::Candidate;
 use super::deficiencies::Deficiencies;
 use super::model::CostModel;
-use super::select::{Candidate, Ranked};
+use super::select::Ranked;
 use super::step::ScheduleCost;
 use crate::algorithms::Member;
 use crate::collective::Collective;
@@ -28,7 +29,9 @@ macro_rules! costs {
             pub algorithm: Member,
             /// Whether all ranks end with the same bits after a sum of floats.
             pub bit_identical: bool,
-            /// The time, in units of the time of the fastest.
+            /// What it takes where ranks run freely, by simulation; `None` where that was not simulated.
+            pub free_seconds: Option<Seconds>,
+            /// The time where ranks run freely, if that is known, otherwise the cost, in units of that of the fastest.
             pub ratio: f64,
             $($(#[$doc])* pub $field: $type,)*
         }
@@ -37,7 +40,8 @@ macro_rules! costs {
             /// The cost of a candidate that has this place among the others.
             pub fn new(ranked: &Ranked<'_>, cost: Cost) -> CandidateCost {
                 let Candidate { member: algorithm, bit_identical, .. } = *ranked.candidate;
-                CandidateCost { algorithm, bit_identical, ratio: ranked.ratio, $($field: cost.$field,)* }
+                let Ranked { free_seconds, ratio, .. } = *ranked;
+                CandidateCost { algorithm, bit_identical, free_seconds, ratio, $($field: cost.$field,)* }
             }
         }
     };

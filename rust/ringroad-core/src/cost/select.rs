@@ -1,55 +1,78 @@
 //! Selects the fastest candidate for a number of bytes.
 //!
-//! The seconds of a candidate are a linear function of the bytes, so the fastest candidates form a lower envelope.
+//! The cost of a candidate is a linear function of the bytes, so the cheapest candidates form a lower envelope.
 //! Costs within about one part in 10¹² of each other count as equal, and among equals the earlier candidate wins: the
 //! order of the catalogue is the order of preference.
+//!
+//! Where candidates were simulated with ranks that run freely, these times count instead of the costs. Of the candidates
+//! that take almost the least, the cheapest wins.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::candidate::Candidate;
 use super::line::{fastest, overtakes, Line};
 use super::model::CostModel;
-use super::step::ScheduleCost;
 use crate::algorithms::Member;
 use crate::units::{Bytes, Seconds};
-
-/// An algorithm that could serve a call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Candidate {
-    /// The algorithm.
-    #[serde(rename = "name")]
-    pub member: Member,
-    /// The cost of its schedule.
-    pub cost: ScheduleCost,
-    /// Whether all ranks end with the same bits. The functions here do not exclude candidates that do not ensure this:
-    /// the caller must leave them out where it matters.
-    pub bit_identical: bool,
-}
 
 /// A candidate's place among the others for a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ranked<'a> {
     /// The candidate.
     pub candidate: &'a Candidate,
-    /// The predicted seconds.
+    /// The cost.
     pub seconds: Seconds,
-    /// The seconds divided by those of the best candidate; 1 for the best.
+    /// [`Candidate::free_seconds`].
+    pub free_seconds: Option<Seconds>,
+    /// [`Candidate::seconds`] divided by those of the best candidate; 1 for the best.
     pub ratio: f64,
+}
+
+/// Candidates that take up to this many times as long as the fastest, where ranks run freely, count as equally fast.
+const ALIKE: f64 = 1.01;
+
+/// The place of the best candidate for `bytes`; `None` where there is none.
+fn best(model: &CostModel, candidates: &[&Candidate], lines: &[Line], bytes: Bytes) -> Option<usize> {
+    if !candidates.iter().any(|candidate| candidate.free.is_known()) {
+        return fastest(lines, bytes);
+    }
+    let time =
+        |candidate: &&Candidate| candidate.free.competes(bytes).then(|| candidate.seconds(model, bytes));
+    let times: Vec<Option<Seconds>> = candidates.iter().map(time).collect();
+    let Some(least) = times.iter().copied().flatten().reduce(f64::min) else { return fastest(lines, bytes) };
+    let is_near = |place: &usize| times[*place].is_some_and(|seconds| seconds <= ALIKE * least);
+    let near: Vec<usize> = (0..candidates.len()).filter(is_near).collect();
+    let lines: Vec<Line> = near.iter().map(|place| lines[*place]).collect();
+    fastest(&lines, bytes).map(|place| near[place])
 }
 
 /// All candidates with their times for `bytes`, the best first. The first is the one that [`SwitchTable::pick`] returns.
 pub fn rank<'a>(model: &CostModel, candidates: &'a [Candidate], bytes: Bytes) -> Vec<Ranked<'a>> {
-    let mut order: Vec<(Line, &Candidate)> =
-        candidates.iter().map(|c| (Line::of(model, &c.cost), c)).collect();
-    order.sort_by(|a, b| a.0.compare(&b.0, bytes));
-    let best = order.first().map_or(0.0, |(_, c)| model.seconds(&c.cost, bytes));
-    let mut last = best;
-    let ranked = order.into_iter().map(|(_, candidate)| {
-        let seconds = model.seconds(&candidate.cost, bytes);
-        // Candidates whose costs differ by rounding only are in catalogue order. The maximum keeps ratios ascending.
-        last = last.max(seconds);
-        Ranked { candidate, seconds, ratio: if last > best { last / best } else { 1.0 } }
+    let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();
+    let Some(first) = best(model, &candidates.iter().collect::<Vec<_>>(), &lines, bytes) else {
+        return Vec::new();
+    };
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    if candidates.iter().any(|candidate| candidate.free.is_known()) {
+        let seconds = |place: usize| candidates[place].seconds(model, bytes);
+        order.sort_by(|a, b| (*a != first).cmp(&(*b != first)).then(seconds(*a).total_cmp(&seconds(*b))));
+    } else {
+        order.sort_by(|a, b| lines[*a].compare(&lines[*b], bytes));
+    }
+    let least = candidates[first].seconds(model, bytes);
+    let mut last = least;
+    let ranked = order.into_iter().map(|place| {
+        let candidate = &candidates[place];
+        // The maximum keeps ratios ascending where times differ by little.
+        last = last.max(candidate.seconds(model, bytes));
+        Ranked {
+            candidate,
+            seconds: model.seconds(&candidate.cost, bytes),
+            free_seconds: candidate.free_seconds(model, bytes),
+            ratio: if last > least { last / least } else { 1.0 },
+        }
     });
     ranked.collect()
 }
@@ -151,18 +174,51 @@ impl SwitchTable {
         model: &CostModel,
         candidates: impl IntoIterator<Item = &'a Candidate>,
     ) -> Result<SwitchTable, TableError> {
-        let (members, lines): (Vec<Member>, Vec<Line>) =
-            candidates.into_iter().map(|c| (c.member, Line::of(model, &c.cost))).unzip();
+        let candidates: Vec<&Candidate> = candidates.into_iter().collect();
+        let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();
+        if candidates.iter().any(|candidate| candidate.free.is_known()) {
+            return SwitchTable::search(model, &candidates, &lines);
+        }
         let mut ranges = Vec::new();
         let mut next = Some(0);
         while let Some(from_bytes) = next {
             let best = fastest(&lines, from_bytes).ok_or(TableError::Empty)?;
-            ranges.push(SwitchRange::new(from_bytes, members[best], Origin::Model));
+            ranges.push(SwitchRange::new(from_bytes, candidates[best].member, Origin::Model));
             next = None;
             for rival in 0..lines.len() {
                 // Only a rival that overtakes before the first one found so far matters.
                 let until = next.map_or(Bytes::MAX, |next| next - 1);
                 next = overtakes(&lines, rival, best, from_bytes, until).or(next);
+            }
+        }
+        SwitchTable::new(ranges)
+    }
+
+    /// The table where it is known what candidates take while ranks run freely: the best for every power of two, and
+    /// between two of these where it changes.
+    fn search(
+        model: &CostModel,
+        candidates: &[&Candidate],
+        lines: &[Line],
+    ) -> Result<SwitchTable, TableError> {
+        let best = |bytes| best(model, candidates, lines, bytes).ok_or(TableError::Empty);
+        let mut ranges = Vec::new();
+        let mut last = (0, best(0)?);
+        ranges.push(SwitchRange::new(0, candidates[last.1].member, Origin::Model));
+        for size in (0..Bytes::BITS).map(|power| 1 << power) {
+            // The sizes up to which the best is still to be found, the next one last.
+            let mut open = vec![(size, best(size)?)];
+            while let Some(&(bytes, place)) = open.last() {
+                if place != last.1 && bytes - last.0 > 1 {
+                    let middle = last.0 + (bytes - last.0) / 2;
+                    open.push((middle, best(middle)?));
+                    continue;
+                }
+                if place != last.1 {
+                    ranges.push(SwitchRange::new(bytes, candidates[place].member, Origin::Model));
+                }
+                last = (bytes, place);
+                open.pop();
             }
         }
         SwitchTable::new(ranges)

@@ -221,7 +221,7 @@ fn candidate(member: Member, latency: Seconds, load: f64) -> Candidate {
         seconds_per_byte: load,
         ..StepCost::default()
     };
-    Candidate { member, cost: ScheduleCost { steps: vec![step], busiest_link: load }, bit_identical: true }
+    Candidate::new(member, ScheduleCost { steps: vec![step], busiest_link: load }, true)
 }
 
 const PLAIN: CostModel = CostModel {
@@ -270,6 +270,50 @@ fn tables_switch_where_lines_cross() {
     check(&[(f64::INFINITY, 0.0), (1.0, f64::NAN), (1.0, 1e-320), (1.0, 0.0)], &[(0, 1), (1, 2)]);
 }
 
+/// Where it is known what candidates take while ranks run freely, only those compete of which it is known around a size.
+#[test]
+fn free_running_decides_where_it_is_known() {
+    let mut candidates: Vec<Candidate> = [(0.0, 4.0), (0.0, 5.0), (0.0, 6.0), (0.0, 3.0)]
+        .iter()
+        .enumerate()
+        .map(|(i, line)| candidate(numbered(i), line.0, line.1))
+        .collect();
+    // Sizes 1024 and 4096: the second takes half of its cost, the third a third of it, but for large sizes only.
+    let [one, half, third] = [1.0, 0.5, 1.0 / 3.0].map(Trial::Simulated);
+    let hopeless = Trial::Hopeless;
+    let trials = [[one, one], [half, half], [hopeless, third], [hopeless, hopeless]];
+    for (candidate, [small, large]) in candidates.iter_mut().zip(trials) {
+        candidate.free.insert(4096, large);
+        candidate.free.insert(1024, small);
+    }
+    let table = SwitchTable::build(&PLAIN, &candidates).unwrap();
+    let ranges: Vec<_> = table.ranges().iter().map(|range| (range.from_bytes, range.algorithm)).collect();
+    assert_eq!(ranges, [(0, numbered(0)), (1, numbered(1)), (1024, numbered(2))]);
+    for bytes in [0, 1, 1023, 1024, 2048, 1 << 40] {
+        let ranked = rank(&PLAIN, &candidates, bytes);
+        assert_eq!(ranked[0].candidate.member, table.pick(bytes), "{bytes}");
+        assert!(ranked.windows(2).all(|pair| pair[0].ratio <= pair[1].ratio), "{ranked:?}");
+    }
+    assert_eq!(candidates[1].free_seconds(&PLAIN, 10), Some(25.0));
+    assert_eq!(candidates[2].free_seconds(&PLAIN, 10), None);
+    // What was too long to be simulated competes by its cost.
+    candidates[3].free = FreeRunning::default();
+    candidates[3].free.insert(1024, Trial::TooLong);
+    assert_eq!(SwitchTable::build(&PLAIN, &candidates).unwrap().pick(10), numbered(1));
+    candidates[1].free = FreeRunning::default();
+    candidates[1].free.insert(1024, hopeless);
+    assert_eq!(SwitchTable::build(&PLAIN, &candidates).unwrap().pick(10), numbered(3));
+    candidates[1].free = FreeRunning::default();
+    candidates[1].free.insert(1024, half);
+    // Within 1 %, the cheapest wins.
+    let mut alike = vec![candidates[0].clone(), candidates[1].clone()];
+    alike.iter_mut().zip([0.8008, 0.64]).for_each(|(candidate, ratio)| {
+        candidate.free = FreeRunning::default();
+        candidate.free.insert(1024, Trial::Simulated(ratio));
+    });
+    assert_eq!(SwitchTable::build(&PLAIN, &alike).unwrap().pick(1024), numbered(0));
+}
+
 #[test]
 fn a_table_covers_every_size_once() {
     assert_eq!(SwitchTable::build(&PLAIN, &[]), Err(TableError::Empty));
@@ -304,12 +348,10 @@ fn a_comparison_says_what_would_change_the_choice() {
         codec_cost: 0.0,
     };
     let all = crate::algorithms::available(&topology, Collective::Allreduce);
-    let all = all.iter().map(|member| Candidate {
-        member: *member,
-        cost: ScheduleCost::of(&member.build(&topology, Collective::Allreduce).unwrap(), &topology).unwrap(),
-        bit_identical: true,
-    });
-    let all: Vec<Candidate> = all.collect();
+    let cost = |member: &Member| {
+        ScheduleCost::of(&member.build(&topology, Collective::Allreduce).unwrap(), &topology).unwrap()
+    };
+    let all: Vec<Candidate> = all.iter().map(|member| Candidate::new(*member, cost(member), true)).collect();
     let mut factors = 0;
     for bytes in [8, 1 << 16, 1 << 20, 1 << 28] {
         let ranked = rank(&model, &all, bytes);

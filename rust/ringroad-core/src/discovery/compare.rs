@@ -70,6 +70,21 @@ impl Mismatch {
         };
         Some(mismatch)
     }
+
+    /// The differences that two measurements of a network of `ranks` ranks both show; `None` if they share none.
+    pub fn agreed(self, other: Mismatch, ranks: usize) -> Option<Mismatch> {
+        let kind = |link: &WrongLink| (link.source, link.target, link.named == 0.0, link.found == 0.0);
+        let is_fewer = self.links.len() <= other.links.len();
+        let (mut fewer, more) = if is_fewer { (self, other) } else { (other, self) };
+        let (known, count): (BTreeSet<_>, _) = (more.links.iter().map(kind).collect(), fewer.links.len());
+        fewer.links.retain(|link| known.contains(&kind(link)));
+        if fewer.links.len() < count {
+            // Its spec is that of all of its links.
+            (fewer.is_reordered, fewer.spec) = (false, None);
+            fewer.words = fewer.links.iter().map(|link| link.words(ranks)).collect();
+        }
+        (count == 0 || !fewer.links.is_empty()).then_some(fewer)
+    }
 }
 
 impl fmt::Display for Mismatch {

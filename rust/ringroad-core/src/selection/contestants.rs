@@ -65,15 +65,15 @@ fn shape(
 pub fn contestants(
     topology: &Topology,
     collective: Collective,
-    candidates: Vec<(Member, Candidate)>,
+    candidates: impl IntoIterator<Item = Candidate>,
     all_local: bool,
 ) -> Result<Vec<Member>, SelectionError> {
-    let mut found: Vec<(Member, Candidate, Shape)> = Vec::new();
-    for (member, candidate) in candidates {
-        let shape = shape(topology, collective, &member, all_local)?;
-        if !found.iter().any(|(_, other, s)| *s == shape && alike(&other.cost, &candidate.cost)) {
-            found.push((member, candidate, shape));
+    let mut found: Vec<(Candidate, Shape)> = Vec::new();
+    for candidate in candidates {
+        let shape = shape(topology, collective, &candidate.member, all_local)?;
+        if !found.iter().any(|(other, s)| *s == shape && alike(&other.cost, &candidate.cost)) {
+            found.push((candidate, shape));
         }
     }
-    Ok(found.into_iter().map(|(member, ..)| member).collect())
+    Ok(found.into_iter().map(|(candidate, _)| candidate.member).collect())
 }

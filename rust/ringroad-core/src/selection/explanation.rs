@@ -134,7 +134,7 @@ impl Contest<'_> {
         let Selection { table, among } = self.choice.selection(any_order);
         let SwitchRange { from_bytes, algorithm, origin } = *table.range(bytes);
         let next = table.ranges().iter().map(|range| range.from_bytes).find(|from| *from > bytes);
-        let ranked = rank(self.model, self.candidates, bytes);
+        let ranked = self.ranked(algorithm, origin, among, bytes);
         let find = |member: Member| ranked.iter().map(|row| row.candidate).find(|c| c.member == member);
         let rivals = ranked.iter().map(|row| row.candidate.member).filter(|member| among.contains(member));
         let rival = rivals.filter(|member| *member != algorithm).find_map(find);
@@ -157,6 +157,24 @@ impl Contest<'_> {
             runner_up_bytes: comparison.as_ref().and_then(|found| found.bytes),
             factors: comparison.map(|found| found.factors).unwrap_or_default(),
         }
+    }
+
+    /// All candidates; what is chosen by its predicted time leads those that may be chosen.
+    fn ranked(&self, chosen: Member, origin: Origin, among: &[Member], bytes: Bytes) -> Vec<Ranked<'_>> {
+        let mut ranked = rank(self.model, self.candidates, bytes);
+        let first = ranked.iter().position(|row| among.contains(&row.candidate.member));
+        let place = ranked.iter().position(|row| row.candidate.member == chosen);
+        if let (Some(first), Some(place), Origin::Model) = (first, place, origin) {
+            if first < place {
+                ranked[first..=place].rotate_right(1);
+                let mut last = ranked[first].ratio;
+                for row in &mut ranked[first..] {
+                    last = last.max(row.ratio);
+                    row.ratio = last;
+                }
+            }
+        }
+        ranked
     }
 
     fn cost(&self, row: &Ranked<'_>, bytes: Bytes) -> CandidateCost {

@@ -35,10 +35,13 @@ fn takes_formats(collective: Collective) -> bool {
 
 impl Contest<'_> {
     /// For exact elements and for every format that shortens elements of `element_bytes` bytes, the fastest algorithm
-    /// whose error has the bound `max_error`, the fastest first. Formats with which none has it are left out.
-    /// `element_bytes`: 0 for elements that are always exact.
+    /// whose error has the bound `max_error`, the fastest first. Formats with which none has it for every vector are left
+    /// out. `element_bytes`: 0 for elements that are always exact.
     pub fn formats(&self, bytes: Bytes, element_bytes: usize, max_error: f64) -> Vec<FormatCost> {
-        let has = |wire: &Wire| takes_formats(self.choice.collective) && wire.shortens(element_bytes);
+        let is_safe = |wire: &Wire| wire.is_bounded() || max_error == f64::INFINITY;
+        let has = |wire: &Wire| {
+            takes_formats(self.choice.collective) && wire.shortens(element_bytes) && is_safe(wire)
+        };
         let all = Wire::ALL.into_iter().filter(has).map(Some);
         let of = |wire| self.format(wire, bytes, element_bytes, max_error);
         let mut found: Vec<FormatCost> = std::iter::once(None).chain(all).filter_map(of).collect();
@@ -56,7 +59,7 @@ impl Contest<'_> {
         let among = &self.choice.floats.among;
         let sent = wire.map_or(bytes, |wire| (bytes as f64 * wire.ratio(element_bytes)) as Bytes);
         let codec = wire.map_or(0.0, |_| self.model.codec(self.topology.ranks(), bytes));
-        let seconds = |candidate: &Candidate| self.model.seconds(&candidate.cost, sent) + codec;
+        let seconds = |candidate: &Candidate| candidate.seconds(self.model, sent) + codec;
         let mut candidates: Vec<_> =
             self.candidates.iter().filter(|candidate| among.contains(&candidate.member)).collect();
         candidates.sort_by(|a, b| seconds(a).total_cmp(&seconds(b)));
@@ -65,7 +68,7 @@ impl Contest<'_> {
                 None => 0,
                 Some(_) => self.roundings(candidate.member)?,
             };
-            let bound = wire.map_or(0.0, |wire| wire.bound(roundings));
+            let bound = wire.map_or(0.0, |wire| wire.bound(roundings, element_bytes));
             (bound <= max_error).then(|| FormatCost {
                 wire: wire.map_or("exact", Wire::name),
                 algorithm: candidate.member,

@@ -4,6 +4,7 @@ mod candidates;
 mod contestants;
 mod explanation;
 mod formats;
+mod free_running;
 mod orders;
 mod preferences;
 
@@ -15,6 +16,7 @@ pub use candidates::candidates;
 pub use contestants::contestants;
 pub use explanation::{Contest, Explanation, Overview, SwitchPoints};
 pub use formats::FormatCost;
+pub use free_running::{promising, runs_freely, simulate, SIMULATED_SIZES};
 pub use preferences::Algorithms;
 
 use self::orders::{one_order, orders};

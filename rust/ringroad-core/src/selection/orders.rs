@@ -78,7 +78,7 @@ pub(super) fn one_order(
         }
     }
     let time = |family: &[Candidate]| -> f64 {
-        let best = |bytes| family.iter().map(|c| model.seconds(&c.cost, bytes)).fold(f64::INFINITY, f64::min);
+        let best = |bytes| family.iter().map(|c| c.seconds(model, bytes)).fold(f64::INFINITY, f64::min);
         TYPICAL.map(|power| best(1 << power).ln()).sum()
     };
     families.into_values().min_by(|a, b| time(a).total_cmp(&time(b)))

@@ -33,8 +33,9 @@ use serde::Serialize;
 
 use crate::collective::Collective;
 use crate::cost::{CostModel, Inlets};
-use crate::plan::{Counts, LowerError, LowerOptions, Plan};
+use crate::plan::{Command, Counts, LowerError, LowerOptions, Plan, PlannedCommand};
 use crate::schedule::{Schedule, VerifyError};
+use crate::synthesis::{Budget, Spent};
 use crate::topology::{Link, Topology};
 use crate::trace::Trace;
 use crate::units::{Bytes, LinkId, NodeId, Rank, Seconds};
@@ -207,6 +208,9 @@ pub enum SimulationError {
     /// The scenario does not fit the network.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
+    /// The caller has ended it.
+    #[error(transparent)]
+    Spent(#[from] Spent),
     /// No path is left between ranks that exchange messages.
     #[error("{}", cut_off(topology, failed, pairs))]
     CutOff {
@@ -248,14 +252,54 @@ impl Simulator {
         bytes: Bytes,
         scenario: &Scenario,
     ) -> Result<Outcome, SimulationError> {
+        self.run_within(schedule, topology, bytes, scenario, Budget::UNLIMITED)
+    }
+
+    /// The same, as long as the caller lets it go on.
+    pub fn run_within(
+        &self,
+        schedule: &Schedule,
+        topology: &Topology,
+        bytes: Bytes,
+        scenario: &Scenario,
+        budget: Budget<'_>,
+    ) -> Result<Outcome, SimulationError> {
         schedule.verify()?;
         let (ranks, available) = (schedule.ranks, topology.ranks());
         if ranks > available {
             let (name, topology) = (schedule.name.clone(), topology.spec());
             return Err(SimulationError::TooFewRanks { name, ranks, topology, available });
         }
-        let conditions = scenario.resolve(topology, ranks)?;
         let plans = self.plans(schedule, bytes)?;
+        self.run_plans(schedule, topology, plans, scenario, budget)
+    }
+
+    /// Simulates a schedule that is known to perform its collective, unless it sends more than `most` messages.
+    pub(crate) fn run_if_short(
+        &self,
+        schedule: &Schedule,
+        topology: &Topology,
+        bytes: Bytes,
+        most: usize,
+    ) -> Result<Option<Outcome>, SimulationError> {
+        let plans = self.plans(schedule, bytes)?;
+        let is_send = |operation: &&PlannedCommand| matches!(operation.command, Command::Send { .. });
+        let sends = |plan: &Arc<Plan>| plan.operations().iter().filter(is_send).count();
+        if plans.iter().map(sends).sum::<usize>() > most {
+            return Ok(None);
+        }
+        self.run_plans(schedule, topology, plans, &Scenario::default(), Budget::UNLIMITED).map(Some)
+    }
+
+    fn run_plans(
+        &self,
+        schedule: &Schedule,
+        topology: &Topology,
+        plans: Vec<Arc<Plan>>,
+        scenario: &Scenario,
+        budget: Budget<'_>,
+    ) -> Result<Outcome, SimulationError> {
+        let conditions = scenario.resolve(topology, schedule.ranks)?;
         // Finding routes is fastest with all routes to one destination in a row.
         let talks = |(rank, plan): (Rank, &Arc<Plan>)| -> Vec<(Rank, Rank)> {
             plan.peers().iter().flat_map(|peer| [(*peer, rank), (rank, *peer)]).collect()
@@ -269,7 +313,7 @@ impl Simulator {
         };
         let traffic = Traffic::new(paths, topology.links().iter().zip(&conditions.speed).map(capacity));
         let record = Record::new(self.details, schedule, topology.links().len());
-        Ok(Run::new(self, plans, &conditions, Inlets::new(topology), traffic, record).finish())
+        Ok(Run::new(self, plans, &conditions, Inlets::new(topology), traffic, record).finish(budget)?)
     }
 
     /// The plans of all ranks, for elements of one byte.

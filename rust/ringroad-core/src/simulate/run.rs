@@ -11,8 +11,12 @@ use super::{Outcome, Pace, Simulator};
 use crate::cost::{CostModel, Inlets};
 use crate::executor::Executor;
 use crate::plan::{Command, Plan, PlannedCommand};
+use crate::synthesis::{Budget, Spent};
 use crate::trace::TraceKind;
 use crate::units::{Rank, Seconds};
+
+/// After so many events a simulation asks whether it may go on.
+const LOOK: u64 = 64;
 
 /// A reduction that waits for the processor or is in progress.
 struct Reduction {
@@ -98,11 +102,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub fn finish(mut self) -> Outcome {
+    /// Goes on to the end, and asks again and again whether it may.
+    pub fn finish(mut self, budget: Budget<'_>) -> Result<Outcome, Spent> {
         for (rank, late) in self.late.iter().enumerate() {
             self.agenda.enter(*late, Moment::Enter(rank));
         }
-        loop {
+        for event in 0u64.. {
+            if event.is_multiple_of(LOOK) {
+                budget.check()?;
+            }
             let next = self.agenda.next_time();
             if self.traffic.must_settle(next) {
                 self.traffic.settle(self.now, &mut self.agenda);
@@ -115,7 +123,7 @@ impl<'a> Run<'a> {
         let stuck = self.machines.iter().position(|machine| !machine.executor.is_done());
         assert!(stuck.is_none(), "rank {stuck:?} cannot go on, though the schedule is verified");
         let (trace, step_loads) = self.record.details();
-        Outcome {
+        Ok(Outcome {
             seconds: self.record.finished.iter().copied().fold(0.0, f64::max),
             finished: self.record.finished,
             step_ends: self.record.step_ends,
@@ -123,7 +131,7 @@ impl<'a> Run<'a> {
             loads: self.record.loads,
             step_loads,
             trace,
-        }
+        })
     }
 
     fn handle(&mut self, time: Seconds, event: Moment) {

@@ -1,10 +1,8 @@
 //! The ranks of a topology and the links between them, as synthesis sees them: a directed graph with whole numbers as
 //! capacities.
 //!
-//! Parallel links between two ranks are one arc. The arc has the bandwidth that the topology's routing can use. If
-//! routing takes all links, each carries the same share, so that the slowest link's bandwidth counts once for every
-//! link. If each pair of ranks has one path, only the first link counts. Flows are free to load parallel links unequally:
-//! for them an arc has the sum of its links' bandwidths ([`Digraph::with_switches`]).
+//! Parallel links between two ranks are one arc, with the sum of their bandwidths: routing gives each a share by its
+//! bandwidth. If each pair of ranks has one path, only the first link counts.
 
 use std::ops::Range;
 use std::sync::Arc as Shared;
@@ -53,17 +51,16 @@ const FINEST: u64 = 1000;
 impl Digraph {
     /// The network of a topology's ranks and the links between them, without switches, memories and their links.
     pub fn of(topology: &Topology) -> Digraph {
-        Digraph::among(topology, topology.ranks(), false)
+        Digraph::among(topology, topology.ranks())
     }
 
-    /// The network of a topology with its switches and memories, which forward what they receive. An arc has all that
-    /// its links carry together.
+    /// The network of a topology with its switches and memories, which forward what they receive.
     pub fn with_switches(topology: &Topology) -> Digraph {
-        Digraph::among(topology, topology.nodes(), true)
+        Digraph::among(topology, topology.nodes())
     }
 
-    /// The network of the first `nodes` nodes. `unequal`: parallel links carry shares by their bandwidths, not equal ones.
-    fn among(topology: &Topology, nodes: usize, unequal: bool) -> Digraph {
+    /// The network of the first `nodes` nodes.
+    fn among(topology: &Topology, nodes: usize) -> Digraph {
         let mut links: Vec<(Rank, Port, Rank, f64)> = Vec::new();
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {
             if link.source.max(link.target) < nodes {
@@ -73,43 +70,28 @@ impl Digraph {
         // The sort is stable: links of a rank keep their order.
         links.sort_by_key(|link| link.0);
         let single = topology.routing().takes_one_path();
-        let mut bundles: Vec<(Arc, f64)> = Vec::new();
+        let slowest = links.iter().map(|(.., speed)| *speed).fold(f64::INFINITY, f64::min);
+        let mut arcs: Vec<Arc> = Vec::new();
         let mut first = 0;
-        for (source, port, target, speed) in links {
-            if bundles.get(first).is_some_and(|(arc, _)| arc.source != source) {
-                first = bundles.len();
+        for (source, port, target, bandwidth) in links {
+            if arcs.get(first).is_some_and(|arc| arc.source != source) {
+                first = arcs.len();
             }
-            match bundles[first..].iter_mut().find(|(arc, _)| arc.target == target) {
-                // Until `bundled`, `capacity` is the number of links; the speed of the slowest one is beside it.
-                Some((arc, slowest)) if !single => {
-                    arc.capacity += 1;
-                    arc.bandwidth += speed;
-                    *slowest = slowest.min(speed);
-                }
+            match arcs[first..].iter_mut().find(|arc| arc.target == target) {
+                Some(arc) if !single => arc.bandwidth += bandwidth,
                 Some(_) => {}
-                None => bundles.push((Arc { source, target, port, capacity: 1, bandwidth: speed }, speed)),
+                None => arcs.push(Arc { source, target, port, capacity: 1, bandwidth }),
             }
         }
-        for (arc, slowest) in &mut bundles {
-            match unequal {
-                true => (arc.capacity, *slowest) = (1, arc.bandwidth),
-                false => arc.bandwidth = arc.capacity as f64 * *slowest,
-            }
-        }
-        Digraph::bundled(topology, nodes, bundles)
-    }
-
-    /// Makes a network of arcs whose `capacity` is a number of links, each with the speed of its slowest link.
-    fn bundled(topology: &Topology, nodes: usize, bundles: Vec<(Arc, f64)>) -> Digraph {
-        let slowest = bundles.iter().map(|(_, speed)| *speed).fold(f64::INFINITY, f64::min);
         let whole = |parts: u64| {
-            let times = |speed: &f64| speed / slowest * parts as f64;
-            bundles.iter().all(|(_, speed)| (times(speed) - times(speed).round()).abs() < 1e-9 * times(speed))
+            let times = |arc: &Arc| arc.bandwidth / slowest * parts as f64;
+            arcs.iter().all(|arc| (times(arc) - times(arc).round()).abs() < 1e-9 * times(arc))
         };
         let parts = (1..FINEST).find(|parts| whole(*parts)).unwrap_or(FINEST);
-        let units = |speed: f64| ((speed / slowest * parts as f64 * (1.0 + 1e-9)).floor() as u64).max(1);
-        let arc = |(arc, speed): (Arc, f64)| Arc { capacity: arc.capacity * units(speed), ..arc };
-        let arcs = bundles.into_iter().map(arc).collect();
+        for arc in &mut arcs {
+            let units = arc.bandwidth / slowest * parts as f64 * (1.0 + 1e-9);
+            arc.capacity = (units.floor() as u64).max(1);
+        }
         let unit = slowest / parts as f64;
         Digraph::indexed(topology.ranks(), nodes, arcs, unit, topology.dimensions().to_vec())
     }

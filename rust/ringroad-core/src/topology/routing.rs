@@ -1,6 +1,6 @@
 //! The routes that bytes take through a topology.
 //!
-//! By default bytes take shortest paths only and spread over all of them: every shortest path carries the same share,
+//! By default bytes take shortest paths only and spread over all of them: every shortest path carries the same share (of parallel links each by its bandwidth),
 //! and parallel links count as different paths. This is the limit of minimal adaptive routing, which the papers' cost
 //! models assume. On a ring the two ways to the opposite rank carry half each. Another [`Routing`] of the topology
 //! changes this. Where the topology has a table of routes, the paths between ranks come from the table.
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::measure::Adjacency;
-use super::{Lattice, Routing, Topology};
+use super::{Lattice, Link, Routing, Topology};
 use crate::units::{LinkId, NodeId, Seconds};
 
 /// How bytes get from one node to another.
@@ -294,6 +294,19 @@ impl<'a> Routes<'a> {
         Some(route)
     }
 
+    /// What a link carries of the bytes on its parallel links, in units of the mean: as much as its bandwidth is of theirs.
+    fn part(&self, id: LinkId) -> f64 {
+        let links = self.topology.links();
+        let parallel = self.outgoing.of(links[id].source).iter().map(|other| &links[*other]);
+        let speeds = parallel.filter(|other| other.target == links[id].target).map(Link::bytes_per_second);
+        let (count, all) = speeds.fold((0.0, 0.0), |(count, all), speed| (count + 1.0, all + speed));
+        if count > 1.0 {
+            links[id].bytes_per_second() * count / all
+        } else {
+            1.0
+        }
+    }
+
     /// The fraction that each link carries when the bytes spread evenly over all shortest paths from `source` to the
     /// destination of the search.
     fn shares(&mut self, source: NodeId) -> Vec<(LinkId, f64)> {
@@ -308,7 +321,7 @@ impl<'a> Routes<'a> {
                 let target = self.topology.links()[id].target;
                 match self.search.found[target] {
                     Some(there) if there.hops + 1 == here.hops => {
-                        let share = self.flow[node] * (there.paths / here.paths);
+                        let share = self.flow[node] * (there.paths / here.paths) * self.part(id);
                         shares.push((id, share));
                         if self.flow[target] == 0.0 {
                             reached.push(target);

@@ -26,6 +26,18 @@ pub type Bytes = u64;
 /// A duration or a point in time, in seconds.
 pub type Seconds = f64;
 
+/// Bytes per second as bits per second, with three digits: `98.8 Mbit/s`.
+pub fn rate_text(bytes_per_second: f64) -> String {
+    let bits = 8.0 * bytes_per_second;
+    let units = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)];
+    let (unit, size) = units.into_iter().find(|unit| bits >= 0.9995 * unit.1).unwrap_or(("bit/s", 1.0));
+    let number = bits / size;
+    let digits = if number < 9.995 { 2 } else { usize::from(number < 99.95) };
+    let text = format!("{number:.digits$}");
+    let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { text.as_str() };
+    format!("{text} {unit}")
+}
+
 /// The name with the fewest typing errors, where there are two or fewer.
 pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (distance, name) = names.map(|name| (levenshtein(word, name), name)).min()?;

@@ -42,6 +42,22 @@ fn right_names_are_right() {
     check_right("switch:4", "switch:4");
 }
 
+/// Only what two looks find counts; a spec only if it belongs to that.
+#[test]
+fn looks_have_to_agree() {
+    let between = |named, truth| Mismatch::between(&Topology::parse(named).unwrap(), &found(truth));
+    let look = |truth| between("complete:4", truth).unwrap();
+    let ring = look("ring:4");
+    assert_eq!(ring.clone().agreed(look("ring:4"), 4), Some(ring.clone()));
+    let both = ring.agreed(look("without(complete:4, 0-1, 1-3)"), 4).unwrap();
+    assert_eq!(both.to_string(), "no link leads from rank 1 to rank 3; no link leads from rank 3 to rank 1");
+    assert_eq!(both.spec, None);
+    let part = look("without(complete:4, 1-3)");
+    assert_eq!(look("ring:4").agreed(part.clone(), 4), Some(part), "all of it is in the other");
+    let other = look("without(complete:4, 0-1)");
+    assert_eq!(look("without(complete:4, 1-3)").agreed(other, 4), None);
+}
+
 #[test]
 fn other_networks_are_told_by_their_links() {
     let missing = "no link leads from rank 0 to rank 2; no link leads from rank 1 to rank 3; \

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::exchange::{BootstrapError, ENDPOINT};
 use super::rendezvous::{refused, unreadable};
 use super::Handle;
+use crate::os::fork::Global;
 use crate::os::liveness::{self, ProcessInfo};
 use crate::os::machine::cache;
 use crate::os::random::token;
@@ -19,7 +21,7 @@ use crate::os::routes::NetDevice;
 use crate::transport::shared::Offer;
 
 /// The version of the endpoint's format.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 5;
 
 /// What a rank tells the others about itself.
 ///
@@ -59,6 +61,8 @@ pub struct EndpointInfo {
     pub asked: Option<String>,
     /// The network devices that it uses, if UCX asks for the routes between them (see `routes`).
     pub devices: Vec<NetDevice>,
+    /// How long it may measure its network again while calls run, if its settings say so; 0: never, on any rank.
+    pub adaptation: Option<Duration>,
     /// Whether its host has an RDMA device that is up.
     pub rdma: bool,
     /// How many cores the process may use.
@@ -100,6 +104,7 @@ impl EndpointInfo {
             addresses,
             asked: None,
             devices: Vec::new(),
+            adaptation: None,
             rdma: false,
             cores: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             cpus: if cfg!(miri) { Vec::new() } else { cache::allowed() },
@@ -204,7 +209,7 @@ pub(super) fn host_name() -> String {
 
 /// The kernel's name of this machine's processor, or else its architecture.
 fn processor() -> String {
-    static NAME: OnceLock<String> = OnceLock::new();
+    static NAME: Global<Option<String>> = Global::new();
     // Read once: the file is long if there are many cores, and the kernel makes it anew for each reader.
     let find = || {
         let file = BufReader::new(File::open("/proc/cpuinfo").ok()?);
@@ -213,7 +218,7 @@ fn processor() -> String {
             ["model name", "CPU part"].contains(&key.trim()).then(|| value.trim().to_owned())
         })
     };
-    NAME.get_or_init(|| find().unwrap_or_else(|| std::env::consts::ARCH.to_owned())).clone()
+    NAME.lock().get_or_insert_with(|| find().unwrap_or_else(|| std::env::consts::ARCH.to_owned())).clone()
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

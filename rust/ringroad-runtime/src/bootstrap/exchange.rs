@@ -1,9 +1,9 @@
 //! Exchanges the endpoints of all ranks, or says why that failed.
 //!
-//! There are two rounds. Each rank first publishes its endpoint and reads all others. Then each publishes a digest of the
-//! endpoints that it has read, and compares the others' digests with its own. The second round detects a rank that was
-//! started twice, and endpoints that an earlier job has left in the store, on every affected rank. Without it, both would
-//! make ranks hang.
+//! There are two rounds. Each rank first publishes its endpoint and reads all others, as rank 0 has found them. Then each
+//! publishes a digest of the endpoints that it has read, of its own as it stands in the store, and compares the others'
+//! digests with its own. The second round detects a rank that was started twice, and endpoints that an earlier job has left
+//! in the store, on every affected rank. Without it, both would make ranks hang.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const NETWORK: &str = "network";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BootstrapError {
     /// Some ranks did not come, or did not finish, in time.
-    #[error("{}", missing_text(missing, came, *waited))]
+    #[error("{}", missing_text(missing, came, *waited, refused))]
     Missing {
         /// The ranks that did not come.
         missing: Vec<Rank>,
@@ -32,7 +32,12 @@ pub enum BootstrapError {
         came: Vec<EndpointInfo>,
         /// How long this rank waited.
         waited: Duration,
+        /// Callers that were refused meanwhile, and why.
+        refused: Vec<String>,
     },
+    /// The ranks cannot meet, as one of their processes says.
+    #[error("{0}")]
+    Conflict(String),
     /// The ranks differ in something that must be the same everywhere.
     #[error("the ranks have different {what}: {}; {remedy}", table_text(found))]
     Differ {
@@ -137,22 +142,43 @@ impl Rendezvous {
         let own = self.endpoint.write();
         self.tell(ENDPOINT, &own)?;
         self.endpoints[rank] = Some(self.endpoint.clone());
-        for other in 0..size {
-            if self.endpoints[other].is_none() {
-                let content = self.hear(ENDPOINT, other, 0..size, ENDPOINT_BYTES)?;
+        let endpoints = if rank == 0 {
+            let mut all = vec![own.clone()];
+            for other in 1..size {
+                let content = self.hear(ENDPOINT, other, (ENDPOINT, 0..size), ENDPOINT_BYTES)?;
                 self.welcome(EndpointInfo::read(other, &content)?);
+                all.push(content);
             }
-        }
-        let endpoints: Vec<EndpointInfo> = self.endpoints.iter().flatten().cloned().collect();
+            self.tell_all(ENDPOINT, &all)?;
+            self.endpoints.iter().flatten().cloned().collect()
+        } else {
+            let all = self.hear_all(ENDPOINT, ENDPOINT_BYTES)?;
+            if let Some(mine) = all.get(rank).filter(|mine| **mine != own) {
+                return Err(self.duplicate(mine));
+            }
+            let read = all.iter().enumerate().map(|(other, content)| EndpointInfo::read(other, content));
+            let mut read = read.collect::<Result<Vec<_>, _>>()?;
+            if rank >= read.len() {
+                read.push(self.endpoint.clone()); // rank 0 expects fewer ranks, which is said below
+            }
+            read
+        };
         compare(&endpoints)?;
+        if endpoints.len() != size {
+            return Err(refused(ENDPOINT, 0, format!("it lists {} of {size} ranks", endpoints.len())));
+        }
+        endpoints.iter().for_each(|endpoint| self.welcome(endpoint.clone()));
 
+        let other = self.look(ENDPOINT, rank, ENDPOINT_BYTES)?.filter(|stored| *stored != own);
         let digest = digest(&endpoints);
-        let digests = self.collect("digest", &digest, digest.len())?;
+        let told = if other.is_none() { digest.clone() } else { vec![0; digest.len()] };
+        let digests = self.collect("digest", &told, digest.len())?;
+        if let Some(other) = other {
+            return Err(self.duplicate(&other));
+        }
         let others: Vec<Rank> = (0..size).filter(|other| digests[*other] != digest).collect();
-        match self.look(ENDPOINT, rank, ENDPOINT_BYTES)? {
-            Some(other) if other != own => return Err(self.duplicate(&other)),
-            _ if !others.is_empty() => return Err(BootstrapError::Disagree { rank, others }),
-            _ => {}
+        if !others.is_empty() {
+            return Err(BootstrapError::Disagree { rank, others });
         }
         self.part = format!("{}/{}", self.part, hex(&digest));
         Ok(endpoints)
@@ -190,15 +216,16 @@ impl Rendezvous {
         Ok(endpoints)
     }
 
-    fn duplicate(&mut self, other: &[u8]) -> BootstrapError {
-        // This process is not part of the rendezvous: it leaves no farewell there.
-        self.endpoints[self.endpoint.rank] = None;
-        match EndpointInfo::read(self.endpoint.rank, other) {
+    /// Another process claims to be this rank: tells all others.
+    pub(super) fn duplicate(&mut self, other: &[u8]) -> BootstrapError {
+        let error = match EndpointInfo::read(self.endpoint.rank, other) {
             Ok(other) => {
                 BootstrapError::Duplicate { mine: Box::new(self.endpoint.clone()), other: Box::new(other) }
             }
             Err(error) => error,
-        }
+        };
+        self.refuse(error.to_string());
+        error
     }
 }
 
@@ -284,7 +311,7 @@ fn endpoints_text(endpoints: &[&EndpointInfo]) -> String {
     text
 }
 
-fn missing_text(missing: &[Rank], came: &[EndpointInfo], waited: Duration) -> String {
+fn missing_text(missing: &[Rank], came: &[EndpointInfo], waited: Duration, refused: &[String]) -> String {
     let (stopped, there): (Vec<&EndpointInfo>, Vec<&EndpointInfo>) =
         came.iter().partition(|endpoint| missing.contains(&endpoint.rank));
     let absent: Vec<Rank> =
@@ -294,13 +321,17 @@ fn missing_text(missing: &[Rank], came: &[EndpointInfo], waited: Duration) -> St
         parts.push(format!("{} did not come", ranks_text(&absent)));
     }
     if !stopped.is_empty() {
-        parts.push(format!("{} came but stopped half-way (look at its own error)", endpoints_text(&stopped)));
+        parts.push(format!(
+            "{} came but stopped half-way (look at its own error; long packets may be lost on the way: MTU?)",
+            endpoints_text(&stopped)
+        ));
     }
     if !there.is_empty() {
         parts.push(format!("{} came", endpoints_text(&there)));
     }
+    parts.extend_from_slice(refused);
     format!(
-        "within {:.1} s, {}; check that every rank is running and uses the same store, or allow more time (RINGROAD_TIMEOUT)",
+        "within {:.1} s, {}; check that every rank is running and uses the same store and RINGROAD_SECRET, or allow more time (RINGROAD_TIMEOUT)",
         waited.as_secs_f64(),
         parts.join("; "),
     )

@@ -4,7 +4,8 @@
 //! polling. A directory serves one job: [`super::Rendezvous::exchange`] detects what an earlier job has left there.
 
 use std::fs;
-use std::io::{Error, ErrorKind, Read, Write};
+use std::io::{Error, ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -15,6 +16,7 @@ use sha2::{Digest, Sha256};
 use super::endpoint_info::hex;
 use super::{Store, StoreError};
 use crate::error::advice;
+use crate::os::files;
 use crate::os::random::token;
 
 /// The prefix of the names of values.
@@ -43,8 +45,8 @@ impl FileStore {
     pub fn open(directory: impl Into<PathBuf>) -> Result<FileStore, StoreError> {
         let directory = directory.into();
         let action = || format!("use {} as a directory", directory.display());
-        create(&directory)
-            .map_err(|e| failed(action(), format!("{e}; give a directory that can be written")))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        made.map_err(|e| failed(action(), format!("{e}; give a directory that can be written")))?;
         let entries = fs::read_dir(&directory).map_err(|e| failed(action(), e.to_string()))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
@@ -76,7 +78,7 @@ impl Store for FileStore {
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let partial = self.directory.join(format!("{PARTIAL}{:016x}.{number}", self.writer));
         let write = || {
-            let mut file = fs::File::create(&partial)?;
+            let mut file = fs::File::create_new(&partial)?;
             file.write_all(value)?;
             // Over a network file system others may open the file as soon as it has its name.
             file.sync_all()?;
@@ -94,13 +96,13 @@ impl Store for FileStore {
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.path(key);
-        match read(&path) {
+        match files::read(&path, LARGEST) {
             Ok(value) => Ok(Some(value)),
             // A missing key is normal, a missing directory is not.
             Err(e) if e.kind() == ErrorKind::NotFound && self.directory.is_dir() => Ok(None),
-            Err(e) if e.kind() == ErrorKind::InvalidData => Err(failed(
+            Err(e) if e.raw_os_error().is_none() => Err(failed(
                 format!("read {key:?}"),
-                format!("{} {e}; give every job a new or an empty directory", path.display()),
+                format!("{}: {e}; give every job a new or an empty directory", path.display()),
             )),
             Err(e) => {
                 let advice = exhausted(&e).map_or_else(
@@ -136,40 +138,6 @@ fn exhausted(error: &Error) -> Option<&'static str> {
 
 fn failed(action: String, reason: String) -> StoreError {
     StoreError::Failed { action, reason }
-}
-
-/// The content of a file. An error if it is not a regular file: opening a pipe would block, and devices may never
-/// end.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut options = fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let mut file = options.read(true).open(path).map_err(|error| match error.raw_os_error() {
-        // A socket cannot be opened.
-        Some(libc::ENXIO) => Error::new(ErrorKind::InvalidData, "is not a file"),
-        _ => error,
-    })?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(Error::new(ErrorKind::InvalidData, "is not a file"));
-    }
-    if found.len() > LARGEST {
-        return Err(Error::new(
-            ErrorKind::InvalidData,
-            format!("has {} bytes, more than any value", found.len()),
-        ));
-    }
-    let mut value = Vec::new();
-    file.read_to_end(&mut value)?;
-    Ok(value)
-}
-
-fn create(directory: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(directory)
 }
 
 /// The file name of a key. Different keys have different names: all but plain characters are written as their code.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::endpoint_info::{host_name, pid_space, space};
 use super::tcp::{Reach, Server};
 use crate::os::interfaces::address_towards;
-use crate::os::liveness::is_gone;
+use crate::os::liveness::{is_gone, started};
 use crate::os::ports::Ports;
 use crate::os::random::token;
 
@@ -26,6 +26,9 @@ pub struct Handle {
     host: String,
     pid: u32,
     pid_space: String,
+    /// When it started, in clock ticks since the machine started: process numbers are reused.
+    #[serde(default)]
+    started: Option<u64>,
     net_space: String,
     /// Distinguishes the handles of one process.
     instance: u64,
@@ -58,6 +61,7 @@ impl Handle {
             host: host_name(),
             pid: std::process::id(),
             pid_space: pid_space(),
+            started: started(std::process::id()),
             net_space: space("net"),
             instance: token(),
             ringroad: FORMAT,
@@ -89,7 +93,7 @@ impl Handle {
 
     /// Whether this process issued the handle.
     pub fn is_own(&self) -> bool {
-        self.pid == std::process::id() && self.pid_space == pid_space()
+        self.pid == std::process::id() && self.pid_space == pid_space() && !is_gone(self.pid, self.started)
     }
 
     /// Whether this process's loopback interface leads to that process.
@@ -104,7 +108,7 @@ impl Handle {
 
     /// Whether that process has certainly ended.
     pub(super) fn has_ended(&self) -> bool {
-        self.is_visible() && is_gone(self.pid)
+        self.is_visible() && is_gone(self.pid, self.started)
     }
 }
 

@@ -10,6 +10,7 @@ mod handle;
 mod memory;
 pub(crate) mod neighbourhood;
 mod notes;
+mod refusals;
 mod rendezvous;
 mod roll_call;
 mod seal;
@@ -23,7 +24,7 @@ use ringroad_core::Rank;
 #[cfg(fuzzing)]
 pub(crate) use self::{
     exchange::compare,
-    rendezvous::{read_place, End},
+    rendezvous::{read_place, unpack, End},
     seal::{open, seal},
 };
 pub(crate) use endpoint_info::hex;
@@ -37,9 +38,9 @@ pub use notes::Notes;
 pub use rendezvous::Rendezvous;
 pub(crate) use rendezvous::{check_rank, refused, unreadable};
 pub use roll_call::RollCall;
-pub use tcp::{ask_all, ask_at, seen, stacks_by, Beacon, Inquiry, JobPlace, JobStore, Report};
+pub use tcp::{ask_all, ask_at, seen, stacks_by, Beacon, Inquiry, JobPlace, JobStore, Report, Unanswered};
 pub(crate) use tcp::{report_by, Reporter};
-pub(crate) use tcp::{Heard, LifeLine, Line, Listener, Question, Server, TcpStore, Unreachable};
+pub(crate) use tcp::{Heard, LifeLine, Line, Question, Server, TcpStore, Unreachable};
 
 use crate::error::Error;
 
@@ -77,6 +78,9 @@ pub enum StoreError {
         /// How long this rank waited.
         waited: Duration,
     },
+    /// Who serves the store has not answered so far, which says nothing else of it.
+    #[error("{0} has not answered so far: it is busy or stopped, the network between is cut, or long packets are lost on it (MTU?); allow more time (timeout=, RINGROAD_TIMEOUT)")]
+    Silent(String),
     /// The user has interrupted.
     #[error("it was interrupted")]
     Interrupted,
@@ -101,7 +105,7 @@ pub enum StoreError {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Timeout { .. } => Error::Timeout(error.to_string()),
+            StoreError::Timeout { .. } | StoreError::Silent(_) => Error::Timeout(error.to_string()),
             StoreError::Lost { rank, message } => Error::Peer { rank, message },
             _ => Error::Store(error.to_string()),
         }

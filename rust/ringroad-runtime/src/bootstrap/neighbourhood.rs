@@ -47,10 +47,30 @@ pub(crate) type LocalRanks = BTreeMap<Rank, Option<String>>;
 
 /// What a rank publishes about the ranks of its host.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Around {
-    pub local: LocalRanks,
+struct Told {
+    /// The local ranks, in runs of ranks of which it says the same: the first and the last of each, and what it says.
+    local: Vec<(Rank, Rank, Option<String>)>,
     /// Why it could not open the segment of some rank of its host, if so.
     obstacle: Option<String>,
+}
+
+/// The same, read and checked.
+pub(crate) struct Around {
+    pub local: LocalRanks,
+    obstacle: Option<String>,
+}
+
+impl Told {
+    fn new(local: LocalRanks, obstacle: Option<String>) -> Told {
+        let mut runs: Vec<(Rank, Rank, Option<String>)> = Vec::new();
+        for (rank, reason) in local {
+            match runs.last_mut() {
+                Some((_, last, same)) if *last + 1 == rank && *same == reason => *last = rank,
+                _ => runs.push((rank, rank, reason)),
+            }
+        }
+        Told { local: runs, obstacle }
+    }
 }
 
 /// The kind under which that is published.
@@ -64,16 +84,21 @@ pub(crate) fn read(
     text: &[u8],
     endpoints: &[EndpointInfo],
 ) -> std::result::Result<Around, BootstrapError> {
-    let around: std::result::Result<Around, String> =
-        serde_json::from_slice(text).map_err(|e| unreadable(&e));
-    let around = around.and_then(|around| {
-        for other in around.local.keys() {
-            check_rank(*other, endpoints.len())?;
-            if !may_be_local(&endpoints[rank], &endpoints[*other]) {
-                return Err(format!("it names rank {other}, which is not on its host"));
+    let told: std::result::Result<Told, String> = serde_json::from_slice(text).map_err(|e| unreadable(&e));
+    let around = told.and_then(|Told { local: runs, obstacle }| {
+        let mut local = LocalRanks::new();
+        for (first, last, reason) in runs {
+            check_rank(last, endpoints.len())?;
+            for other in first..=last {
+                if !may_be_local(&endpoints[rank], &endpoints[other]) {
+                    return Err(format!("it names rank {other}, which is not on its host"));
+                }
+                if local.insert(other, reason.clone()).is_some() {
+                    return Err(format!("it names rank {other} twice"));
+                }
             }
         }
-        Ok(around)
+        Ok(Around { local, obstacle })
     });
     around.map_err(|reason| refused(LOCAL, rank, reason))
 }
@@ -161,9 +186,9 @@ impl Neighbourhood {
                 unreadable: Vec::new(),
             });
         }
-        let local: LocalRanks = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
-        let mine = Around { local, obstacle: obstacles.first().cloned() };
-        let text = serde_json::to_vec(&mine).expect("numbers and words can be written");
+        let local = opened.iter().map(|n| (n.rank(), n.obstacle().map(str::to_owned))).collect();
+        let text = serde_json::to_vec(&Told::new(local, obstacles.first().cloned()))
+            .expect("numbers and words can be written");
         let all = rendezvous.collect(LOCAL, &text, (endpoints.len() + 1) * REASON_BYTES)?;
         let read = |(rank, text): (Rank, &Vec<u8>)| read(rank, text, endpoints);
         let all: Vec<Around> = all.iter().enumerate().map(read).collect::<std::result::Result<_, _>>()?;

@@ -26,7 +26,7 @@ impl Notes {
     }
 
     /// The notes in this process whose keys begin with `prefix`.
-    pub fn kept(&self, prefix: &str) -> Vec<Vec<u8>> {
+    pub fn kept(&self, prefix: &str) -> Vec<Arc<[u8]>> {
         self.server.values().under(prefix)
     }
 
@@ -51,7 +51,7 @@ impl Notes {
         reached.map_err(|why| match why {
             Unreachable::Gone(_) => Error::Peer { rank: 0, message: why.to_string() },
             Unreachable::Refused(_) | Unreachable::Silent(_) => Error::Timeout(why.to_string()),
-            Unreachable::Stranger(_) => Error::Store(why.to_string()),
+            Unreachable::Stranger(..) => Error::Store(why.to_string()),
             Unreachable::Unable(..) => Error::Transport(why.to_string()),
         })
     }
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(own.kept("notes/").len(), 2);
         assert!(matches!(others.read(&handle, "notes/b", soon), Err(Error::Store(_))), "another secret");
         own.forget("notes/a");
-        assert_eq!(own.kept("notes/"), [b"2"]);
+        assert_eq!(own.kept("notes/"), [Arc::from(*b"2")]);
         let mut ended = handle;
         ended.places[0].set_port(1);
         assert!(matches!(own.read(&ended, "notes/b", soon), Err(Error::Timeout(_))), "a firewall may refuse");

@@ -1,8 +1,10 @@
 //! A rendezvous: where in a store the ranks of one communicator meet, and everything that they tell each other there.
 //!
-//! All values in the store are sealed here, and all waiting for them happens here. Every 50 ms a rank that waits
-//! checks whether a rank of this host has died, whether a rank has given up, whether rank 0 has started a new
-//! rendezvous, and whether the user has interrupted.
+//! All values in the store are sealed here, and all waiting for them happens here. Rank 0 reads what each rank says, and
+//! publishes all of it as one value: so a rank makes as many requests in a large job as in a small one. Every 50 ms a rank
+//! that waits checks whether a rank of this host has died, whether a rank has given up, whether rank 0 has started a new
+//! rendezvous, and whether the user has interrupted. Among more than 16 ranks it checks less often, so that all of them
+//! together do not keep the store busy.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,7 +14,8 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::exchange::ENDPOINT;
+use super::exchange::{compare, ENDPOINT};
+use super::refusals::{self, Refusals};
 use super::{seal, BootstrapError, EndpointInfo, Store, StoreError};
 use crate::error::Error;
 use crate::os::liveness::{has_ended, Liveness};
@@ -21,8 +24,13 @@ use crate::os::random::token;
 /// The announcement while no rendezvous is open.
 const NOWHERE: &[u8] = b"-";
 const LOOK: Duration = Duration::from_millis(2);
-/// How often a rank that waits makes these checks.
+/// How long a process that cannot take part waits for rank 0, to tell it.
+const OBJECTION: Duration = Duration::from_secs(2);
+/// How often a rank that waits makes these checks, if it is one of [`FEW`].
 const SLICE: Duration = Duration::from_millis(50);
+const FEW: usize = 16;
+/// How often it makes them among very many: users who interrupt, and ranks that give up and end, wait for nobody longer.
+const LONG_SLICE: Duration = Duration::from_millis(500);
 /// How many other endpoints are looked for in each check.
 const AT_ONCE: usize = 8;
 /// The most bytes of an announcement, an endpoint, and a farewell.
@@ -52,6 +60,7 @@ pub struct Rendezvous {
     liveness: Liveness,
     dead: Vec<Rank>,
     moved: bool,
+    refusals: Refusals,
     /// Kept open so that a rank that runs out of descriptors can still leave its farewell.
     spare: Option<File>,
 }
@@ -59,18 +68,47 @@ pub struct Rendezvous {
 /// The farewell of a rank that gives up.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct End {
+    /// The rank that is lost: this one, or another because of which it gives up.
     rank: Rank,
     /// Whether it gave up over a timeout.
     late: bool,
+    /// Whether the ranks cannot meet, since two processes claim the same, or one claims what there is not.
+    #[serde(default)]
+    conflict: bool,
     message: String,
 }
 
 impl End {
+    fn of_conflict(message: String) -> End {
+        End { rank: 0, late: false, conflict: true, message }
+    }
+
     /// Reads and checks the farewell of one of `ranks` ranks.
     pub(crate) fn read(content: &[u8], ranks: usize) -> Result<End, String> {
         let end: End = serde_json::from_slice(content).map_err(|e| unreadable(&e))?;
         check_rank(end.rank, ranks)?;
         Ok(end)
+    }
+
+    /// Leaves it at a place. Returns whether the store has taken it: if it is gone, no other rank can read it either.
+    fn leave(&self, store: &dyn Store, place: &str, secret: Option<&str>) -> bool {
+        let key = end_of(place);
+        let content = serde_json::to_vec(self).expect("numbers and text can be written");
+        store.set(&key, &seal::seal(secret, &key, &content)).is_ok()
+    }
+}
+
+/// Uses the store. Who serves it may be slow, and is asked again until the deadline.
+fn patiently<T>(
+    store: &dyn Store,
+    deadline: Instant,
+    act: impl Fn(&dyn Store) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    loop {
+        match act(store) {
+            Err(StoreError::Silent(_)) if Instant::now() < deadline => store.go_on()?,
+            outcome => return outcome,
+        }
     }
 }
 
@@ -88,7 +126,12 @@ impl Rendezvous {
         let place = |place: &str| format!("{key}/{place}");
         if endpoint.rank == 0 {
             let drawn = format!("{:016x}", token());
-            store.set(&key, &seal::seal(secret, &key, drawn.as_bytes()))?;
+            // It belongs to earlier attempts.
+            if patiently(&*store, time.end, |store| store.get(refusals::KEY))?.is_some() {
+                patiently(&*store, time.end, |store| store.set(refusals::KEY, &[]))?;
+            }
+            let announcement = seal::seal(secret, &key, drawn.as_bytes());
+            patiently(&*store, time.end, |store| store.set(&key, &announcement))?;
             let mut rendezvous = Rendezvous::at(store, &place(&drawn), endpoint, secret, time);
             rendezvous.announced = Some(key);
             return Ok(rendezvous);
@@ -96,10 +139,13 @@ impl Rendezvous {
         // The announcement of an old rendezvous, rank 0's endpoint there, and its farewell.
         let (mut over, mut host, mut end) = (None, None, None);
         loop {
-            let announced = store.get(&key)?.filter(|announced| announced != NOWHERE);
+            let announced = patiently(&*store, time.end, |store| store.get(&key))?;
+            let announced = announced.filter(|announced| announced != NOWHERE);
             let known = announced.is_some() && announced == over;
             if let Some(bytes) = announced.filter(|_| !known) {
-                let drawn = open_place(secret, &key, &bytes)?;
+                let drawn = open_place(secret, &key, &bytes).inspect_err(|error| {
+                    refusals::tell(&*store, &format!("{endpoint} cannot come in: {error}"));
+                })?;
                 let mut rendezvous =
                     Rendezvous::at(store.clone(), &place(&drawn), endpoint.clone(), secret, time.clone());
                 if !rendezvous.is_over() {
@@ -119,10 +165,26 @@ impl Rendezvous {
                     return Err(BootstrapError::GaveUp { rank, late: true, message });
                 }
                 let came = host.into_iter().collect();
-                return Err(BootstrapError::Missing { missing: vec![0], came, waited });
+                return Err(BootstrapError::Missing { missing: vec![0], came, waited, refused: Vec::new() });
             }
             store.go_on()?;
             std::thread::sleep(if known { SLICE } else { LOOK });
+        }
+    }
+
+    /// Tells the ranks that meet, or are about to, that a process of their job cannot take part, so that they cannot meet.
+    pub(crate) fn object(store: &dyn Store, name: &str, secret: Option<&str>, message: String) {
+        let key = format!("ringroad/{name}");
+        let until = Instant::now() + OBJECTION;
+        let end = End::of_conflict(message);
+        while Instant::now() < until && store.go_on().is_ok() {
+            match store.get(&key).ok().flatten().filter(|announced| announced != NOWHERE) {
+                Some(bytes) => {
+                    let place = open_place(secret, &key, &bytes).map(|drawn| format!("{key}/{drawn}"));
+                    return drop(place.map(|place| end.leave(store, &place, secret)));
+                }
+                None => std::thread::sleep(LOOK),
+            }
         }
     }
 
@@ -147,6 +209,7 @@ impl Rendezvous {
             liveness: Liveness::default(),
             dead: Vec::new(),
             moved: false,
+            refusals: Refusals::default(),
             spare: File::open("/dev/null").ok(),
             endpoint,
         }
@@ -161,7 +224,8 @@ impl Rendezvous {
     pub fn go_on(&self) -> Result<(), BootstrapError> {
         self.store.go_on()?;
         match self.end()? {
-            Some(End { rank, late, message }) => Err(BootstrapError::GaveUp { rank, late, message }),
+            Some(End { conflict: true, message, .. }) => Err(BootstrapError::Conflict(message)),
+            Some(End { rank, late, message, .. }) => Err(BootstrapError::GaveUp { rank, late, message }),
             None => Ok(()),
         }
     }
@@ -185,7 +249,33 @@ impl Rendezvous {
     /// Publishes `value` as `kind` and returns the values of all ranks, in order. Each has at most `most` bytes.
     pub fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
         self.tell(kind, value)?;
-        (0..self.endpoint.ranks).map(|rank| self.hear(kind, rank, 0..self.endpoint.ranks, most)).collect()
+        let all = 0..self.endpoint.ranks;
+        if self.endpoint.rank > 0 {
+            let values = self.hear_all(kind, most)?;
+            let reason = || format!("it holds {} values, but there are {} ranks", values.len(), all.end);
+            return if values.len() == all.end {
+                Ok(values)
+            } else {
+                Err(refused(&bundle(kind), 0, reason()))
+            };
+        }
+        let values = all.clone().map(|rank| self.hear(kind, rank, (kind, all.clone()), most));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        self.tell_all(kind, &values)?;
+        Ok(values)
+    }
+
+    /// Publishes what all ranks have published as `kind`, as rank 0.
+    pub(super) fn tell_all(&self, kind: &str, values: &[Vec<u8>]) -> Result<(), BootstrapError> {
+        self.tell(&bundle(kind), &pack(values))
+    }
+
+    /// Waits for what rank 0 has read of all ranks as `kind`: of as many ranks as it expects.
+    pub(super) fn hear_all(&mut self, kind: &str, most: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
+        let (ranks, name) = (self.endpoint.ranks, bundle(kind));
+        let whole = most.saturating_add(LENGTH).saturating_mul(ranks);
+        let bytes = self.hear(&name, 0, (kind, 0..ranks), whole)?;
+        unpack(&bytes, most).map_err(|reason| refused(&name, 0, reason))
     }
 
     /// Rank 0 publishes `value`, and all ranks return it. It has at most `most` bytes.
@@ -201,7 +291,7 @@ impl Rendezvous {
                 action: format!("share {kind:?}"),
                 reason: "rank 0 has no value to share".to_owned(),
             })),
-            _ => self.hear(kind, 0, 0..1, most),
+            _ => self.hear(kind, 0, (kind, 0..1), most),
         }
     }
 
@@ -209,7 +299,7 @@ impl Rendezvous {
     /// if another rank has given up first. The announcement stays, so that ranks that come later read the farewell,
     /// too.
     pub fn give_up(&mut self, error: &Error) {
-        let key = self.end_key();
+        let key = end_of(&self.place);
         if self.moved || self.endpoints[self.endpoint.rank].is_none() {
             return;
         }
@@ -221,37 +311,48 @@ impl Rendezvous {
         let late = matches!(error, Error::Timeout(_));
         let message: String =
             format!("{} gave up: {error}", self.endpoint).chars().take(END_BYTES / 16).collect();
-        let end = End { rank: self.endpoint.rank, late, message };
-        let content = serde_json::to_vec(&end).expect("numbers and text can be written");
-        // If the store is gone, no other rank can read it either.
-        if self.store.set(&key, &seal::seal(self.secret(), &key, &content)).is_ok() {
+        let rank = match error {
+            Error::Peer { rank, .. } => *rank,
+            _ => self.endpoint.rank,
+        };
+        let end = End { rank, late, conflict: false, message };
+        if end.leave(&*self.store, &self.place, self.secret()) {
             self.announced = None;
         }
     }
 
-    pub(super) fn tell(&self, kind: &str, value: &[u8]) -> Result<(), BootstrapError> {
-        let key = self.key(kind, self.endpoint.rank);
-        Ok(self.store.set(&key, &seal::seal(self.secret(), &key, value))?)
+    /// Tells the other ranks why they cannot meet for certain. This process is not part of the rendezvous.
+    pub(super) fn refuse(&mut self, message: String) {
+        End::of_conflict(message).leave(&*self.store, &self.place, self.secret());
+        self.endpoints[self.endpoint.rank] = None;
     }
 
-    /// Waits for the value that `rank` publishes as `kind`. `sources`: all ranks that publish such a value.
+    pub(super) fn tell(&self, kind: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        let key = self.key(kind, self.endpoint.rank);
+        Ok(self.set(&key, &seal::seal(self.secret(), &key, value))?)
+    }
+
+    /// Waits for the value that `rank` publishes as `kind`. `awaited`: what has to be published before, and by whom.
     pub(super) fn hear(
         &mut self,
         kind: &str,
         rank: Rank,
-        sources: Range<Rank>,
+        awaited: (&str, Range<Rank>),
         most: usize,
     ) -> Result<Vec<u8>, BootstrapError> {
         let key = self.key(kind, rank);
+        // Rank 0 asks itself, or alone.
+        let ranks = if self.endpoint.rank == 0 { 1 } else { self.endpoint.ranks };
+        let slice = (SLICE * ranks.div_ceil(FEW) as u32).min(LONG_SLICE);
         let bytes = loop {
-            match self.store.wait(&key, self.deadline.min(Instant::now() + SLICE)) {
+            match self.store.wait(&key, self.deadline.min(Instant::now() + slice)) {
                 Ok(bytes) => break bytes,
-                Err(StoreError::Timeout { .. }) => {}
+                Err(StoreError::Timeout { .. } | StoreError::Silent(_)) => {}
                 Err(error) => return Err(error.into()),
             }
-            if let Some(obstacle) = self.look_around(kind, &sources)? {
+            if let Some(obstacle) = self.look_around(awaited.0, &awaited.1)? {
                 // A rank that has ended or left may have published it meanwhile.
-                break self.store.get(&key)?.ok_or(obstacle)?;
+                break self.get(&key)?.ok_or(obstacle)?;
             }
         };
         self.open(kind, rank, &bytes, most)
@@ -264,15 +365,25 @@ impl Rendezvous {
         rank: Rank,
         most: usize,
     ) -> Result<Option<Vec<u8>>, BootstrapError> {
-        let bytes = self.store.get(&self.key(kind, rank))?;
+        let bytes = self.get(&self.key(kind, rank))?;
         bytes.map(|bytes| self.open(kind, rank, &bytes, most)).transpose()
     }
 
     /// Notes an endpoint that has come.
     pub(super) fn welcome(&mut self, endpoint: EndpointInfo) {
-        self.liveness.watch(self.endpoint.process(), endpoint.process());
-        let rank = endpoint.rank;
-        self.endpoints[rank] = Some(endpoint);
+        let known = &mut self.endpoints[endpoint.rank];
+        if known.as_ref() != Some(&endpoint) {
+            self.liveness.watch(self.endpoint.process(), endpoint.process());
+            *known = Some(endpoint);
+        }
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        patiently(&*self.store, self.deadline, |store| store.get(key))
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        patiently(&*self.store, self.deadline, |store| store.set(key, value))
     }
 
     fn secret(&self) -> Option<&str> {
@@ -281,10 +392,6 @@ impl Rendezvous {
 
     fn key(&self, kind: &str, rank: Rank) -> String {
         format!("{}/{kind}/{rank}", self.part)
-    }
-
-    fn end_key(&self) -> String {
-        format!("{}/end", self.place)
     }
 
     fn open(&self, kind: &str, rank: Rank, bytes: &[u8], most: usize) -> Result<Vec<u8>, BootstrapError> {
@@ -319,7 +426,9 @@ impl Rendezvous {
         // In this order, a rank's farewell is found before its end.
         self.dead.extend(self.liveness.ended());
         match self.go_on() {
-            Err(obstacle @ BootstrapError::GaveUp { .. }) => return Ok(Some(obstacle)),
+            Err(obstacle @ (BootstrapError::GaveUp { .. } | BootstrapError::Conflict(_))) => {
+                return Ok(Some(obstacle));
+            }
             go_on => go_on?,
         }
         if let Some(endpoint) = self.dead.first().and_then(|rank| self.endpoints[*rank].clone()) {
@@ -328,13 +437,19 @@ impl Rendezvous {
         if let Some(obstacle) = self.look_for_announcement()? {
             return Ok(Some(obstacle));
         }
+        if self.announced.is_some() {
+            let refused = self.get(refusals::KEY)?.unwrap_or_default();
+            if let Some(reason) = self.refusals.hear(&refused, self.secret.as_deref(), &self.endpoint) {
+                return Ok(Some(BootstrapError::Conflict(reason)));
+            }
+        }
         Ok((Instant::now() >= self.deadline).then(|| self.missing(kind, sources)))
     }
 
     /// The farewell of a rank that gave up here, if there is one.
     fn end(&self) -> Result<Option<End>, BootstrapError> {
-        let key = self.end_key();
-        let Some(bytes) = self.store.get(&key)? else { return Ok(None) };
+        let key = end_of(&self.place);
+        let Some(bytes) = self.get(&key)? else { return Ok(None) };
         let content = seal::open(self.secret(), &key, &bytes, END_BYTES);
         let end = content.and_then(|content| End::read(content, self.endpoint.ranks));
         end.map(Some).map_err(|reason| BootstrapError::Note { key, reason })
@@ -344,10 +459,21 @@ impl Rendezvous {
         for _ in 0..AT_ONCE.min(self.endpoint.ranks) {
             let rank = self.next;
             self.next = (rank + 1) % self.endpoint.ranks;
-            if self.endpoints[rank].is_none() {
-                if let Some(endpoint) = self.look_for_endpoint(rank)? {
-                    self.welcome(endpoint);
+            let is_own = rank == self.endpoint.rank;
+            if !is_own && self.endpoints[rank].is_some() {
+                continue;
+            }
+            match self.look_for_endpoint(rank)? {
+                // Both have come at the same moment.
+                Some(other) if is_own && other.instance != self.endpoint.instance => {
+                    return Err(self.duplicate(&other.write()));
                 }
+                // Ranks that expect other numbers of ranks would wait for each other in vain.
+                Some(other) if other.ranks != self.endpoint.ranks => {
+                    compare(&[self.endpoint.clone(), other])?
+                }
+                Some(endpoint) if !is_own => self.welcome(endpoint),
+                _ => {}
             }
         }
         Ok(())
@@ -363,7 +489,7 @@ impl Rendezvous {
     /// has announced another place.
     fn look_for_announcement(&mut self) -> Result<Option<BootstrapError>, BootstrapError> {
         let Some(key) = &self.announced else { return Ok(None) };
-        let announced = self.store.get(key)?.filter(|announced| announced != NOWHERE);
+        let announced = self.get(key)?.filter(|announced| announced != NOWHERE);
         let Some(bytes) = announced else {
             if self.endpoint.rank == 0 {
                 // The announcement was removed a little late by an earlier rendezvous.
@@ -376,7 +502,10 @@ impl Rendezvous {
             return Ok(None);
         }
         if self.endpoint.rank == 0 {
-            return Ok(Some(BootstrapError::Replaced { endpoint: Box::new(self.endpoint.clone()) }));
+            let replaced = BootstrapError::Replaced { endpoint: Box::new(self.endpoint.clone()) };
+            // The others meet the newcomer, and may wait for a rank that has taken itself for rank 0.
+            refusals::tell(&*self.store, &replaced.to_string());
+            return Ok(Some(replaced));
         }
         self.moved = true;
         Ok(Some(BootstrapError::Moved))
@@ -385,20 +514,24 @@ impl Rendezvous {
     fn announce(&self) -> Result<(), StoreError> {
         let Some(key) = &self.announced else { return Ok(()) };
         let drawn = self.place.rsplit('/').next().unwrap_or_default();
-        self.store.set(key, &seal::seal(self.secret(), key, drawn.as_bytes()))
+        self.set(key, &seal::seal(self.secret(), key, drawn.as_bytes()))
     }
 
     /// The error after a timeout, with the ranks that are missing.
     fn missing(&self, kind: &str, sources: &Range<Rank>) -> BootstrapError {
         let there = |rank: &Rank| matches!(self.store.get(&self.key(kind, *rank)), Ok(Some(_)));
-        let missing: Vec<Rank> = sources.clone().filter(|rank| !there(rank)).collect();
+        let mut missing: Vec<Rank> = sources.clone().filter(|rank| !there(rank)).collect();
+        if missing.is_empty() {
+            missing.push(0); // all have published it, but rank 0 has not said so
+        }
         // A rank may come at this very moment.
         let endpoint = |rank: Rank| match &self.endpoints[rank] {
             None if kind == ENDPOINT => self.look_for_endpoint(rank).ok().flatten(),
             known => known.clone(),
         };
         let came = (0..self.endpoint.ranks).filter_map(endpoint).collect();
-        BootstrapError::Missing { missing, came, waited: self.start.elapsed() }
+        let refused = self.refusals.words.clone();
+        BootstrapError::Missing { missing, came, waited: self.start.elapsed(), refused }
     }
 }
 
@@ -406,6 +539,10 @@ impl Drop for Rendezvous {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+fn end_of(place: &str) -> String {
+    format!("{place}/end")
 }
 
 fn open_place(secret: Option<&str>, key: &str, bytes: &[u8]) -> Result<String, BootstrapError> {
@@ -418,6 +555,38 @@ pub(crate) fn read_place(content: &[u8]) -> Result<String, String> {
     let place = String::from_utf8_lossy(content).into_owned();
     let is_one = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_one.then_some(place).ok_or_else(|| "it contains no rendezvous place".to_owned())
+}
+
+/// The kind under which rank 0 publishes what all ranks have published as `kind`.
+fn bundle(kind: &str) -> String {
+    format!("all.{kind}")
+}
+
+/// The bytes before each value of a bundle, which say how long it is.
+const LENGTH: usize = size_of::<u64>();
+
+fn pack(values: &[Vec<u8>]) -> Vec<u8> {
+    values
+        .iter()
+        .flat_map(|value| (value.len() as u64).to_le_bytes().into_iter().chain(value.iter().copied()))
+        .collect()
+}
+
+/// Reads a bundle of values of at most `most` bytes each.
+pub(crate) fn unpack(mut bytes: &[u8], most: usize) -> Result<Vec<Vec<u8>>, String> {
+    let mut values = Vec::new();
+    while let Some((length, rest)) = bytes.split_first_chunk() {
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok().filter(|length| *length <= most);
+        let cut = length.and_then(|length| rest.split_at_checked(length));
+        let (value, rest) = cut.ok_or("a value in it is too long")?;
+        values.push(value.to_vec());
+        bytes = rest;
+    }
+    if bytes.is_empty() {
+        Ok(values)
+    } else {
+        Err("it ends within a value".to_owned())
+    }
 }
 
 /// The error for an invalid value that a rank has published.

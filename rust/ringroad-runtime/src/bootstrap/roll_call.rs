@@ -103,7 +103,7 @@ fn listen(
     rank: Rank,
     word: &str,
 ) -> Result<Vec<Option<String>>, BootstrapError> {
-    let bytes = rendezvous.hear(ROSTER, 0, 0..1, MOST)?;
+    let bytes = rendezvous.hear(ROSTER, 0, (ROSTER, 0..1), MOST)?;
     let words: Vec<Option<String>> =
         serde_json::from_slice(&bytes).map_err(|error| refused(ROSTER, 0, unreadable(&error)))?;
     while words.get(rank).and_then(Option::as_deref) != Some(word) {

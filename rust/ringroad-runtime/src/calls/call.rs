@@ -217,6 +217,11 @@ pub struct CallKey {
     /// Whether local ranks can read the input, and the output. The communicator sets this; a value from the caller is
     /// ignored.
     pub readable: (bool, bool),
+    /// Whether ringroad makes the call for itself: it begins although the user's calls are held.
+    pub internal: bool,
+    /// Whether a receive, [`Operation::ReceiveAny`], takes a message of any length into new memory. One of
+    /// [`DType::OF_BYTES`] takes elements of any type.
+    pub allocates: bool,
 }
 
 /// The memory of an input or output.
@@ -251,6 +256,8 @@ impl CallKey {
             algorithm: None,
             precision: Precision::Exact,
             readable: (false, false),
+            internal: false,
+            allocates: false,
         }
     }
 
@@ -457,6 +464,9 @@ impl CallKey {
             mix(name.as_bytes());
             mix(&bytes.to_le_bytes());
         }
+        if self.internal {
+            mix(b"internal");
+        }
         let (kind, root) = match self.operation {
             Operation::Collective(collective) => (collective.name(), collective.root().unwrap_or(0)),
             Operation::Barrier => ("barrier", 0),
@@ -574,6 +584,10 @@ impl fmt::Display for Prepared {
             Operation::Receive { peer, tag } => {
                 write!(f, "recv of {elements} {dtype} from {}", Source(Some(peer), Some(tag)))
             }
+            Operation::ReceiveAny { peer, tag } if key.allocates => {
+                let what = if dtype == DType::OF_BYTES { "any length" } else { dtype.name() };
+                write!(f, "recv of {what} from {}", Source(peer, tag))
+            }
             Operation::ReceiveAny { peer, tag } => {
                 write!(f, "recv of {elements} {dtype} from {}", Source(peer, tag))
             }
@@ -593,7 +607,8 @@ impl fmt::Display for Prepared {
                     let how = if key.precision.is_stochastic() { STOCHASTIC } else { "" };
                     write!(f, ", in {wire}{how}")?;
                 }
-                write!(f, ", by {algorithm}")
+                let whose = if key.internal { " (ringroad's own)" } else { "" };
+                write!(f, ", by {algorithm}{whose}")
             }
         }
     }

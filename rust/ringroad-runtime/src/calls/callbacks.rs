@@ -21,17 +21,20 @@ thread_local! {
     static SERVES: Cell<usize> = const { Cell::new(0) };
 }
 
+/// What a thread runs: the callbacks of a call that has ended, mostly.
+type Action = Box<dyn FnOnce() + Send>;
+
 pub(crate) struct Callbacks {
     patience: Duration,
     state: Mutex<State>,
-    due: Condvar,
+    changed: Condvar,
     gone: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// Calls that have ended and whose callbacks have to run, the first one first.
-    ended: VecDeque<Arc<Completion>>,
+    /// What has to run, the first one first.
+    due: VecDeque<Action>,
     /// How many were ever taken from there.
     taken: u64,
     /// The threads that run a callback, those that are ready to run the next, and all of them.
@@ -49,26 +52,35 @@ impl Default for Callbacks {
 
 impl Callbacks {
     fn with_patience(patience: Duration) -> Callbacks {
-        let (state, due, gone) = Default::default();
-        Callbacks { patience, state, due, gone }
+        let (state, changed, gone) = Default::default();
+        Callbacks { patience, state, changed, gone }
     }
 
     /// Arranges for the callbacks of these calls to run soon. The caller holds no lock that a callback may need.
     pub fn run(self: &Arc<Self>, ended: Vec<Arc<Completion>>) {
-        if ended.is_empty() {
-            return;
+        if !ended.is_empty() {
+            let action = |completion: Arc<Completion>| Box::new(move || completion.run_callbacks()) as Action;
+            self.run_all(ended.into_iter().map(action));
         }
+    }
+
+    /// Runs this soon, as a callback.
+    pub fn run_soon(self: &Arc<Self>, action: impl FnOnce() + Send + 'static) {
+        self.run_all(std::iter::once(Box::new(action) as Action));
+    }
+
+    fn run_all(self: &Arc<Self>, actions: impl Iterator<Item = Action>) {
         let mut state = self.state.lock();
-        state.ended.extend(ended);
+        state.due.extend(actions);
         if state.ready > 0 || self.add_thread(&mut state) || state.threads > 0 {
             drop(state);
-            self.due.notify_all();
+            self.changed.notify_all();
             return;
         }
         // No thread can be started: run them here.
-        let ended = std::mem::take(&mut state.ended);
+        let due = std::mem::take(&mut state.due);
         drop(state);
-        ended.iter().for_each(|completion| completion.run_callbacks());
+        due.into_iter().for_each(|action| action());
     }
 
     /// Starts another thread. Returns whether that worked.
@@ -89,17 +101,16 @@ impl Callbacks {
         loop {
             self.await_turn(&mut state);
             state.ready -= 1;
-            while let Some(completion) = state.ended.pop_front() {
+            while let Some(action) = state.due.pop_front() {
                 state.taken += 1;
                 state.running += 1;
                 // This one may wait for the next.
-                if !state.ended.is_empty() && state.ready == 0 {
+                if !state.due.is_empty() && state.ready == 0 {
                     self.add_thread(&mut state);
                 }
                 drop(state);
                 // A panic is reported, and ends neither this thread nor the count of those that run.
-                let _ = catch_unwind(AssertUnwindSafe(|| completion.run_callbacks()));
-                drop(completion);
+                let _ = catch_unwind(AssertUnwindSafe(action));
                 state = self.state.lock();
                 state.running -= 1;
             }
@@ -112,23 +123,23 @@ impl Callbacks {
         state.threads -= 1;
         drop(state);
         self.gone.notify_all();
-        self.due.notify_all();
+        self.changed.notify_all();
     }
 
     /// Returns when there is a callback that no other thread runs soon, or when there will be none any more.
     fn await_turn(&self, state: &mut MutexGuard<'_, State>) {
         loop {
-            if state.ended.is_empty() {
+            if state.due.is_empty() {
                 if state.stop {
                     return;
                 }
-                self.due.wait(state);
+                self.changed.wait(state);
             } else if state.running == 0 {
                 return;
             } else {
                 let (taken, until) = (state.taken, Instant::now() + self.patience);
-                while !state.ended.is_empty() && state.running > 0 && state.taken == taken {
-                    let timed_out = self.due.wait_until(state, until).timed_out();
+                while !state.due.is_empty() && state.running > 0 && state.taken == taken {
+                    let timed_out = self.changed.wait_until(state, until).timed_out();
                     if timed_out && state.taken == taken {
                         return;
                     }
@@ -140,7 +151,7 @@ impl Callbacks {
     /// Makes the threads end once they have run all callbacks.
     pub fn stop(&self) {
         self.state.lock().stop = true;
-        self.due.notify_all();
+        self.changed.notify_all();
     }
 
     /// Whether any of the threads is left.

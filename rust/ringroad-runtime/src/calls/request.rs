@@ -79,6 +79,12 @@ impl Request {
         self
     }
 
+    /// The same, made by ringroad for itself.
+    pub(crate) fn internal(mut self) -> Request {
+        self.key.internal = true;
+        self
+    }
+
     /// The same with this algorithm.
     pub fn by(mut self, algorithm: Member) -> Request {
         self.key.algorithm = Some(algorithm);

@@ -10,6 +10,7 @@ use crate::calls::call::{code_of, Operation, Prepared, NOBODY};
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::os::lock::Mutex;
+use crate::transport::buffer::{Memory, Region};
 use crate::transport::Unclaimed;
 
 /// What to do when a call ends.
@@ -51,14 +52,17 @@ pub(crate) struct Completion {
     error: OnceLock<Error>,
     callbacks: Mutex<Vec<Callback>>,
     message: OnceLock<Message>,
-    /// The call.
-    pub prepared: Arc<Prepared>,
+    /// The memory of a receive that allocates it.
+    allocated: OnceLock<Region>,
+    prepared: Arc<Prepared>,
+    /// The call, if it was prepared again before it began.
+    again: OnceLock<Arc<Prepared>>,
 }
 
 impl Completion {
     pub fn new(prepared: Arc<Prepared>) -> Arc<Completion> {
-        let (error, callbacks) = Default::default();
-        Arc::new(Completion { state: AtomicU8::new(0), error, callbacks, message: OnceLock::new(), prepared })
+        let (state, error, callbacks, message, allocated, again) = Default::default();
+        Arc::new(Completion { state, error, callbacks, message, allocated, prepared, again })
     }
 
     /// Resets it for another call of the same kind.
@@ -66,16 +70,41 @@ impl Completion {
         *self.state.get_mut() = 0;
         self.error.take();
         self.message.take();
+        self.allocated.take();
         self.callbacks.get_mut().clear();
+        if let Some(again) = self.again.take() {
+            self.prepared = again;
+        }
+    }
+
+    /// The call, as it was prepared.
+    #[inline]
+    pub fn prepared(&self) -> &Arc<Prepared> {
+        self.again.get().unwrap_or(&self.prepared)
+    }
+
+    /// The call is prepared in another way, before it begins. That happens once.
+    pub fn prepare_again(&self, prepared: Arc<Prepared>) {
+        let _ = self.again.set(prepared);
     }
 
     pub fn call(&self) -> &Prepared {
-        &self.prepared
+        self.prepared()
     }
 
     /// Notes which message a receive or a probe has found.
     pub fn found(&self, message: Message) {
         let _ = self.message.set(message);
+    }
+
+    /// Notes into which new memory a receive takes its message.
+    pub fn allocate(&self, region: Region) {
+        let _ = self.allocated.set(region);
+    }
+
+    /// The result's memory: new memory, or else the caller's.
+    pub fn output(&self, given: Memory) -> Memory {
+        self.allocated.get().map_or(given, |region| Memory::new(region.clone()))
     }
 
     /// The message of a receive or a probe, once it is known. That of a receive which names source and tag is known at

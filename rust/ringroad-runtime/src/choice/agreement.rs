@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ringroad_core::cost::{read_rules, CostModel, Rule};
-use ringroad_core::discovery::{states_rates, with_found_rates, Mismatch};
+use ringroad_core::discovery::{states_rates, with_found_rates};
 use ringroad_core::topology::{Link, MEMORY_CAPACITY};
 use ringroad_core::{Rank, Topology};
 use serde::{Deserialize, Serialize};
@@ -198,8 +198,7 @@ pub(crate) fn choose(
     let lowering = Lowering { segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
     (choices.origin, choices.notes) = (origin, insight.notes());
-    let both = given(config, options).zip(insight.found.as_ref());
-    choices.mismatch = both.and_then(|(given, found)| Mismatch::between(given, found));
+    choices.mismatch = insight.mismatch.clone();
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)
 }
@@ -263,7 +262,7 @@ fn wishes(config: &Config, options: &Options, size: usize, hosts: usize) -> Resu
 }
 
 /// Bytes per second of the slowest link. `bandwidth`: that of all links, if it is set.
-fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
+pub(crate) fn slowest(topology: &Topology, bandwidth: Option<f64>) -> f64 {
     let rate = |link: &Link| bandwidth.map_or(link.bytes_per_second(), |bandwidth| bandwidth * link.capacity);
     topology.links().iter().map(rate).fold(f64::INFINITY, f64::min)
 }
@@ -290,7 +289,7 @@ fn segment(topology: &Topology, model: &CostModel) -> usize {
 }
 
 /// The network that the user names.
-fn given<'a>(config: &'a Config, options: &'a Options) -> Option<&'a Topology> {
+pub(crate) fn given<'a>(config: &'a Config, options: &'a Options) -> Option<&'a Topology> {
     options.topology.as_ref().or(config.topology.given())
 }
 

@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ringroad_core::algorithms::{self, given, Member};
-use ringroad_core::cost::{Candidate, CostModel, Rule, SwitchRange};
+use ringroad_core::cost::{Candidate, CostModel, FreeRunning, Rule, SwitchRange};
 use ringroad_core::discovery::Mismatch;
 use ringroad_core::selection::{
-    allowed, contestants, decide, is_ordered, named_by_rules, needed, suited_to_any_network, Choice,
-    Contender, Contest, Explanation, Overview, Selection, SelectionError, Terms, Unkept,
+    allowed, contestants, decide, is_ordered, named_by_rules, needed, runs_freely, simulate,
+    suited_to_any_network, Choice, Contender, Contest, Explanation, Overview, Selection, SelectionError,
+    Terms, Unkept,
 };
 use ringroad_core::{Bytes, Collective, Topology};
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ use crate::choice::schedule_cache::Schedules;
 use crate::choice::user_schedules::Sent;
 use crate::config::{Algorithms, TopologySource};
 use crate::error::{Error, Result};
-use crate::os::lock::Mutex;
+use crate::os::fork::Global;
 use crate::os::machine::cache::CacheMode;
 use crate::os::messages::warn_once;
 
@@ -58,10 +59,8 @@ impl Wishes {
     }
 }
 
-/// A network, a collective, and the members whose costs are asked for.
-type Question = (Topology, Collective, Vec<Member>);
-/// Members with their costs.
-type Costs = Vec<(Member, Candidate)>;
+/// A network, the model where it counts, a collective, and the members whose costs are asked for.
+type Question = (Topology, Option<CostModel>, Collective, Vec<Member>);
 
 /// Vectors are cut into pieces of at least this many bytes.
 const SHORTEST: usize = 64;
@@ -130,12 +129,13 @@ pub struct Choices {
 }
 
 /// What an algorithm is predicted to take, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Line {
     collective: Collective,
     algorithm: Member,
     fixed: f64,
     per_byte: f64,
+    free: FreeRunning,
 }
 
 /// What is decided for several collectives.
@@ -156,37 +156,50 @@ struct Made {
 
 /// All algorithms that can perform `collective` on `topology`, with their costs, in catalogue order, and after them
 /// `given` schedules.
-pub fn candidates(topology: &Topology, collective: Collective, given: &[Member]) -> Result<Vec<Candidate>> {
+pub fn candidates(
+    topology: &Topology,
+    model: &CostModel,
+    collective: Collective,
+    given: &[Member],
+) -> Result<Vec<Candidate>> {
     given.iter().try_for_each(|member| member.supports(topology, collective))?;
     let members = [&algorithms::available(topology, collective), given].concat();
-    Ok(costs(topology, collective, &members)?.into_iter().map(|(_, candidate)| candidate).collect())
+    costs(topology, model, collective, &members)
 }
 
 /// The costs of these members, without members that cannot be built.
 ///
 /// The latest result is kept: people ask about several sizes on one network, and an answer takes seconds on thousands
 /// of ranks.
-fn costs(topology: &Topology, collective: Collective, members: &[Member]) -> Result<Costs> {
-    static LATEST: Mutex<Option<(Question, Costs)>> = Mutex::new(None);
+fn costs(
+    topology: &Topology,
+    model: &CostModel,
+    collective: Collective,
+    members: &[Member],
+) -> Result<Vec<Candidate>> {
+    static LATEST: Global<Option<(Question, Vec<Candidate>)>> = Global::new();
     let collective = collective.with_root(0);
-    if let Some(((on, of, among), found)) = &*LATEST.lock() {
-        if *of == collective && among == members && on == topology {
+    let counts = runs_freely(topology, model).then_some(*model);
+    if let Some(((on, by, of, among), found)) = &*LATEST.lock() {
+        if *of == collective && among == members && *by == counts && on == topology {
             return Ok(found.clone());
         }
     }
-    let found = Evaluator::new(topology, &Schedules::default(), None).all(collective, members)?;
-    let question = (topology.clone(), collective, members.to_vec());
+    let kept = Schedules::default();
+    let mut found = Evaluator::new(topology, &kept, None).all(collective, members)?;
+    let schedule = |member| kept.schedule(topology, member, collective, 0, None).ok();
+    simulate(topology, model, collective, &mut found, schedule);
+    let question = (topology.clone(), counts, collective, members.to_vec());
     *LATEST.lock() = Some((question, found.clone()));
     Ok(found)
 }
 
 /// The candidates of a choice with their costs.
-fn candidates_of(topology: &Topology, choice: &Choice) -> Result<Vec<Candidate>> {
+fn candidates_of(topology: &Topology, model: &CostModel, choice: &Choice) -> Result<Vec<Candidate>> {
     let mut members = choice.any.among.clone();
     // Rules may name others.
     members.extend(choice.chosen().into_iter().filter(|member| !choice.any.among.contains(member)));
-    let costs = costs(topology, choice.collective, &members)?;
-    Ok(costs.into_iter().map(|(_, candidate)| candidate).collect())
+    costs(topology, model, choice.collective, &members)
 }
 
 impl Choices {
@@ -260,7 +273,8 @@ impl Choices {
     pub(crate) fn seconds(&self, collective: Collective, algorithm: Member, bytes: Bytes) -> Option<f64> {
         let of_it = |line: &&Line| (line.collective, line.algorithm) == (collective.with_root(0), algorithm);
         let line = self.costs.iter().find(of_it)?;
-        let seconds = line.fixed + line.per_byte * bytes as f64;
+        let cost = line.fixed + line.per_byte * bytes as f64;
+        let seconds = cost * line.free.ratio(bytes).unwrap_or(1.0);
         (seconds > 0.0 && seconds.is_finite()).then_some(seconds)
     }
 
@@ -301,11 +315,11 @@ impl Choices {
     /// the same cost and the same operations, only the first is included.
     pub fn contestants(&self, collective: Collective) -> Result<Vec<Member>> {
         let among = &self.selection(collective, false).among;
-        let candidates = costs(&self.topology, collective, among)?;
+        let candidates = costs(&self.topology, &self.model, collective, among)?;
         // A profile outlives the process, which alone knows its given schedules.
-        let candidates = candidates.into_iter().filter(|(member, _)| given::schedule(*member).is_none());
+        let candidates = candidates.into_iter().filter(|one| given::schedule(one.member).is_none());
         let all_local = self.place.per_host == self.topology.ranks();
-        Ok(contestants(&self.topology, collective, candidates.collect(), all_local)?)
+        Ok(contestants(&self.topology, collective, candidates, all_local)?)
     }
 
     /// Why [`Choices::pick`] picks what it does.
@@ -315,8 +329,7 @@ impl Choices {
 
     /// The fastest of these by the cost model, for all data.
     pub fn by_cost(&self, collective: Collective, among: &[Member]) -> Result<Choice> {
-        let candidates: Vec<Candidate> =
-            costs(&self.topology, collective, among)?.into_iter().map(|(_, candidate)| candidate).collect();
+        let candidates = costs(&self.topology, &self.model, collective, among)?;
         let choice = Choice::by_cost(collective, &self.model, &candidates)?;
         Ok(Choice { floats: choice.any.clone(), ..choice })
     }
@@ -324,7 +337,7 @@ impl Choices {
     /// Why this choice picks what it does.
     pub fn reasons(&self, choice: &Choice, bytes: Bytes, any_order: bool) -> Result<Explanation> {
         let Choices { topology, model, .. } = self;
-        let candidates = &candidates_of(topology, choice)?;
+        let candidates = &candidates_of(topology, model, choice)?;
         Ok(Contest { topology, model, candidates, choice }.explain(bytes, any_order))
     }
 }
@@ -347,7 +360,7 @@ impl Profile {
 
     fn with_contest<T>(&self, collective: Collective, ask: impl FnOnce(&Contest<'_>) -> T) -> Result<T> {
         let (topology, model, choice) = (&self.place.topology, &self.fit.model, &self.choice(collective)?);
-        let candidates = &candidates_of(topology, choice)?;
+        let candidates = &candidates_of(topology, model, choice)?;
         Ok(ask(&Contest { topology, model, candidates, choice }))
     }
 
@@ -397,6 +410,7 @@ fn choose(
         }
     }
     evaluator.settle(model, &mut contests)?;
+    evaluator.simulate(model, &mut contests);
     for contest in contests {
         let collective = contest.collective;
         let contenders: Vec<Contender<'_>> = contest.contenders().collect();
@@ -412,8 +426,9 @@ fn choose(
         };
         let costs = contenders.iter().filter(|one| one.is_exact && is_offered(&one.member));
         decided.costs.extend(costs.map(|one| {
-            let (algorithm, cost) = (one.member, &one.candidate.cost);
-            Line { collective, algorithm, fixed: model.fixed(cost), per_byte: model.per_byte(cost) }
+            let (algorithm, Candidate { cost, free, .. }) = (one.member, one.candidate);
+            let (fixed, per_byte) = (model.fixed(cost), model.per_byte(cost));
+            Line { collective, algorithm, fixed, per_byte, free: free.clone() }
         }));
         decided.made.extend(chosen.into_iter().filter_map(|algorithm| {
             let digest = contest.made(algorithm)?.clone();

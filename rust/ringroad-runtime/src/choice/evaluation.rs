@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::algorithms::{Ground, Member};
 use ringroad_core::cost::{Bounds, Candidate, CostModel, ScheduleCost, SwitchTable};
 use ringroad_core::plan::MAX_MESSAGES;
-use ringroad_core::selection::Contender;
+use ringroad_core::selection::{promising, runs_freely, simulate, Contender, SIMULATED_SIZES};
 use ringroad_core::synthesis::Budget;
 use ringroad_core::topology::Routes;
 use ringroad_core::{Bytes, Collective, Schedule, Topology};
@@ -118,7 +118,7 @@ impl<'a> Evaluator<'a> {
                     ScheduleCost { steps: vec![Default::default(); steps.unwrap_or(0)], busiest_link: 0.0 }
                 }
             };
-            candidates.push(Candidate { member: *member, cost, bit_identical });
+            candidates.push(Candidate::new(*member, cost, bit_identical));
             levels.push(Level::Early);
         }
         let count = members.len();
@@ -184,13 +184,30 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    /// The candidates of a contest to be evaluated next: winners by what is known, and needed ones. Of those that are
-    /// made for the graph only one at a time, as its cost may show that the others cannot win.
+    /// Simulates the best candidates of settled contests.
+    pub fn simulate(&self, model: &CostModel, contests: &mut [Contest]) {
+        let Evaluator { topology, kept, .. } = *self;
+        std::thread::scope(|scope| {
+            for Contest { collective, candidates, .. } in contests {
+                let collective = *collective;
+                let schedule = move |member| kept.schedule(topology, member, collective, 0, None).ok();
+                scope.spawn(move || simulate(topology, model, collective, candidates, schedule));
+            }
+        });
+    }
+
+    /// The candidates of a contest to be evaluated next: winners by what is known, those to be simulated, and needed ones.
+    /// Of those that are made for the graph only one at a time, as its cost may show that the others cannot win.
     fn open(&self, model: &CostModel, contest: &Contest) -> Result<Vec<usize>> {
         let exact = |index: &usize| contest.levels[*index] == Level::Exact;
         let all =
             |index: usize| self.bounds.is_none() || self.topology.ranks() < MANY && !contest.is_made(index);
-        let winners = if self.bounds.is_some() { contest.winners(model)? } else { BTreeSet::new() };
+        let mut winners = if self.bounds.is_some() { contest.winners(model)? } else { BTreeSet::new() };
+        if runs_freely(self.topology, model) {
+            let near = |size| promising(model, &contest.candidates, size);
+            let near = SIMULATED_SIZES.into_iter().flat_map(near);
+            winners.extend(near.map(|place| contest.members[place]));
+        }
         let wanted = |index: &usize| {
             let member = &contest.members[*index];
             all(*index) || winners.contains(member) || contest.needed.contains(member)
@@ -244,7 +261,7 @@ impl<'a> Evaluator<'a> {
 
     /// All these members with their costs, in the same order. Members made for the graph that cannot be made are left
     /// out.
-    pub fn all(&mut self, collective: Collective, members: &[Member]) -> Result<Vec<(Member, Candidate)>> {
+    pub fn all(&mut self, collective: Collective, members: &[Member]) -> Result<Vec<Candidate>> {
         let Evaluator { topology, routes, kept, .. } = self;
         let cost = |member: &Member, routes: &mut Routes<'a>| {
             let made = member.is_made_for_graph(collective);
@@ -258,17 +275,13 @@ impl<'a> Evaluator<'a> {
                     .map_err(Error::from)
                     .and_then(|parts| Ok(Some(ScheduleCost::in_turn(&parts, routes)?))),
             });
-            let candidate = |cost| {
-                let bit_identical = member.bit_identical(topology, collective);
-                (*member, Candidate { member: *member, cost, bit_identical })
-            };
+            let candidate = |cost| Candidate::new(*member, cost, member.bit_identical(topology, collective));
             match cost {
                 Err(_) if made && members.len() > 1 => Ok(None),
                 cost => cost.map(|cost| cost.map(candidate)),
             }
         };
-        let all: Result<Vec<Option<(Member, Candidate)>>> =
-            shared_out(routes, members, cost).into_iter().collect();
+        let all: Result<Vec<Option<Candidate>>> = shared_out(routes, members, cost).into_iter().collect();
         Ok(all?.into_iter().flatten().collect())
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Planner {
     choices: Arc<Choices>,
     /// The choices of the beginning: messages between two ranks keep their ports, whatever changes.
     first: Arc<Choices>,
+    /// What [`Planner::inlets`] returns, once somebody has asked.
+    inlets: Option<Arc<[Port]>>,
     /// How often the choices were replaced.
     epoch: u64,
     kept: Schedules,
@@ -66,6 +68,7 @@ impl Planner {
             local,
             copies,
             first: choices.clone(),
+            inlets: None,
             choices,
             epoch: 0,
             kept,
@@ -92,9 +95,10 @@ impl Planner {
     }
 
     /// By each rank, the port by which it sends messages to this one.
-    pub fn inlets(&self) -> Vec<Port> {
-        let topology = &self.first.topology;
-        (0..topology.ranks()).map(|peer| topology.port_to(peer, self.rank).unwrap_or(0)).collect()
+    pub fn inlets(&mut self) -> Arc<[Port]> {
+        let (topology, rank) = (&self.first.topology, self.rank);
+        let inlet = |peer| topology.port_to(peer, rank).unwrap_or(0);
+        self.inlets.get_or_insert_with(|| (0..topology.ranks()).map(inlet).collect()).clone()
     }
 
     /// The call and this rank's plan, prepared now or kept from an earlier call with the same key. An error if the
@@ -103,14 +107,26 @@ impl Planner {
         let key = &request.key;
         if self.calls.latest().is_none_or(|(latest, _)| latest != key) && self.calls.get(key).is_none() {
             let lengths = request.check(self.rank, self.choices.topology.ranks())?;
-            let prepared = Arc::new(self.prepare_anew(key, lengths)?);
-            let bytes = prepared.footprint();
-            self.calls.insert(key.clone(), prepared, bytes);
+            self.prepare_and_keep(key, lengths)?;
         }
         let (_, prepared) = self.calls.latest().expect("it is the latest one now");
         if prepared.lengths != request.lengths() {
             request.check(self.rank, self.choices.topology.ranks())?;
         }
+        Ok(prepared)
+    }
+
+    /// A call that was prepared earlier, prepared by the choices of now.
+    pub fn prepare_again(&mut self, earlier: &Prepared) -> Result<Arc<Prepared>> {
+        match self.calls.get(&earlier.key) {
+            Some(prepared) => Ok(prepared.clone()),
+            None => self.prepare_and_keep(&earlier.key, earlier.lengths),
+        }
+    }
+
+    fn prepare_and_keep(&mut self, key: &CallKey, lengths: [usize; 2]) -> Result<Arc<Prepared>> {
+        let prepared = Arc::new(self.prepare_anew(key, lengths)?);
+        self.calls.insert(key.clone(), prepared.clone(), prepared.footprint());
         Ok(prepared)
     }
 
@@ -189,7 +205,8 @@ impl Planner {
             && matches!(key.counts(), Counts::Equal(_))
             && wire.is_none();
         let seconds = self.choices.seconds(collective, member, bytes as Bytes).filter(|_| is_watched);
-        let prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
+        let mut prediction = seconds.map(|seconds| Prediction::new(collective, bytes, seconds));
+        prediction.iter_mut().for_each(|prediction| prediction.internal = key.internal);
         let mut prepared = Prepared::new(key.clone(), member, wire, plan, lengths);
         (prepared.prediction, prepared.epoch) = (prediction, self.epoch);
         prepared.flipped = side == Side::Left;
@@ -253,12 +270,12 @@ impl Planner {
         let codec = choices.model.codec(choices.topology.ranks(), bytes as Bytes);
         let mut best = (limit * WORTH_IT, exact, None);
         let members = key.algorithm.map_or_else(|| choices.known(collective), |member| vec![member]);
-        for wire in Wire::ALL.into_iter().filter(|wire| wire.shortens(element)) {
+        for wire in Wire::ALL.into_iter().filter(|wire| wire.is_bounded() && wire.shortens(element)) {
             for &member in &members {
                 let Some(seconds) = seconds(member, encoded(wire, bytes, element)) else { continue };
                 let is_faster = seconds + codec < best.0;
                 if is_faster
-                    && wire.bound(self.roundings(member, collective)?) <= most.get()
+                    && wire.bound(self.roundings(member, collective)?, element) <= most.get()
                     && self.keeps_replicas(member, collective)?
                 {
                     best = (seconds + codec, member, Some(wire));

@@ -17,12 +17,20 @@ use crate::bootstrap::EndpointInfo;
 use crate::config::{Config, ProfileSource};
 use crate::error::{Error, Result};
 use crate::os::files;
+use crate::os::kept::{Checked, Kept, Kind};
 use crate::os::messages::warn_once;
 
 /// The most characters of the network in the name of a file.
 const MOST_OF_NAME: usize = 120;
 /// The version of the file.
 const FORMAT: u32 = 2;
+/// Profiles that are stored where communicators look for them. The user's own, elsewhere, are read as they are.
+const STORED: Kind = Kind {
+    suffix: ".json",
+    mark: "{\n  \"ringroad\": \"",
+    most_files: usize::MAX,
+    advice: "run `ringroad tune` again for one that fits, RINGROAD_PROFILE=none uses none",
+};
 
 /// A machine, as far as it matters for the time of communication.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -108,10 +116,10 @@ fn machines(machines: &[Machine]) -> String {
 /// What was measured in a place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// The version of the file.
-    pub format: u32,
     /// The version of ringroad that measured.
     pub ringroad: String,
+    /// The version of the file.
+    pub format: u32,
     /// The place.
     pub place: Site,
     /// The cost model.
@@ -162,7 +170,7 @@ impl Profile {
         let fit = fit(prior, &observations).map_err(|error| Error::Config(error.to_string()))?;
         let rules = Collective::ALL.into_iter().flat_map(|c| rules_of(c, &measurements)).collect();
         let ringroad = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Profile { format: FORMAT, ringroad, place, fit, rules, measurements })
+        Ok(Profile { ringroad, format: FORMAT, place, fit, rules, measurements })
     }
 
     /// The profile as JSON, for a file.
@@ -171,12 +179,12 @@ impl Profile {
     }
 
     /// Reads a file.
-    pub fn read(path: &Path) -> std::result::Result<Profile, String> {
+    pub fn read(path: &Path) -> Checked<Profile> {
         Profile::from_json(&files::read_text(path).map_err(|error| error.to_string())?)
     }
 
     /// Reads what [`Profile::to_json`] wrote.
-    pub fn from_json(text: &str) -> std::result::Result<Profile, String> {
+    pub fn from_json(text: &str) -> Checked<Profile> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
@@ -192,7 +200,7 @@ impl Profile {
     }
 
     /// Checks everything that the choice of algorithms uses: files are edited, and catalogues change.
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check(&self) -> Checked<()> {
         if self.fit.model.cores == Some(0) {
             return Err("its model has 0 cores".to_owned());
         }
@@ -204,44 +212,51 @@ impl Profile {
         }
     }
 
+    /// Stores a profile where communicators look for it. Without a text it only checks that this is possible.
+    pub fn store(path: &Path, text: Option<&str>) -> Result<()> {
+        let kept = Kept { folder: path.parent().unwrap_or(path).to_owned(), kind: &STORED };
+        let done = text.map_or_else(|| kept.prepare(path), |text| kept.keep(path, &[text.as_bytes()]));
+        done.map_err(|error| {
+            Error::Config(format!("no profile can be stored as {}: {error}", path.display()))
+        })
+    }
+
     /// The profile to be used in a place, and its file.
     ///
     /// A stored profile that does not fit is ignored, with a warning on standard error. A profile that the settings
     /// name must fit, unless it is for a differently connected network: then these ranks may be a part of the job
     /// that it was made for.
     pub(crate) fn wanted(config: &Config, place: &Site) -> Result<Option<(Profile, PathBuf)>> {
-        let (path, asked) = match &config.profile {
-            ProfileSource::None => return Ok(None),
-            ProfileSource::File(path) => (path.clone(), true),
-            ProfileSource::Stored => match config.profiles() {
-                Some(folder) => (folder.join(place.file_name()), false),
-                None => return Ok(None),
-            },
+        let fitting = |profile: Profile| match profile.place.difference(place) {
+            None => Ok(profile),
+            Some(difference) => {
+                let reason = format!("it was measured elsewhere: {difference}");
+                Err((reason, profile.place.is_wired_otherwise(place)))
+            }
         };
-        if !asked && !path.exists() {
-            return Ok(None);
+        let path = match (&config.profile, config.profiles()) {
+            (ProfileSource::File(path), _) => path,
+            (ProfileSource::Stored, Some(folder)) => {
+                let path = folder.join(place.file_name());
+                let found = Kept { folder, kind: &STORED }.recall(&path, |file| {
+                    let text = std::io::read_to_string(file).map_err(|error| error.to_string())?;
+                    fitting(Profile::from_json(&text)?).map_err(|(reason, _)| reason)
+                });
+                return Ok(found.map(|profile| (profile, path)));
+            }
+            _ => return Ok(None),
+        };
+        let found = Profile::read(path).map_err(|reason| (reason, false)).and_then(fitting);
+        let (reason, elsewhere) = match found {
+            Ok(profile) => return Ok(Some((profile, path.clone()))),
+            Err(found) => found,
+        };
+        let text = |advice| format!("the profile {} is not used: {reason}; {advice}", path.display());
+        if !elsewhere {
+            return Err(Error::Config(text(STORED.advice)));
         }
-        let (reason, elsewhere) = match Profile::read(&path) {
-            Err(reason) => (reason, false),
-            Ok(profile) => match profile.place.difference(place) {
-                None => return Ok(Some((profile, path))),
-                Some(difference) => {
-                    let reason = format!("it was measured elsewhere: {difference}");
-                    (reason, profile.place.is_wired_otherwise(place))
-                }
-            },
-        };
-        let file = path.display().to_string();
-        let advice = if asked && elsewhere {
-            "without RINGROAD_PROFILE every network has the one that `ringroad tune` stored for it"
-        } else {
-            "run `ringroad tune` again for one that fits, RINGROAD_PROFILE=none uses none"
-        };
-        let text = format!("the profile {file} is not used: {reason}; {advice}");
-        if asked && !elsewhere {
-            return Err(Error::Config(text));
-        }
-        warn_once(&file, &text);
+        let advice = "without RINGROAD_PROFILE every network has the one that `ringroad tune` stored for it";
+        warn_once(&path.display().to_string(), &text(advice));
         Ok(None)
     }
 }

@@ -17,7 +17,7 @@ use ringroad_core::Rank;
 
 use super::Communicator;
 use crate::bootstrap::{identity, EndpointInfo, LifeLine, TcpStore, Unreachable};
-use crate::os::fork::Own;
+use crate::os::fork::Global;
 use crate::os::lock::Mutex;
 use crate::os::pauses;
 
@@ -53,13 +53,13 @@ pub(super) struct Followed {
 
 /// Asks the other ranks of this communicator after each pause from now on.
 pub(super) fn follow(one: Followed) {
-    static FOLLOWED: Mutex<Vec<Own<Followed>>> = Mutex::new(Vec::new());
+    static FOLLOWED: Global<Vec<Followed>> = Global::new();
     let mut all = FOLLOWED.lock();
-    all.retain(|one| one.get().is_ok_and(|one| one.agreements.strong_count() > 0));
-    all.push(Own::new(one));
+    all.retain(|one| one.agreements.strong_count() > 0);
+    all.push(one);
     pauses::then(|pauses| {
         let of = |one: &Followed| Inquiry::new(one.clone(), pauses);
-        let mut inquiries: Vec<Inquiry> = FOLLOWED.lock().iter().flat_map(Own::get).map(of).collect();
+        let mut inquiries: Vec<Inquiry> = FOLLOWED.lock().iter().map(of).collect();
         // After another pause, all are asked anew.
         while pauses::pauses() == pauses && !inquiries.is_empty() {
             inquiries.retain_mut(|inquiry| !inquiry.is_over());
@@ -127,7 +127,11 @@ impl Followed {
             Ok(Reply::Decided(decision)) => decision.alive.contains(&self.rank),
             _ => false,
         };
-        Ok(counted && ask(next) == Ok(Reply::Absent))
+        match ask(next) {
+            // A rank that has left takes no further part, as if its process had ended.
+            Ok(Reply::Resigned) => Err(Unreachable::Gone(handle.to_string())),
+            answer => Ok(counted && answer == Ok(Reply::Absent)),
+        }
     }
 }
 

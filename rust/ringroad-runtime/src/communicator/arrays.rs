@@ -23,15 +23,16 @@ pub struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Returns an error if the result, of elements of type `dtype`, does not fit an array of this type and shape.
+    /// Returns an error if the result, of elements of type `dtype`, does not fit an array of this type and shape: it has as
+    /// many elements.
     #[inline]
     pub fn check(&self, dtype: DType, out: (DType, &[usize])) -> Result<()> {
-        if out == (dtype, &*self.result) {
+        let (result, (found, shape)) = (&self.result, out);
+        if dtype == found && (*shape == **result || volume(shape) == volume(result)) {
             return Ok(());
         }
-        let (result, (found, shape)) = (&self.result, out);
         Err(Error::Argument(format!(
-            "out must be {dtype} of shape {result:?}, not {found} of shape {shape:?}"
+            "out must be {dtype} of shape {result:?}, or of as many elements, not {found} of shape {shape:?}"
         )))
     }
 }
@@ -76,7 +77,7 @@ impl Communicator {
             }
             _ => {
                 let counts = rows.map(Arc::from);
-                Ok(Given { elements: shape.iter().product(), counts, result: Cow::Borrowed(shape) })
+                Ok(Given { elements: volume(shape), counts, result: Cow::Borrowed(shape) })
             }
         }
     }
@@ -100,9 +101,14 @@ impl Communicator {
     }
 }
 
+/// The number of elements of an array of this shape.
+fn volume(shape: &[usize]) -> usize {
+    shape.iter().product()
+}
+
 #[inline]
 fn of_shape(collective: Collective, rank: Rank, size: usize, shape: &[usize]) -> Result<Given<'_>> {
-    let elements = shape.iter().product::<usize>();
+    let elements = volume(shape);
     let (elements, result) = match (collective.input(rank), collective.has_blocks(), shape) {
         (Holding::Whole, true, [first, rest @ ..]) if first % size == 0 => {
             let result = match collective {
@@ -143,12 +149,17 @@ fn of_rows<'a>(
     let lengths = each.total(collective, size).and(each.lengths(collective, size, rank));
     let lengths = lengths.ok_or_else(|| Error::Argument("the sum of counts is too large".to_owned()))?;
     let (expected, result) = (lengths[side], lengths[1]);
+    let of_row = |row: &[usize]| {
+        let counts = rows.iter().map(|rows| rows.saturating_mul(volume(row))).collect();
+        Ok(Given { elements: 0, counts: Some(counts), result: Cow::Owned([&[result], row].concat()) })
+    };
     match shape {
-        [first, rest @ ..] if *first == expected => {
-            let row = rest.iter().product::<usize>();
-            let counts = rows.iter().map(|rows| rows.saturating_mul(row)).collect();
-            let result = [&[result], rest].concat();
-            Ok(Given { elements: 0, counts: Some(counts), result: Cow::Owned(result) })
+        [first, row @ ..] if *first == expected => of_row(row),
+        // As MPI has it: so many elements, in any shape.
+        shape if volume(shape) == expected => of_row(&[]),
+        // An output alone does not tell what a row is, if it has another shape.
+        shape if side == 1 && expected > 0 && volume(shape).is_multiple_of(expected) => {
+            of_row(&[volume(shape) / expected])
         }
         other => Err(Error::Argument(format!(
             "rank {rank} must pass {expected} rows as counts say, not an array of shape {other:?}"

@@ -2,22 +2,21 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use ringroad_core::discovery::Mismatch;
-use ringroad_core::{Collective, Rank, Topology};
+use ringroad_core::{Collective, Rank};
 
 use super::after_pauses::{self, Followed};
 use super::carrier::{self, unshared, Carrier, Opening};
+use super::exploration::{explore, interface, share_loopback, warning};
 use super::paths;
 use super::status::Reporting;
-use super::{Adaptation, Called, Communicator, Family, State};
+use super::{Called, Communicator, Family, State};
 use crate::bootstrap::neighbourhood::{Neighbourhood, Offered};
 use crate::bootstrap::{
-    refused, report_by, unreadable, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store,
-    StoreError,
+    report_by, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store, StoreError,
 };
 use crate::calls::request::Request;
 use crate::choice::agreement::{agree, choose};
@@ -30,17 +29,15 @@ use crate::config::{Config, Debug, Secret, TopologySource, Within};
 use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::network::pace::Pace;
-use crate::network::{self, Insight, Limits};
+use crate::network::Insight;
 use crate::os::fork::Own;
-use crate::os::interfaces;
 use crate::os::lock::Mutex;
 use crate::os::machine::COPIED;
 use crate::os::messages::{say_once, warn_once};
 use crate::os::pauses;
-use crate::os::routes::interfaces;
 use crate::os::scheduler::HostLoad;
 use crate::transport::in_process::InProcess;
+use crate::transport::notice::Reason;
 use crate::transport::shared::SharedMemory;
 use crate::transport::{Tag, Transport};
 
@@ -74,16 +71,22 @@ impl Means {
         size: usize,
     ) -> Result<Communicator> {
         let Means { config, options, .. } = self;
-        check_group(rank, size)?;
+        let (name, secret) = (options.name(), config.secret.as_ref().map(Secret::reveal));
+        if let Err(error) = check_group(rank, size) {
+            if size > 1 {
+                let who = EndpointInfo::new(rank, size, "", "", Vec::new());
+                Rendezvous::object(&*store, name, secret, format!("{who} cannot take part: {error}"));
+            }
+            return Err(error);
+        }
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
-        let name = options.name();
-        let secret = config.secret.as_ref().map(Secret::reveal);
         let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
         loop {
             let offered = Offered::new(rank, size, config);
             let mut endpoint = EndpointInfo::new(rank, size, "", "", Vec::new());
             offered.announce(&mut endpoint, config);
             endpoint.handle = handle.clone();
+            endpoint.adaptation = config.adaptation();
             endpoint.rdma = !ucx_sys::rdma_devices().is_empty();
             endpoint.asked = config.transport.between.map(|between| between.name().to_owned());
             let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, time.clone())?;
@@ -174,16 +177,12 @@ impl Means {
                 secret: config.secret.as_ref().map(|secret| secret.reveal().to_owned()),
             });
         }
-        communicator.adaptation = Adaptation::of(&communicator, config);
-        if let Some(adaptation) = &communicator.adaptation {
-            communicator.reporting.adaptation.get_or_init(|| Arc::downgrade(adaptation));
-            let pace = communicator.pace.clone();
-            communicator.driver.get()?.with(|engine| engine.watch(pace));
-        }
+        communicator.watch_network()?;
         // All ranks have come, so the next communicator of this name meets elsewhere.
         rendezvous.close();
         // Connects the pairs of ranks that small collectives use, and finds out now which ranks cannot be reached.
         communicator.first_barrier(rendezvous, time)?;
+        communicator.driver.get()?.with(|engine| engine.calls.begin());
         communicator.record_into(config)?;
         let is_asked_for = config.topology == TopologySource::Off && config.debug < Debug::Info;
         if rank == 0
@@ -287,8 +286,8 @@ impl Communicator {
             state: Arc::new(Mutex::new(State {
                 planner: Planner::new(rank, local, copies, choices.clone(), kept),
                 calls: 0,
+                quiesce: None,
             })),
-            pace: Arc::new(Pace::new()),
             adaptation: None,
             pool,
             choices,
@@ -297,7 +296,7 @@ impl Communicator {
             means: None,
             family: None,
             agreements: Arc::default(),
-            splits: AtomicU64::new(0),
+            splits: Arc::default(),
         }
     }
 
@@ -323,10 +322,18 @@ impl Communicator {
         while !work.wait_until(Instant::now() + LISTEN) {
             match rendezvous.go_on() {
                 // Rank 0 may have ended, and its store with it, as soon as it has what it needs.
-                Ok(()) | Err(BootstrapError::Store(StoreError::Failed { .. })) => {}
+                Ok(()) | Err(BootstrapError::Store(StoreError::Failed { .. } | StoreError::Silent(_))) => {}
                 Err(error) => {
-                    self.abort(&error.to_string())?;
-                    return Err(error.into());
+                    let error = Error::from(error);
+                    match error.clone() {
+                        // It is lost to the others, too, who may hear of it from this rank first.
+                        Error::Peer { rank, message } => self
+                            .driver
+                            .get()?
+                            .with(|engine| engine.fail(error.clone(), Reason::Peer { rank }, message)),
+                        _ => self.abort(&error.to_string())?,
+                    }
+                    return Err(error);
                 }
             }
         }
@@ -365,83 +372,6 @@ impl Communicator {
     }
 }
 
-/// What a rank knows of the network before it opens its devices.
-#[derive(Default)]
-struct Explored {
-    /// Rank 0's.
-    insight: Insight,
-    /// The interface by whose address most other hosts reach this one.
-    interface: Option<String>,
-    /// The bytes per second of the slowest flow that was measured.
-    slowest: Option<f64>,
-}
-
-/// Finds out what the network is, if ranks are on several hosts and rank 0 does not know it.
-fn explore(
-    rendezvous: &mut Rendezvous,
-    endpoints: &[EndpointInfo],
-    rank: Rank,
-    config: &Config,
-    options: &Options,
-    around: &Neighbourhood,
-) -> Result<Explored> {
-    if around.is_complete || share_loopback(endpoints) {
-        return Ok(Explored::default());
-    }
-    let hosts = network::hosts(endpoints).into_iter().max().unwrap_or(0) + 1;
-    let is_named = options.topology.is_some() || config.topology.given().is_some();
-    let budget = match &config.topology {
-        _ if is_named => config.budget.discovery.min(CHECK),
-        TopologySource::Off => Duration::ZERO,
-        _ => config.budget.discovery,
-    };
-    let is_wanted = !budget.is_zero() || config.topology == TopologySource::Auto && !is_named;
-    let budget = (rank == 0).then(|| is_wanted.then_some(budget.as_secs_f64()));
-    let text = budget.map(|budget| serde_json::to_vec(&budget).expect("a number can be written"));
-    let text = rendezvous.share(EXPLORE, text.as_deref(), 64)?;
-    let budget: Option<f64> =
-        serde_json::from_slice(&text).map_err(|e| refused(EXPLORE, 0, unreadable(&e)))?;
-    let Some(budget) = budget.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) else {
-        let stated = interface(endpoints, rendezvous.host()).and_then(|name| network::stated_speed(&name));
-        let insight = Insight { stated, hosts, ..Insight::default() };
-        return Ok(Explored { insight, ..Explored::default() });
-    };
-    // To check a network that is named, two looks at each link are enough, which are not worth remembering.
-    let (memory, rounds) = match is_named {
-        true => (None, 2),
-        false => (config.networks(), usize::MAX),
-    };
-    let limits = Limits { budget, ports: config.tcp_ports, memory, rounds, probes: None };
-    let gathered = network::gather(rendezvous, endpoints, rank, &limits)?;
-    let own = gathered.main[gathered.evidence.host_of[rank]];
-    let insight = if rank == 0 { gathered.insight() } else { Insight::default() };
-    let named = |address| interfaces().into_iter().find(|one| one.address == address);
-    let interface = own.and_then(named).map(|interface| interface.name);
-    Ok(Explored { insight, interface, slowest: gathered.slowest() })
-}
-
-/// What to say if the ranks stand on another network than the user names.
-fn warning(named: &Topology, mismatch: &Mismatch) -> String {
-    let remedy = match &mismatch.spec {
-        Some(spec) => format!("RINGROAD_TOPOLOGY={spec} would be right"),
-        None => "RINGROAD_TOPOLOGY=auto uses it".to_owned(),
-    };
-    format!(
-        "the ranks stand on another network than {named}: {mismatch}; `ringroad discover` shows all of it, and {remedy}"
-    )
-}
-
-/// How long it may take to check a network that the user names.
-const CHECK: Duration = Duration::from_millis(400);
-/// The kind under which rank 0 says whether, and for how long, the network is explored.
-const EXPLORE: &str = "explore";
-
-/// Whether all ranks have the same loopback interface.
-fn share_loopback(endpoints: &[EndpointInfo]) -> bool {
-    let here = &endpoints[0].net_space;
-    !here.is_empty() && endpoints.iter().all(|endpoint| endpoint.net_space == *here)
-}
-
 /// The handle, or `None` after a warning. Without a handle the job runs as well, unless a rank is lost.
 fn listen(handle: std::io::Result<Handle>) -> Option<Handle> {
     let unheard = |error| {
@@ -449,17 +379,6 @@ fn listen(handle: std::io::Result<Handle>) -> Option<Handle> {
         warn_once("listen", &text);
     };
     handle.map_err(unheard).ok()
-}
-
-/// The network interface to listen on: loopback if that leads to all ranks, otherwise the one that leads to the host
-/// of the store. `None` if neither is known.
-fn interface(endpoints: &[EndpointInfo], rendezvous_place: Option<String>) -> Option<String> {
-    if share_loopback(endpoints) {
-        return interfaces::loopback();
-    }
-    // A host's own name may stand for loopback there, which leads to none of the others.
-    let leads = |interface: &String| interfaces::loopback().as_ref() != Some(interface);
-    interfaces::towards(&rendezvous_place?).filter(leads)
 }
 
 /// The number of ranks on this rank's machine, their cores, and this rank's place among them.

@@ -29,7 +29,7 @@ impl Communicator {
     /// ranks call this, like a collective, and get the same result.
     pub fn discover(&self, budget: Duration, timeout: Option<Duration>, go_on: &GoOn) -> Result<Discovered> {
         let patience = Patience::new(timeout.unwrap_or(self.timeout) + budget, go_on);
-        let mut calls = Calls { communicator: self, patience };
+        let mut calls = Calls { communicator: self, patience, internal: false };
         let ports = self.means.as_ref().and_then(|means| means.config.tcp_ports);
         let limits = Limits { budget, ports, memory: None, rounds: usize::MAX, probes: None };
         let evidence = network::gather(&mut calls, &self.endpoints, self.rank, &limits)?.evidence;
@@ -46,11 +46,23 @@ impl Communicator {
 pub(super) struct Calls<'a> {
     pub communicator: &'a Communicator,
     pub patience: Patience<'a>,
+    /// Whether the user has not asked for them.
+    pub internal: bool,
+}
+
+impl Calls<'_> {
+    fn allgather(&self, dtype: DType, elements: usize, own: Memory) -> Result<Memory> {
+        let output = Memory::zeroed(elements * dtype.size() * self.communicator.size());
+        let operation = Operation::Collective(Collective::Allgather);
+        let mut request = Request::new(operation, dtype, elements, own, output);
+        request.key.internal = self.internal;
+        self.communicator.run_patiently(request, self.patience)
+    }
 }
 
 impl Exchange for Calls<'_> {
     fn collect(&mut self, kind: &str, value: &[u8], most: usize) -> Result<Vec<Vec<u8>>> {
-        let lengths = self.communicator.tell_all(&[value.len() as i64], self.patience)?;
+        let lengths = self.allgather(DType::I64, 1, Memory::of(&[value.len() as i64]))?.to_vec::<i64>();
         let lengths: Vec<usize> = lengths.into_iter().map(|length| length.max(0) as usize).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
         if longest > most {
@@ -63,10 +75,7 @@ impl Exchange for Calls<'_> {
         }
         let mut padded = value.to_vec();
         padded.resize(longest, 0);
-        let output = Memory::zeroed(longest * lengths.len());
-        let operation = Operation::Collective(Collective::Allgather);
-        let request = Request::new(operation, DType::U8, longest, Memory::of(&padded), output);
-        let all = self.communicator.run_patiently(request, self.patience)?.to_vec::<u8>();
+        let all = self.allgather(DType::U8, longest, Memory::of(&padded))?.to_vec::<u8>();
         Ok(all.chunks(longest).zip(lengths).map(|(chunk, length)| chunk[..length].to_vec()).collect())
     }
 }

@@ -89,7 +89,12 @@ impl Communicator {
         late: Late,
         patience: Patience<'_>,
     ) -> Result<Decision> {
-        self.driver.get()?;
+        if self.driver.get()?.with(|engine| engine.is_closed()) {
+            return Err(Error::Aborted(format!(
+                "communicator {:?} is closed, and takes no part in agreements any more: call shrink before close",
+                self.name
+            )));
+        }
         if self.size() == 1 {
             return Ok(Decision { vote: vote.flag, alive: vec![0] });
         }
@@ -167,7 +172,7 @@ impl Communicator {
     }
 
     /// This rank takes no part in agreements any more. To the others that is as if its process had ended.
-    pub fn resign(&self) -> Result<()> {
+    pub(super) fn resign(&self) -> Result<()> {
         if self.size() > 1 {
             self.server()?.rounds().resign(&identity(&self.endpoints));
         }
@@ -242,7 +247,7 @@ impl Round<'_> {
                 Ok((rank, Heard::Ended(_))) => {
                     self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
                 }
-                Ok((rank, Heard::Refused(why))) => {
+                Ok((rank, Heard::Unreached(why @ Unreachable::Refused(_)))) => {
                     // The kernel of who is watched may say in a moment that it has ended, and who was lost before it ended
                     // may have gone on with others.
                     if !self.of.agreements.watched.lock().contains_key(&rank) {
@@ -250,12 +255,12 @@ impl Round<'_> {
                     }
                     self.unable.insert(rank, why);
                 }
-                Ok((rank, Heard::Unable(why))) => {
+                Ok((rank, Heard::Unreached(why @ Unreachable::Unable(..)))) => {
                     // Its silence begins anew.
                     asked[rank] = Some(awake.passed());
                     self.unable.insert(rank, why);
                 }
-                Ok((_, Heard::Alive | Heard::Told(..) | Heard::Stranger(_))) | Err(_) => {}
+                Ok((_, Heard::Alive | Heard::Unreached(_))) | Err(_) => {}
             }
         }
     }

@@ -6,9 +6,11 @@ mod arrays;
 mod carrier;
 mod connection;
 mod discovery;
+mod exploration;
 mod membership;
 mod paths;
 mod patience;
+mod quiesce;
 mod regrouping;
 mod revision;
 mod split;
@@ -32,6 +34,7 @@ pub use self::carrier::between_hosts;
 pub use self::connection::Means;
 pub use self::discovery::Discovered;
 pub use self::patience::GoOn;
+use self::quiesce::{Admission, Quiesce};
 use self::status::Reporting;
 use crate::bootstrap::EndpointInfo;
 use crate::calls::call::{CallKey, Operation, Prepared, NOBODY};
@@ -49,7 +52,6 @@ pub use crate::engine::Recorded;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::{DType, ReduceOp};
 use crate::kernels::wire::round;
-use crate::network::pace::Pace;
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
 use crate::os::machine::LEND;
@@ -62,7 +64,8 @@ const CLOSE: Duration = Duration::from_secs(2);
 /// Longer timeouts are cut to this one, which no clock overflows.
 const FOREVER: Duration = Duration::from_secs(365 * 86400);
 
-/// A group of ranks. All of them make the same collective calls in the same order.
+/// A group of ranks. All of them make the same collective calls in the same order. A clone is the same group.
+#[derive(Clone)]
 pub struct Communicator {
     name: String,
     rank: Rank,
@@ -70,7 +73,6 @@ pub struct Communicator {
     timeout: Duration,
     debug: Debug,
     state: Arc<Mutex<State>>,
-    pace: Arc<Pace>,
     /// Follows changes of the network, if some ranks are on other hosts.
     adaptation: Option<Arc<Adaptation>>,
     /// Memory that local ranks can read.
@@ -87,7 +89,7 @@ pub struct Communicator {
     /// How it stands in the agreements of its ranks.
     agreements: Arc<Agreements>,
     /// How many times it was split.
-    splits: AtomicU64,
+    splits: Arc<AtomicU64>,
 }
 
 /// Closes a communicator that may be gone already, and waits for its callbacks, which may still run.
@@ -114,7 +116,10 @@ impl Closer {
 
 struct State {
     planner: Planner,
+    /// How many collective calls have begun.
     calls: u64,
+    /// When the ranks vote whether to look at their network, if they watch it.
+    quiesce: Option<Quiesce>,
 }
 
 /// What the ranks of a group share that are threads of one process.
@@ -282,7 +287,9 @@ impl Communicator {
     pub fn call(&self, mut request: impl BorrowMut<Request>) -> Result<Called> {
         let (completion, output) = self.begin(request.borrow_mut(), true)?;
         if completion.is_done() {
-            return completion.result().map(|()| Called::Ended(output, completion.message()));
+            return completion
+                .result()
+                .map(|()| Called::Ended(completion.output(output), completion.message()));
         }
         self.work(completion, output).map(Called::InFlight)
     }
@@ -295,17 +302,11 @@ impl Communicator {
         if request.prepared.is_none() {
             request.key.readable = self.readable(request);
         }
-        let is_collective = operation.collective().is_some();
         let mut state = self.state.lock();
-        while is_collective && !self.pace.is_free(state.calls + 1) && !self.pace.admits(state.calls + 1) {
-            drop(state);
-            self.heed(request.timeout, &(Arc::new(|| Ok(())) as GoOn))?;
-            state = self.state.lock();
-        }
-        let State { planner, calls } = &mut *state;
+        let State { planner, calls, quiesce } = &mut *state;
         let ports = match operation {
-            Operation::ReceiveAny { .. } => planner.inlets(),
-            _ => Vec::new(),
+            Operation::ReceiveAny { .. } => Some(planner.inlets()),
+            _ => None,
         };
         let prepared = match &request.prepared {
             Some(prepared) if prepared.lengths == request.lengths() && planner.is_current(prepared) => {
@@ -321,15 +322,19 @@ impl Communicator {
         if self.debug >= Debug::Trace {
             eprintln!("ringroad: {}: rank {}: {prepared}", self.name, self.rank);
         }
-        let (number, tag) = match operation.ends() {
-            Some((_, tag)) => (0, Tag::of_message(self.rank, tag.unwrap_or(0))),
-            None => {
-                let number = *calls + 1;
-                let sequence = (number % u64::from(Tag::SEQUENCES)) as u32;
-                (number, Tag { source: self.rank, kind: Kind::Collective, sequence, message: 0, check: 0 })
-            }
+        let admission = match quiesce {
+            Some(quiesce) if operation.ends().is_none() && !request.key.internal => quiesce.admit(prepared),
+            _ => Admission::Begin,
         };
-        let tag = Tag { check: prepared.check(number), ..tag };
+        let held = admission != Admission::Begin;
+        let (number, tag) = match operation.ends() {
+            Some((_, tag)) => {
+                let tag = Tag::of_message(self.rank, tag.unwrap_or(0));
+                (0, Tag { check: prepared.check(0), ..tag })
+            }
+            None if held => (0, tag(self.rank, 0, prepared)),
+            None => (*calls + 1, tag(self.rank, *calls + 1, prepared)),
+        };
         // A short message is copied, wherever it lies, so that its send ends without the receiver.
         let short = request.input.region().len() < LEND;
         let input = match operation {
@@ -339,7 +344,7 @@ impl Communicator {
             _ => request.input.take(),
         };
         let (input, output) = (input.into_region(), request.output.take());
-        let brief = awaited && input.len().max(output.region().len()) < LEND;
+        let brief = awaited && !held && input.len().max(output.region().len()) < LEND;
         let deadline = (!brief).then(|| Instant::now() + timeout);
         let (submitted, ended) = driver.submit(awaited, |engine| {
             let mut task = engine.calls.take_task(prepared);
@@ -349,7 +354,7 @@ impl Communicator {
             (task.factor, task.shorter) = (request.factor, request.shorter);
             (task.timeout, task.deadline) = (timeout, deadline);
             task.function = request.function.take();
-            (task.tag, task.number) = (tag, number);
+            (task.tag, task.number, task.held) = (tag, number, held);
             task
         });
         if submitted.is_ok() {
@@ -357,7 +362,11 @@ impl Communicator {
         }
         drop(state);
         driver.call_back(ended);
-        Ok((submitted?, output))
+        let completion = submitted?;
+        if let (Admission::Vote, Some(deadline)) = (admission, deadline) {
+            self.vote(deadline).unwrap_or_else(|error| self.give_up_held(&error));
+        }
+        Ok((completion, output))
     }
 
     /// Starts a send and a receive. If either is not valid, nothing is started.
@@ -428,12 +437,13 @@ impl Communicator {
         Ok(())
     }
 
-    /// Closes the connections. Later calls fail. In a forked child this does nothing: the connections belong to the
-    /// parent.
+    /// Closes the connections, and takes no part in agreements any more. Later calls fail. In a forked child this does
+    /// nothing: the connections belong to the parent.
     pub fn close(&self) {
         if let Ok(driver) = self.driver.get() {
-            self.adaptation.iter().for_each(|adaptation| adaptation.stop());
             driver.close(CLOSE);
+            // A rank that cannot listen is not asked.
+            let _ = self.resign();
             let unsure = self.agreements.unsure.lock().take();
             drop(unsure);
         }
@@ -518,7 +528,7 @@ impl Work {
     /// Waits for the end; returns the output.
     pub fn finish(self) -> Result<Memory> {
         self.wait()?;
-        Ok(self.output)
+        Ok(self.completion.output(self.output))
     }
 
     /// How the call ended, or `None` if it has not.
@@ -542,6 +552,11 @@ impl Work {
     /// The message of a receive or a probe, once it is known.
     pub fn message(&self) -> Option<Message> {
         self.completion.message()
+    }
+
+    /// The output, once the call has ended; each caller gets a share of the same memory.
+    pub fn output(&self) -> Memory {
+        self.completion.output(Memory::new(self.output.region().clone()))
     }
 
     /// The algorithm that performs it.
@@ -586,6 +601,12 @@ impl Work {
         }
         self.in_background();
     }
+}
+
+/// The tag of the messages of this rank's collective call of this number.
+fn tag(rank: Rank, number: u64, call: &Prepared) -> Tag {
+    let sequence = (number % u64::from(Tag::SEQUENCES)) as u32;
+    Tag { source: rank, kind: Kind::Collective, sequence, message: 0, check: call.check(number) }
 }
 
 /// The seconds that encoding or decoding a byte of a vector takes here, in the most common format: the shortest of a few

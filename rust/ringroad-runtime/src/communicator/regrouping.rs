@@ -30,6 +30,8 @@ use crate::os::lock::Mutex;
 /// A try to shrink: the number of its first agreement, who was left, and the communicator of these.
 type Attempt = (u64, Vec<Rank>, Result<Communicator>);
 
+/// How long a process may take to take up a call, before the caller looks around and calls again.
+const CALL: Duration = Duration::from_secs(3);
 /// How often rank 0 looks whether all others have answered.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -63,12 +65,14 @@ impl Communicator {
         go_on: &GoOn,
     ) -> Result<Communicator> {
         let patience = Patience::new(means.options.timeout(&means.config), go_on);
-        Communicator::regroup_within(patience, handles, rank, name, means)
+        Communicator::regroup_within(patience, SILENCE, handles, rank, name, means)
     }
 
-    /// As [`Communicator::regroup`], in a part of the time that the caller has.
+    /// As [`Communicator::regroup`], in a part of the time that the caller has. Who is silent for longer than `silence`
+    /// counts as lost.
     pub(super) fn regroup_within(
         patience: Patience<'_>,
+        silence: Duration,
         handles: &[Handle],
         rank: Rank,
         name: &str,
@@ -89,7 +93,7 @@ impl Communicator {
         }
         let server = server(config)?;
         let lists = Lists { name, place: &place(handles, name), own: &text(handles) };
-        let watch = Arc::new(Watch::over(handles, rank, config, &lists)?);
+        let watch = Arc::new(Watch::over(handles, rank, config, &lists, silence)?);
         let alert: GoOn = {
             let (go_on, watch) = (patience.go_on.clone(), watch.clone());
             Arc::new(move || go_on().and_then(|()| watch.look()))
@@ -208,7 +212,7 @@ impl Communicator {
         }
         let handles = alive.iter().map(|rank| self.handle(*rank).cloned()).collect::<Result<Vec<_>>>()?;
         let name = format!("{}/{number}", identity(&self.endpoints));
-        Communicator::regroup_within(patience, &handles, rank, &name, &means)
+        Communicator::regroup_within(patience, SILENCE, &handles, rank, &name, &means)
     }
 
     pub(super) fn means(&self) -> Result<&Means> {
@@ -250,8 +254,11 @@ fn text(handles: &[Handle]) -> String {
     texts.join(", ")
 }
 
+/// Calls a process once, for requests until the deadline.
 fn reach(handle: &Handle, config: &Config, deadline: Instant) -> std::result::Result<TcpStore, Unreachable> {
-    TcpStore::connect(handle, config.secret.as_ref().map(Secret::reveal), deadline)
+    let secret = config.secret.as_ref().map(Secret::reveal);
+    let store = TcpStore::connect(handle, secret, deadline.min(Instant::now() + CALL))?;
+    Ok(store.until(deadline))
 }
 
 /// The lists of handles under one name. The ranks tell each other theirs, so that an error can say that they differ.
@@ -276,7 +283,7 @@ impl Lists<'_> {
     /// The text of an error, with what others have told.
     fn explain(&self, server: &Server, text: String) -> String {
         let others = server.values().under(&self.told());
-        match others.iter().find(|other| other.as_slice() != self.own.as_bytes()) {
+        match others.iter().find(|other| ***other != *self.own.as_bytes()) {
             None => text,
             Some(other) => format!(
                 "{text}. The lists of handles differ: another rank waits for {}, this one for {}; pass the same list, in the \
@@ -311,10 +318,18 @@ struct Watched {
     awake: Awake,
     /// When each rank last answered.
     last: Vec<Option<Duration>>,
+    /// How long a rank may be silent.
+    silence: Duration,
 }
 
 impl Watch {
-    fn over(handles: &[Handle], rank: Rank, config: &Config, lists: &Lists<'_>) -> Result<Watch> {
+    fn over(
+        handles: &[Handle],
+        rank: Rank,
+        config: &Config,
+        lists: &Lists<'_>,
+        silence: Duration,
+    ) -> Result<Watch> {
         let (tell, heard) = channel();
         let mut lines = Vec::new();
         let watched = if rank == 0 { 1..handles.len() } else { 0..1 };
@@ -327,29 +342,29 @@ impl Watch {
             lines.push((other, line));
         }
         let (handles, last) = (handles.to_vec(), vec![None; handles.len()]);
-        Ok(Watch { watched: Mutex::new(Watched { handles, lines, heard, awake: Awake::new(), last }) })
+        let awake = Awake::new();
+        Ok(Watch { watched: Mutex::new(Watched { handles, lines, heard, awake, last, silence }) })
     }
 
     /// An error if a rank is lost.
     fn look(&self) -> std::result::Result<(), StoreError> {
         let mut watched = self.watched.lock();
-        let Watched { handles, lines, heard, awake, last } = &mut *watched;
+        let Watched { handles, lines, heard, awake, last, silence } = &mut *watched;
         let now = awake.passed();
         while let Ok((rank, news)) = heard.try_recv() {
             match news {
-                Heard::Ended(why) | Heard::Refused(why) | Heard::Stranger(why) => {
-                    return Err(lost(rank, &why));
-                }
-                Heard::Unable(why) => {
+                Heard::Unreached(Unreachable::Silent(_)) => continue,
+                Heard::Unreached(why @ Unreachable::Unable(..)) => {
                     let action = format!("watch rank {rank} of the new group");
                     return Err(StoreError::Failed { action, reason: why.to_string() });
                 }
+                Heard::Ended(why) | Heard::Unreached(why) => return Err(lost(rank, &why)),
                 _ => {}
             }
             last[rank] = Some(now);
             lines.iter().filter(|(other, _)| *other == rank).for_each(|(_, line)| line.ask(Question::Alive));
         }
-        match lines.iter().find(|(rank, _)| now - last[*rank].unwrap_or_default() > SILENCE) {
+        match lines.iter().find(|(rank, _)| now - last[*rank].unwrap_or_default() > *silence) {
             Some((rank, _)) => Err(lost(*rank, &Unreachable::Silent(handles[*rank].to_string()))),
             None => Ok(()),
         }

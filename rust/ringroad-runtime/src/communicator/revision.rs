@@ -1,34 +1,36 @@
-//! What all ranks do when they have halted: they measure the network again, and change their choices if it has changed.
+//! What all ranks do when they have voted to look at their network: they measure the network again, and change their choices if it has changed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringroad_core::changes::{Base, Changes, Difference, Observation};
 use ringroad_core::discovery::Evidence;
+use ringroad_core::units::rate_text;
 use ringroad_core::{Collective, Rank};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::adaptation::{Adaptation, NetworkChange, NetworkView, Present, Reason, Straggle};
 use super::discovery::Calls;
-use super::patience::{GoOn, Patience, SLICE};
-use super::{Communicator, FOREVER};
+use super::patience::{GoOn, Patience};
+use super::quiesce::Quiesce;
+use super::Communicator;
+use crate::bootstrap::{refused, unreadable};
 use crate::calls::call::Operation;
 use crate::calls::request::Request;
-use crate::choice::agreement::choose_again;
+use crate::choice::agreement::{choose_again, slowest};
 use crate::choice::choices::Choices;
 use crate::config::Debug;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
-use crate::network::pace::Arrival;
-use crate::network::watch::Watch;
-use crate::network::{self, Limits};
+use crate::network::watch::{Suspicion, Watch};
+use crate::network::{self, Exchange, Limits};
+use crate::os::messages::warn_once;
 use crate::transport::buffer::Memory;
 
 /// How often a rank drives its calls in flight while it waits.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long a rank waits for rank 0 before it looks whether that still exists.
-const DOUBT: Duration = Duration::from_secs(2);
 /// A rank that was in its calls for less than this part of the time of others comes late.
 const LATE: f64 = 0.5;
 
@@ -39,7 +41,6 @@ struct Decision {
     changes: Option<Changes>,
     /// What is different now.
     links: Vec<Difference>,
-    reason: Option<Reason>,
     /// What the ranks use from now on; `None` for what they used at first.
     choices: Option<Choices>,
     /// Why nothing changes, as far as can be told.
@@ -55,7 +56,6 @@ impl Decision {
         Decision {
             changes: None,
             links: Vec::new(),
-            reason: None,
             choices: None,
             note,
             late: Vec::new(),
@@ -65,69 +65,33 @@ impl Decision {
 }
 
 impl Communicator {
-    /// Whether something may have to be done before the next collective call.
-    #[inline]
-    pub fn must_heed(&self) -> bool {
-        !self.pace.is_free(u64::MAX - 1)
-    }
-
-    /// Does what has to be done before the next collective call: mostly nothing. Calls do it themselves; who waits here
-    /// can be interrupted.
-    pub fn heed(&self, timeout: Option<Duration>, go_on: &GoOn) -> Result<()> {
-        let Some(adaptation) = &self.adaptation else { return Ok(()) };
-        let halted = self.halt(adaptation, timeout, go_on);
-        if let Err(Error::Timeout(message)) = &halted {
-            // The others count a call that this rank does not make.
-            let number = self.state.lock().calls + 1;
-            self.driver.get()?.with(|engine| engine.late(number, message.clone()));
-        }
-        halted
-    }
-
-    fn halt(&self, adaptation: &Adaptation, timeout: Option<Duration>, go_on: &GoOn) -> Result<()> {
-        let patience = Patience::new(timeout.unwrap_or(self.timeout).min(FOREVER), go_on);
-        let mut since = None;
-        loop {
-            let number = self.state.lock().calls + 1;
-            match self.pace.arrive(number) {
-                Arrival::Start => return Ok(()),
-                Arrival::LookInto(sign) => adaptation.look_into(sign),
-                Arrival::Wait => {
-                    self.wait_for_word(adaptation, since.get_or_insert_with(Instant::now), patience)?
-                }
-                Arrival::Halt => {
-                    let done = self.reconsider(adaptation, number, patience);
-                    self.pace.leave();
-                    done?;
-                }
-            }
-        }
-    }
-
-    /// Waits a little for what rank 0 says, or for another thread of this rank.
-    fn wait_for_word(
-        &self,
-        adaptation: &Adaptation,
-        since: &mut Instant,
-        patience: Patience<'_>,
-    ) -> Result<()> {
-        patience.next(|| "rank 0 has not said before which call all ranks halt".to_owned())?;
-        let end = Instant::now() + SLICE;
-        while Instant::now() < end {
-            self.pace.wait(LOOK);
-            self.drive()?;
-            let number = self.state.lock().calls + 1;
-            if !self.pace.is_waiting(number) {
-                return Ok(());
-            }
-        }
-        if self.rank > 0 && since.elapsed() > DOUBT {
-            *since = Instant::now();
-            if adaptation.has_lost_rank_0() {
-                self.pace.give_up();
-            }
+    /// Follows changes of the network from now on, if its ranks are to watch it.
+    pub(super) fn watch_network(&mut self) -> Result<()> {
+        self.adaptation = Adaptation::for_ranks(&self.endpoints, &self.choices);
+        if let Some(adaptation) = &self.adaptation {
+            self.reporting.adaptation.get_or_init(|| Arc::downgrade(adaptation));
+            self.driver.get()?.with(Engine::watch);
+            self.state.lock().quiesce =
+                Some(Quiesce::new(slowest(&self.choices.topology, self.choices.model.bandwidth)));
         }
         Ok(())
+    }
+
+    /// Says that calls take much longer than predicted, from the first on.
+    pub(super) fn warn_of(&self, adaptation: &Adaptation, suspicion: Suspicion) {
+        let topology = adaptation.present.lock().choices.topology.spec();
+        let Suspicion { took, predicted, .. } = suspicion;
+        let (collective, bytes) = suspicion.calls();
+        let text = format!(
+            "{}: {} of {} KiB and more takes {:.1} ms where {:.1} ms were predicted on {topology}: its rates may be \
+             wrong, or ranks come late; `ringroad discover` shows what the network is, RINGROAD_TOPOLOGY names it",
+            self.name,
+            collective.name(),
+            bytes >> 10,
+            1e3 * took,
+            1e3 * predicted
+        );
+        warn_once("unpredicted", &text);
     }
 
     /// Drives calls in flight; returns whether some of them are collective. An error if the communicator has failed.
@@ -141,16 +105,23 @@ impl Communicator {
         driven.unwrap_or_else(|| Err(Error::Aborted("the communicator has failed".to_owned())))
     }
 
-    /// Measures and decides. All ranks call this before the same call.
-    fn reconsider(&self, adaptation: &Adaptation, number: u64, patience: Patience<'_>) -> Result<()> {
+    /// Measures and decides. All ranks do this before the same call, until its deadline.
+    pub(super) fn reconsider(&self, suspicion: Option<Suspicion>, deadline: Instant) -> Result<()> {
+        let adaptation = self.adaptation.as_ref().expect("only ranks that watch their network vote");
+        let go_on: GoOn = Arc::new(|| Ok(()));
+        let patience = Patience { start: Instant::now(), deadline, go_on: &go_on };
         while self.drive()? {
             patience.next(|| "earlier calls have not ended".to_owned())?;
-            self.pace.wait(LOOK);
+            std::thread::sleep(LOOK);
         }
         let driver = self.driver.get()?;
+        let number = self.state.lock().calls + 1;
+        let number = driver.with(|engine| engine.calls.shown(number));
         let latest = driver.with(|engine| engine.with_watch(|watch| watch.latest()));
         driver.with(|engine| engine.with_watch(Watch::rest));
-        let latest = self.tell_all(&[(1e6 * f64::from(latest)) as i64], patience)?;
+        let mut calls = Calls { communicator: self, patience, internal: true };
+        let told = calls.collect("suspicions", &told(latest, suspicion), MOST_TOLD)?;
+        let (latest, reason) = heard(&told)?;
         let hosts = network::hosts(&self.endpoints);
         let leaders = network::leaders(&hosts);
         let first = &self.choices;
@@ -163,7 +134,6 @@ impl Communicator {
             rounds: usize::MAX,
             probes: Some(base.probes()),
         };
-        let mut calls = Calls { communicator: self, patience };
         let evidence = match network::gather(&mut calls, &self.endpoints, self.rank, &limits) {
             Ok(gathered) => Ok(gathered.evidence),
             // What cannot be used is the same on all ranks.
@@ -173,19 +143,22 @@ impl Communicator {
             }
         };
         let decision = (self.rank == 0).then(|| match &evidence {
-            Ok(evidence) => self.evaluator(adaptation, &base, evidence, &latest),
+            Ok(evidence) => self.judge(adaptation, &base, evidence, &latest),
             Err(error) => Decision::nothing(error.to_string()),
         });
         let text =
             decision.map(|decision| serde_json::to_vec(&decision).expect("numbers and text can be written"));
         let text = self.share(text, patience)?;
         let decision = self.read(&text);
-        let digest = Sha256::digest(&text);
-        let digest = i64::from_le_bytes(*digest.first_chunk().expect("a digest is longer"));
-        let all = self.tell_all(&[i64::from(decision.is_ok()), digest], patience)?;
-        let agreed = all.chunks(2).all(|one| one == [1, digest]);
+        let mut digest = Sha256::digest(&text).to_vec();
+        digest.push(u8::from(decision.is_ok()));
+        let all = calls.collect("decisions", &digest, digest.len())?;
+        let agreed = all.iter().all(|one| *one == digest);
+        let is_suspected = reason.is_some();
         match decision {
-            Ok((decision, choices)) if agreed => self.adopt(adaptation, number, decision, choices)?,
+            Ok((decision, choices)) if agreed => {
+                self.adopt(adaptation, (number, reason), decision, choices)?
+            }
             other => {
                 driver.with(|engine| engine.with_watch(Watch::restart));
                 let why =
@@ -193,17 +166,18 @@ impl Communicator {
                 self.say(&format!("before call {number}: nothing changes, because {why}"));
             }
         }
-        if self.rank == 0 {
-            let latest = adaptation.present.lock().history.last().map(|change| change.call);
-            adaptation.rest(latest == Some(number));
-            let due = adaptation.due();
-            driver.with(|engine| engine.look_at_network(due));
-        }
+        let latest = adaptation.present.lock().history.last().map(|change| change.call);
+        let due = adaptation.rest(latest == Some(number), is_suspected);
+        driver.with(|engine| {
+            engine.look_at_network(due);
+            // What was noticed before this look.
+            engine.take_sign();
+        });
         Ok(())
     }
 
     /// On rank 0: what has changed, and what follows.
-    fn evaluator(
+    fn judge(
         &self,
         adaptation: &Adaptation,
         base: &Base<'_>,
@@ -218,12 +192,12 @@ impl Communicator {
             return Decision { is_doubtful, ..Decision::nothing(note.to_owned()) };
         }
         if now.is_like(&before) {
-            let (late, reason) = (late(latest), adaptation.reason());
+            let late = late(latest);
             let note = match &*list(&late) {
                 "" => "the links are as before".to_owned(),
                 ranks => format!("the links are as before; late to calls: {ranks}"),
             };
-            return Decision { late, reason, ..Decision::nothing(note) };
+            return Decision { late, ..Decision::nothing(note) };
         }
         let choices = match now.is_empty() {
             true => Ok(None),
@@ -233,7 +207,6 @@ impl Communicator {
             Ok(choices) => Decision {
                 links: now.since(&before, base),
                 changes: Some(now),
-                reason: adaptation.reason(),
                 choices,
                 is_doubtful,
                 ..Decision::nothing(String::new())
@@ -265,7 +238,7 @@ impl Communicator {
     fn adopt(
         &self,
         adaptation: &Adaptation,
-        number: u64,
+        (number, reason): (u64, Option<Reason>),
         decision: Decision,
         choices: Arc<Choices>,
     ) -> Result<()> {
@@ -274,7 +247,7 @@ impl Communicator {
             let go_on = if decision.is_doubtful { Watch::restart } else { Watch::get_used };
             driver.with(|engine| engine.with_watch(go_on));
             self.say(&format!("before call {number}: {}", decision.note));
-            if let (Some(reason), false) = (decision.reason, decision.late.is_empty()) {
+            if let (Some(reason), false) = (reason, decision.late.is_empty()) {
                 let straggle = Straggle { call: number, ranks: decision.late, reason };
                 adaptation.present.lock().stragglers.push(straggle);
             }
@@ -282,7 +255,7 @@ impl Communicator {
         };
         self.state.lock().planner.replace(choices.clone());
         driver.with(|engine| engine.with_watch(Watch::restart));
-        let change = NetworkChange { call: number, links: decision.links, reason: decision.reason };
+        let change = NetworkChange { call: number, links: decision.links, reason };
         self.say(&sentence(&change));
         let mut present = adaptation.present.lock();
         present.history.push(change);
@@ -303,7 +276,8 @@ impl Communicator {
         let broadcast = |dtype: DType, elements: usize, value: Option<Memory>| {
             let output = Memory::zeroed(elements * dtype.size());
             let input = value.unwrap_or_else(Memory::nothing);
-            self.run_patiently(Request::new(operation, dtype, elements, input, output), patience)
+            let request = Request::new(operation, dtype, elements, input, output);
+            self.run_patiently(request.internal(), patience)
         };
         let length = text.as_ref().map(|text| Memory::of(&[text.len() as i64]));
         let length = broadcast(DType::I64, 1, length)?.to_vec::<i64>()[0].max(0) as usize;
@@ -344,6 +318,32 @@ impl Communicator {
     }
 }
 
+/// What a rank tells the others before they look: how long it was in its latest calls, and what it suspects.
+type Told = (f32, Option<[f32; 3]>);
+
+/// More bytes than that takes.
+const MOST_TOLD: usize = 256;
+
+fn told(latest: f32, suspicion: Option<Suspicion>) -> Vec<u8> {
+    let suspicion = suspicion.map(|Suspicion { ratio, took, predicted, .. }| [ratio, took, predicted]);
+    serde_json::to_vec(&(latest, suspicion)).expect("numbers can be written")
+}
+
+/// How long each rank was in its latest calls, in microseconds, and the strongest reason to look.
+fn heard(told: &[Vec<u8>]) -> Result<(Vec<i64>, Option<Reason>)> {
+    let mut latest = Vec::with_capacity(told.len());
+    let mut strongest: Option<Reason> = None;
+    for (rank, text) in told.iter().enumerate() {
+        let (seconds, suspicion): Told =
+            serde_json::from_slice(text).map_err(|error| refused("suspicions", rank, unreadable(&error)))?;
+        latest.push((1e6 * f64::from(seconds)) as i64);
+        let reason = suspicion.map(|[ratio, took, predicted]| Reason { rank, ratio, took, predicted });
+        let is_stronger = |reason: &Reason| strongest.is_none_or(|known| reason.ratio > known.ratio);
+        strongest = reason.filter(is_stronger).or(strongest);
+    }
+    Ok((latest, strongest))
+}
+
 /// The ranks that were in their latest calls for much less time than the others, since these waited for them. A slow host
 /// makes all of its ranks late.
 fn late(microseconds: &[i64]) -> Vec<Rank> {
@@ -359,15 +359,14 @@ fn list(ranks: &[Rank]) -> String {
     ranks.iter().map(|rank| format!("rank {rank}")).collect::<Vec<_>>().join(", ")
 }
 
-/// For example `before call 120: 0>1 carries 25.0 instead of 100.0 Mbit/s; ...`.
+/// For example `before call 120: 0>1 carries 25 Mbit/s instead of 98.8 Mbit/s; ...`.
 fn sentence(change: &NetworkChange) -> String {
-    let rate = |rate: f64| 8e-6 * rate;
     let link = |link: &Difference| match *link {
         Difference { source, target, before, now: 0.0 } => {
-            format!("{source}>{target} is gone, which carried {:.1} Mbit/s", rate(before))
+            format!("{source}>{target} is gone, which carried {}", rate_text(before))
         }
         Difference { source, target, before, now } => {
-            format!("{source}>{target} carries {:.1} instead of {:.1} Mbit/s", rate(now), rate(before))
+            format!("{source}>{target} carries {} instead of {}", rate_text(now), rate_text(before))
         }
     };
     let links: Vec<String> = change.links.iter().map(link).collect();
@@ -384,38 +383,7 @@ fn sentence(change: &NetworkChange) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ringroad_core::halt::Question;
-
     use super::*;
-    use crate::bootstrap::Handle;
-    use crate::choice::options::Options;
-    use crate::config::Config;
-
-    /// Who does not make a call in time makes no other: the others would take the next one for it.
-    #[test]
-    #[cfg_attr(miri, ignore = "it reads the machine")]
-    fn who_is_late_before_a_call_makes_no_other() {
-        let mut config = Config::default();
-        config.budget.adaptation = Some(Duration::from_millis(10));
-        let options = Options { timeout: Some(Duration::from_millis(50)), ..Options::default() };
-        let mut all = Communicator::in_process(2, &config, &options).unwrap();
-        let mut endpoints = all[1].endpoints().to_vec();
-        for endpoint in &mut endpoints {
-            endpoint.net_space = format!("host {}", endpoint.rank);
-            endpoint.handle = Some(Handle::for_machine(None).unwrap());
-        }
-        all[1].endpoints = Arc::new(endpoints);
-        all[1].adaptation = Adaptation::of(&all[1], &config);
-        all[1].pace.answer(Question::Pause { round: 1, margin: 0 }, 1);
-        let error = all[1].run(Request::barrier()).unwrap_err();
-        assert!(
-            matches!(&error, Error::Timeout(message) if message.contains("rank 0 has not said")),
-            "{error}"
-        );
-        all[1].pace.give_up();
-        let error = all[1].run(Request::barrier()).unwrap_err();
-        assert!(matches!(&error, Error::Aborted(message) if message.contains("failed earlier")), "{error:?}");
-    }
 
     #[test]
     fn who_waits_least_comes_late() {

@@ -120,6 +120,16 @@ choice! {
 }
 
 choice! {
+    /// A signal that programs may use as they like.
+    Signal {
+        /// SIGUSR1.
+        Usr1 = "USR1",
+        /// SIGUSR2.
+        Usr2 = "USR2",
+    }
+}
+
+choice! {
     /// The order in which floats are added up.
     Order {
         /// One order, whatever the length of the vector.

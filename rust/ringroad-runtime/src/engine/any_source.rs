@@ -12,6 +12,7 @@ use crate::calls::call::{code_of, Operation, NOBODY};
 use crate::calls::work::Message;
 use crate::error::Error;
 use crate::kernels::dtype::DType;
+use crate::transport::buffer::Region;
 use crate::transport::{Lack, Subject, Unclaimed};
 
 impl Task {
@@ -110,8 +111,16 @@ impl Engine {
         if !matches!(operation, Operation::Receive { .. }) {
             completion.found(Message::of(found));
         }
-        if task.is_of_bytes() && code_of(found.tag.check) == DType::OF_BYTES.code() {
+        let allocates = task.call().key.allocates;
+        if task.is_of_bytes() && (allocates || code_of(found.tag.check) == DType::OF_BYTES.code()) {
             task.tag.check = found.tag.check;
+        }
+        if allocates {
+            let Ok(region) = Region::scratch(found.bytes) else {
+                return self.calls.end(&completion, Some(self.no_room(found)));
+            };
+            completion.allocate(region.clone());
+            task.buffers.output = region;
         }
         match operation {
             Operation::Probe { .. } => return self.calls.end(&completion, None),
@@ -125,6 +134,16 @@ impl Engine {
         if let Err(error) = begun {
             self.calls.end(&completion, Some(error));
         }
+    }
+
+    /// The error of a receive that would allocate its memory; the message stays for another.
+    fn no_room(&self, found: Unclaimed) -> Error {
+        let (own, peer) = (self.peers.describe(self.peers.rank), self.peers.describe(found.tag.source));
+        Error::Memory(format!(
+            "rank {own} has no memory for a message of {} bytes from rank {peer}; allow the process more memory, or \
+             send parts",
+            found.bytes
+        ))
     }
 
     /// Whether an operation with `peer` is still pending.

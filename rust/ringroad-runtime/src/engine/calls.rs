@@ -1,7 +1,8 @@
 //! The calls of one rank: those in flight, those that wait for a message, and what is remembered of the others.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Task;
 use crate::calls::call::Prepared;
@@ -17,7 +18,7 @@ const SPARE_TASKS: usize = 8;
 /// How many receives, and of how many bytes, may rest until somebody waits for them. Their messages leave room for others,
 /// and do not keep their senders.
 const RESTING: usize = 8;
-const RESTING_BYTES: usize = 8 << 10;
+pub(super) const RESTING_BYTES: usize = 8 << 10;
 
 /// The calls of one rank.
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Calls {
     /// Receives that are posted once their messages have come.
     #[expect(clippy::vec_box, reason = "tasks stay in their boxes")]
     waiting: Vec<Box<Task>>,
+    /// Collective calls that begin once the ranks have voted, in their order.
+    held: VecDeque<Box<Task>>,
     /// The completion of a receive that was just removed from `waiting` and is not among `tasks` yet.
     pub(super) being_posted: Option<Arc<Completion>>,
     /// Tasks of the latest calls, the last one at the end.
@@ -39,6 +42,8 @@ pub(crate) struct Calls {
     /// The number of the last collective call that was submitted, and of the last one that has begun.
     pub(super) called: u64,
     pub(super) started: u64,
+    /// How many calls were made while the ranks connected.
+    before: u64,
     /// Calls that have ended since [`Calls::take_ended`] was last called.
     ended: Ended,
 }
@@ -95,11 +100,14 @@ impl Calls {
     /// and have no callbacks: waking a thread takes longer than what it would do for them.
     pub fn need_driving(&self) -> bool {
         let rests = |task: &Task| {
-            let lengths = task.call().lengths;
-            let is_short = lengths[0] == 0 && lengths[1] <= RESTING_BYTES;
+            // Nobody knows how long a message is for which the receive makes the memory.
+            let is_short = task.buffers.input.is_empty()
+                && task.buffers.output.len() <= RESTING_BYTES
+                && !task.call().key.allocates;
             task.number == 0 && is_short && !task.completion.is_awaited()
         };
-        self.active > RESTING || !self.in_flight().chain(self.waiting.iter().map(|task| &**task)).all(rests)
+        let mut resting = self.in_flight().chain(self.waiting.iter().map(|task| &**task));
+        self.active > RESTING || !self.held.is_empty() || !resting.all(rests)
     }
 
     /// Whether a collective call is in flight.
@@ -117,7 +125,7 @@ impl Calls {
 
     /// Counts the time of all calls in flight from this moment on.
     pub fn count_from(&mut self, start: Instant) {
-        for task in self.tasks.iter_mut().flatten() {
+        for task in self.tasks.iter_mut().flatten().chain(&mut self.held) {
             task.deadline = Some(start + task.timeout);
         }
     }
@@ -183,6 +191,45 @@ impl Calls {
         self.waiting.remove(index)
     }
 
+    /// The calls that are held, in their order.
+    pub(super) fn held(&self) -> impl Iterator<Item = &Task> {
+        self.held.iter().map(|task| &**task)
+    }
+
+    /// How the calls that are held were prepared.
+    pub fn held_calls(&self) -> Vec<Arc<Prepared>> {
+        self.held.iter().map(|task| task.completion.prepared().clone()).collect()
+    }
+
+    /// Holds a call, after those that are held already.
+    pub(super) fn hold(&mut self, task: Box<Task>) {
+        self.active += 1;
+        self.held.push_back(task);
+    }
+
+    /// Puts the first of the held calls back.
+    pub(super) fn hold_on(&mut self, task: Box<Task>) {
+        self.active += 1;
+        self.held.push_front(task);
+    }
+
+    /// Takes the first of the calls that are held.
+    pub(super) fn next_held(&mut self) -> Option<Box<Task>> {
+        let task = self.held.pop_front()?;
+        self.active -= 1;
+        Some(task)
+    }
+
+    /// From now on the program makes the calls.
+    pub fn begin(&mut self) {
+        self.before = self.called;
+    }
+
+    /// The number of a call as the program counts.
+    pub fn shown(&self, number: u64) -> u64 {
+        number.saturating_sub(self.before)
+    }
+
     /// Remembers a collective call that is submitted.
     pub(super) fn remember(&mut self, number: u64, prepared: &Arc<Prepared>) {
         self.called = self.called.max(number);
@@ -220,10 +267,6 @@ impl Calls {
     /// Notes that a call has ended.
     pub(super) fn end(&mut self, completion: &Arc<Completion>, error: Option<Error>) {
         self.ended.any = true;
-        if error.is_some() {
-            // All calls fail together: nobody waits for their reductions.
-            self.ended.reductions.clear();
-        }
         if completion.finish(error) {
             self.ended.awaited.push(completion.clone());
         }
@@ -232,6 +275,19 @@ impl Calls {
     /// Whether any call has ended since [`Calls::take_ended`] was last called, or has something to reduce.
     pub fn has_ended(&self) -> bool {
         self.ended.any() || !self.ended.reductions.is_empty()
+    }
+
+    /// All calls fail together: nobody waits for their reductions.
+    pub(super) fn drop_reductions(&mut self) {
+        self.ended.reductions.clear();
+    }
+
+    /// Gives the calls that are held more time.
+    pub fn extend_held(&mut self, more: Duration) {
+        for task in &mut self.held {
+            task.timeout += more;
+            task.deadline.iter_mut().for_each(|deadline| *deadline += more);
+        }
     }
 
     /// Lets these reductions be performed after the lock is released.

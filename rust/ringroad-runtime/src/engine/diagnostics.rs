@@ -27,7 +27,10 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
         DType::OF_BYTES => " of another type".to_owned(),
         dtype => format!(" of {dtype}"),
     });
-    let room = call.lengths[1];
+    let room = match call.key.allocates {
+        true => "any number of".to_owned(),
+        false => call.lengths[1].to_string(),
+    };
     let rule = match failure {
         Failure::Length { found: Some(bytes), expected } if bytes < expected => {
             "this receive takes only messages of its own length"
@@ -59,7 +62,7 @@ pub(super) fn pending(task: &Task) -> (Option<u32>, Vec<Rank>, Vec<Rank>) {
 }
 
 /// What a rank is doing that has answered this, when a message has not come.
-fn doing(told: Option<&Notice>) -> String {
+fn doing(told: Option<&Notice>, shown: impl Fn(u64) -> u64) -> String {
     let Some(Notice { messages, calls, ended, .. }) = told else {
         return "did not answer: it has not made the matching call, is late, or has stopped".to_owned();
     };
@@ -67,7 +70,7 @@ fn doing(told: Option<&Notice>) -> String {
         return messages.iter().map(|message| &*message.call).collect::<Vec<_>>().join("; ");
     }
     match calls.last().filter(|(number, _)| number > ended) {
-        Some((number, call)) => format!("is in call number {number}: {call}"),
+        Some((number, call)) => format!("is in call number {}: {call}", shown(*number)),
         None => "is in no call".to_owned(),
     }
 }
@@ -111,6 +114,18 @@ impl Engine {
         )
     }
 
+    /// Like [`Engine::describe_timeout`], for a call that is held.
+    pub(super) fn describe_timeout_held(&self, task: &Task) -> String {
+        let seconds = task.timeout.as_secs_f64();
+        format!(
+            "timed out after {seconds:.3} s: rank {} was in communicator {:?}, about to begin {} once all ranks had looked at \
+             the network",
+            self.peers.describe(self.peers.rank),
+            self.name,
+            task.call()
+        )
+    }
+
     fn describe_before(&self, task: &Task) -> String {
         format!("in communicator {:?} ({}), waiting for a message", self.name, task.call())
     }
@@ -135,7 +150,8 @@ impl Engine {
         let mut next = Some(self.peers.rank);
         while let Some(rank) = next.filter(|rank| !chain.contains(rank)) {
             let told = answers[rank].as_ref();
-            lines.push(format!("  rank {}: {}", self.peers.describe(rank), doing(told)));
+            let doing = doing(told, |number| self.calls.shown(number));
+            lines.push(format!("  rank {}: {doing}", self.peers.describe(rank)));
             chain.push(rank);
             next = told.and_then(|notice| notice.messages.first()?.peer);
         }
@@ -168,10 +184,12 @@ impl Engine {
             [list("waiting for", from), list("sending to", to)].into_iter().flatten().collect();
         let number = match task.number {
             0 => String::new(),
-            number => format!("call number {number} of "),
+            number => format!("call number {} of ", self.calls.shown(number)),
         };
+        let held = self.calls.held().next().filter(|_| task.call().key.internal);
+        let before = held.map_or_else(String::new, |held| format!(", before {}", held.call()));
         format!(
-            "in {number}communicator {:?} ({}), at step {}, {}",
+            "in {number}communicator {:?} ({}{before}), at step {}, {}",
             self.name,
             task.call(),
             first.unwrap_or(0),

@@ -97,7 +97,7 @@ impl Engine {
         let elsewhere = |rank: Rank| match answers[rank].as_ref().map(|calls| calls.last()) {
             None => "(did not answer: has not made this call, is late, or has stopped)".to_owned(),
             Some(None) => "(has made no call yet)".to_owned(),
-            Some(Some((n, call))) => format!("(is at call number {n}: {call})"),
+            Some(Some((n, call))) => format!("(is at call number {}: {call})", self.calls.shown(*n)),
         };
         let line = |rank: Rank, call: &str| format!("  rank {}: {call}", self.peers.describe(rank));
         let unlike = numbers.into_iter().find(differ);
@@ -106,9 +106,10 @@ impl Engine {
             let row =
                 |r: Rank| called(r, number).map_or_else(|| line(r, &elsewhere(r)), |call| line(r, call));
             Error::Mismatch(format!(
-                "ranks made different calls as number {number} of communicator {:?}:\n{}\n\
+                "ranks made different calls as number {} of communicator {:?}:\n{}\n\
                  All ranks must make the same calls in the same order with equal arguments. Threads that make calls side by \
                  side, as torch's async_save does, need communicators (groups) of their own.",
+                self.calls.shown(number),
                 self.name,
                 all().map(row).collect::<Vec<_>>().join("\n")
             ))
@@ -260,8 +261,12 @@ impl Engine {
     }
 
     fn end_all(&mut self, error: &Error) {
+        self.calls.drop_reductions();
         for slot in self.calls.slots() {
             self.finish(slot, Some(error.clone()));
+        }
+        while let Some(task) = self.calls.next_held() {
+            self.calls.end(&task.completion, Some(error.clone()));
         }
         self.give_up_waiting(error);
         if let Some(completion) = self.calls.being_posted.take() {

@@ -36,7 +36,6 @@ use crate::calls::function::Reduction;
 use crate::calls::work::Message;
 use crate::choice::choices::Lowering;
 use crate::error::Error;
-use crate::network::pace::Pace;
 use crate::network::watch::{Prediction, Sign, Watch};
 use crate::os::machine::cache;
 use crate::transport::buffer::Region;
@@ -99,11 +98,12 @@ pub(crate) struct Engine {
     watch: Option<Box<Watching>>,
 }
 
-/// Who looks at the times of calls, and whom that concerns.
+/// Who looks at the times of calls.
 struct Watching {
     watch: Watch,
-    pace: Arc<Pace>,
-    /// When to look at the network in any case.
+    /// What was noticed, and told nobody so far.
+    sign: Sign,
+    /// When to look whether what had become slow has recovered: calls that avoid it do not show that.
     due: Option<Instant>,
 }
 
@@ -145,8 +145,18 @@ impl Engine {
     }
 
     /// Compares the times of all later calls with what was predicted.
-    pub fn watch(&mut self, pace: Arc<Pace>) {
-        self.watch = Some(Box::new(Watching { watch: Watch::new(), pace, due: None }));
+    pub fn watch(&mut self) {
+        self.watch = Some(Box::new(Watching { watch: Watch::new(), sign: Sign::default(), due: None }));
+    }
+
+    /// What the times of calls have shown since this was last asked, and whether it is time to look at the network in any
+    /// case.
+    pub fn take_sign(&mut self) -> (Sign, bool) {
+        let take = |watching: &mut Box<Watching>| {
+            let is_due = watching.due.is_some_and(|due| Instant::now() >= due);
+            (std::mem::take(&mut watching.sign), is_due)
+        };
+        self.watch.as_mut().map(take).unwrap_or_default()
     }
 
     /// Does something with what the times of calls have shown.
@@ -154,7 +164,7 @@ impl Engine {
         self.watch.as_mut().map(|watching| act(&mut watching.watch)).unwrap_or_default()
     }
 
-    /// The first call that ends after this time lets somebody look at the network.
+    /// From this time on, the rank wants to look at the network in any case.
     pub fn look_at_network(&mut self, due: Option<Instant>) {
         self.watch.iter_mut().for_each(|watching| watching.due = due);
     }
@@ -178,6 +188,11 @@ impl Engine {
         if self.needs_driving() {
             self.look(|transport, events| transport.inspect(None, events));
         }
+    }
+
+    /// Whether this rank has closed its connections.
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Returns the error for later calls if the communicator cannot be used any more.
@@ -211,9 +226,13 @@ impl Engine {
 
     fn start(&mut self, task: Box<Task>) -> Result<(), Error> {
         self.check_usable()?;
+        if task.held {
+            self.calls.hold(task);
+            return Ok(());
+        }
         // Before notices are handled, so that a rank that asks what this one called is also told of this call.
         if task.number > 0 {
-            self.calls.remember(task.number, &task.completion.prepared);
+            self.calls.remember(task.number, task.completion.prepared());
         }
         // A peer that gives up sends a notice before it reuses its memory. Handle notices first, before messages that
         // it sent earlier are read.
@@ -232,6 +251,37 @@ impl Engine {
             self.match_waiting();
         }
         begun
+    }
+
+    /// Begins the calls that are held, in their order, as long as `is_next` says so. It gives them their numbers. An error is
+    /// that of the call.
+    pub fn begin_held(&mut self, mut is_next: impl FnMut(&mut Task) -> Result<bool, Error>) {
+        // Those after the first begin together with it: how long they take shows nothing.
+        let mut watch = None;
+        while let Some(mut task) = self.calls.next_held() {
+            let completion = task.completion.clone();
+            self.calls.being_posted = Some(completion.clone());
+            let begun = match is_next(&mut task) {
+                Ok(false) => {
+                    self.calls.hold_on(task);
+                    break;
+                }
+                Ok(true) => {
+                    task.held = false;
+                    self.submit(task, false)
+                }
+                Err(error) => Err(error),
+            };
+            self.calls.being_posted = None;
+            if let Err(error) = begun {
+                if !completion.is_done() {
+                    self.calls.end(&completion, Some(error));
+                }
+            }
+            watch = self.watch.take().or(watch);
+        }
+        self.calls.being_posted = None;
+        self.watch = watch.or(self.watch.take());
     }
 
     /// Starts a call whose peers are known.
@@ -260,7 +310,7 @@ impl Engine {
             };
         let slot = self.calls.free_slot();
         if self.watch.is_some() {
-            task.began = task.completion.prepared.prediction.map(|prediction| (prediction, Instant::now()));
+            task.began = task.call().prediction.map(|prediction| (prediction, Instant::now()));
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_call(slot, &task);
@@ -325,6 +375,8 @@ impl Engine {
             self.calls.in_flight().find(is_late).map(|task| (task.number, self.describe_timeout(task)));
         let waiting = || self.calls.waiting().iter().map(|task| &**task).find(is_late);
         let late = begun.or_else(|| waiting().map(|task| (task.number, self.describe_timeout_before(task))));
+        let held = || self.calls.held().find(is_late);
+        let late = late.or_else(|| held().map(|task| (self.calls.called, self.describe_timeout_held(task))));
         if let Some((number, message)) = late {
             self.late(number, message);
         }
@@ -663,7 +715,7 @@ impl Engine {
         let scratch = std::mem::replace(scratch, Region::nothing());
         self.scratch.keep(scratch);
         self.calls.end(&task.completion, None);
-        if task.is_as_prepared() {
+        if task.is_reusable() {
             self.calls.keep_task(task);
         }
     }
@@ -698,12 +750,9 @@ impl Engine {
 
 impl Watching {
     fn note(&mut self, prediction: Prediction, began: Instant, ended: Instant) {
-        let mut sign = self.watch.note(prediction, ended - began);
-        if self.due.is_some_and(|due| ended >= due) {
-            (self.due, sign) = (None, Sign::Due);
-        }
+        let sign = self.watch.note(prediction, ended - began);
         if sign != Sign::Nothing {
-            self.pace.alarm(sign);
+            self.sign = sign;
         }
     }
 }

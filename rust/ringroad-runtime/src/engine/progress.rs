@@ -36,8 +36,10 @@ const BUSY_ROUNDS: u32 = 64;
 const IDLE_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest that a thread blocks at a time.
 const BLOCK: Duration = Duration::from_millis(20);
-/// How often a waiting thread checks for notices, deadlines and messages of other calls.
+/// How often a waiting thread checks for notices, deadlines and messages of other calls. It looks at every rank then.
 const INSPECT: Duration = Duration::from_millis(10);
+/// It checks less often if more ranks than these share a core: it could do little else in its turns.
+const SHARING: usize = 8;
 
 /// How often who only wants to look tries to get the engine.
 const PEEK: Duration = Duration::from_millis(1);
@@ -47,6 +49,7 @@ pub(crate) struct Driver {
     engine: Mutex<Engine>,
     waiter: Arc<dyn Wait>,
     turns: Turns,
+    inspect: Duration,
     /// The number of threads that wait for a call and drive the engine meanwhile.
     waiting: AtomicUsize,
     /// The number of threads that block, and have to be woken when another thread completes their call.
@@ -99,6 +102,7 @@ impl Driver {
             engine: Mutex::new(engine),
             waiter,
             turns: Turns::new(rank, load),
+            inspect: INSPECT * load.map_or(1, |load| (load.ranks / load.cores / SHARING).max(1) as u32),
             waiting: AtomicUsize::new(0),
             blocked: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
@@ -193,6 +197,14 @@ impl Driver {
         (submitted, ended)
     }
 
+    /// As [`Engine::begin_held`]. The caller may hold a lock. It passes the ended calls to [`Driver::call_back`] once it holds
+    /// none.
+    pub fn begin_held(&self, is_next: impl FnMut(&mut Task) -> Result<bool>) -> Ended {
+        let (_, ended) = self.with_locked(|engine| engine.begin_held(is_next));
+        self.hand_over();
+        ended
+    }
+
     /// Drives the engine without reading the clock: most short calls end before that would pay.
     fn drive_a_moment(&self, engine: &mut Engine, completion: &Completion) {
         let rounds = if self.turns.may_spin() { MOMENT } else { 1 };
@@ -277,7 +289,7 @@ impl Driver {
             if now >= until {
                 return false;
             }
-            if now - *inspected.get_or_insert(now) >= INSPECT {
+            if now - *inspected.get_or_insert(now) >= self.inspect {
                 inspected = Some(now);
                 self.with(Engine::inspect);
             }

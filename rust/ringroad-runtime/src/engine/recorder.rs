@@ -1,7 +1,7 @@
 //! Records what a rank's calls do, and when. While nobody wants a trace, this costs one check of an `Option`.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -232,5 +232,5 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = file.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    std::fs::write(file, text)
+    std::fs::File::create_new(file)?.write_all(text.as_bytes())
 }

@@ -110,18 +110,28 @@ impl Engine {
             };
             in_flight(task, now, None, peer, Vec::new())
         });
-        let calls = begun.chain(before).collect();
+        let held = (self.calls.called + 1..).zip(self.calls.held()).map(|(number, task)| {
+            let mut held = in_flight(task, now, None, Vec::new(), Vec::new());
+            held.facts.number = number;
+            held
+        });
+        let mut calls: Vec<InFlight> = begun.chain(before).chain(held).collect();
         let recent = self.calls.history().into_iter().map(|(number, call)| Facts::of(number, call));
+        let mut recent: Vec<Facts> = recent.collect();
+        for facts in calls.iter_mut().map(|call| &mut call.facts).chain(&mut recent) {
+            facts.number = self.calls.shown(facts.number);
+        }
+        recent.retain(|facts| facts.number > 0);
         let gone = |peer: Rank| Some((peer, self.peers.broken(peer)?.to_owned()));
         let mut connections = self.transport.connections();
         connections.sort_by_key(|one| (one.sent_again, one.sent));
         connections.reverse();
         connections.truncate(CONNECTIONS);
         Standing {
-            called: self.calls.called,
-            ended: self.calls.last_ended(),
+            called: self.calls.shown(self.calls.called),
+            ended: self.calls.shown(self.calls.last_ended()),
             calls,
-            recent: recent.collect(),
+            recent,
             failure: self.failure.as_ref().map(ToString::to_string),
             closed: self.closed,
             lost: (0..self.peers.ranks()).filter_map(gone).collect(),

@@ -8,6 +8,7 @@ use ringroad_core::plan::Plan;
 use ringroad_core::{Port, Rank};
 
 use super::buffers::Buffers;
+use super::calls::RESTING_BYTES;
 use crate::calls::call::Prepared;
 use crate::calls::function::Function;
 use crate::calls::work::Completion;
@@ -21,7 +22,9 @@ pub(crate) struct Task {
     pub(super) executor: Executor,
     pub completion: Arc<Completion>,
     /// For a receive that may come from any source: by sender, the port by which a message from there leaves.
-    pub ports: Vec<Port>,
+    pub ports: Option<Arc<[Port]>>,
+    /// The source, the port and the length of the message to which a receive was turned last.
+    turned: Option<(Rank, Port, usize)>,
     /// The scratch memory is added when the call begins.
     pub buffers: Buffers,
     /// The factor of a premultiplied sum.
@@ -39,6 +42,8 @@ pub(crate) struct Task {
     pub tag: Tag,
     /// The number of the collective call; 0 for messages between two ranks.
     pub number: u64,
+    /// Whether it is held until the ranks have voted. It gets its number and its tag when it begins.
+    pub held: bool,
 }
 
 impl Task {
@@ -48,7 +53,8 @@ impl Task {
         Box::new(Task {
             executor: Executor::new(prepared.plan.clone()),
             completion: Completion::new(prepared),
-            ports: Vec::new(),
+            ports: None,
+            turned: None,
             buffers,
             factor: 1.0,
             shorter: false,
@@ -58,7 +64,15 @@ impl Task {
             began: None,
             tag: Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 },
             number: 0,
+            held: false,
         })
+    }
+
+    /// Performs the call in another way, before it begins.
+    pub fn prepare_again(&mut self, prepared: Arc<Prepared>) {
+        self.executor = Executor::new(prepared.plan.clone());
+        self.buffers.arrived.resize_with(prepared.plan.arrivals(), || None);
+        self.completion.prepare_again(prepared);
     }
 
     /// Resets the task for another call.
@@ -67,28 +81,33 @@ impl Task {
         // Somebody may still ask how the previous call ended.
         match Arc::get_mut(&mut self.completion) {
             Some(completion) => completion.restart(),
-            None => self.completion = Completion::new(self.completion.prepared.clone()),
+            None => self.completion = Completion::new(self.completion.prepared().clone()),
         }
     }
 
-    /// Turns a receive from any source or with any tag into that of this message.
+    /// Turns a receive from any source or with any tag into that of this message. Messages repeat, and so do their plans.
     pub(super) fn turn_to(&mut self, message: Tag) {
-        let port = self.ports.get(message.source).copied().unwrap_or(0);
-        let plan = Plan::receive(message.source, port, self.buffers.output.len());
+        let port = self.ports.as_ref().and_then(|ports| ports.get(message.source)).copied().unwrap_or(0);
+        let (source, bytes) = (message.source, self.buffers.output.len());
         (self.tag.sequence, self.tag.message) = (message.sequence, message.message);
-        self.executor = Executor::new(Arc::new(plan));
+        if self.turned.replace((source, port, bytes)) != Some((source, port, bytes)) {
+            self.executor = Executor::new(Arc::new(Plan::receive(source, port, bytes)));
+        }
     }
 
     pub(super) fn is_prepared_by(&self, prepared: &Arc<Prepared>) -> bool {
-        Arc::ptr_eq(&self.completion.prepared, prepared)
+        Arc::ptr_eq(self.completion.prepared(), prepared)
     }
 
-    /// Whether the task runs the prepared plan, not one set by [`Task::turn_to`].
-    pub(super) fn is_as_prepared(&self) -> bool {
-        Arc::ptr_eq(self.executor.plan(), &self.completion.prepared.plan)
+    /// Whether the task can run another call. A long message may lie in memory that its receive has allocated.
+    pub(super) fn is_reusable(&self) -> bool {
+        match self.turned {
+            Some((_, _, bytes)) => bytes <= RESTING_BYTES,
+            None => Arc::ptr_eq(self.executor.plan(), &self.call().plan),
+        }
     }
 
-    pub(super) fn call(&self) -> &Prepared {
+    pub fn call(&self) -> &Prepared {
         self.completion.call()
     }
 

@@ -3,8 +3,6 @@
 //! A file belongs to hosts with these network namespaces and addresses; a kernel that has started again has other
 //! namespaces. What it says is used only if the routes are still the same and some flows are as fast as they were.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use ringroad_core::discovery::{Evidence, Flow, Trace};
@@ -12,16 +10,22 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::bootstrap::hex;
-use crate::os::files;
-use crate::os::random::token;
+use crate::os::kept::{Kept, Kind};
 
 /// How much slower or faster a flow may be now.
 const TOLERANCE: f64 = 0.15;
-/// Hosts that start again, and containers, leave files behind that nobody reads again.
-const MOST_FILES: usize = 64;
+const KIND: Kind = Kind {
+    suffix: ".network",
+    mark: r#"{"ringroad":"network","#,
+    // Hosts that start again, and containers, leave files behind that nobody reads again.
+    most_files: 64,
+    advice: "the network is measured again; RINGROAD_CACHE=none keeps nothing",
+};
 
 #[derive(Serialize, Deserialize)]
 struct Remembered {
+    /// The kind of file.
+    ringroad: String,
     /// Whose network it is.
     place: String,
     evidence: Evidence,
@@ -29,6 +33,7 @@ struct Remembered {
 
 /// The file for hosts in these network namespaces.
 pub(super) struct Memory {
+    kept: Kept,
     file: PathBuf,
     place: String,
 }
@@ -39,14 +44,15 @@ impl Memory {
         let whole = (spaces, addresses, &evidence.host_of);
         let text = serde_json::to_vec(&whole).expect("numbers and text can be written");
         let place = hex(&Sha256::digest(&text)[..16]);
-        Memory { file: directory.join(format!("{place}.json")), place }
+        let file = directory.join(format!("{place}{}", KIND.suffix));
+        Memory { kept: Kept { folder: directory.to_owned(), kind: &KIND }, file, place }
     }
 
     /// What was measured then, if the routes are the same as now; of hops that do not answer now, it says who answered
-    /// then. An unreadable file is like none: it is written anew.
+    /// then.
     pub fn recall(&self, now: &Evidence) -> Option<Evidence> {
-        let text = files::read_text(&self.file).ok()?;
-        let remembered: Remembered = serde_json::from_str(&text).ok()?;
+        let read = |file: &mut _| serde_json::from_reader(file).map_err(|error| error.to_string());
+        let remembered: Remembered = self.kept.recall(&self.file, read)?;
         let mut then = remembered.evidence;
         let hosts = now.hosts.len();
         let known = |flow: &Flow| flow.from < hosts && flow.to < hosts && flow.bytes_per_second > 0.0;
@@ -60,28 +66,14 @@ impl Memory {
         (remembered.place == self.place && sensible && same).then_some(then)
     }
 
-    /// Writes what was measured. Several jobs may do so at the same time.
-    pub fn store(&self, evidence: &Evidence) -> io::Result<()> {
-        let remembered = Remembered { place: self.place.clone(), evidence: evidence.clone() };
-        let directory = self.file.parent().expect("it is in a directory");
-        fs::create_dir_all(directory)?;
-        let partial = directory.join(format!("{:016x}.partial", token()));
-        fs::write(&partial, serde_json::to_vec(&remembered).expect("numbers and text can be written"))?;
-        fs::rename(&partial, &self.file)?;
-        make_room(directory)
+    /// Writes what was measured, if possible. Several jobs may do so at the same time.
+    pub fn store(&self, evidence: &Evidence) {
+        let (place, evidence) = (self.place.clone(), evidence.clone());
+        let remembered = Remembered { ringroad: "network".to_owned(), place, evidence };
+        let text = serde_json::to_vec(&remembered).expect("numbers and text can be written");
+        // The next job measures anew if it cannot be stored.
+        let _ = self.kept.keep(&self.file, &[&text]);
     }
-}
-
-/// Removes the oldest files beyond [`MOST_FILES`].
-fn make_room(directory: &Path) -> io::Result<()> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        files.push((entry.metadata()?.modified()?, entry.path()));
-    }
-    files.sort();
-    let surplus = files.len().saturating_sub(MOST_FILES);
-    files[..surplus].iter().try_for_each(|(_, file)| fs::remove_file(file))
 }
 
 /// Whether two traces of a route agree, where both say something.
@@ -118,6 +110,7 @@ mod tests {
     use ringroad_core::discovery::{HostFacts, Round};
 
     use super::*;
+    use crate::os::random::token;
 
     fn evidence(rate: f64) -> Evidence {
         let host = |number: u8| HostFacts { name: String::new(), addresses: vec![[10, 0, 0, number].into()] };
@@ -142,7 +135,7 @@ mod tests {
         let now = Evidence { rounds: Vec::new(), ..evidence(1.0) };
         let memory = Memory::of(&directory, &spaces, &now);
         assert!(memory.recall(&now).is_none());
-        memory.store(&evidence(100.0)).unwrap();
+        memory.store(&evidence(100.0));
         let then = memory.recall(&now).expect("it was stored");
         let sample = sample(&then);
         assert_eq!(sample.len(), 1, "flows that share no host");
@@ -154,9 +147,6 @@ mod tests {
         let mut elsewhere = now.clone();
         elsewhere.traces[0].hops.push(None);
         assert!(memory.recall(&elsewhere).is_none());
-        (0..MOST_FILES).for_each(|number| fs::write(directory.join(number.to_string()), "").unwrap());
-        memory.store(&evidence(100.0)).unwrap();
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), MOST_FILES);
-        fs::remove_dir_all(directory).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

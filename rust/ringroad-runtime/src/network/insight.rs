@@ -2,14 +2,17 @@
 
 use std::net::IpAddr;
 
-use ringroad_core::discovery::{assemble, Evidence, FoundNetwork, How};
+use ringroad_core::discovery::{assemble, Evidence, FoundNetwork, How, Mismatch};
 use ringroad_core::topology::Link;
+use ringroad_core::units::rate_text;
 use ringroad_core::Topology;
 
 /// What rank 0 knows of the network, besides what the user says.
 #[derive(Debug, Default)]
 pub(crate) struct Insight {
     pub found: Option<FoundNetwork>,
+    /// How it differs from the network that the user names.
+    pub mismatch: Option<Mismatch>,
     /// The bandwidth that the slowest NIC states, in bytes per second, where nothing was measured.
     pub stated: Option<f64>,
     /// Why nothing was found out, if that was tried.
@@ -80,11 +83,11 @@ impl Gathered {
         if hosts > 1 && !self.shows_paths() {
             let slowest = self.slowest().filter(|rate| *rate > 0.0);
             let failure = Some("no trace has reached another host; a firewall may drop datagrams".to_owned());
-            return Insight { found: None, stated: slowest.or(stated), failure, hosts };
+            return Insight { stated: slowest.or(stated), failure, hosts, ..Insight::default() };
         }
         match found(&self.evidence) {
-            Ok(found) => Insight { found: Some(found), stated, failure: None, hosts },
-            Err(error) => Insight { found: None, stated, failure: Some(error), hosts },
+            Ok(found) => Insight { found: Some(found), stated, hosts, ..Insight::default() },
+            Err(error) => Insight { stated, failure: Some(error), hosts, ..Insight::default() },
         }
     }
 }
@@ -96,12 +99,8 @@ pub(crate) fn found(evidence: &Evidence) -> std::result::Result<FoundNetwork, St
 
 /// The range of these rates, which are in bytes per second.
 fn rates_text(rates: impl Iterator<Item = f64> + Clone) -> String {
-    let text = |rate: f64| match 8.0 * rate {
-        bits if bits >= 1e9 => format!("{:.3} Gbit/s", bits / 1e9),
-        bits => format!("{:.3} Mbit/s", bits / 1e6),
-    };
     let (least, most) = (rates.clone().reduce(f64::min), rates.reduce(f64::max));
-    match least.zip(most).map(|(least, most)| (text(least), text(most))) {
+    match least.zip(most).map(|(least, most)| (rate_text(least), rate_text(most))) {
         None => String::new(),
         Some((least, most)) if least == most => format!(" with links of {least}"),
         Some((least, most)) => format!(" with links of {least} to {most}"),

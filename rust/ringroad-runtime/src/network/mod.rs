@@ -10,7 +10,6 @@ mod datagram;
 mod history;
 mod insight;
 mod knock;
-pub(crate) mod pace;
 mod plan;
 mod rates;
 mod reach;
@@ -150,8 +149,7 @@ pub(crate) fn gather(
         evidence.traces = traces(&views);
     }
     if let Some(memory) = memory.filter(|_| !evidence.rounds.is_empty()) {
-        // The next job measures anew if it cannot be stored.
-        let _ = memory.store(&evidence);
+        memory.store(&evidence);
     }
     Ok(Gathered { evidence, main, stated })
 }

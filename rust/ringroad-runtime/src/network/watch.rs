@@ -24,9 +24,11 @@ const LEARNED: u32 = 5;
 const SKIPPED: u32 = 1;
 /// The part by which a usual call moves what is usual.
 const PACE: f32 = 1.0 / 32.0;
-/// How many times its prediction a call takes before something must be wrong with the prediction, and how much longer.
+/// How many times its prediction a call takes before something must be wrong with the prediction, and how much longer. Calls
+/// of fewer bytes show who comes late, and nothing of the network.
 const WRONG: f32 = 10.0;
 const NOTICEABLE: Duration = Duration::from_millis(5);
+const TELLING: usize = 64 << 10;
 /// Sizes of calls are told apart by powers of two.
 const SIZES: usize = 64;
 
@@ -35,14 +37,20 @@ const SIZES: usize = 64;
 pub(crate) struct Prediction {
     pub seconds: f32,
     class: u16,
+    /// Whether ringroad makes the call for itself. Then it shows who comes late, and nothing of the prediction.
+    pub internal: bool,
 }
 
 impl Prediction {
     pub fn new(collective: Collective, bytes: usize, seconds: f64) -> Prediction {
         let kind = Collective::ALL.iter().position(|known| *known == collective.with_root(0)).unwrap_or(0);
-        let size = (usize::BITS - bytes.leading_zeros()) as usize;
-        Prediction { seconds: seconds as f32, class: (kind * SIZES + size.min(SIZES - 1)) as u16 }
+        let class = (kind * SIZES + size_of_bytes(bytes)) as u16;
+        Prediction { seconds: seconds as f32, class, internal: false }
     }
+}
+
+fn size_of_bytes(bytes: usize) -> usize {
+    ((usize::BITS - bytes.leading_zeros()) as usize).min(SIZES - 1)
 }
 
 /// Why the network should be looked at again.
@@ -53,18 +61,26 @@ pub(crate) struct Suspicion {
     /// What the latest of them has taken, and what was predicted, in seconds.
     pub took: f32,
     pub predicted: f32,
+    class: u16,
+}
+
+impl Suspicion {
+    /// Which calls these are, and of at least how many bytes.
+    pub fn calls(&self) -> (Collective, usize) {
+        let (kind, size) = (usize::from(self.class) / SIZES, usize::from(self.class) % SIZES);
+        (Collective::ALL[kind], 1 << size >> 1)
+    }
 }
 
 /// What a call shows.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) enum Sign {
+    #[default]
     Nothing,
     /// Calls take longer or shorter than they used to.
     Changed(Suspicion),
-    /// They take many times as long as predicted, from the first on.
+    /// They take many times as long as predicted, from the first on, and still do after that was a suspicion.
     Unpredicted(Suspicion),
-    /// It is time to look whether what had become slow has recovered: calls that avoid it do not show that.
-    Due,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -113,14 +129,15 @@ impl Watch {
     /// Takes note of a call.
     #[inline]
     pub fn note(&mut self, prediction: Prediction, took: Duration) -> Sign {
-        let Prediction { seconds: predicted, class } = prediction;
+        let Prediction { seconds: predicted, class, internal } = prediction;
         if self.is_resting {
             return Sign::Nothing;
         }
         let took = took.as_secs_f32();
         self.latest[self.calls % LATEST] = took;
         self.calls = self.calls.wrapping_add(1);
-        self.classes[usize::from(class)].note(took, predicted)
+        let is_telling = !internal && usize::from(class) % SIZES >= size_of_bytes(TELLING);
+        self.classes[usize::from(class)].note(class, took, predicted, is_telling)
     }
 
     /// How long this rank was in the latest calls, in seconds. Who comes late waits less than others.
@@ -152,32 +169,33 @@ impl Watch {
 }
 
 impl Class {
-    fn note(&mut self, took: f32, predicted: f32) -> Sign {
+    fn note(&mut self, class: u16, took: f32, predicted: f32, is_telling: bool) -> Sign {
         let ratio = took / predicted;
         self.calls = self.calls.saturating_add(1);
-        let wrong = ratio >= WRONG && took - predicted >= NOTICEABLE.as_secs_f32();
+        let wrong = is_telling && ratio >= WRONG && took - predicted >= NOTICEABLE.as_secs_f32();
         self.unpredicted = if wrong { self.unpredicted + 1 } else { 0 };
-        let sign = self.compare(ratio, took, predicted);
-        match sign {
-            Sign::Nothing if self.unpredicted == CALLS => {
-                Sign::Unpredicted(Suspicion { ratio, took, predicted })
-            }
-            sign => sign,
+        let suspicion = |ratio| Suspicion { ratio, took, predicted, class };
+        match self.compare(ratio, took) {
+            Some(ratio) => Sign::Changed(suspicion(ratio)),
+            None if self.unpredicted == CALLS => Sign::Changed(suspicion(ratio)),
+            None if wrong && self.unpredicted.is_multiple_of(CALLS) => Sign::Unpredicted(suspicion(ratio)),
+            None => Sign::Nothing,
         }
     }
 
-    fn compare(&mut self, ratio: f32, took: f32, predicted: f32) -> Sign {
+    /// How many times as long as usual calls take lately, if they do.
+    fn compare(&mut self, ratio: f32, took: f32) -> Option<f32> {
         if self.calls <= SKIPPED + LEARNED {
             if self.calls > SKIPPED {
                 self.usual = if self.usual == 0.0 { ratio } else { self.usual.min(ratio) };
             }
-            return Sign::Nothing;
+            return None;
         }
         let relative = ratio / self.usual;
         if (FAST..SLOW).contains(&relative) {
             self.usual += (ratio - self.usual) * PACE;
             self.streak.calls = 0;
-            return Sign::Nothing;
+            return None;
         }
         let is_slow = relative >= SLOW;
         let streak = &mut self.streak;
@@ -190,12 +208,12 @@ impl Class {
         let many = streak.calls >= CALLS && (!is_slow || streak.seconds >= LONG.as_secs_f32());
         let long = streak.calls >= FEW && streak.seconds >= LONGER.as_secs_f32();
         if !many && !long {
-            return Sign::Nothing;
+            return None;
         }
         let ratio = streak.nearest / self.usual;
         // The next calls say again whether it lasts.
         (streak.calls, streak.seconds) = (1, took);
-        Sign::Changed(Suspicion { ratio, took, predicted })
+        Some(ratio)
     }
 }
 
@@ -250,13 +268,23 @@ mod tests {
         assert!((800..900).contains(&found), "{found}");
     }
 
+    /// The first look is a suspicion, and only what goes on after that is told. Calls of few bytes tell nothing.
     #[test]
-    fn wrong_predictions_are_told_once() {
-        let prediction = Prediction::new(Collective::Allreduce, 1 << 20, 0.001);
-        let mut watch = Watch::new();
-        let signs: Vec<Sign> = (0..50).map(|_| watch.note(prediction, Duration::from_millis(80))).collect();
-        let told: Vec<_> = signs.iter().filter(|sign| **sign != Sign::Nothing).collect();
-        assert!(matches!(told[..], [Sign::Unpredicted(Suspicion { took, .. })] if *took > 0.07), "{told:?}");
+    fn wrong_predictions_are_told_after_a_second_look() {
+        let of = |bytes: usize| {
+            let prediction = Prediction::new(Collective::Allgather, bytes, 0.001);
+            let mut watch = Watch::new();
+            let signs: Vec<Sign> =
+                (0..14).map(|_| watch.note(prediction, Duration::from_millis(80))).collect();
+            signs.into_iter().enumerate().filter(|(_, sign)| *sign != Sign::Nothing).collect::<Vec<_>>()
+        };
+        match of(1 << 20)[..] {
+            [(4, Sign::Changed(_)), (9, Sign::Unpredicted(told))] => {
+                assert_eq!(told.calls(), (Collective::Allgather, 1 << 20));
+            }
+            ref other => panic!("{other:?}"),
+        }
+        assert!(of((64 << 10) - 1).is_empty(), "a barrier takes long where somebody comes late");
     }
 
     #[test]

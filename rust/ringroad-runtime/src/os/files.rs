@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{Error, Read, Result};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -14,12 +15,18 @@ use rustix::fs::OFlags;
 pub const MOST_TEXT: u64 = 256 << 20;
 
 /// Opens a regular file of at most `most` bytes.
-pub(crate) fn open(path: &Path, most: u64) -> Result<File> {
-    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
-    let file = File::options().read(true).custom_flags(flags.cast_signed()).open(path)?;
+pub(crate) fn open(path: &Path, most: u64, flags: OFlags) -> Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | flags).bits();
+    let irregular = || Error::other("it is not a regular file");
+    let opened = File::options().read(true).custom_flags(flags.cast_signed()).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        // A socket.
+        Some(libc::ENXIO) => irregular(),
+        _ => error,
+    })?;
     let about = file.metadata()?;
     match about.len() {
-        _ if !about.is_file() => Err(Error::other("it is not a regular file")),
+        _ if !about.is_file() => Err(irregular()),
         bytes if bytes > most => Err(too_long(most)),
         _ => Ok(file),
     }
@@ -33,7 +40,7 @@ fn too_long(most: u64) -> Error {
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut content = Vec::new();
     // It may grow while it is read.
-    open(path, most)?.take(most + 1).read_to_end(&mut content)?;
+    open(path, most, OFlags::empty())?.take(most + 1).read_to_end(&mut content)?;
     match content.len() as u64 > most {
         true => Err(too_long(most)),
         false => Ok(content),
@@ -43,6 +50,15 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// The content of a regular file of at most [`MOST_TEXT`] bytes, as text.
 pub fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read(path, MOST_TEXT)?).map_err(|_| Error::other("it is not text in UTF-8"))
+}
+
+/// Opens /dev/null in the place of standard streams that are closed, as daemons have them. The next sockets would take
+/// their numbers, and what anybody prints would go into those. Children of the program do not inherit it.
+pub fn fill_standard_streams() {
+    let open = || File::options().read(true).write(true).open("/dev/null");
+    while let Some(file) = open().ok().filter(|file| file.as_raw_fd() <= 2) {
+        std::mem::forget(file);
+    }
 }
 
 #[cfg(test)]

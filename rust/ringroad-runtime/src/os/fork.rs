@@ -2,10 +2,12 @@
 //! but has none of its threads, and locks that these held stay locked.
 
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::Once;
 
 use crate::error::{Error, Result};
+use crate::os::lock::{Mutex, MutexGuard};
 
 /// How often this process or its ancestors were forked off since the handler was registered.
 static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -55,6 +57,12 @@ impl<T> Own<T> {
     }
 }
 
+impl<T: Clone> Clone for Own<T> {
+    fn clone(&self) -> Own<T> {
+        Own { value: self.value.clone(), process: self.process }
+    }
+}
+
 impl<T> Drop for Own<T> {
     fn drop(&mut self) {
         if generation() == self.process {
@@ -64,11 +72,55 @@ impl<T> Drop for Own<T> {
     }
 }
 
+/// A value of the whole process, behind a lock. A forked child has a new one: a thread of its parent may have held the lock
+/// when the child was forked off, and is not there to release it.
+pub(crate) struct Global<T: 'static> {
+    place: AtomicPtr<(Generation, Mutex<T>)>,
+}
+
+impl<T: Default + Send + 'static> Global<T> {
+    pub const fn new() -> Global<T> {
+        Global { place: AtomicPtr::new(null_mut()) }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'static, T> {
+        self.of(generation()).lock()
+    }
+
+    fn of(&self, process: Generation) -> &'static Mutex<T> {
+        let mut found = self.place.load(Ordering::Acquire);
+        loop {
+            // SAFETY: null, or a value that is never freed.
+            match unsafe { found.as_ref() } {
+                Some((known, value)) if *known == process => return value,
+                _ => {}
+            }
+            // What was there belongs to a parent. If another thread is faster, this one leaks.
+            let new = Box::leak(Box::new((process, Mutex::default())));
+            found = match self.place.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => new,
+                Err(other) => other,
+            };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn a_child_finds_globals_free() {
+        static ONE: Global<Vec<u32>> = Global::new();
+        let mut held = ONE.of(7).lock();
+        held.push(1);
+        // As in a child of process 7, where nobody ever drops `held`; a test with threads should not fork a real one.
+        assert!(ONE.of(8).lock().is_empty());
+        ONE.of(8).lock().push(2);
+        assert_eq!((&*held, &*ONE.of(8).lock()), (&vec![1], &vec![2]));
+    }
 
     struct CountsDrops<'a>(&'a Cell<u32>);
 

@@ -1,5 +1,6 @@
 //! Finds the network interface that leads to a host.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 /// The interface through which packets to `host`, a name or an address, leave this machine.
@@ -17,14 +18,16 @@ pub(crate) fn loopback() -> Option<String> {
 
 /// The source address of packets to `host`, a name or an address.
 pub(crate) fn address_towards(host: &str) -> Option<IpAddr> {
-    let source = |target: SocketAddr| {
-        let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-        let socket = UdpSocket::bind(any).ok()?;
-        socket.connect(target).ok()?;
-        Some(socket.local_addr().ok()?.ip())
-    };
     // Any port: connecting a datagram socket sends nothing.
-    (host, 9).to_socket_addrs().ok()?.find_map(source)
+    (host, 9).to_socket_addrs().ok()?.find_map(|target| source(target).ok())
+}
+
+/// The source address of packets to this address.
+pub(super) fn source(target: SocketAddr) -> io::Result<IpAddr> {
+    let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(target)?;
+    Ok(socket.local_addr()?.ip())
 }
 
 #[cfg(all(test, not(miri)))]

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ringroad_core::Rank;
@@ -15,13 +15,13 @@ use rustix::io::Errno;
 use rustix::process::{pidfd_open, test_kill_process, Pid, PidfdFlags};
 
 use super::messages::warn_once;
-use crate::os::lock::Mutex;
+use crate::os::fork::Global;
 
 /// How often processes are looked up that cannot be watched by a descriptor.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The processes that any communicator of this process watches. One descriptor of each serves all communicators.
-static WATCHED: LazyLock<Mutex<HashMap<Pid, Weak<OwnedFd>>>> = LazyLock::new(Mutex::default);
+static WATCHED: Global<HashMap<Pid, Weak<OwnedFd>>> = Global::new();
 
 /// A descriptor of a process that has not ended, or has only just ended.
 fn watch(pid: Pid) -> Result<Arc<OwnedFd>, Errno> {
@@ -138,12 +138,9 @@ impl Liveness {
     }
 }
 
-/// Whether this process's namespace has no such process, or only a zombie.
-pub(crate) fn is_gone(pid: u32) -> bool {
-    self::pid(pid).is_none_or(|pid| match Stat::read(pid) {
-        Ok(stat) => stat.is_dead(),
-        Err(_) => test_kill_process(pid) == Err(Errno::SRCH),
-    })
+/// Whether this process's namespace has no such process that started then, or only a zombie.
+pub(crate) fn is_gone(pid: u32, start: Option<u64>) -> bool {
+    self::pid(pid).is_none_or(|pid| Process { pid, start }.has_ended())
 }
 
 /// A process, identified by its number, which may be reused, and by its start time.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lock::Mutex;
+use super::fork::Global;
 
 /// Prints a warning on standard error, once for each `key`, however many communicators there are.
 pub(crate) fn warn_once(key: &str, text: &str) {
@@ -19,6 +19,6 @@ pub(crate) fn say_once(text: &str) {
 }
 
 fn is_new(key: &str) -> bool {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    static SAID: Global<BTreeSet<String>> = Global::new();
     SAID.lock().insert(key.to_owned())
 }

@@ -5,10 +5,13 @@ pub mod files;
 #[allow(unsafe_code)]
 pub(crate) mod fork;
 pub(crate) mod interfaces;
+pub(crate) mod kept;
 pub(crate) mod liveness;
 pub(crate) mod lock;
 pub mod machine;
 pub(crate) mod messages;
+mod netlink;
+pub(crate) mod owner;
 pub(crate) mod pauses;
 pub mod ports;
 pub(crate) mod random;

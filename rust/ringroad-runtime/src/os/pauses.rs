@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::time::{clock_gettime, ClockId};
 
-use crate::os::fork::Own;
+use crate::os::fork::Global;
 use crate::os::lock::Mutex;
 
 /// How often the thread wakes up.
@@ -50,14 +50,13 @@ fn now() -> Duration {
 
 /// How many times this process was paused since it first called this.
 pub(crate) fn pauses() -> u64 {
-    // The thread does not take this lock, so that forked children find it free.
-    static WATCH: Mutex<Option<Own<Arc<Mutex<Watch>>>>> = Mutex::new(None);
+    static WATCH: Global<Option<Arc<Mutex<Watch>>>> = Global::new();
     let mut place = WATCH.lock();
-    if let Some(Ok(watch)) = place.as_ref().map(Own::get) {
+    if let Some(watch) = &*place {
         return watch.lock().look();
     }
     let watch = Arc::new(Mutex::new(Watch { last: now(), pauses: 0 }));
-    *place = Some(Own::new(watch.clone()));
+    *place = Some(watch.clone());
     let thread = |stack: usize| thread::Builder::new().name("ringroad-awake".to_owned()).stack_size(stack);
     let look_regularly = move || {
         let mut known = 0;

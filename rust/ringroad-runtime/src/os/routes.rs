@@ -6,29 +6,26 @@
 //! beforehand.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_timeout, Timeout};
-use rustix::net::{recv, send, socket_with, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{recv, AddressFamily, RecvFlags};
 use serde::{Deserialize, Serialize};
 
-/// The kernel answers at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+use super::netlink::{ask, number, HEADER};
+
 /// More bytes than a table of a million routes takes.
 const LONGEST: usize = 256 << 20;
 /// More bytes than the kernel puts into one answer.
 const ANSWER: usize = 64 << 10;
 
 // The kernel's numbers (linux/netlink.h, linux/rtnetlink.h).
-const REQUEST_DUMP: u16 = 0x1 | 0x300;
+const DUMP: u16 = 0x300;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const NEW_ROUTE: u16 = 24;
 const GET_ROUTE: u16 = 26;
 const DESTINATION: u16 = 1;
 const INTERFACE: u16 = 4;
-const HEADER: usize = 16;
 const ROUTE: usize = 12;
 
 /// A network interface of this machine, by its number, and the address that UCX uses there.
@@ -129,18 +126,10 @@ impl Routes {
 
 /// All routes of a family; `None` if the kernel refuses or its answer makes no sense.
 fn dump(family: u8) -> Result<Option<Vec<Route>>, Errno> {
-    let flags = SocketFlags::CLOEXEC;
+    let mut question = [0; ROUTE];
+    question[0] = family;
     // The protocol of routes is number 0, which rustix writes as None.
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
-    let mut request = Vec::with_capacity(HEADER + ROUTE);
-    request.extend(((HEADER + ROUTE) as u32).to_ne_bytes());
-    request.extend(GET_ROUTE.to_ne_bytes());
-    request.extend(REQUEST_DUMP.to_ne_bytes());
-    request.resize(HEADER, 0);
-    request.push(family);
-    request.resize(HEADER + ROUTE, 0);
-    send(&socket, &request, SendFlags::empty())?;
+    let socket = ask(None, GET_ROUTE, DUMP, &question)?;
     let (mut routes, mut answer, mut heard) = (Vec::new(), vec![0; ANSWER], 0);
     while heard < LONGEST {
         let (length, _) = recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
@@ -152,10 +141,6 @@ fn dump(family: u8) -> Result<Option<Vec<Route>>, Errno> {
         }
     }
     Ok(None)
-}
-
-fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..)?.first_chunk().copied()
 }
 
 /// Reads the messages of an answer. Returns whether the last one was among them; `None` if they make no sense.

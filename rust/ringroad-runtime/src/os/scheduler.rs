@@ -1,6 +1,8 @@
-//! What a waiting thread asks of the scheduler: short time slices that come soon, or another core.
+//! What a waiting thread asks of the scheduler: short time slices that come soon, or another core. And how long threads
+//! had to wait for their cores.
 
 use std::cell::Cell;
+use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_getaffinity, sched_getcpu, sched_setaffinity, CpuSet};
@@ -137,6 +139,33 @@ fn lasting(allowed: CpuSet, online: Option<u32>) -> CpuSet {
     mask
 }
 
+/// Cores are busy if the threads of this process have waited for them longer than this part of the time.
+const BUSY: f64 = 0.1;
+
+/// How long the threads of this process had waited for their cores at some time, where the kernel counts that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cores {
+    at: Instant,
+    waited: Duration,
+}
+
+impl Cores {
+    pub fn now() -> Cores {
+        let of = |thread: fs::DirEntry| {
+            let counts = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            counts.split_whitespace().nth(1)?.parse::<u64>().ok()
+        };
+        let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        Cores { at: Instant::now(), waited: Duration::from_nanos(threads.filter_map(of).sum::<u64>()) }
+    }
+
+    /// Whether they were busy with something else since then.
+    pub fn were_busy(self) -> bool {
+        let Cores { at, waited } = Cores::now();
+        waited.saturating_sub(self.waited) > (at - self.at).mul_f64(BUSY)
+    }
+}
+
 fn online() -> Option<u32> {
     // SAFETY: only returns a number.
     u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok().filter(|cores| *cores > 0)
@@ -144,6 +173,8 @@ fn online() -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     fn mask(cpus: &[usize]) -> CpuSet {
@@ -161,6 +192,19 @@ mod tests {
             Some(vec![1, 4, 6, 1, 4, 6, 1])
         );
         assert_eq!([own(2, 0), own(0, 0)], [None, None]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "has no cores")]
+    fn who_shares_a_core_waits_for_it() {
+        let (start, first, seen) = (Cores::now(), sched_getcpu(), AtomicBool::new(false));
+        let spin = || {
+            sched_setaffinity(None, &mask(&[first])).unwrap();
+            while !seen.load(Ordering::Relaxed) {
+                seen.fetch_or(start.were_busy(), Ordering::Relaxed);
+            }
+        };
+        std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(spin))));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Region {
         Region::allocate(bytes, true)
     }
 
-    /// New memory for a plan's scratch, with arbitrary content. It is written before it is read.
+    /// New memory with arbitrary content, which is written before it is read.
     pub(crate) fn scratch(bytes: usize) -> Result<Region, NoMemory> {
         Region::allocate(bytes, false)
     }

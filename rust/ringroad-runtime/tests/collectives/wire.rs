@@ -89,7 +89,8 @@ fn replicas_are_bit_identical_within_the_bound() {
                         .map(|rank| numbers(dtype, &memory(dtype, &values(rank, elements))))
                         .collect();
                     let bound = ranks as f64
-                        * (wire.bound(roundings) + own_error(dtype) * f64::from(rounding.roundings));
+                        * (wire.bound(roundings, dtype.size())
+                            + own_error(dtype) * f64::from(rounding.roundings));
                     let found = numbers(dtype, &Memory::of(&results[0]));
                     for (at, found) in found.iter().enumerate() {
                         let exact = inputs.iter().map(|input| input[at]).sum::<f64>() / divisor;

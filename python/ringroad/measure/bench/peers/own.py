@@ -7,7 +7,6 @@ from typing import Any
 
 from ringroad import _oracle as oracle
 from ringroad._native import Communicator, FileStore
-from ringroad._support.ucx import _ucx_wheel
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.peers import OURS, Call
 
@@ -21,9 +20,7 @@ class Own:
     def __init__(
         self, store: str, rank: int, ranks: int, timeout: float, tensors: bool, settings: dict[str, str] | None
     ) -> None:
-        self.communicator = Communicator(
-            FileStore(store), rank, ranks, timeout=timeout, settings=settings, ucx_wheel=_ucx_wheel()
-        )
+        self.communicator = Communicator(FileStore(store), rank, ranks, timeout=timeout, settings=settings)
         self.tensors = tensors and self._takes_tensors()
 
     def fixed(self, collective: str, algorithms: list[str]) -> list[Fixed]:

@@ -40,6 +40,7 @@ pub(super) struct Kind {
 
 impl Kind {
     pub const NOTHING: Kind = Kind { receives: false, reduces: false, stores: false, sends: false };
+    const COPY: Kind = Kind { stores: true, ..Kind::NOTHING };
 
     fn named(name: &str) -> Option<Kind> {
         let kind = |receives, reduces, stores, sends| Some(Kind { receives, reduces, stores, sends });
@@ -51,7 +52,7 @@ impl Kind {
             "rrs" => kind(true, true, false, true),
             "rrc" => kind(true, true, true, false),
             "rrcs" => kind(true, true, true, true),
-            "cpy" => kind(false, false, true, false),
+            "cpy" => Some(Kind::COPY),
             "re" => kind(false, true, true, false),
             _ => None,
         }
@@ -534,6 +535,9 @@ impl Reading {
         };
         let source = place("srcbuf", "srcoff", kind.reads_source())?;
         let target = place("dstbuf", "dstoff", kind.stores)?;
+        // In place, input and output may be the same memory: then the copy of one to the other changes nothing.
+        let does_nothing = kind == Kind::COPY && source == target;
+        let (kind, count) = if does_nothing { (Kind::NOTHING, 0) } else { (kind, count) };
         if let (Some(block), Some(other)) = (step.index("depid")?, step.index("deps")?) {
             self.waits.push((index, block, other));
         }

@@ -32,22 +32,21 @@ pub(super) struct Wiring {
 const FINEST: u64 = 1000;
 
 impl Wiring {
-    /// The wires of a topology. Parallel links are one wire with the bandwidth that the topology's routing can use. If
-    /// routing takes all links, each carries the same share, so that the slowest link's bandwidth counts once for every
-    /// link. With single paths only the first link counts.
+    /// The wires of a topology. Parallel links are one wire, with the bandwidth of all that the topology's routing takes:
+    /// with single paths only the first.
     pub fn of(topology: &Topology) -> Wiring {
         let single = topology.routing().takes_one_path();
         let mut found: Vec<(Wire, f64)> = Vec::new();
         let mut from: Vec<Vec<usize>> = vec![Vec::new(); topology.nodes()];
+        let mut slowest = f64::INFINITY;
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {
             let speed = link.bytes_per_second();
+            slowest = slowest.min(speed);
             let known = from[link.source].iter().find(|wire| found[**wire].0.target == link.target);
             match known.map(|wire| &mut found[*wire]) {
-                // For now, `capacity` is the number of links; the speed of the slowest one is beside it.
-                Some((wire, slowest)) if !single => {
-                    wire.capacity += 1;
+                Some((wire, all)) if !single => {
                     wire.ports.push(port);
-                    *slowest = slowest.min(speed);
+                    *all += speed;
                 }
                 Some(_) => {}
                 None => {
@@ -57,14 +56,13 @@ impl Wiring {
                 }
             }
         }
-        let slowest = found.iter().map(|(_, speed)| *speed).fold(f64::INFINITY, f64::min);
         let whole = |parts: u64| {
             let times = |speed: &f64| speed / slowest * parts as f64;
             found.iter().all(|(_, speed)| (times(speed) - times(speed).round()).abs() < 1e-9 * times(speed))
         };
         let parts = (1..FINEST).find(|parts| whole(*parts)).unwrap_or(FINEST);
         let units = |speed: f64| ((speed / slowest * parts as f64 * (1.0 + 1e-9)).floor() as u64).max(1);
-        let wire = |(wire, speed): (Wire, f64)| Wire { capacity: wire.capacity * units(speed), ..wire };
+        let wire = |(wire, speed): (Wire, f64)| Wire { capacity: units(speed), ..wire };
         let wires = found.into_iter().map(wire).collect();
         let (ranks, nodes) = (topology.ranks(), topology.nodes());
         Wiring { ranks, nodes, wires, unit: slowest / parts as f64 }

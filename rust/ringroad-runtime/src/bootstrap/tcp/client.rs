@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{Reply, Request};
 use ringroad_core::Rank;
 
-use super::wire::{Channel, Key, Kind, Message, PATIENCE};
+use super::wire::{Channel, Key, Kind, Message, Verdict, LEAST, PATIENCE};
 use crate::bootstrap::{Handle, Store, StoreError};
 use crate::error::is_shortage;
 use crate::os::lock::Mutex;
@@ -46,9 +46,9 @@ pub enum Unreachable {
     /// The process, or its host, does not answer.
     #[error("{0} does not answer; it is stopped, or the network between is cut")]
     Silent(String),
-    /// The address belongs to another process, or the secrets differ.
-    #[error("what listens at the address of {0} is another process, or has another secret; set the same RINGROAD_SECRET for all")]
-    Stranger(String),
+    /// The address belongs to another process or another user, or the secrets differ.
+    #[error("what listens at the address of {0} {1}")]
+    Stranger(String, Verdict),
     /// This process lacks what a connection takes, as it says. That says nothing of the other one.
     #[error("{0} cannot be asked, since this process cannot open a connection: {1}; raise its limit of open files (ulimit -n), or close some")]
     Unable(String, String),
@@ -70,45 +70,52 @@ impl TcpStore {
         secret: Option<&str>,
         deadline: Instant,
     ) -> Result<TcpStore, Unreachable> {
+        TcpStore::connect_by(Key::new(&handle.token, secret), handle, deadline)
+    }
+
+    /// Like [`TcpStore::connect`], with the handle's key.
+    pub(super) fn connect_by(key: Key, handle: &Handle, deadline: Instant) -> Result<TcpStore, Unreachable> {
         let who = handle.to_string();
         // The port may still be open in a child that the process has forked.
         if handle.has_ended() {
             return Err(Unreachable::Gone(who));
         }
         let longest = deadline.saturating_duration_since(Instant::now());
-        let deadline = deadline.min(Instant::now() + PATIENCE);
-        let key = Key::new(&handle.token, secret);
         let near = handle.is_behind_loopback();
         let places: Vec<SocketAddr> =
             handle.places.iter().copied().filter(|place| near || !place.ip().is_loopback()).collect();
-        let (mut refused, mut strange, mut unable) = (0, false, None);
+        let (mut refused, mut strange, mut unable) = (0, None, None);
         let count = places.len() as u32;
         for (tried, place) in (0..).zip(places) {
             let left = deadline.saturating_duration_since(Instant::now());
             let until = Instant::now() + left / (count - tried);
             match open(place, &key, until) {
-                Ok(Some(channel)) => return Ok(TcpStore::over(channel, place, key, who, longest)),
-                Ok(None) => strange = true,
+                Ok(Ok(channel)) => return Ok(TcpStore::over(channel, place, key, who, longest)),
+                Ok(Err(verdict)) => strange = Some(verdict),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => refused += 1,
                 Err(error) if is_shortage(&error) => unable = Some(error.to_string()),
                 Err(_) => {}
             }
         }
-        if let (Some(why), false) = (unable, strange) {
-            return Err(Unreachable::Unable(who, why));
-        }
         // One address that refuses proves nothing: hosts have addresses in common, such as those of containers.
-        Err(match (strange, count > 0 && refused == count) {
-            (true, _) => Unreachable::Stranger(who),
-            (false, true) if ends(handle) => Unreachable::Gone(who),
-            (false, true) if !handle.is_visible() => Unreachable::Refused(who),
-            (false, _) => Unreachable::Silent(who),
+        Err(match (strange, unable) {
+            (Some(verdict), _) => Unreachable::Stranger(who, verdict),
+            (_, Some(why)) => Unreachable::Unable(who, why),
+            _ if count == 0 || refused < count => Unreachable::Silent(who),
+            _ if ends(handle) => Unreachable::Gone(who),
+            _ if handle.is_visible() => Unreachable::Silent(who),
+            _ => Unreachable::Refused(who),
         })
     }
 
     /// The store at the end of a connection to `address`. `who` names its process in messages.
     pub fn over(channel: Channel, address: SocketAddr, key: Key, who: String, longest: Duration) -> TcpStore {
         TcpStore { channel: Mutex::new(Some(channel)), address, key, who, longest }
+    }
+
+    /// From now on no request takes longer than until this deadline.
+    pub fn until(self, deadline: Instant) -> TcpStore {
+        TcpStore { longest: deadline.saturating_duration_since(Instant::now()), ..self }
     }
 
     /// This connection, not to be used any more, as a sign of the process's life. `None` if it is broken.
@@ -119,21 +126,36 @@ impl TcpStore {
     }
 
     /// The answer to a request, which may take `within` to make.
-    pub(super) fn ask(&self, request: &Message, within: Duration) -> Result<Option<Vec<u8>>, StoreError> {
-        self.exchange(request, within).map_err(|error| {
+    pub(super) fn ask(
+        &self,
+        kind: Kind,
+        key: &str,
+        value: &[u8],
+        within: Duration,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let is_cut = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+            )
+        };
+        let answer = match self.exchange(kind, key, value, within) {
+            // The server may have given up a client that was slow to go on.
+            Err(error) if is_cut(&error) => self.exchange(kind, key, value, within),
+            answer => answer,
+        };
+        answer.map_err(|error| {
             let reason = match error.kind() {
-                ErrorKind::TimedOut => format!("{} does not answer", self.who),
-                ErrorKind::UnexpectedEof
-                | ErrorKind::ConnectionReset
-                | ErrorKind::ConnectionRefused
-                | ErrorKind::BrokenPipe => format!("{} has ended or left", self.who),
+                ErrorKind::TimedOut => return StoreError::Silent(self.who.clone()),
+                ErrorKind::ConnectionRefused => format!("{} has ended or left", self.who),
+                _ if is_cut(&error) => format!("{} has ended or left", self.who),
                 _ => format!("{}: {error}", self.who),
             };
-            StoreError::Failed { action: format!("use {:?}", request.key), reason }
+            StoreError::Failed { action: format!("use {key:?}"), reason }
         })
     }
 
-    fn exchange(&self, request: &Message, within: Duration) -> io::Result<Option<Vec<u8>>> {
+    fn exchange(&self, kind: Kind, key: &str, value: &[u8], within: Duration) -> io::Result<Option<Vec<u8>>> {
         let mut place = self.channel.lock();
         let start = Instant::now();
         let end = start + self.longest.max(within + PATIENCE);
@@ -142,9 +164,9 @@ impl TcpStore {
         let mut channel = match place.take() {
             Some(channel) => channel,
             None => open(self.address, &self.key, start + PATIENCE)?
-                .ok_or_else(|| io::Error::other("another process listens at its address now"))?,
+                .map_err(|verdict| io::Error::other(format!("what listens at its address now {verdict}")))?,
         };
-        request.send(&mut channel, Some(end))?;
+        channel.send(kind, key, value, Some(end))?;
         let answer = Message::receive(&mut channel, Some(Instant::now() + within + PATIENCE), Some(end))?;
         let answer = match answer.kind {
             Kind::Value => Some(answer.value),
@@ -167,7 +189,7 @@ impl TcpStore {
         let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
         let asked = serde_json::to_vec(&(number, from, request)).expect("JSON can express numbers");
         let value = [&milliseconds(within)[..], &asked].concat();
-        let answer = self.ask(&Message::new(Kind::Agree, group, &value), within)?;
+        let answer = self.ask(Kind::Agree, group, &value, within)?;
         let hostile = || StoreError::Failed {
             action: format!("agree in {group:?}"),
             reason: format!("{} has sent an invalid answer", self.who),
@@ -177,7 +199,7 @@ impl TcpStore {
 
     /// Tells the communicator of a group something. `None` if the process has no such communicator any more.
     pub fn tell(&self, group: &str, text: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ask(&Message::new(Kind::Tell, group, text), Duration::ZERO)
+        self.ask(Kind::Tell, group, text, Duration::ZERO)
     }
 }
 
@@ -202,18 +224,18 @@ impl fmt::Debug for TcpStore {
 
 impl Store for TcpStore {
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.ask(&Message::new(Kind::Set, key, value), Duration::ZERO).map(drop)
+        self.ask(Kind::Set, key, value, Duration::ZERO).map(drop)
     }
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ask(&Message::new(Kind::Get, key, &[]), Duration::ZERO)
+        self.ask(Kind::Get, key, &[], Duration::ZERO)
     }
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
         let start = Instant::now();
         loop {
             let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);
-            if let Some(value) = self.ask(&Message::new(Kind::Wait, key, &milliseconds(within)), within)? {
+            if let Some(value) = self.ask(Kind::Wait, key, &milliseconds(within), within)? {
                 return Ok(value);
             }
             if Instant::now() >= deadline {
@@ -227,8 +249,8 @@ fn milliseconds(within: Duration) -> [u8; 4] {
     (within.as_millis() as u32).to_le_bytes()
 }
 
-/// Connects to `address`. Returns `None` if another process listens there.
-fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<Channel>> {
+/// Connects to `address`, where the process with this key should listen.
+fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Result<Channel, Verdict>> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -245,9 +267,8 @@ fn open(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<
 }
 
 /// Like [`open`], without a second attempt.
-pub fn attempt(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Option<Channel>> {
-    // Nothing can be done in no time.
-    let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+pub fn attempt(address: SocketAddr, key: &Key, deadline: Instant) -> io::Result<Result<Channel, Verdict>> {
+    let left = deadline.saturating_duration_since(Instant::now()).max(LEAST);
     let stream = TcpStream::connect_timeout(&address, left)?;
     // If nobody listens at a port of those that clients get, a client can be connected to itself.
     if stream.local_addr()? == stream.peer_addr()? {

@@ -13,9 +13,10 @@ use ringroad_core::Rank;
 use sha2::{Digest, Sha256};
 
 use super::client::attempt;
-use super::wire::{Channel, Key, PATIENCE};
+use super::wire::{Channel, Key, Verdict, PATIENCE};
 use super::{Server, TcpStore};
-use crate::bootstrap::{Store, StoreError};
+use crate::bootstrap::endpoint_info::host_name;
+use crate::bootstrap::{refusals, Store, StoreError};
 use crate::error::{refused, Error, Result};
 use crate::os::fork::Own;
 
@@ -27,6 +28,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_m
 const TAKEN: Duration = Duration::from_secs(1);
 /// How long one server may take to answer if there are others to ask.
 const TURN: Duration = Duration::from_millis(500);
+const ONCE: &str = "start every rank once";
+/// The longest time that a server may take to answer before it is called again.
+const LONGEST: Duration = Duration::from_secs(12);
 
 /// Where the ranks of a job meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +128,7 @@ impl JobStore {
         let search = move || {
             let search = Search { place: &own, over, start: Instant::now() };
             let found = match rank {
-                0 => search.bind().map(Role::Doors),
+                0 => search.bind(&wanted).map(Role::Doors),
                 _ => search
                     .reach(rank, &wanted, timeout)
                     .map(|(channel, address, who)| Role::Server(channel, address, who)),
@@ -187,8 +191,8 @@ impl Store for JobStore {
 
 /// How the last attempt to reach rank 0 ended.
 enum Obstacle {
-    /// There is a server, but not rank 0 of this job.
-    Stranger,
+    /// There is a server, but not rank 0 of this job, for this reason.
+    Stranger(Verdict),
     /// Nobody answers, for this reason.
     Silence(String),
 }
@@ -208,15 +212,20 @@ impl Search<'_> {
     }
 
     /// Rank 0's part: listens at the first port that is free.
-    fn bind(&self) -> Result<Vec<TcpListener>> {
+    fn bind(&self, key: &Key) -> Result<Vec<TcpListener>> {
         let doors = self.place.doors();
         loop {
-            let mut taken = None;
+            let (mut taken, mut other) = (None, None);
             for port in &self.place.ports {
                 let bound = doors.iter().map(|door| TcpListener::bind(SocketAddr::new(*door, *port)));
                 match bound.collect() {
                     Ok(listeners) => return Ok(listeners),
                     Err(error) => taken = Some(error),
+                }
+                other = self.rank_0(*port, key);
+                if other.is_some() {
+                    // All others would go there.
+                    break;
                 }
             }
             let Some(error) = taken else { continue };
@@ -224,8 +233,17 @@ impl Search<'_> {
             if !is_taken || self.start.elapsed() >= TAKEN || !self.pause(SLICE) {
                 let place = self.place.text();
                 let why = refused("", &error);
-                let advice =
-                    if is_taken { "; another process, maybe of an earlier job, listens there" } else { "" };
+                let advice = match (is_taken, other) {
+                    (_, Some(other)) => {
+                        let (pid, host) = (std::process::id(), host_name());
+                        let text =
+                            format!("process {pid} on host {host} says that it is rank 0, too: {ONCE}");
+                        refusals::object(&other, key.secret(), &text);
+                        format!("; another process is rank 0 of this job: {ONCE}")
+                    }
+                    (true, None) => "; another process, maybe of an earlier job, listens there".to_owned(),
+                    (false, None) => String::new(),
+                };
                 return Err(Error::Store(format!(
                     "rank 0 cannot serve the job's store at {place}{why}{advice}; set another port in MASTER_PORT or \
                      RINGROAD_STORE=tcp://host:port, the same on all ranks"
@@ -234,21 +252,28 @@ impl Search<'_> {
         }
     }
 
+    /// The store of another process that is rank 0 of this job, if it listens at this port.
+    fn rank_0(&self, port: u16, key: &Key) -> Option<TcpStore> {
+        let (channel, address) = self.attempt(port, key, Instant::now() + TURN, TURN).ok()?;
+        Some(TcpStore::over(channel, address, key.clone(), "rank 0".to_owned(), TURN))
+    }
+
     /// The other ranks' part: connects to rank 0. Returns also what to call it.
     fn reach(&self, rank: Rank, key: &Key, timeout: Duration) -> Result<(Channel, SocketAddr, String)> {
         let deadline = self.start + timeout;
         let place = self.place.text();
-        let patience = if self.place.ports.len() > 1 { TURN } else { PATIENCE };
+        // Who is slow gets more time with each attempt.
+        let mut patience = if self.place.ports.len() > 1 { TURN } else { PATIENCE };
         let (mut pause, mut strange_since) = (PAUSES.0, None);
         loop {
-            let mut silence = None;
+            let (mut silence, mut stranger) = (None, None);
             for port in &self.place.ports {
                 match self.attempt(*port, key, deadline, patience) {
                     Ok((channel, address)) => {
                         return Ok((channel, address, format!("rank 0 at {}:{port}", self.place.host)))
                     }
                     Err(Obstacle::Silence(why)) => silence = silence.or(Some(why)),
-                    Err(Obstacle::Stranger) => {}
+                    Err(Obstacle::Stranger(verdict)) => stranger = stranger.or(Some(verdict)),
                 }
             }
             let now = Instant::now();
@@ -257,9 +282,9 @@ impl Search<'_> {
                 let since = *strange_since.get_or_insert(now);
                 if now - since >= TAKEN || now >= deadline {
                     return Err(Error::Store(format!(
-                        "what listens at {place} is not rank 0 of this job, or has another secret: rank {rank} was \
-                         refused; set the same RINGROAD_SECRET on all ranks, or another port in MASTER_PORT or \
-                         RINGROAD_STORE=tcp://host:port"
+                        "what listens at {place} is not rank 0 of this job, as rank {rank} was refused: it {}, or another \
+                         port in MASTER_PORT or RINGROAD_STORE=tcp://host:port",
+                        stranger.unwrap_or_default()
                     )));
                 }
                 if !self.pause(SLICE) {
@@ -280,6 +305,7 @@ impl Search<'_> {
                 return Err(StoreError::Interrupted.into());
             }
             pause = (pause * 2).min(PAUSES.1);
+            patience = (patience * 2).min(LONGEST);
         }
     }
 
@@ -300,8 +326,8 @@ impl Search<'_> {
             let until = deadline.min(Instant::now() + patience);
             let address = SocketAddr::new(address, port);
             match attempt(address, key, until) {
-                Ok(Some(channel)) => return Ok((channel, address)),
-                Ok(None) => return Err(Obstacle::Stranger),
+                Ok(Ok(channel)) => return Ok((channel, address)),
+                Ok(Err(verdict)) => return Err(Obstacle::Stranger(verdict)),
                 Err(error) => {
                     obstacle = match error.kind() {
                         ErrorKind::ConnectionRefused => silence("nothing listens there"),
@@ -323,6 +349,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::bootstrap::seal;
 
     fn always() -> std::result::Result<(), StoreError> {
         Ok(())
@@ -389,6 +416,29 @@ mod tests {
         for text in [taken.to_string(), refused.to_string()] {
             assert!(text.contains(&format!("127.0.0.1:{}", ports[0])), "{text}");
         }
+    }
+
+    /// What rank 0 reads in its store of others.
+    #[test]
+    fn who_is_refused_is_noted_and_a_second_rank_0_objects() {
+        let place = place(free(1), "twice");
+        let own = open(&place, 0, Some("ours"), 20.0).unwrap();
+        let noted = || own.get(refusals::KEY).unwrap().unwrap_or_default();
+        let address = ("127.0.0.1", place.ports[0]);
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        stream.write_all(&[b'x'; 256]).unwrap();
+        let _ = std::io::Read::read(&mut stream, &mut [0; 256]);
+        drop(stream);
+        assert!(noted().is_empty(), "it did not speak the protocol");
+        let refused = error(open(&place, 1, Some("theirs"), 20.0));
+        assert!(matches!(refused, Error::Store(_)), "{refused}");
+        let note = String::from_utf8(noted()).unwrap();
+        assert!(note.starts_with("a caller from 127.0.0.1 was refused") && note.contains("RINGROAD_SECRET"));
+        let second = error(open(&place, 0, Some("ours"), 20.0)).to_string();
+        assert!(second.contains("another process is rank 0 of this job"), "{second}");
+        let note = noted();
+        let said = seal::open(Some("ours"), refusals::KEY, &note, 512).unwrap();
+        assert!(String::from_utf8_lossy(said).contains("start every rank once"));
     }
 
     #[test]

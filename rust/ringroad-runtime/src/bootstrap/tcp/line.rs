@@ -12,6 +12,8 @@ use crate::bootstrap::{Handle, Store, StoreError};
 
 /// How long a process may take to answer before it is asked again.
 const TURN: Duration = Duration::from_millis(500);
+/// The longest time that a process gets to take up a connection.
+const LONGEST: Duration = Duration::from_secs(16);
 /// The pause before the next attempt to reach a process.
 const PAUSE: Duration = Duration::from_millis(100);
 const STACK: usize = 128 << 10;
@@ -25,8 +27,6 @@ pub enum Question {
     Set { key: String, value: Vec<u8> },
     /// Rank `from` of a group asks this in the agreement of this number.
     Agree { group: String, number: u64, from: Rank, request: Request },
-    /// The communicator of this group is told this.
-    Tell { group: String, text: Vec<u8> },
 }
 
 /// What was heard of a process.
@@ -36,14 +36,8 @@ pub enum Heard {
     Alive,
     /// Its answer to this request.
     Reply(Request, Reply),
-    /// What its communicator answers to this text; `None` if it has none any more.
-    Told(Vec<u8>, Option<Vec<u8>>),
-    /// Another process listens at its address, or it has another secret. It is tried again.
-    Stranger(Unreachable),
-    /// This process cannot ask it. It is tried again.
-    Unable(Unreachable),
-    /// Its port refuses. It is tried again.
-    Refused(Unreachable),
+    /// Why it has not been reached. It is tried again.
+    Unreached(Unreachable),
     /// It has ended. Nothing follows.
     Ended(Unreachable),
 }
@@ -83,22 +77,17 @@ fn serve(
 ) {
     let mut store = None;
     while let Ok(mut question) = questions.recv() {
+        // Who is slow gets more time with each attempt.
+        let mut within = 2 * TURN;
         let answer = loop {
-            match attempt(&mut store, handle, secret, &question) {
+            within = LONGEST.min(2 * within);
+            match attempt(&mut store, handle, secret, &question, within) {
                 Ok(answer) => break answer,
                 Err(Some(gone @ Unreachable::Gone(_))) => {
                     tell(Heard::Ended(gone));
                     return;
                 }
-                Err(Some(refused @ Unreachable::Refused(_))) if !tell(Heard::Refused(refused.clone())) => {
-                    return
-                }
-                Err(Some(stranger @ Unreachable::Stranger(_)))
-                    if !tell(Heard::Stranger(stranger.clone())) =>
-                {
-                    return;
-                }
-                Err(Some(unable @ Unreachable::Unable(..))) if !tell(Heard::Unable(unable.clone())) => return,
+                Err(Some(why)) if !tell(Heard::Unreached(why.clone())) => return,
                 Err(_) => thread::sleep(PAUSE),
             }
             // The caller may want something else by now, or nothing.
@@ -120,11 +109,12 @@ fn attempt(
     handle: &Handle,
     secret: Option<&str>,
     question: &Question,
+    within: Duration,
 ) -> Result<Heard, Option<Unreachable>> {
     let until = || Instant::now() + TURN;
     let reached = match store.take() {
         Some(store) => store,
-        None => TcpStore::connect(handle, secret, Instant::now() + 4 * TURN)?,
+        None => TcpStore::connect(handle, secret, Instant::now() + within)?,
     };
     let answer = match question {
         Question::Alive => match reached.wait("", until()) {
@@ -135,9 +125,6 @@ fn attempt(
         Question::Agree { group, number, from, request } => {
             let reply = reached.agree(group, *number, *from, request, until());
             reply.map(|reply| Heard::Reply(request.clone(), reply))
-        }
-        Question::Tell { group, text } => {
-            reached.tell(group, text).map(|answer| Heard::Told(text.clone(), answer))
         }
     };
     let answer = answer.map_err(|_| None)?;

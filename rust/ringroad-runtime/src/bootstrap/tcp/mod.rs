@@ -15,8 +15,8 @@ pub use beacon::{seen, Beacon};
 pub use client::{LifeLine, TcpStore, Unreachable};
 pub use job::{JobPlace, JobStore};
 pub use line::{Heard, Line, Question};
-pub use reports::{ask_all, ask_at, report_by, stacks_by, Inquiry, Report, Reporter};
-pub use server::{Listener, Reach, Server};
+pub use reports::{ask_all, ask_at, report_by, stacks_by, Inquiry, Report, Reporter, Unanswered};
+pub use server::{Reach, Server};
 
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::client::attempt;
-use super::{JobPlace, TcpStore};
+use super::wire::Key;
+use super::{JobPlace, TcpStore, Unreachable};
 use crate::bootstrap::endpoint_info::{host_name, pid_space};
 use crate::bootstrap::Handle;
+use crate::os::fork::Global;
 use crate::os::liveness::started;
-use crate::os::lock::Mutex;
 
 /// The group by which processes are asked.
 pub(super) const GROUP: &str = "ringroad status";
@@ -58,7 +59,7 @@ pub struct Report {
 /// What the Python threads do, or why that is not known.
 type Stacks = fn() -> Result<Value, String>;
 
-static REPORTERS: Mutex<Vec<Weak<dyn Reporter>>> = Mutex::new(Vec::new());
+static REPORTERS: Global<Vec<Weak<dyn Reporter>>> = Global::new();
 static STACKS: OnceLock<Stacks> = OnceLock::new();
 
 /// Asks this reporter from now on, as long as it exists.
@@ -122,16 +123,21 @@ fn segments(table: &str) -> Option<(u64, u64)> {
     Some((of("OutSegs")?, of("RetransSegs")?))
 }
 
+/// Why a process has not answered, and whether the kernel of its host says that it has ended.
+pub type Unanswered = (String, bool);
+
 /// Asks many processes at once. Each answers within `within`, or the error says why it does not.
 pub fn ask_all(
     handles: &[Handle],
     secret: Option<&str>,
     inquiry: Inquiry,
     within: Duration,
-) -> Vec<Result<Vec<u8>, String>> {
+) -> Vec<Result<Vec<u8>, Unanswered>> {
     let ask = |handle: &Handle| {
-        let store = TcpStore::connect(handle, secret, Instant::now() + within);
-        inquire(&store.map_err(|error| error.to_string())?, inquiry)
+        let key = Key::new(&handle.token, secret).asking_all();
+        let store = TcpStore::connect_by(key, handle, Instant::now() + within)
+            .map_err(|error| (error.to_string(), matches!(error, Unreachable::Gone(_))))?;
+        inquire(&store, inquiry).map_err(|why| (why, false))
     };
     let chunks = handles.chunks(AT_ONCE).map(|some| {
         thread::scope(|scope| {
@@ -139,8 +145,10 @@ pub fn ask_all(
                 |handle| thread::Builder::new().stack_size(STACK).spawn_scoped(scope, move || ask(handle));
             let asked: Vec<_> = some.iter().map(start).collect();
             let end = |asked: std::io::Result<thread::ScopedJoinHandle<'_, _>>| match asked {
-                Ok(thread) => thread.join().unwrap_or_else(|_| Err("asking it has panicked".to_owned())),
-                Err(error) => Err(format!("cannot start a thread: {error}")),
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|_| Err(("asking it has panicked".to_owned(), false)))
+                }
+                Err(error) => Err((format!("cannot start a thread: {error}"), false)),
             };
             asked.into_iter().map(end).collect::<Vec<_>>()
         })
@@ -155,7 +163,7 @@ pub fn ask_at(
     inquiry: Inquiry,
     within: Duration,
 ) -> Result<Vec<u8>, String> {
-    let key = place.key(secret);
+    let key = place.key(secret).asking_all();
     let until = Instant::now() + within;
     let mut obstacle = format!("{} has no address", place.host);
     for port in &place.ports {
@@ -166,12 +174,12 @@ pub fn ask_at(
             let address: SocketAddr = address;
             let who = format!("rank 0 at {address}");
             obstacle = match attempt(address, &key, until) {
-                Ok(Some(channel)) => {
+                Ok(Ok(channel)) => {
                     return inquire(&TcpStore::over(channel, address, key, who, within), inquiry)
                 }
-                Ok(None) => format!(
-                    "what listens at {address} is no store of this job, or has another secret: set the same \
-                     RINGROAD_SECRET, and ask from where the job was started, or on one of its hosts without an address"
+                Ok(Err(verdict)) => format!(
+                    "what listens at {address} {verdict}; or ask as the user whose job it is, from where it was started, or on \
+                     one of its hosts without an address"
                 ),
                 Err(error) => format!("nobody answers at {address}: {error}"),
             };

@@ -1,9 +1,9 @@
 //! The store of a process. Other processes reach it over TCP, whether or not any other store still runs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use rustix::net::sockopt;
 use super::rounds::Rounds;
 use super::wire::{Key, Kind, Message};
 use super::{beacon, reports};
-use crate::bootstrap::{MemoryStore, Store, StoreError};
-use crate::os::fork::Own;
+use crate::bootstrap::{refusals, MemoryStore, Store, StoreError};
+use crate::os::fork::Global;
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
 use crate::os::ports::{bind, Ports};
@@ -53,12 +53,6 @@ pub enum Reach {
     All,
 }
 
-/// Hears what other ranks say to a communicator.
-pub trait Listener: Send + Sync {
-    /// The answer; `None` if it makes no sense.
-    fn hear(&self, text: &[u8]) -> Option<Vec<u8>>;
-}
-
 /// A secret, and the server for those who know it.
 type Served = (Option<String>, Arc<Server>);
 
@@ -66,8 +60,6 @@ struct Shared {
     key: Key,
     values: MemoryStore,
     rounds: Rounds,
-    /// By their groups.
-    listeners: Mutex<HashMap<String, Weak<dyn Listener>>>,
     /// Connections without a handshake so far, the oldest first.
     unknown: Mutex<VecDeque<Arc<TcpStream>>>,
 }
@@ -77,11 +69,9 @@ impl Server {
     /// process. A forked child has its own. What one secret protects, those who know another one neither read nor
     /// change.
     pub fn of_process(secret: Option<&str>) -> io::Result<Arc<Server>> {
-        static SERVERS: Mutex<Vec<Own<Served>>> = Mutex::new(Vec::new());
+        static SERVERS: Global<Vec<Served>> = Global::new();
         let mut servers = SERVERS.lock();
-        // Those of the process that this one was forked from.
-        servers.retain(|server| server.get().is_ok());
-        let known = servers.iter().flat_map(Own::get).find(|(known, _)| known.as_deref() == secret);
+        let known = servers.iter().find(|(known, _)| known.as_deref() == secret);
         if let Some((_, server)) = known {
             return Ok(server.clone());
         }
@@ -89,7 +79,7 @@ impl Server {
         if let Err(error) = beacon::light(&new) {
             warn_once("status", &format!("`ringroad status` cannot find this process: {error}"));
         }
-        servers.push(Own::new((secret.map(str::to_owned), new.clone())));
+        servers.push((secret.map(str::to_owned), new.clone()));
         Ok(new)
     }
 
@@ -102,7 +92,6 @@ impl Server {
             key: Key::new(&token, secret),
             values: MemoryStore::new(),
             rounds: Rounds::new(),
-            listeners: Mutex::default(),
             unknown: Mutex::default(),
         });
         Server { token, doors: Mutex::default(), outdated: Mutex::default(), shared }
@@ -169,13 +158,6 @@ impl Server {
         }
     }
 
-    /// What other ranks say to this group is for this listener from now on, as long as it exists.
-    pub fn listen_for(&self, group: &str, listener: Weak<dyn Listener>) {
-        let mut listeners = self.shared.listeners.lock();
-        listeners.retain(|_, known| known.strong_count() > 0);
-        listeners.insert(group.to_owned(), listener);
-    }
-
     /// The agreements of this process.
     pub fn rounds(&self) -> &Rounds {
         &self.shared.rounds
@@ -236,17 +218,24 @@ impl Shared {
     fn serve(&self, stream: &Arc<TcpStream>) {
         let admitted = stream.set_nodelay(true).and_then(|()| self.key.admit(stream.clone()));
         self.forget(stream);
-        let Ok(Some(mut channel)) = admitted else { return };
+        let mut channel = match admitted {
+            Ok(Ok(channel)) => channel,
+            Ok(Err(verdict)) => {
+                let who = stream.peer_addr().map(|peer| format!(" from {}", peer.ip())).unwrap_or_default();
+                return refusals::tell(&self.values, &format!("a caller{who} was refused, which {verdict}"));
+            }
+            Err(_) => return,
+        };
         while let Ok(request) = Message::receive(&mut channel, None, None) {
             let Ok(value) = self.answer(request) else { return };
             let kind = if value.is_some() { Kind::Value } else { Kind::Nothing };
-            if Message::new(kind, "", &value.unwrap_or_default()).send(&mut channel, None).is_err() {
+            if channel.send(kind, "", &value.unwrap_or_default(), None).is_err() {
                 return;
             }
         }
     }
 
-    fn answer(&self, Message { kind, key, value }: Message) -> Result<Option<Vec<u8>>, StoreError> {
+    fn answer(&self, Message { kind, key, value }: Message) -> Result<Option<Arc<[u8]>>, StoreError> {
         let milliseconds = |bytes: &[u8]| {
             let number = bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
             Instant::now() + LONGEST_WAIT.min(Duration::from_millis(number.into()))
@@ -254,24 +243,19 @@ impl Shared {
         let hostile =
             || StoreError::Failed { action: "answer".to_owned(), reason: "it is no request".to_owned() };
         match kind {
-            Kind::Set => self.values.set(&key, &value).map(|()| Some(Vec::new())),
-            Kind::Get => self.values.get(&key),
-            Kind::Wait => match self.values.wait(&key, milliseconds(&value)) {
-                Err(StoreError::Timeout { .. }) => Ok(None),
-                other => other.map(Some),
-            },
+            Kind::Set => self.values.set(&key, &value).map(|()| Some(Arc::default())),
+            Kind::Get => Ok(self.values.wait_for(&key, Instant::now())),
+            Kind::Wait => Ok(self.values.wait_for(&key, milliseconds(&value))),
             Kind::Agree => {
                 let (within, asked) = value.split_at_checked(4).ok_or_else(hostile)?;
                 let (number, from, request) = serde_json::from_slice(asked).map_err(|_| hostile())?;
                 let reply = self.rounds.answer(&key, number, from, &request, milliseconds(within));
-                Ok(Some(serde_json::to_vec(&reply).expect("JSON can express numbers")))
+                Ok(Some(serde_json::to_vec(&reply).expect("JSON can express numbers").into()))
             }
-            Kind::Tell if key == reports::GROUP => Ok(reports::answer(self.key.secret(), &value)),
-            Kind::Tell => {
-                let listener = self.listeners.lock().get(&key).and_then(Weak::upgrade);
-                Ok(listener.and_then(|listener| listener.hear(&value)))
+            Kind::Tell if key == reports::GROUP => {
+                Ok(reports::answer(self.key.secret(), &value).map(Arc::from))
             }
-            Kind::Value | Kind::Nothing => Err(hostile()),
+            Kind::Tell | Kind::Value | Kind::Nothing => Err(hostile()),
         }
     }
 }

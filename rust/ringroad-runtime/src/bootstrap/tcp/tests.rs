@@ -59,10 +59,10 @@ fn a_store_of_another_process() {
 fn who_does_not_know_the_token_or_the_secret_is_refused() {
     let (_, handle) = own();
     let secret = TcpStore::connect(&handle, Some("other"), soon());
-    assert!(matches!(secret, Err(Unreachable::Stranger(_))), "{secret:?}");
+    assert!(matches!(secret, Err(Unreachable::Stranger(..))), "{secret:?}");
     let mut guessed = handle.clone();
     guessed.token = [0; 16];
-    assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(Unreachable::Stranger(_))));
+    assert!(matches!(TcpStore::connect(&guessed, None, soon()), Err(Unreachable::Stranger(..))));
     let mut closed = handle;
     closed.places[0].set_port(1);
     let refused = TcpStore::connect(&elsewhere(&closed), None, soon());
@@ -137,7 +137,7 @@ fn an_error_ends_the_connection_but_not_the_store() {
             let mut channel = key.admit(Arc::new(stream)).unwrap().unwrap();
             Message::receive(&mut channel, Some(soon()), None).unwrap();
             for (kind, value) in answers {
-                Message::new(*kind, "", value.as_bytes()).send(&mut channel, None).unwrap();
+                channel.send(*kind, "", value.as_bytes(), None).unwrap();
             }
         }
     });
@@ -170,6 +170,135 @@ fn strangers_do_no_harm() {
     let store = TcpStore::connect(&handle, None, soon()).unwrap();
     store.set("strangers", b"none").unwrap();
     drop(idle);
+}
+
+/// Who takes up a connection and says nothing is slow, and nobody else: it is asked again until the deadline.
+#[test]
+fn slow_is_no_verdict() {
+    let (server, mut handle) = own();
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    handle.places[0] = door.local_addr().unwrap();
+    let late = TcpStore::connect(&handle, None, Instant::now() + Duration::from_millis(50));
+    assert!(matches!(late, Err(Unreachable::Silent(_))), "{late:?}");
+    let (tell, heard) = std::sync::mpsc::channel();
+    let line = Line::open(7, handle.clone(), None, tell).unwrap();
+    let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap().1;
+    line.ask(Question::Alive);
+    let first = next();
+    assert!(matches!(first, Heard::Unreached(Unreachable::Silent(_))), "{first:?}");
+    // From now on it answers, those first who have given up.
+    server.listen(door).unwrap();
+    while !matches!(next(), Heard::Alive) {}
+}
+
+/// Who has been reached and does not answer a request is asked again, too, by a new connection.
+#[test]
+fn slow_answers_are_no_failures() {
+    let (_, mut handle) = own();
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    handle.places[0] = door.local_addr().unwrap();
+    let key = Key::new(&handle.token, None);
+    let server = thread::spawn(move || {
+        let admit = || key.admit(Arc::new(door.accept().unwrap().0)).unwrap().unwrap();
+        let (mut slow, mut cut, mut quick) = (admit(), admit(), admit());
+        for channel in [&mut slow, &mut cut, &mut quick] {
+            Message::receive(channel, Some(soon()), None).unwrap();
+        }
+        drop(cut);
+        quick.send(Kind::Nothing, "", &[], None).unwrap();
+        let mut again = admit();
+        Message::receive(&mut again, Some(soon()), None).unwrap();
+        again.send(Kind::Value, "", b"again", None).unwrap();
+        slow
+    });
+    let connect = || TcpStore::connect(&handle, None, soon()).unwrap().until(Instant::now());
+    let [slow, cut, quick] = std::array::from_fn(|_| connect());
+    thread::scope(|scope| {
+        let slow = scope.spawn(|| slow.get("key"));
+        let cut = scope.spawn(|| cut.get("key"));
+        assert_eq!(quick.get("key"), Ok(None));
+        assert_eq!(cut.join().unwrap(), Ok(Some(b"again".to_vec())), "its connection was closed");
+        let late = slow.join().unwrap();
+        assert!(matches!(late, Err(StoreError::Silent(_))), "{late:?}");
+    });
+    drop(server.join().unwrap());
+}
+
+/// Does something as another user, which only root can: by a thread, whose sockets and threads are that user's.
+fn as_other<T: Send>(act: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let user = rustix::process::Uid::from_raw(61_000);
+            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+            act()
+        });
+        other.join().unwrap()
+    })
+}
+
+/// Without a secret, users of a machine refuse each other, and are told why; root may ask all how they stand.
+#[test]
+fn other_users_need_the_secret() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for secret in [None, Some("secret")] {
+        let (_own, handle) = with_secret(secret);
+        let (_theirs, other) = as_other(|| with_secret(secret));
+        let reached = as_other(|| TcpStore::connect(&handle, secret, soon()).map(drop));
+        let back = TcpStore::connect(&other, secret, soon()).map(drop);
+        let inquiry = Inquiry { members: false, stacks: false };
+        let ask = |handle| {
+            ask_all(std::slice::from_ref(handle), secret, inquiry, Duration::from_secs(20)).remove(0)
+        };
+        assert!(ask(&other).is_ok(), "root may ask");
+        let asked = as_other(|| ask(&handle));
+        if secret.is_some() {
+            assert_eq!((reached, back, asked.is_ok()), (Ok(()), Ok(()), true));
+            continue;
+        }
+        let text = |theirs, own| {
+            format!(
+                "belongs to user {theirs} of this machine, and this process runs as user {own}: set RINGROAD_SECRET to the \
+                 same text for both"
+            )
+        };
+        assert_eq!(reached, Err(Unreachable::Stranger(handle.to_string(), text(0, 61_000))));
+        assert_eq!(back, Err(Unreachable::Stranger(other.to_string(), text(61_000, 0))));
+        assert!(asked.as_ref().is_err_and(|asked| asked.0.contains(&text(0, 61_000))), "{asked:?}");
+    }
+}
+
+/// A socket that is bound to an interface is found, too.
+#[test]
+#[allow(unsafe_code)]
+fn nobody_hides_by_an_interface() {
+    use std::os::fd::AsRawFd;
+
+    use rustix::net::{AddressFamily, SocketType};
+
+    use crate::os::interfaces::{address_towards, towards};
+    let addresses = address_towards("192.0.2.1").into_iter().chain(["127.0.0.1".parse().unwrap()]);
+    for address in addresses {
+        let door = TcpListener::bind((address, 0)).unwrap();
+        let to = door.local_addr().unwrap();
+        let call = || {
+            let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let socket = rustix::net::socket(family, SocketType::STREAM, None).unwrap();
+            let device = towards(&address.to_string()).unwrap();
+            let (fd, name, length) = (socket.as_raw_fd(), device.as_ptr().cast(), device.len() as u32);
+            // SAFETY: the name lives through the call, and its length is given.
+            let bound =
+                unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name, length) };
+            assert_eq!(bound, 0);
+            rustix::net::connect(&socket, &to).unwrap();
+            socket
+        };
+        let is_root = rustix::process::geteuid().is_root();
+        let _caller = if is_root { as_other(call) } else { call() };
+        let accepted = door.accept().unwrap().0;
+        assert_eq!(crate::os::owner::other_user(&accepted).unwrap().is_some(), is_root, "at {address}");
+    }
 }
 
 /// A server that closes a connection in the middle of the handshake has no place for it at the moment: the client tries
@@ -224,7 +353,9 @@ fn a_process_that_cannot_ask_says_so() {
         setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..limits }).unwrap();
         line.ask(Question::Alive);
         let next = || heard.recv_timeout(Duration::from_secs(20)).unwrap();
-        let (7, Heard::Unable(why)) = next() else { panic!("it was asked, or taken for silent") };
+        let (7, Heard::Unreached(why @ Unreachable::Unable(..))) = next() else {
+            panic!("it was asked, or taken for silent")
+        };
         assert!(why.to_string().contains("limit of open files"), "{why}");
         setrlimit(Resource::Nofile, limits).unwrap();
         while !matches!(next(), (7, Heard::Alive)) {}
@@ -304,29 +435,8 @@ fn agreements_of_another_process() {
     let joined = server.rounds().with("group", 10, |acceptor| Proposer::join(acceptor, 1, 2, vote));
     assert_eq!(joined.outcome(), Some(&Outcome::LeftOut));
     // Not a question: the server closes the connection, and the next request makes a new one.
-    assert!(store.ask(&Message::new(Kind::Agree, "group", b"nonsense"), Duration::ZERO).is_err());
+    assert!(store.ask(Kind::Agree, "group", b"nonsense", Duration::ZERO).is_err());
     assert_eq!(store.agree("other", 0, 0, &Request::Learn, at_once()), Ok(Reply::Absent));
-}
-
-/// What other ranks say reaches the communicator of their group as long as it exists.
-#[test]
-fn communicators_of_other_processes_are_told() {
-    struct Echo;
-    impl Listener for Echo {
-        fn hear(&self, text: &[u8]) -> Option<Vec<u8>> {
-            (!text.is_empty()).then(|| text.iter().rev().copied().collect())
-        }
-    }
-    let (server, handle) = own();
-    let store = TcpStore::connect(&handle, None, soon()).unwrap();
-    let listener: Arc<dyn Listener> = Arc::new(Echo);
-    assert_eq!(store.tell("group", b"abc"), Ok(None), "nobody listens");
-    server.listen_for("group", Arc::downgrade(&listener));
-    assert_eq!(store.tell("group", b"abc"), Ok(Some(b"cba".to_vec())));
-    assert_eq!(store.tell("group", b""), Ok(None), "that makes no sense");
-    assert_eq!(store.tell("another", b"abc"), Ok(None));
-    drop(listener);
-    assert_eq!(store.tell("group", b"abc"), Ok(None), "it is gone");
 }
 
 /// Whoever can reach a process can ask it how it stands, and is told which processes run here. Nonsense is no question.
@@ -340,7 +450,8 @@ fn processes_say_how_they_stand() {
     let report: serde_json::Value = serde_json::from_slice(&ask(&handle, "status").unwrap()).unwrap();
     assert_eq!(report["pid"], std::process::id());
     assert_eq!(report["no_stacks"], "no Python program runs there");
-    assert!(ask(&handle, "other").unwrap_err().contains("RINGROAD_SECRET"));
+    let refused = ask(&handle, "other").unwrap_err();
+    assert!(refused.0.contains("RINGROAD_SECRET") && !refused.1, "{refused:?}");
     let store = TcpStore::connect(&handle, Some("status"), soon()).unwrap();
     assert_eq!(store.tell(reports::GROUP, b"nonsense"), Ok(None));
     let here = seen().unwrap();
@@ -365,7 +476,7 @@ fn lines_tell_what_they_hear() {
     closed.places[0].set_port(1);
     let refused = Line::open(8, elsewhere(&closed), None, tell.clone()).unwrap();
     refused.ask(Question::Alive);
-    assert!(matches!(next(), (8, Heard::Refused(_))));
+    assert!(matches!(next(), (8, Heard::Unreached(Unreachable::Refused(_)))));
     drop(refused);
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();

@@ -6,12 +6,17 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::os::owner::{other_user, stranger, OtherUser};
 use crate::transport::tcp::handshake::{Answered, Caller, GroupKey, Hello, Session, FIRST, SECOND, THIRD};
 use crate::transport::tcp::seal::{self, open, seal, LENGTH, PLAIN};
 
-/// How long a handshake may take, and how long a message that has begun may make no progress: on a slow link a long
-/// one takes as long as it takes.
+/// How long a server may take to answer before it is called again, and how long a message that has begun may make no
+/// progress: on a slow link a long one takes as long as it takes.
 pub const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a client may take to go on with a handshake. Those that say nothing push each other out.
+const ADMISSION: Duration = Duration::from_secs(30);
+/// Nothing can be done in no time.
+pub const LEAST: Duration = Duration::from_millis(1);
 const LONGEST_KEY: usize = 1 << 10;
 const LONGEST_VALUE: usize = 64 << 20;
 
@@ -50,24 +55,6 @@ pub struct Message {
 }
 
 impl Message {
-    pub fn new(kind: Kind, key: &str, value: &[u8]) -> Message {
-        Message { kind, key: key.to_owned(), value: value.to_vec() }
-    }
-
-    /// Sends the message. Nothing is sent after `end`.
-    pub fn send(&self, channel: &mut Channel, end: Option<Instant>) -> io::Result<()> {
-        if self.key.len() > LONGEST_KEY || self.value.len() > LONGEST_VALUE {
-            let text = format!("{} bytes are too long for a store", self.key.len().max(self.value.len()));
-            return Err(io::Error::new(ErrorKind::InvalidInput, text));
-        }
-        let mut bytes = vec![self.kind as u8];
-        bytes.extend((self.key.len() as u16).to_le_bytes());
-        bytes.extend((self.value.len() as u32).to_le_bytes());
-        bytes.extend(self.key.as_bytes());
-        bytes.extend(&self.value);
-        channel.write(&bytes, end)
-    }
-
     /// Receives a message. It must begin before `start` and be complete before `end`, if these are given.
     pub fn receive(
         channel: &mut Channel,
@@ -106,6 +93,17 @@ fn allowed(patience: Option<Duration>, end: Option<Instant>) -> io::Result<Optio
     }
 }
 
+/// How many bytes a step of a transfer has moved; `end` if there will be no more.
+fn moved(step: io::Result<usize>, end: ErrorKind) -> io::Result<usize> {
+    match step.map_err(|error| (error.kind(), error)) {
+        Ok(0) => Err(end.into()),
+        Ok(count) => Ok(count),
+        Err((ErrorKind::Interrupted, _)) => Ok(0),
+        Err((ErrorKind::WouldBlock, _)) => Err(ErrorKind::TimedOut.into()),
+        Err((_, error)) => Err(error),
+    }
+}
+
 /// Fills `buffer` before `end`, with pauses of at most `patience`.
 fn read(
     mut stream: &TcpStream,
@@ -115,13 +113,8 @@ fn read(
 ) -> io::Result<()> {
     while !buffer.is_empty() {
         stream.set_read_timeout(allowed(patience, end)?)?;
-        match stream.read(buffer) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => buffer = &mut buffer[count..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
-            Err(error) => return Err(error),
-        }
+        let count = moved(stream.read(buffer), ErrorKind::UnexpectedEof)?;
+        buffer = &mut buffer[count..];
     }
     Ok(())
 }
@@ -130,13 +123,7 @@ fn read(
 fn write(mut stream: &TcpStream, mut bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.set_write_timeout(allowed(Some(PATIENCE), end)?)?;
-        match stream.write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
-            Err(error) => return Err(error),
-        }
+        bytes = &bytes[moved(stream.write(bytes), ErrorKind::WriteZero)?..];
     }
     Ok(())
 }
@@ -146,14 +133,28 @@ fn write(mut stream: &TcpStream, mut bytes: &[u8], end: Option<Instant>) -> io::
 pub struct Key {
     group: GroupKey,
     secret: Option<String>,
+    /// Whether it asks processes of other users, too.
+    asks_all: bool,
 }
+
+/// Why somebody who answers is not who was called.
+pub type Verdict = String;
+/// The verdict if it does not know what it should.
+const STRANGER: &str =
+    "is another process, or has another secret: set RINGROAD_SECRET to the same text for all";
 
 /// Who calls whom: any process calls the one that has the token.
 const HELLO: Hello = Hello { from: 0, to: 0, device: 0, stream: 0 };
 
 impl Key {
     pub fn new(token: &[u8], secret: Option<&str>) -> Key {
-        Key { group: GroupKey::new(secret, [&b"store"[..], token]), secret: secret.map(str::to_owned) }
+        let group = GroupKey::new(secret, [&b"store"[..], token]);
+        Key { group, secret: secret.map(str::to_owned), asks_all: false }
+    }
+
+    /// For questions whose answers do no harm, whoever gives them.
+    pub fn asking_all(self) -> Key {
+        Key { asks_all: true, ..self }
     }
 
     /// The job's secret.
@@ -161,37 +162,63 @@ impl Key {
         self.secret.as_deref()
     }
 
-    /// The server's part of the handshake. Returns `None` if the client does not know the token or the secret.
-    pub fn admit(&self, stream: Arc<TcpStream>) -> io::Result<Option<Channel>> {
-        let end = Some(Instant::now() + PATIENCE);
-        let mut first = [0; FIRST];
-        read(&stream, &mut first, None, end)?;
-        let Some((answered, second)) = Answered::new(&self.group, &first, |hello| hello == HELLO) else {
-            // So the client knows that it has been heard, and not closed because there are too many.
-            write(&stream, &[0; SECOND], end)?;
-            return Ok(None);
-        };
-        write(&stream, &second, end)?;
-        let mut third = [0; THIRD];
-        read(&stream, &mut third, None, end)?;
-        Ok(answered.finish(&third).map(|session| Channel::new(stream, session)))
+    /// Without a secret, processes of other users of this machine are strangers.
+    fn stranger(&self, stream: &TcpStream) -> io::Result<Option<OtherUser>> {
+        self.secret.as_ref().map_or_else(|| stranger(stream), |_| Ok(None))
     }
 
-    /// The client's part of the handshake. Returns `None` if the server is another one or has another secret.
-    pub fn introduce(&self, stream: Arc<TcpStream>, deadline: Instant) -> io::Result<Option<Channel>> {
-        let end = Some(deadline.min(Instant::now() + PATIENCE));
+    /// The server's part of the handshake. The verdict if the client does not know the token or the secret, or is another
+    /// user's; an error if it is no client of ringroad.
+    pub fn admit(&self, stream: Arc<TcpStream>) -> io::Result<Result<Channel, Verdict>> {
+        let mut first = [0; FIRST];
+        read(&stream, &mut first, Some(ADMISSION), None)?;
+        let other = self.stranger(&stream)?;
+        let mut is_client = false;
+        let answered = Answered::new(&self.group, &first, |hello| {
+            is_client = hello == HELLO;
+            other.is_none() && is_client
+        });
+        let verdict = || other.as_ref().map_or_else(|| STRANGER.to_owned(), ToString::to_string);
+        let Some((answered, second)) = answered else {
+            // So the client knows that it has been heard, and not closed because there are too many. It may look whose
+            // process this is, and then closes the connection.
+            write(&stream, &[0; SECOND], None)?;
+            let _ = read(&stream, &mut [0], Some(PATIENCE), None);
+            return is_client.then(|| Err(verdict())).ok_or_else(|| ErrorKind::InvalidData.into());
+        };
+        write(&stream, &second, None)?;
+        let mut third = [0; THIRD];
+        read(&stream, &mut third, Some(ADMISSION), None)?;
+        Ok(answered.finish(&third).map(|session| Channel::new(stream, session)).ok_or_else(verdict))
+    }
+
+    /// The client's part of the handshake. The server has to answer by the deadline. The kernel keeps the time: what has come
+    /// counts, however late this process looks.
+    pub fn introduce(
+        &self,
+        stream: Arc<TcpStream>,
+        deadline: Instant,
+    ) -> io::Result<Result<Channel, Verdict>> {
+        let within = deadline.saturating_duration_since(Instant::now()).max(LEAST);
         let (caller, first) = Caller::new(&self.group, HELLO).map_err(io::Error::other)?;
-        write(&stream, &first, end)?;
+        write(&stream, &first, None)?;
         let mut second = [0; SECOND];
         let (begun, rest) = second.split_at_mut(1);
-        read(&stream, begun, None, end)?;
-        // Who begins to answer and does not go on speaks another protocol.
-        if read(&stream, rest, None, end).is_err() {
-            return Ok(None);
+        read(&stream, begun, Some(within), None)?;
+        // Who begins to answer and does not go on speaks another protocol: a right answer comes in one packet.
+        if read(&stream, rest, Some(PATIENCE), None).is_err() {
+            return Ok(Err(STRANGER.to_owned()));
         }
-        let Some((session, third)) = caller.finish(&second) else { return Ok(None) };
-        write(&stream, &third, end)?;
-        Ok(Some(Channel::new(stream, session)))
+        let Some((session, third)) = caller.finish(&second) else {
+            let other = self.secret.is_none().then(|| other_user(&stream).ok().flatten()).flatten();
+            return Ok(Err(other.map_or_else(|| STRANGER.to_owned(), |other| other.to_string())));
+        };
+        // It has taken the connection by now, so that the kernel knows whose it is.
+        if let (Some(stranger), false) = (self.stranger(&stream)?, self.asks_all) {
+            return Ok(Err(stranger.to_string()));
+        }
+        write(&stream, &third, None)?;
+        Ok(Ok(Channel::new(stream, session)))
     }
 }
 
@@ -209,6 +236,23 @@ impl Channel {
         Channel { stream, session, plain: Vec::new(), taken: 0 }
     }
 
+    /// Sends a [`Message`]. Nothing is sent after `end`.
+    pub fn send(&mut self, kind: Kind, key: &str, value: &[u8], end: Option<Instant>) -> io::Result<()> {
+        if key.len() > LONGEST_KEY || value.len() > LONGEST_VALUE {
+            let text = format!("{} bytes are too long for a store", key.len().max(value.len()));
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
+        }
+        let mut bytes = vec![kind as u8];
+        bytes.extend((key.len() as u16).to_le_bytes());
+        bytes.extend((value.len() as u32).to_le_bytes());
+        bytes.extend(key.as_bytes());
+        // A short message leaves in one piece, and a long value from where it lies.
+        let (begin, rest) = value.split_at(value.len().min(PLAIN - bytes.len()));
+        bytes.extend(begin);
+        self.write(&bytes, end)?;
+        self.write(rest, end)
+    }
+
     pub fn into_stream(self) -> Arc<TcpStream> {
         self.stream
     }
@@ -216,11 +260,13 @@ impl Channel {
     /// Sends all bytes before `end`, with pauses of at most [`PATIENCE`].
     fn write(&mut self, bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
         let Some(cipher) = &self.session.cipher else { return write(&self.stream, bytes, end) };
-        let mut records = Vec::new();
+        let mut record = Vec::new();
         for plain in bytes.chunks(PLAIN) {
-            seal(cipher, &mut self.session.sent, plain, &mut records)?;
+            record.clear();
+            seal(cipher, &mut self.session.sent, plain, &mut record)?;
+            write(&self.stream, &record, end)?;
         }
-        write(&self.stream, &records, end)
+        Ok(())
     }
 
     /// Fills `buffer` before `end`, with pauses of at most `patience`.

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use ringroad_core::Wire;
 
 use super::super::block::keep_loop;
-use super::super::element::{Element, Isa};
+use super::super::element::{Element, Isa, Portable};
 use super::super::op::Arithmetic;
 
 /// Where the groups of `N` elements of a block begin.
@@ -27,7 +27,11 @@ pub(super) unsafe fn singles<I: Isa, E: Real, const N: usize>(block: *const E, a
 }
 
 /// An element of a vector that can be encoded.
-pub(super) trait Real: Element<Lane: Arithmetic> {
+pub(super) trait Real: Element<Lane: Arithmetic> + Into<f64> {
+    /// The smallest magnitude and the largest.
+    const LEAST: f64;
+    const MOST: f64;
+
     /// # Safety
     /// The machine must have what `I` requires.
     unsafe fn singles<I: Isa, const N: usize>(elements: &[Self; N]) -> [f32; N];
@@ -35,11 +39,19 @@ pub(super) trait Real: Element<Lane: Arithmetic> {
     /// # Safety
     /// As [`Real::singles`].
     unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [Self; N];
+
+    fn of_doubles<const N: usize>(lanes: &[f64; N]) -> [Self; N] {
+        // SAFETY: every machine can do that.
+        unsafe { Self::of_singles::<Portable, N>(&lanes.map(|lane| lane as f32)) }
+    }
 }
 
 macro_rules! of_single_lanes {
-    ($($element:ty),*) => {$(
+    ($($element:ty: $least:expr, $most:expr;)*) => {$(
         impl Real for $element {
+            const LEAST: f64 = $least;
+            const MOST: f64 = $most;
+
             #[inline(always)]
             unsafe fn singles<I: Isa, const N: usize>(elements: &[Self; N]) -> [f32; N] {
                 // SAFETY: the caller's promise.
@@ -54,9 +66,16 @@ macro_rules! of_single_lanes {
         }
     )*};
 }
-of_single_lanes!(f16, bf16, f32);
+of_single_lanes!(
+    f16: f16::from_bits(1).to_f64_const(), f16::MAX.to_f64_const();
+    bf16: bf16::from_bits(1).to_f64_const(), bf16::MAX.to_f64_const();
+    f32: f32::from_bits(1) as f64, f32::MAX as f64;
+);
 
 impl Real for f64 {
+    const LEAST: f64 = f64::from_bits(1);
+    const MOST: f64 = f64::MAX;
+
     #[inline(always)]
     unsafe fn singles<I: Isa, const N: usize>(elements: &[f64; N]) -> [f32; N] {
         elements.map(|x| x as f32)
@@ -65,5 +84,9 @@ impl Real for f64 {
     #[inline(always)]
     unsafe fn of_singles<I: Isa, const N: usize>(lanes: &[f32; N]) -> [f64; N] {
         lanes.map(f64::from)
+    }
+
+    fn of_doubles<const N: usize>(lanes: &[f64; N]) -> [f64; N] {
+        *lanes
     }
 }

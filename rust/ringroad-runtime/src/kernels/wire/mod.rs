@@ -4,8 +4,8 @@
 //! of elements is a chunk: its last record may be shorter than others. Decoding reads `wire.encoded(elements)` bytes,
 //! whatever they are, and writes `elements` elements.
 //!
-//! Elements of 16 bits are computed with as singles, and a double is rounded to a single first: beyond the range of
-//! singles it is infinite. [`scalar`] is the slow twin.
+//! Elements of 16 bits are computed with as singles, and so are doubles, after rounding, unless a block's scale is beyond
+//! the range of singles. [`scalar`] is the slow twin.
 
 mod codes;
 mod format;

@@ -1,4 +1,4 @@
-//! The numbers that codes of a byte or less stand for, in groups.
+//! The numbers that the codes of formats with a scale stand for, in groups.
 
 use half::f16;
 use ringroad_core::Wire;
@@ -12,13 +12,17 @@ pub(super) const DECODED: usize = 32;
 /// The numbers that codes stand for, before they are multiplied by a scale.
 pub(super) trait Grid {
     const WIRE: Wire;
-    /// The number of the largest code, and of the largest one of a finite number in a block with others.
+    /// What the largest magnitude of a block is divided by, and of a block with numbers that are not finite.
     const LARGEST: [f32; 2];
-    /// The smallest scale: products with it, and with all larger scales, are exact.
-    const LEAST: f32;
-    /// The codes of NaN and the two infinities.
-    const NAN: u8;
-    const INFINITE: [u8; 2];
+    /// The largest number that is a code's.
+    const OUTERMOST: f32 = Self::LARGEST[0];
+    /// The lowest bits of a scale, which are rounded away, and what is added before.
+    const ROUNDED: u32 = 0x7f;
+    const HALF: u32 = 0x40;
+    /// The bits of the smallest scale, a single: products with it, and with all larger scales, are exact.
+    const LEAST: u32;
+    /// The codes of NaN and the two infinities in a block with such numbers; `None`: they are encoded like others.
+    const OTHERS: Option<[u8; 3]>;
 
     /// Writes the codes of the numbers that are nearest to those of the group that begins at element `at`, among equally
     /// near ones the even ones.
@@ -40,9 +44,8 @@ pub(super) struct Eight;
 impl Grid for Eight {
     const WIRE: Wire = Wire::Int8;
     const LARGEST: [f32; 2] = [127.0, 126.0];
-    const LEAST: f32 = f32::MIN_POSITIVE;
-    const NAN: u8 = 0x80;
-    const INFINITE: [u8; 2] = [0x7f, 0x81];
+    const LEAST: u32 = (127 - 125) << 23;
+    const OTHERS: Option<[u8; 3]> = Some([0x80, 0x7f, 0x81]);
 
     #[inline(always)]
     unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]) {
@@ -63,9 +66,8 @@ pub(super) struct Four;
 impl Grid for Four {
     const WIRE: Wire = Wire::Int4;
     const LARGEST: [f32; 2] = [7.0, 6.0];
-    const LEAST: f32 = f32::MIN_POSITIVE;
-    const NAN: u8 = 8;
-    const INFINITE: [u8; 2] = [7, 9];
+    const LEAST: u32 = (127 - 125) << 23;
+    const OTHERS: Option<[u8; 3]> = Some([8, 7, 9]);
 
     #[inline(always)]
     unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]) {
@@ -106,9 +108,8 @@ impl Grid for Float {
     const WIRE: Wire = Wire::Fp8;
     const LARGEST: [f32; 2] = [1.75, 1.625];
     /// 2^-109: the smallest product is then a normal number.
-    const LEAST: f32 = f32::from_bits((127 - 109) << 23);
-    const NAN: u8 = 0x7f;
-    const INFINITE: [u8; 2] = [0x7e, 0xfe];
+    const LEAST: u32 = (127 - 109) << 23;
+    const OTHERS: Option<[u8; 3]> = Some([0x7f, 0x7e, 0xfe]);
 
     #[inline(always)]
     unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]) {
@@ -130,5 +131,32 @@ impl Grid for Float {
             let codes = all.add(at).cast::<[i8; DECODED]>().read();
             I::widen_half(&codes.map(|code| f16::from_bits((i16::from(code) << 7) as u16 & 0xbfff)))
         }
+    }
+}
+
+/// Halves. The largest magnitude becomes one from 2^15 to 65504: a scale is the power of two that this takes, after the
+/// magnitude is rounded to a half's 11 bits.
+pub(super) struct Half;
+
+impl Grid for Half {
+    const WIRE: Wire = Wire::F16;
+    const LARGEST: [f32; 2] = [32768.0; 2];
+    const OUTERMOST: f32 = 65504.0;
+    const ROUNDED: u32 = 0x7f_ffff;
+    const HALF: u32 = 0x1000;
+    /// 2^-125: the smallest product is then the smallest single.
+    const LEAST: u32 = (127 - 125) << 23;
+    const OTHERS: Option<[u8; 3]> = None;
+
+    #[inline(always)]
+    unsafe fn encode<I: Isa>(all: *mut u8, at: usize, lanes: &[f32; ENCODED]) {
+        // SAFETY: the caller's promise.
+        unsafe { all.cast::<f16>().add(at).cast::<[f16; ENCODED]>().write_unaligned(I::narrow_half(lanes)) }
+    }
+
+    #[inline(always)]
+    unsafe fn decode<I: Isa>(all: *const u8, at: usize) -> [f32; DECODED] {
+        // SAFETY: the caller's promise.
+        unsafe { I::widen_half(&all.cast::<f16>().add(at).cast::<[f16; DECODED]>().read_unaligned()) }
     }
 }

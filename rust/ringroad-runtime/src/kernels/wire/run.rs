@@ -7,10 +7,10 @@ use super::super::block::block;
 use super::super::element::{Element, Isa, Portable};
 use super::super::instruction_set::{InstructionSet, Version};
 use super::super::op::Add;
-use super::codes::{Code, Plain, Record, Scaled};
+use super::codes::{is_rare, Code, Record, Scaled, Upper};
 use super::format::Format;
 use super::lanes::{groups, Real};
-use super::numbers::{Eight, Float, Four, DECODED};
+use super::numbers::{Eight, Float, Four, Half, DECODED};
 use crate::kernels::dtype::DType;
 
 /// What is done with a chunk.
@@ -129,18 +129,18 @@ unsafe fn decode_block<I: Isa, E: Real, C: Code>(target: *mut E, left: Option<*c
     // SAFETY: the caller's promise; groups are inside the block.
     unsafe {
         let scale = C::scale_of(record);
-        if scale.is_sign_positive() {
+        if !is_rare(scale) {
             C::decode::<I>(
                 record,
                 scale,
                 #[inline(always)]
-                |at, lanes| put::<I, E>(target, left, at, lanes),
+                |at, lanes| put::<I, E>(target, left, at, E::of_singles::<I, DECODED>(lanes)),
             );
         } else {
-            let others = C::others(record);
+            let rare = C::rare(record);
             for at in groups::<DECODED>() {
-                let lanes = others.as_ptr().add(at).cast::<[f32; DECODED]>().read();
-                put::<I, E>(target, left, at, &lanes);
+                let lanes = rare.as_ptr().add(at).cast::<[f64; DECODED]>().read();
+                put::<I, E>(target, left, at, E::of_doubles(&lanes));
             }
         }
     }
@@ -151,10 +151,14 @@ unsafe fn decode_block<I: Isa, E: Real, C: Code>(target: *mut E, left: Option<*c
 /// # Safety
 /// As [`Job::run`].
 #[inline(always)]
-unsafe fn put<I: Isa, E: Real>(target: *mut E, left: Option<*const E>, at: usize, lanes: &[f32; DECODED]) {
+unsafe fn put<I: Isa, E: Real>(
+    target: *mut E,
+    left: Option<*const E>,
+    at: usize,
+    mut elements: [E; DECODED],
+) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut elements = E::of_singles::<I, DECODED>(lanes);
         if let Some(left) = left {
             let left = left.add(at).cast::<[E; DECODED]>().read_unaligned();
             elements = block::<I, E, Add, DECODED>(Add, &left, &elements);
@@ -189,8 +193,8 @@ unsafe fn with_element<J: Job, E: Real>(set: InstructionSet, format: Format, job
             (Wire::Int8, Some(_)) => with_code::<J, E, Scaled<Eight, true>>(set, job),
             (Wire::Int4, Some(_)) => with_code::<J, E, Scaled<Four, true>>(set, job),
             (wire, Some(_)) => panic!("{wire} does not dither"),
-            (Wire::Bf16, None) => with_code::<J, E, Plain<bf16>>(set, job),
-            (Wire::F16, None) => with_code::<J, E, Plain<f16>>(set, job),
+            (Wire::Bf16, None) => with_code::<J, E, Upper>(set, job),
+            (Wire::F16, None) => with_code::<J, E, Scaled<Half, false>>(set, job),
             (Wire::Fp8, None) => with_code::<J, E, Scaled<Float, false>>(set, job),
             (Wire::Int8, None) => with_code::<J, E, Scaled<Eight, false>>(set, job),
             (Wire::Int4, None) => with_code::<J, E, Scaled<Four, false>>(set, job),

@@ -12,8 +12,8 @@ use crate::kernels::scalar;
 /// The bytes of these elements.
 pub fn encode(format: impl Into<Format>, dtype: DType, elements: &[u8]) -> Vec<u8> {
     let format = format.into();
-    let singles: Vec<f32> = elements.chunks_exact(dtype.size()).map(|bytes| single(dtype, bytes)).collect();
-    singles.chunks(Wire::BLOCK).flat_map(|block| record(format, block)).collect()
+    let numbers: Vec<f64> = elements.chunks_exact(dtype.size()).map(|bytes| number(dtype, bytes)).collect();
+    numbers.chunks(Wire::BLOCK).flat_map(|block| record(format, dtype, block)).collect()
 }
 
 /// The elements of these bytes.
@@ -23,9 +23,9 @@ pub fn encode(format: impl Into<Format>, dtype: DType, elements: &[u8]) -> Vec<u
 pub fn decode(wire: Wire, dtype: DType, bytes: &[u8], elements: usize) -> Vec<u8> {
     assert_eq!(bytes.len(), wire.encoded(elements));
     let records = bytes.chunks(wire.record()).enumerate();
-    let singles =
+    let numbers =
         records.flat_map(|(at, record)| block(wire, record, Wire::BLOCK.min(elements - at * Wire::BLOCK)));
-    singles.flat_map(|x| element(dtype, x)).collect()
+    numbers.flat_map(|x| element(dtype, x)).collect()
 }
 
 /// The sums of `left` and the elements of these bytes.
@@ -36,27 +36,38 @@ pub fn decode_add(wire: Wire, dtype: DType, left: &[u8], bytes: &[u8]) -> Vec<u8
     sum
 }
 
-/// The element of these bytes as a single.
+/// The element of these bytes.
 ///
 /// # Panics
 /// If the data type is not encoded.
-pub fn single(dtype: DType, bytes: &[u8]) -> f32 {
+pub fn number(dtype: DType, bytes: &[u8]) -> f64 {
     match dtype {
-        DType::F16 => bytemuck::pod_read_unaligned::<f16>(bytes).to_f32(),
-        DType::BF16 => bytemuck::pod_read_unaligned::<bf16>(bytes).to_f32(),
-        DType::F32 => bytemuck::pod_read_unaligned(bytes),
-        DType::F64 => bytemuck::pod_read_unaligned::<f64>(bytes) as f32,
+        DType::F16 => bytemuck::pod_read_unaligned::<f16>(bytes).to_f64(),
+        DType::BF16 => bytemuck::pod_read_unaligned::<bf16>(bytes).to_f64(),
+        DType::F32 => bytemuck::pod_read_unaligned::<f32>(bytes).into(),
+        DType::F64 => bytemuck::pod_read_unaligned(bytes),
         other => panic!("{other} is not encoded"),
     }
 }
 
-fn element(dtype: DType, x: f32) -> Vec<u8> {
+/// All but doubles are rounded to a single first.
+fn element(dtype: DType, x: f64) -> Vec<u8> {
     match dtype {
-        DType::F16 => f16::from_f32(x).to_le_bytes().to_vec(),
-        DType::BF16 => bf16::from_f32(x).to_le_bytes().to_vec(),
-        DType::F32 => x.to_le_bytes().to_vec(),
-        DType::F64 => f64::from(x).to_le_bytes().to_vec(),
+        DType::F16 => f16::from_f32(x as f32).to_le_bytes().to_vec(),
+        DType::BF16 => bf16::from_f32(x as f32).to_le_bytes().to_vec(),
+        DType::F32 => (x as f32).to_le_bytes().to_vec(),
+        DType::F64 => x.to_le_bytes().to_vec(),
         other => panic!("{other} is not encoded"),
+    }
+}
+
+/// The smallest magnitude and the largest.
+fn range(dtype: DType) -> [f64; 2] {
+    match dtype {
+        DType::F16 => [f16::from_bits(1).to_f64(), f16::MAX.to_f64()],
+        DType::BF16 => [bf16::from_bits(1).to_f64(), bf16::MAX.to_f64()],
+        DType::F32 => [f32::from_bits(1), f32::MAX].map(f64::from),
+        _ => [f64::from_bits(1), f64::MAX],
     }
 }
 
@@ -66,7 +77,8 @@ fn grid(wire: Wire) -> Vec<f32> {
         Wire::Int8 => (0..=127).map(|code| code as f32).collect(),
         Wire::Int4 => (0..=7).map(|code| code as f32).collect(),
         Wire::Fp8 => (0..=126).map(e4m3).collect(),
-        Wire::Bf16 | Wire::F16 => unreachable!("it has no scale"),
+        Wire::F16 => vec![32768.0],
+        Wire::Bf16 => unreachable!("it has no scale"),
     }
 }
 
@@ -126,45 +138,110 @@ fn dither(seed: u32, element: usize, x: f32) -> f32 {
     ((mixed >> 25) as f32 - 63.5) / 128.0
 }
 
-fn record(Format { wire, seed }: Format, block: &[f32]) -> Vec<u8> {
-    let halves: Option<fn(&f32) -> u16> = match wire {
-        Wire::Bf16 => Some(|x| bf16::from_f32(*x).to_bits()),
-        Wire::F16 => Some(|x| f16::from_f32(*x).to_bits()),
-        _ => None,
-    };
-    if let Some(halves) = halves {
-        return written(wire, &block.iter().map(halves).collect::<Vec<_>>());
+/// A number that is at least 1 and less than 2, and the power of two by which it was divided.
+fn parts(mut x: f64) -> (f64, i32) {
+    let mut exponent = 0;
+    while x >= 2.0 {
+        (x, exponent) = (x / 2.0, exponent + 1);
+    }
+    while x < 1.0 {
+        (x, exponent) = (x * 2.0, exponent - 1);
+    }
+    (x, exponent)
+}
+
+/// To 17 significant bits, or for f16 to 11 bits, of which the first one is kept.
+fn rounded(wire: Wire, x: f64) -> f64 {
+    match wire {
+        Wire::F16 if (x * 1024.0).round() == 2048.0 => 2.0,
+        Wire::F16 => 1.0,
+        _ => (x * 65536.0).round() / 65536.0,
+    }
+}
+
+/// The scale for a block with this largest magnitude, and by how many powers of 2^24 it was divided. `is_rare`: some
+/// numbers are not finite, as singles.
+fn scale(wire: Wire, dtype: DType, top: f64, largest: f32, is_rare: bool) -> (f32, i32) {
+    let least = 2f32.powi(match wire {
+        Wire::Fp8 => -109,
+        _ => -125,
+    });
+    let fits = |scale: f64, most: f64| scale >= f64::from(least) && scale * f64::from(largest) <= most;
+    if top == 0.0 {
+        return (least, 0);
+    }
+    let quotient = top as f32 / largest;
+    if !is_rare && quotient > 0.0 {
+        let (x, exponent) = parts(quotient.into());
+        let scale = rounded(wire, x) * 2f64.powi(exponent);
+        if fits(scale, f32::MAX.into()) {
+            return (scale as f32, 0);
+        }
+    }
+    let (top, away) = parts(top);
+    let (x, exponent) = parts(top / f64::from(largest));
+    let times = |x: f64, exponent: i32| x * 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
+    let [_, most] = range(dtype);
+    let mut mantissa = rounded(wire, x);
+    if times(mantissa * f64::from(largest), exponent + away) > most {
+        mantissa = if wire == Wire::F16 { 1.0 } else { (x * 65536.0).floor() / 65536.0 };
+    }
+    let (mantissa, carried) = parts(mantissa);
+    let exponent = exponent + carried + away;
+    if fits(times(mantissa, exponent), f32::MAX.into()) {
+        return (times(mantissa, exponent) as f32, 0);
+    }
+    ((mantissa * 2f64.powi(exponent.rem_euclid(24))) as f32, exponent.div_euclid(24))
+}
+
+fn record(Format { wire, seed }: Format, dtype: DType, block: &[f64]) -> Vec<u8> {
+    if wire == Wire::Bf16 {
+        let codes: Vec<u16> = block.iter().map(|x| bf16::from_f32(*x as f32).to_bits()).collect();
+        return written(wire, &codes);
     }
     let all_finite = block.iter().all(|x| x.is_finite());
+    let is_rare = block.iter().any(|x| !(*x as f32).is_finite());
     let mut grid = grid(wire);
-    if !all_finite {
+    if !all_finite && wire != Wire::F16 {
         grid.pop();
     }
     let largest = *grid.last().expect("it has numbers");
-    let top = block.iter().filter(|x| x.is_finite()).fold(0f32, |top, x| top.max(x.abs()));
-    // Upwards to 17 significant bits, but not so far that the largest product would be infinite.
-    let up = |x: f32| x.to_bits().div_ceil(128) * 128;
-    let down = |x: f32| x.to_bits() / 128 * 128;
-    let least = 2f32.powi(if wire == Wire::Fp8 { -109 } else { -126 });
-    let scale = f32::from_bits(up(top / largest).min(down(f32::MAX / largest))).max(least);
-    let divided = |x: f32| match x * (1.0 / scale) {
-        number if wire == Wire::Fp8 => f16::from_f32(number).to_f32(),
-        number => number,
-    };
+    let top = block.iter().filter(|x| x.is_finite()).fold(0f64, |top, x| top.max(x.abs()));
+    let (scale, shift) = scale(wire, dtype, top, largest, is_rare);
+    let [least, _] = range(dtype);
+    // Where a scale has fewer bits, codes are not exactly numbers of the type, and are not rounded at random.
+    let is_exact = moved(f64::from(scale), shift) >= least * 65536.0;
+    let seed = seed.filter(|_| is_exact);
     let [nan, plus, minus] = others(wire);
-    let code = |(element, x): (usize, &f32)| match x {
-        x if x.is_nan() => nan,
-        x if *x == f32::INFINITY => plus,
-        x if *x == f32::NEG_INFINITY => minus,
-        x => {
-            let number = divided(*x) + seed.map_or(0.0, |seed| dither(seed, element, *x));
-            let negative = if seed.is_some() { number < 0.0 } else { x.is_sign_negative() };
-            signed(wire, nearest(&grid, number), negative)
+    let code = |(element, x): (usize, &f64)| -> u16 {
+        let single = moved(*x, -shift) as f32;
+        let number = single * (1.0 / scale);
+        match x {
+            x if wire == Wire::F16 && x.is_nan() => f16::NAN.to_bits(),
+            x if wire == Wire::F16 && x.is_finite() => {
+                f16::from_f32(number.clamp(-65504.0, 65504.0)).to_bits()
+            }
+            _ if wire == Wire::F16 => f16::from_f32(number).to_bits(),
+            x if x.is_nan() => nan.into(),
+            x if *x == f64::INFINITY => plus.into(),
+            x if *x == f64::NEG_INFINITY => minus.into(),
+            x => {
+                let number = if wire == Wire::Fp8 { f16::from_f32(number).to_f32() } else { number };
+                let number = number + seed.map_or(0.0, |seed| dither(seed, element, single));
+                let negative = if seed.is_some() { number < 0.0 } else { x.is_sign_negative() };
+                signed(wire, nearest(&grid, number), negative).into()
+            }
         }
     };
-    let codes: Vec<u16> = block.iter().enumerate().map(|numbered| code(numbered).into()).collect();
-    let scale = if all_finite { scale } else { -scale };
+    let codes: Vec<u16> = block.iter().enumerate().map(code).collect();
+    let sign = u32::from(!all_finite && wire != Wire::F16) << 31;
+    let scale = scale.to_bits() | sign | shift as u32 & 0x7f;
     [&scale.to_le_bytes()[..], &written(wire, &codes)].concat()
+}
+
+/// Times a power of 2^24.
+fn moved(x: f64, shift: i32) -> f64 {
+    x * 2f64.powi(12 * shift) * 2f64.powi(12 * shift)
 }
 
 /// The bits of a code.
@@ -190,29 +267,29 @@ fn read(wire: Wire, bytes: &[u8], element: usize) -> u16 {
     (0..bits(wire)).map(bit).sum()
 }
 
-fn block(wire: Wire, record: &[u8], elements: usize) -> Vec<f32> {
-    let half = |at| read(wire, record, at);
-    match wire {
-        Wire::Bf16 => return (0..elements).map(|at| bf16::from_bits(half(at)).to_f32()).collect(),
-        Wire::F16 => return (0..elements).map(|at| f16::from_bits(half(at)).to_f32()).collect(),
-        _ => {}
+fn block(wire: Wire, record: &[u8], elements: usize) -> Vec<f64> {
+    if wire == Wire::Bf16 {
+        return (0..elements).map(|at| bf16::from_bits(read(wire, record, at)).to_f64()).collect();
     }
     let (first, rest) = record.split_at(4);
-    let scale = f32::from_le_bytes([first[0], first[1], first[2], first[3]]);
-    let code = |at: usize| read(wire, rest, at) as u8;
-    let number = |code: u8| match wire {
+    let first = u32::from_le_bytes([first[0], first[1], first[2], first[3]]);
+    let (is_finite, scale) = (first >> 31 == 0, f32::from_bits(first & 0x7fff_ff80));
+    let shift = (first & 0x7f) as i32 - if first & 0x40 == 0 { 0 } else { 0x80 };
+    let number = |code: u16| match wire {
+        Wire::F16 => f16::from_bits(code).to_f32(),
         Wire::Int8 => f32::from(code as i8),
         Wire::Int4 => f32::from(code) - if code < 8 { 0.0 } else { 16.0 },
-        _ if code >= 0x80 => -e4m3(code & 0x7f),
-        _ => e4m3(code),
+        _ if code >= 0x80 => -e4m3(code as u8 & 0x7f),
+        _ => e4m3(code as u8),
     };
-    let [nan, plus, minus] = others(wire);
-    let value = |at: usize| match code(at) {
-        code if scale.is_sign_positive() => number(code) * scale,
-        code if code == nan => f32::NAN,
-        code if code == plus => f32::INFINITY,
-        code if code == minus => f32::NEG_INFINITY,
-        code => number(code) * -scale,
+    let others = others(wire).map(u16::from);
+    let value = |at: usize| match read(wire, rest, at) {
+        code if !is_finite && wire != Wire::F16 && others.contains(&code) => match code {
+            code if code == others[0] => f64::NAN,
+            code if code == others[1] => f64::INFINITY,
+            _ => f64::NEG_INFINITY,
+        },
+        code => moved(f64::from(number(code) * scale), shift),
     };
     (0..elements).map(value).collect()
 }

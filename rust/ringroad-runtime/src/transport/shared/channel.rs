@@ -111,6 +111,8 @@ pub(super) struct Counters {
     released: AtomicU64,
     /// Whether the ranks share a cache, as the receiver has measured it; 0 while that is unknown.
     distance: AtomicU32,
+    /// Whether the channel in the opposite direction, which lies in the same segment, has memory.
+    opened: AtomicU32,
 }
 
 /// Whether a rank is about to block; in its own segment.
@@ -201,7 +203,8 @@ pub(super) fn makes_room(number: u64) -> bool {
 impl Counters {
     #[cfg(test)]
     pub fn new() -> Counters {
-        Counters { taken: AtomicU64::new(0), released: AtomicU64::new(0), distance: AtomicU32::new(0) }
+        let (taken, released) = (AtomicU64::new(0), AtomicU64::new(0));
+        Counters { taken, released, distance: AtomicU32::new(0), opened: AtomicU32::new(0) }
     }
 
     /// Records that the slots of all parcels before `number` are free.
@@ -228,6 +231,17 @@ impl Counters {
             1 => Some(CacheMode::Shared),
             _ => Some(CacheMode::Separate),
         }
+    }
+
+    /// Tells the peer that it finds a channel from the owner of this segment from now on.
+    pub fn open(&self) {
+        self.opened.store(1, Ordering::Release);
+    }
+
+    /// Whether it does. Until then, reading the channel would take memory.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.opened.load(Ordering::Acquire) != 0
     }
 
     #[inline]

@@ -74,7 +74,7 @@ impl Cma {
                 }
                 Ok(_) => return Ok(()),
             };
-            return Err(io::Error::new(kind, format!("process_vm_readv, process {}: {reason}", self.pid)));
+            return Err(io::Error::new(kind, format!("process_vm_readv: {reason}")));
         }
     }
 }

@@ -25,8 +25,8 @@ pub(super) fn channels(size: usize) -> usize {
     (COUNTERS + size * size_of::<Counters>()).next_multiple_of(PAGE)
 }
 
-/// How many bytes precede the pool's part. Only channels and counters of neighbours are ever touched.
-fn control(size: usize) -> usize {
+/// How many bytes precede the pool's part. Only counters of neighbours are ever touched, and channels that are used.
+pub(super) fn control(size: usize) -> usize {
     channels(size) + size * size_of::<Channel>()
 }
 
@@ -97,7 +97,7 @@ impl Home {
     /// Opens the segment of rank `rank`, or says why it cannot be read. With `cma`, also tries to read its private
     /// memory.
     pub fn open(&self, rank: Rank, offer: &Offer, cma: bool) -> Result<Neighbour, String> {
-        let segment = Segment::open(offer.pid, offer.segment, control(self.size))?;
+        let segment = Segment::open(offer.pid, offer.segment, channels(self.size))?;
         // SAFETY: the segment's first bytes, which its owner wrote before it made the offer.
         if unsafe { segment.at(0).cast::<u64>().read() } != offer.instance {
             return Err(format!("the memory found is not that of rank {rank}"));
@@ -123,18 +123,26 @@ impl Home {
         let doorbell = self.doorbell[1].try_clone().map_err(|error| refused("dup", &error))?;
         let cma = Err("it is not tried within a process".to_owned());
         let segment = match self.segment.file() {
-            Some(file) => Arc::new(Segment::reader(file, control(self.size))?),
+            Some(file) => Arc::new(Segment::reader(file, channels(self.size))?),
             None => self.segment.clone(),
         };
         Ok(Neighbour { rank: self.rank, segment, doorbell, cma })
     }
 
-    /// Allocates the memory of the channel and counters for a neighbour, before they are used.
+    /// Allocates the memory of the counters for a neighbour, before they are used.
     pub fn prepare_for(&self, peer: Rank) -> Result<(), String> {
-        let back =
-            |offset: usize, bytes: usize| self.segment.back(self.segment.mapping(), offset..offset + bytes);
-        back(COUNTERS + peer * size_of::<Counters>(), size_of::<Counters>())?;
-        back(channels(self.size) + peer * size_of::<Channel>(), size_of::<Channel>())
+        self.back(COUNTERS + peer * size_of::<Counters>(), size_of::<Counters>())
+    }
+
+    /// Allocates the memory of the channel to a neighbour, before its first parcel.
+    pub(super) fn open_channel_to(&self, peer: Rank) -> Result<(), String> {
+        self.back(channels(self.size) + peer * size_of::<Channel>(), size_of::<Channel>())?;
+        self.counters_for(peer).open();
+        Ok(())
+    }
+
+    fn back(&self, offset: usize, bytes: usize) -> Result<(), String> {
+        self.segment.back(self.segment.mapping(), offset..offset + bytes)
     }
 
     /// Makes what blocks until others ring the doorbell, for a rank that waits for nothing else.
@@ -215,12 +223,15 @@ mod tests {
         assert!(alone <= 4 << 10, "{alone} bytes");
         (0..16_000).step_by(1000).for_each(|peer| home.prepare_for(peer).unwrap());
         let spread = blocks() - alone;
-        // One page of counters, and one channel, which takes two pages if it begins within a page.
-        assert!((16 * 8192..=16 * 12_288).contains(&spread), "{spread} bytes for 16 neighbours");
+        assert!(spread <= 16 * 4096, "{spread} bytes of counters for 16 neighbours");
         for (peer, last) in [(0, 0), (15_000, 63)] {
+            home.open_channel_to(peer).unwrap();
+            let opened = blocks();
             home.channel_to(peer).put(last, &super::super::channel::Parcel::default());
             home.counters_for(peer).take(1);
+            assert_eq!(blocks(), opened);
         }
-        assert_eq!(blocks() - alone, spread);
+        let channels = blocks() - alone - spread;
+        assert!((2 * 4096..=4 * 4096).contains(&channels), "{channels} bytes for 2 channels");
     }
 }

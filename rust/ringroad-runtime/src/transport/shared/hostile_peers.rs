@@ -24,6 +24,7 @@ fn parcel(tag: u64, form: Form, bytes: usize, place: u64) -> Parcel {
 /// The events that rank 0 reports after several polls, when rank 1 has put these parcels.
 fn told(parcels: &[Parcel]) -> Vec<Event> {
     let [mut ours, theirs] = pair();
+    theirs.home.open_channel_to(0).unwrap();
     for (number, parcel) in parcels.iter().enumerate() {
         theirs.home.channel_to(0).put(number as u64, parcel);
     }

@@ -24,7 +24,7 @@ impl SharedMemory {
         // Earlier receives with the same key come first.
         let found = if self.matching.is_wanted(key) { None } else { self.take(key) };
         let Some(message) = found else {
-            self.incoming(source).wanted += 1;
+            self.peers.activate(source).incoming.wanted += 1;
             self.matching.keep_wanted(key, wanted);
             return Ok(Posted::Pending);
         };
@@ -60,11 +60,27 @@ impl SharedMemory {
     }
 
     /// Takes all parcels out of all channels. Returns whether there were any.
-    #[inline]
     pub(super) fn take_all(&mut self) -> bool {
         let mut any = false;
         for index in 0..self.peers.ranks().len() {
             any |= self.take_from(self.peers.ranks()[index]);
+        }
+        any
+    }
+
+    /// Makes sure that what has come from ranks that are not active has been taken.
+    pub(super) fn take_from_idle(&mut self) {
+        if self.peers.idle() > 0 {
+            self.take_all();
+        }
+    }
+
+    /// Takes all parcels out of the channels of those ranks that are active. Returns whether there were any.
+    #[inline]
+    pub(super) fn take_active(&mut self) -> bool {
+        let mut any = false;
+        for index in 0..self.peers.active().len() {
+            any |= self.take_from(self.peers.active()[index]);
         }
         any
     }
@@ -107,6 +123,9 @@ impl SharedMemory {
     pub(super) fn take_message(&mut self, rank: Rank) -> Option<Message> {
         loop {
             let peer = self.peers.get_mut(rank);
+            if !peer.is_open(&self.home) {
+                return None;
+            }
             let number = peer.incoming.next;
             let parcel = if peer.incoming.wanted_long == 0 {
                 peer.channel(self.home.rank, self.home.size).get(number)?
@@ -122,13 +141,15 @@ impl SharedMemory {
                 return None;
             }
             peer.incoming.next += 1;
+            peer.is_unchecked = true;
+            self.peers.activate(rank);
             if parcel.form() == Form::Release {
                 self.free_slot(rank, number);
                 self.note_release(rank, number);
                 self.take_back(rank, parcel.place);
                 continue;
             }
-            let message = peer.open(number, &parcel, &mut self.cells);
+            let message = self.peers.get(rank).open(number, &parcel, &mut self.cells);
             self.free_slot(rank, number);
             match parcel.form() {
                 Form::Part => {
@@ -148,6 +169,9 @@ impl SharedMemory {
     /// The form and the tag of the next parcel from this local rank, if it is there.
     #[inline]
     pub(super) fn head(&self, peer: &Peer) -> Option<(Form, u64)> {
+        if !peer.incoming.is_open {
+            return None;
+        }
         let next = peer.incoming.next;
         let head = peer.channel(self.home.rank, self.home.size).peek(next);
         // If a parcel is there now, its line may have left the peer's cache before the next look.
@@ -252,7 +276,7 @@ impl SharedMemory {
 mod tests {
     use super::*;
     use crate::transport::buffer::Region;
-    use crate::transport::Transport;
+    use crate::transport::{Subject, Transport};
 
     const ROUNDS: u32 = if cfg!(miri) { 300 } else { 10_000 };
 
@@ -323,6 +347,41 @@ mod tests {
             assert_eq!(posted, Posted::Complete, "{sequence}");
         }
         assert_eq!((receiver.incoming(0).ahead, receiver.incoming(0).wanted), (0, 0));
+    }
+
+    /// Ranks that nothing is expected from are not polled, and their channels take no memory. Whatever they send is found
+    /// before this rank blocks, when it looks for messages of any source, and soon as calls begin and end.
+    #[test]
+    fn ranks_that_nothing_is_expected_from_are_heard() {
+        let [mut sender, mut receiver, mut other]: [SharedMemory; 3] =
+            SharedMemory::group(3).unwrap().try_into().ok().unwrap();
+        let mut events = Vec::new();
+        let mut poll = |receiver: &mut SharedMemory| {
+            (0..3).for_each(|_| _ = receiver.progress(&mut events));
+            (receiver.peers.active().len(), events.len())
+        };
+        assert_eq!(poll(&mut receiver), (0, 0));
+        sender.send(1, 0, tag(Kind::PointToPoint, 0), Region::zeroed(8), 1).unwrap();
+        sender.flush();
+        assert_eq!(poll(&mut receiver), (0, 0));
+        assert!(!receiver.arm());
+        let any = Subject::new(None, None);
+        assert_eq!(receiver.unclaimed(any).map(|found| found.tag.source), Some(0));
+        receiver.receive(0, tag(Kind::PointToPoint, 0), Region::zeroed(8), 2).unwrap();
+        receiver.inspect(None, &mut Vec::new());
+        assert_eq!(poll(&mut receiver), (0, 0));
+        sender.send(1, 0, tag(Kind::PointToPoint, 1), Region::zeroed(8), 3).unwrap();
+        assert_eq!(receiver.unclaimed(any).map(|found| found.tag.sequence), Some(1));
+        other.notify(1, b"word");
+        let mut told = Vec::new();
+        receiver.inspect(Some(1), &mut told);
+        assert!(matches!(&told[..], [Event::Notice { from: 2, .. }]), "{told:?}");
+        other.abort(std::time::Instant::now());
+        receiver.inspect(Some(1), &mut told);
+        assert!(matches!(&told[1..], [Event::PeerFailed { peer: 2, .. }]), "{told:?}");
+        let is_open = |from: &SharedMemory, to| from.home.counters_for(to).is_open();
+        assert!(is_open(&sender, 1) && is_open(&other, 1));
+        assert!(!is_open(&sender, 2) && !is_open(&receiver, 0) && !is_open(&receiver, 2));
     }
 
     #[test]

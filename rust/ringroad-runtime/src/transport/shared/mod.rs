@@ -56,6 +56,8 @@ const HOUSEKEEPING: u32 = 256;
 const SPIN: u32 = 100;
 /// After this many of these polls, sleeping peers are woken. Mostly no peer sleeps, and the message is there earlier.
 const SOON: u32 = 25;
+/// At how many ranks that are not active a call looks that begins or ends.
+const AT_ONCE: usize = 8;
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Memory in bytes that is set aside for notices, for when the rest of the segment is in use.
@@ -139,6 +141,8 @@ impl SharedMemory {
                 flaw: None,
                 news,
                 gauge,
+                is_active: false,
+                is_unchecked: false,
             }));
         }
         let pool = Pool::new(home.segment.clone());
@@ -181,14 +185,18 @@ impl SharedMemory {
         self.asleep = false;
         self.home.own_doorbell().announce_awake();
         // The lines that were missing before may have left the senders' caches meanwhile.
-        self.peers.iter().for_each(|peer| peer.incoming.missed.set(None));
+        self.peers.iter_active().for_each(|peer| peer.incoming.missed.set(None));
         // The rank that woke this one has written to the pipe. The pipe may also be empty.
         let _ = (&self.home.doorbell[0]).read(&mut [0; 64]);
     }
 
+    /// Does what can be done now. `everywhere`: also for ranks that are not active.
     #[inline]
-    fn look(&mut self) -> bool {
-        let mut any = self.take_all();
+    fn look(&mut self, everywhere: bool) -> bool {
+        let mut any = match everywhere || self.rounds.is_multiple_of(HOUSEKEEPING) {
+            true => self.take_all(),
+            false => self.take_active(),
+        };
         if !self.readings.is_empty() {
             any |= self.read_on();
         }
@@ -203,13 +211,22 @@ impl SharedMemory {
             any |= self.refill();
         }
         self.ring();
+        self.peers.retire();
         any
     }
 
     /// Whether each channel is empty or begins with a message of the collective call `next`, and nothing else is to be
     /// done. Returns `false` now and then even so, so that releases are reclaimed.
     #[inline]
-    fn has_only(&self, next: u32) -> bool {
+    fn has_only(&mut self, next: u32) -> bool {
+        for _ in 0..self.peers.idle().min(AT_ONCE) {
+            let Some(peer) = self.peers.next_idle() else { continue };
+            let (rank, number) = (peer.rank, peer.incoming.next);
+            let has = peer.is_open(&self.home) && peer.channel(self.home.rank, self.home.size).has(number);
+            if has || peer.has_failed() {
+                self.peers.activate(rank).is_unchecked = true;
+            }
+        }
         let next = Tag::of_collective(0, next);
         let is_of_next = |(form, tag)| {
             !matches!(form, Form::Release | Form::Part) && tag & Tag::CALL & !Tag::SOURCE == next
@@ -218,7 +235,7 @@ impl SharedMemory {
             self.head(peer).is_none_or(is_of_next) && peer.out.queue.is_empty() && !peer.has_failed()
         };
         self.events.is_empty()
-            && self.peers.iter().all(is_quiet)
+            && self.peers.iter_active().all(is_quiet)
             && !self.rounds.wrapping_add(1).is_multiple_of(HOUSEKEEPING)
     }
 
@@ -303,10 +320,11 @@ impl Transport for SharedMemory {
 
     #[inline]
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        if self.asleep {
+        let woken = self.asleep;
+        if woken {
             self.wake_up();
         }
-        let any = self.look();
+        let any = self.look(woken);
         self.moved |= any;
         let any = any | !self.events.is_empty();
         events.append(&mut self.events);
@@ -317,14 +335,18 @@ impl Transport for SharedMemory {
     fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
         if next.is_some_and(|next| self.has_only(next)) {
             self.rounds = self.rounds.wrapping_add(1);
-            return;
+            return self.peers.note_check();
         }
         // In this order, what a rank put before it left is found before its end is reported.
         let mut ends = Vec::new();
-        for peer in self.peers.iter_mut() {
-            ends.extend(peer.take_end());
+        if next.is_none() {
+            self.peers.iter_mut().for_each(|peer| ends.extend(peer.take_end()));
         }
-        self.look();
+        for index in 0..self.peers.active().len() {
+            ends.extend(self.peers.get_mut(self.peers.active()[index]).take_end());
+        }
+        self.peers.note_check();
+        self.look(next.is_none());
         events.append(&mut self.events);
         events.extend(ends);
     }
@@ -335,6 +357,7 @@ impl Transport for SharedMemory {
     }
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
+        self.take_from_idle();
         self.take_all_held_up();
         self.matching.first_of(subject).map(|(tag, message)| Unclaimed { tag, bytes: message.bytes })
     }
@@ -349,7 +372,7 @@ impl Transport for SharedMemory {
         }
         self.asleep = true;
         self.home.own_doorbell().announce_sleep(self.unread.waiting > 0 || self.peers.wait_for_slots());
-        !self.look() && self.events.is_empty()
+        !self.look(true) && self.events.is_empty()
     }
 
     fn waiter(&self) -> Arc<dyn Wait> {
@@ -370,7 +393,7 @@ impl Transport for SharedMemory {
 
     fn close(&mut self, deadline: Instant) {
         while self.peers.wait_for_slots() && Instant::now() < deadline {
-            self.look();
+            self.look(true);
             std::thread::sleep(PAUSE);
         }
         self.leave(End::Closed);
@@ -434,8 +457,8 @@ impl LocalMemory for SharedMemory {
             return;
         }
         for round in 0..SPIN {
-            let peer = self.peers.get(tag.source);
-            if self.head(peer).is_some() {
+            let is_open = self.peers.get_mut(tag.source).is_open(&self.home);
+            if is_open && self.head(self.peers.get(tag.source)).is_some() {
                 return;
             }
             if round == SOON {

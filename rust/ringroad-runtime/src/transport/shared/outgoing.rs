@@ -26,6 +26,8 @@ impl SharedMemory {
     ) -> Result<Posted, TransportError> {
         self.check_local(peer)?;
         self.check_open()?;
+        let opened = self.peers.get_mut(peer).open_way(&self.home);
+        opened.map_err(|reason| TransportError { lacks: Some(Lack::Memory), ..error(reason) })?;
         // Shorter messages between two ranks leave a copy, so that their sends do not wait for the receiver.
         let least = if self.cma && tag.kind == Kind::Collective { PRIVATE } else { LONG };
         if source.len() >= least && self.pool.offset_of(&source).is_none() {
@@ -70,7 +72,8 @@ impl SharedMemory {
             self.home.own_doorbell().announce_sleep(true);
         }
         let channel = self.home.channel_to(peer);
-        let peer = self.peers.get_mut(peer);
+        let peer = self.peers.activate(peer);
+        peer.is_unchecked = true;
         let number = peer.out.next + peer.out.queue.len() as u64;
         if let Some(region) = region {
             match request {
@@ -79,7 +82,7 @@ impl SharedMemory {
             }
             peer.out.retained.push_back(Retained { number, region, request, flow });
         }
-        if peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
+        if peer.out.queue.is_empty() && peer.has_room(&self.home) {
             channel.put(peer.out.next, &parcel);
             peer.out.next += 1;
             peer.news = News::Parcel;
@@ -122,7 +125,7 @@ impl SharedMemory {
     /// cost more than the rest of a short message.
     #[inline]
     pub(super) fn note_news(&mut self, rank: Rank, news: News) {
-        let peer = self.peers.get_mut(rank);
+        let peer = self.peers.activate(rank);
         peer.news = peer.news.max(news);
         self.has_news = true;
     }
@@ -132,7 +135,9 @@ impl SharedMemory {
     pub(super) fn ring(&mut self) {
         if std::mem::take(&mut self.has_news) {
             Doorbell::before_look();
-            self.peers.iter_mut().for_each(|peer| peer.ring());
+            for index in 0..self.peers.active().len() {
+                self.peers.get_mut(self.peers.active()[index]).ring();
+            }
         }
     }
 
@@ -161,11 +166,11 @@ impl SharedMemory {
     /// Puts the parcels that waited for slots, as far as there are slots. Returns whether there were any.
     pub(super) fn fill(&mut self) -> bool {
         let mut any = false;
-        for index in 0..self.peers.ranks().len() {
-            let rank = self.peers.ranks()[index];
+        for index in 0..self.peers.active().len() {
+            let rank = self.peers.active()[index];
             let peer = self.peers.get_mut(rank);
             let mut put = false;
-            while !peer.out.queue.is_empty() && peer.has_room(self.home.rank) {
+            while !peer.out.queue.is_empty() && peer.has_room(&self.home) {
                 let Queued { parcel, request } = peer.out.queue.pop_front().expect("it is not empty");
                 self.home.channel_to(rank).put(peer.out.next, &parcel);
                 peer.out.next += 1;
@@ -185,8 +190,8 @@ impl SharedMemory {
     /// Reclaims the memory that peers have read. Returns whether sends have ended by that.
     pub(super) fn take_back_read(&mut self) -> bool {
         let before = self.events.len();
-        for index in 0..self.peers.ranks().len() {
-            let rank = self.peers.ranks()[index];
+        for index in 0..self.peers.active().len() {
+            let rank = self.peers.active()[index];
             let peer = self.peers.get_mut(rank);
             if peer.out.retained.is_empty() {
                 continue;

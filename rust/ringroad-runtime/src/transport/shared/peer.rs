@@ -13,7 +13,7 @@ use super::channel::{Channel, Counters, Doorbell, End, Farewell, Form, Parcel, I
 use super::cma::Cma;
 use super::flow::{Inflow, Outflow, Room, LONG, PART};
 use super::gauge::{is_clock_fast, Gauge};
-use super::home::{channels, COUNTERS, DOORBELL, FAREWELL};
+use super::home::{channels, control, Home, COUNTERS, DOORBELL, FAREWELL};
 use super::matching::{Came, Message};
 use super::release_set::Released;
 use super::segment::Segment;
@@ -38,6 +38,10 @@ pub(super) struct Peer {
     pub(super) news: News,
     /// Measures whether the peer shares a cache with this rank.
     pub(super) gauge: Gauge,
+    /// Whether it is one of [`super::peers::Peers::active`].
+    pub(super) is_active: bool,
+    /// Whether the two have exchanged parcels since it was last checked that the peer has not given up.
+    pub(super) is_unchecked: bool,
 }
 
 /// What a peer has not been woken for yet.
@@ -53,6 +57,8 @@ pub(super) enum News {
 
 #[derive(Default)]
 pub(super) struct Outgoing {
+    /// Whether the channel has memory.
+    is_open: bool,
     /// The number of the next parcel to be put into the channel.
     pub(super) next: u64,
     /// At least all parcels before this one have left their slots.
@@ -108,6 +114,8 @@ impl Retained {
 
 #[derive(Default)]
 pub(super) struct Incoming {
+    /// Whether the peer's channel has memory, and is mapped.
+    pub(super) is_open: bool,
     /// The number of the next parcel to be taken.
     pub(super) next: u64,
     /// The number of posted receives whose messages have not come, and of those for long messages.
@@ -131,7 +139,53 @@ impl Incoming {
 }
 
 impl Peer {
-    /// The channel from this peer to `rank`, of `size` ranks.
+    /// Whether something may be expected from the peer, or is to be done for it.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        let Incoming { wanted, flows, .. } = &self.incoming;
+        let Outgoing { queue, retained, .. } = &self.out;
+        *wanted > 0
+            || self.is_unchecked
+            || self.news > News::Nothing
+            || !(flows.is_empty() && queue.is_empty() && retained.is_empty())
+    }
+
+    /// Whether the peer's channel to the rank of `home` can be read. Until the peer sends something, it has no memory.
+    #[inline]
+    pub(super) fn is_open(&mut self, home: &Home) -> bool {
+        self.incoming.is_open || self.open_channel(home)
+    }
+
+    #[cold]
+    fn open_channel(&mut self, home: &Home) -> bool {
+        if !self.counters(home.rank).is_open() {
+            return false;
+        }
+        let control = control(home.size);
+        if self.segment.mapped() < control {
+            match self.segment.with_pool(control) {
+                Ok(wider) => self.segment = Arc::new(wider),
+                Err(reason) => {
+                    self.flaw.get_or_insert_with(|| unreadable(&reason));
+                    return false;
+                }
+            }
+        }
+        self.incoming.is_open = true;
+        true
+    }
+
+    /// Makes sure that the channel from the rank of `home` has memory.
+    #[inline]
+    pub(super) fn open_way(&mut self, home: &Home) -> Result<(), String> {
+        if !self.out.is_open {
+            home.open_channel_to(self.rank)?;
+            self.out.is_open = true;
+        }
+        Ok(())
+    }
+
+    /// The channel from this peer to `rank`, of `size` ranks, which is open.
     #[inline]
     pub(super) fn channel(&self, rank: Rank, size: usize) -> &Channel {
         // SAFETY: within the peer's segment, which is laid out as ours. The content of a channel is checked before it is
@@ -217,7 +271,7 @@ impl Peer {
         match self.segment.wider(end) {
             Ok(wider) => self.segment = Arc::new(wider),
             Err(reason) => {
-                self.flaw.get_or_insert_with(|| format!("its shared memory cannot be read: {reason}"));
+                self.flaw.get_or_insert_with(|| unreadable(&reason));
             }
         }
         self.is_sound(parcel)
@@ -278,13 +332,13 @@ impl Peer {
         Some((parcel, start.is_some_and(|start| self.gauge.found(start))))
     }
 
-    /// Whether the channel from `rank` to this peer has a free slot.
+    /// Whether the channel from the rank of `home` to this peer has a free slot.
     #[inline]
-    pub(super) fn has_room(&mut self, rank: Rank) -> bool {
+    pub(super) fn has_room(&mut self, home: &Home) -> bool {
         if self.out.next - self.out.taken < SLOTS as u64 {
-            return true;
+            return self.open_way(home).is_ok();
         }
-        let taken = self.counters(rank).taken();
+        let taken = self.counters(home.rank).taken();
         if !(self.out.taken..=self.out.next).contains(&taken) {
             self.refuse(format!("{taken} parcels are taken, of {}", self.out.next));
             return false;
@@ -319,6 +373,10 @@ impl Peer {
         let arrived = Arrived { region, peer: self.rank, returns };
         Message { tag: parcel.tag, bytes, came, arrived }
     }
+}
+
+fn unreadable(reason: &str) -> String {
+    format!("its shared memory cannot be read: {reason}")
 }
 
 fn ending(end: End) -> &'static str {

@@ -6,27 +6,89 @@ use ringroad_core::Rank;
 
 use super::peer::Peer;
 
+/// Among at most so many local ranks all are active.
+const FEW: usize = if cfg!(test) { 1 } else { 16 };
+
 /// The local ranks, by their numbers.
 pub(super) struct Peers {
     /// `None` for ranks that are not local.
     all: Vec<Option<Box<Peer>>>,
     local: Arc<[bool]>,
     ranks: Vec<Rank>,
+    active: Vec<Rank>,
+    /// The place in `ranks` of the next one to be looked at although it is not active.
+    next: usize,
 }
 
 impl Peers {
-    pub(super) fn new(all: Vec<Option<Box<Peer>>>) -> Peers {
-        Peers {
-            local: all.iter().map(Option::is_some).collect(),
-            ranks: (0..all.len()).filter(|rank| all[*rank].is_some()).collect(),
-            all,
-        }
+    pub(super) fn new(mut all: Vec<Option<Box<Peer>>>) -> Peers {
+        let ranks: Vec<Rank> = (0..all.len()).filter(|rank| all[*rank].is_some()).collect();
+        let is_active = ranks.len() <= FEW;
+        all.iter_mut().flatten().for_each(|peer| peer.is_active = is_active);
+        let active = if is_active { ranks.clone() } else { Vec::new() };
+        Peers { local: all.iter().map(Option::is_some).collect(), ranks, all, active, next: 0 }
     }
 
     /// The numbers of the local ranks.
     #[inline]
     pub(super) fn ranks(&self) -> &[Rank] {
         &self.ranks
+    }
+
+    /// The ranks that this one exchanges something with at the moment. Only these are looked at in every poll: each look
+    /// reads lines of another process's memory.
+    #[inline]
+    pub(super) fn active(&self) -> &[Rank] {
+        &self.active
+    }
+
+    /// A local rank, which is active from now on.
+    #[inline]
+    pub(super) fn activate(&mut self, rank: Rank) -> &mut Peer {
+        let peer = self.all[rank].as_mut().expect("the rank is local");
+        if !peer.is_active {
+            peer.is_active = true;
+            // The last look is long ago.
+            peer.incoming.missed.set(None);
+            self.active.push(rank);
+        }
+        peer
+    }
+
+    /// From now on only those are active that are busy.
+    #[inline]
+    pub(super) fn retire(&mut self) {
+        if self.ranks.len() > FEW {
+            let all = &mut self.all;
+            self.active.retain(|rank| {
+                let peer = all[*rank].as_mut().expect("the rank is local");
+                peer.is_active = peer.is_busy();
+                peer.is_active
+            });
+        }
+    }
+
+    /// How many ranks are not active.
+    #[inline]
+    pub(super) fn idle(&self) -> usize {
+        self.ranks.len() - self.active.len()
+    }
+
+    /// The next rank, if it is not active: each has its turn to be looked at even so.
+    pub(super) fn next_idle(&mut self) -> Option<&mut Peer> {
+        self.next = (self.next + 1) % self.ranks.len();
+        let rank = self.ranks[self.next];
+        Some(self.get_mut(rank)).filter(|peer| !peer.is_active)
+    }
+
+    /// Notes that it has been checked that none of the active ranks has given up. That is to be checked again while
+    /// memory of theirs is being read.
+    #[inline]
+    pub(super) fn note_check(&mut self) {
+        for rank in &self.active {
+            let peer = self.all[*rank].as_mut().expect("the rank is local");
+            peer.is_unchecked &= peer.incoming.next != peer.incoming.released.before();
+        }
     }
 
     /// For each rank, whether it is local.
@@ -61,8 +123,14 @@ impl Peers {
         self.all.iter_mut().flatten().map(|peer| &mut **peer)
     }
 
+    /// The active ranks.
+    #[inline]
+    pub(super) fn iter_active(&self) -> impl Iterator<Item = &Peer> {
+        self.active.iter().map(|rank| self.get(*rank))
+    }
+
     /// Whether parcels wait for slots.
     pub(super) fn wait_for_slots(&self) -> bool {
-        self.ranks.iter().any(|rank| !self.get(*rank).out.queue.is_empty())
+        self.iter_active().any(|peer| !peer.out.queue.is_empty())
     }
 }

@@ -107,26 +107,30 @@ impl Segment {
         Segment { mapping: Mapping { start, range: 0..length }, length, data, file: None }
     }
 
-    /// Maps another process's segment to read. Its control part is as long as this rank's. An error says why that is
-    /// impossible.
-    pub fn open(pid: u32, descriptor: i32, control: usize) -> Result<Segment, String> {
+    /// Maps the first bytes of another process's segment to read. An error says why that is impossible.
+    pub fn open(pid: u32, descriptor: i32, bytes: usize) -> Result<Segment, String> {
         let path = format!("/proc/{pid}/fd/{descriptor}");
         let file = OpenOptions::new().read(true).custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK).open(&path);
         let file = file.map_err(|error| refused(&path, &error))?;
-        Segment::reader(&file, control).map_err(|reason| format!("{path}: {reason}"))
+        Segment::reader(&file, bytes).map_err(|reason| format!("{path}: {reason}"))
     }
 
-    /// Maps the segment of this file to read.
-    pub fn reader(file: &File, control: usize) -> Result<Segment, String> {
+    /// Maps the first bytes of the segment of this file to read.
+    pub fn reader(file: &File, bytes: usize) -> Result<Segment, String> {
         if !is_sealed(file) {
             return Err("it could be made shorter while it is read".to_owned());
         }
         let length = file.metadata().map_err(|error| error.to_string())?.len() as usize;
-        if length < first(control) {
+        if length < LENGTH {
             return Err(format!("it has only {length} bytes"));
         }
-        let mapping = map(file, 0..first(control), libc::PROT_READ)?;
+        let mapping = map(file, 0..bytes, libc::PROT_READ)?;
         Ok(Segment { mapping, length, data: 0, file: None })
+    }
+
+    /// The same segment, mapped so far that most of what its owner sends is there: beyond the control part.
+    pub fn with_pool(&self, control: usize) -> Result<Segment, String> {
+        self.wider(first(control))
     }
 
     /// The same segment, mapped up to `end` at least, at a new address, since somebody may still be reading at the
@@ -246,7 +250,7 @@ fn is_sealed(file: &File) -> bool {
     seals >= 0 && seals & SEALS == SEALS
 }
 
-/// Maps a part of a file at an address that is aligned to a huge page.
+/// Maps a part of a file, at an address that is aligned to a huge page if the part has as many bytes.
 fn map(file: &File, range: Range<usize>, protection: i32) -> Result<Mapping, String> {
     let bytes = range.len();
     let reserved = reserve(bytes)?;
@@ -265,16 +269,18 @@ fn map(file: &File, range: Range<usize>, protection: i32) -> Result<Mapping, Str
     Ok(Mapping { start: start.cast(), range })
 }
 
-/// Reserves `bytes` bytes of address space, aligned to a huge page; otherwise huge pages would not be used.
+/// Reserves `bytes` bytes of address space, aligned to a huge page; otherwise huge pages would not be used. Shorter parts
+/// lie close together instead, and share page tables.
 fn reserve(bytes: usize) -> Result<*mut libc::c_void, String> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let room = bytes + HUGE_PAGE;
+    let align = if bytes < HUGE_PAGE { PAGE } else { HUGE_PAGE };
+    let room = bytes + align;
     // SAFETY: a new mapping at an address of the kernel's choice.
     let reserved = unsafe { libc::mmap(null_mut(), room, libc::PROT_NONE, flags, -1, 0) };
     if reserved == libc::MAP_FAILED {
         return Err(failed(&format!("mmap of {room} bytes")));
     }
-    let before = (reserved as usize).next_multiple_of(HUGE_PAGE) - reserved as usize;
+    let before = (reserved as usize).next_multiple_of(align) - reserved as usize;
     let start = reserved.wrapping_byte_add(before);
     let after = room - before - bytes;
     for (unused, length) in [(reserved, before), (start.wrapping_byte_add(bytes), after)] {
@@ -322,6 +328,8 @@ mod tests {
         // SAFETY: within the mapping, and nobody else knows it.
         unsafe { segment.at(end - 1).write(7) };
         let other = Segment::open(std::process::id(), segment.descriptor(), PAGE).unwrap();
+        assert_eq!(other.mapped(), PAGE);
+        let other = other.with_pool(PAGE).unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { other.at(end - 1).read() }, 7);
     }

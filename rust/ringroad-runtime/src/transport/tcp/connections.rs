@@ -22,6 +22,10 @@ use crate::config::MOST_STREAMS;
 use crate::error::{is_shortage, refused};
 use crate::transport::{Event, Lack, TransportError, ABORTED, CLOSED};
 
+/// What may be wrong where a host acknowledges nothing any more.
+const STALLED: &str =
+    "gets no answer: its host or a network on the way is down, or long packets are lost on the way (MTU?)";
+
 impl TcpTransport {
     /// An error if nothing can be exchanged with `peer`.
     pub(super) fn check(&self, peer: Rank) -> Result<(), TransportError> {
@@ -366,10 +370,13 @@ impl TcpTransport {
             let Some(link) = &mut self.links[number] else { continue };
             let is_silent = link.is_silent();
             let was_silent = std::mem::replace(&mut link.was_silent, is_silent);
-            if (awake && is_silent && was_silent) || link.is_late(now) {
-                socket::reset_at_close(&link.socket);
-                self.lose(number, "gets no answer: its host or a network on the way is down");
-            }
+            let why = match link.is_late(now) {
+                true => "gets no answer: its host or a network on the way is down",
+                false if awake && is_silent && was_silent => STALLED,
+                false => continue,
+            };
+            socket::reset_at_close(&link.socket);
+            self.lose(number, why);
         }
         self.add_streams();
     }

@@ -12,6 +12,7 @@ use rustix::net::getpeername;
 
 use super::handshake::{Answered, GroupKey, Hello, Session, FIRST, SECOND, THIRD};
 use super::socket;
+use crate::os::owner::stranger;
 
 /// How many callers may wait who have shown nothing, and how many who have sent a first message that may be a replay.
 const STRANGERS: usize = 128;
@@ -58,6 +59,8 @@ pub(super) fn write_whole(socket: &OwnedFd, message: &[u8]) -> Result<(), String
 enum Stage {
     First(Incoming<FIRST>),
     Third(Box<Answered>, Incoming<THIRD>),
+    /// It is another user's, and may look whose door this is.
+    Refused,
 }
 
 struct Guest {
@@ -87,12 +90,12 @@ impl Guests {
         for guest in self.all.values() {
             match guest.stage {
                 Stage::First(_) => strangers += 1,
-                Stage::Third(..) => answered += 1,
+                Stage::Third(..) | Stage::Refused => answered += 1,
             }
         }
         let is_over = |guest: &Guest| match guest.stage {
             Stage::First(_) => strangers >= STRANGERS,
-            Stage::Third(..) => answered >= ANSWERED,
+            Stage::Third(..) | Stage::Refused => answered >= ANSWERED,
         };
         if let Some(oldest) = self.all.iter().find(|(_, guest)| is_over(guest)).map(|(number, _)| *number) {
             self.all.remove(&oldest);
@@ -114,6 +117,11 @@ impl Guests {
         match guest.stage {
             Stage::First(ref mut message) => {
                 if let Some(message) = message.read(&guest.socket).ok()? {
+                    if !key.is_sealed && stranger(&guest.socket).ok()?.is_some() {
+                        write_whole(&guest.socket, &[0; SECOND]).ok()?;
+                        self.all.insert(number, Guest { stage: Stage::Refused, ..guest });
+                        return None;
+                    }
                     let (answered, answer) = Answered::new(key, message, is_meant)?;
                     let answer: [u8; SECOND] = answer;
                     write_whole(&guest.socket, &answer).ok()?;
@@ -122,6 +130,7 @@ impl Guests {
                 self.all.insert(number, guest);
                 None
             }
+            Stage::Refused => None,
             Stage::Third(answered, mut message) => match message.read(&guest.socket).ok()?.copied() {
                 Some(message) => {
                     let hello = answered.hello;

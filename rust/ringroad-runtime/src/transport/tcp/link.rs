@@ -16,6 +16,7 @@ use super::places::device_of;
 use super::reader::{Outcome, Reader};
 use super::socket;
 use super::writer::Writer;
+use crate::os::owner::{other_user, stranger};
 use crate::os::tcp_info::TcpInfo;
 use crate::transport::buffer::Region;
 
@@ -156,6 +157,13 @@ impl Link {
                 let message = message.read(&self.socket).map_err(|reason| format!("{reason}; {STRANGER}"))?;
                 let Some(message) = message else { return Ok(Outcome::Open(false)) };
                 let finished = caller.take().and_then(|caller| caller.finish(message));
+                // It has taken the connection by now, so that the kernel knows whose it is.
+                let other = match (key.is_sealed, &finished) {
+                    (true, _) => None,
+                    (false, None) => other_user(&self.socket).ok().flatten(),
+                    (false, Some(_)) => stranger(&self.socket).map_err(|error| error.to_string())?,
+                };
+                other.map_or(Ok(()), |other| Err(format!("it {other}")))?;
                 let (session, message) = finished.ok_or(STRANGER)?;
                 write_whole(&self.socket, &message)?;
                 self.writer.begin(&session);
