@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import networkx
@@ -58,6 +59,7 @@ def graphs() -> Iterator[tuple[str, networkx.Graph]]:
     yield "two racks with a thin uplink", racks
 
 
+@cache
 def networks() -> dict[str, Topology]:
     found = {spec: Topology(f"{spec},bandwidth={8 * RATE / 1e6:g}Mbit/s") for spec in SPECS}
     for name, graph in graphs():

@@ -192,7 +192,9 @@ class Explanation:
         range: The smallest and the largest number of bytes for which it is chosen; None: there is no largest.
         model: The `CostModel` that predicts the times.
         candidates: A `Candidate` for each algorithm that can run, the fastest first. For floats, only those that give
-            all ranks the same bits (`bit_identical`) are chosen, and only simulated ones where any was simulated.
+            all ranks the same bits (`bit_identical`) are chosen. Those that were simulated compete by `free_seconds`;
+            those that would take too long to simulate compete by `seconds`; those that cannot be the fastest do not
+            compete.
         runner_up: The fastest of the others that may be chosen; None if there is no other.
         margin: How much longer the runner-up takes, as a fraction of the chosen algorithm's time. Negative if the
             runner-up is predicted to be faster.

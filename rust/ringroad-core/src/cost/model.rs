@@ -100,7 +100,7 @@ impl CostModel {
     }
 
     /// Whether bytes are copied in the memory of one host instead of sent over links.
-    fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         self.cores.is_some() && !self.over_links
     }
 

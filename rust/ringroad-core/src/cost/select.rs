@@ -33,9 +33,14 @@ pub struct Ranked<'a> {
 /// Candidates that take up to this many times as long as the fastest, where ranks run freely, count as equally fast.
 const ALIKE: f64 = 1.01;
 
+/// Whether any candidate was simulated.
+fn is_simulated<'a>(candidates: impl IntoIterator<Item = &'a Candidate>) -> bool {
+    candidates.into_iter().any(|candidate| candidate.free.is_known())
+}
+
 /// The place of the best candidate for `bytes`; `None` where there is none.
 fn best(model: &CostModel, candidates: &[&Candidate], lines: &[Line], bytes: Bytes) -> Option<usize> {
-    if !candidates.iter().any(|candidate| candidate.free.is_known()) {
+    if !is_simulated(candidates.iter().copied()) {
         return fastest(lines, bytes);
     }
     let time =
@@ -55,7 +60,7 @@ pub fn rank<'a>(model: &CostModel, candidates: &'a [Candidate], bytes: Bytes) ->
         return Vec::new();
     };
     let mut order: Vec<usize> = (0..candidates.len()).collect();
-    if candidates.iter().any(|candidate| candidate.free.is_known()) {
+    if is_simulated(candidates) {
         let seconds = |place: usize| candidates[place].seconds(model, bytes);
         order.sort_by(|a, b| (*a != first).cmp(&(*b != first)).then(seconds(*a).total_cmp(&seconds(*b))));
     } else {
@@ -176,7 +181,7 @@ impl SwitchTable {
     ) -> Result<SwitchTable, TableError> {
         let candidates: Vec<&Candidate> = candidates.into_iter().collect();
         let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();
-        if candidates.iter().any(|candidate| candidate.free.is_known()) {
+        if is_simulated(candidates.iter().copied()) {
             return SwitchTable::search(model, &candidates, &lines);
         }
         let mut ranges = Vec::new();

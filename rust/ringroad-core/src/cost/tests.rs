@@ -270,7 +270,7 @@ fn tables_switch_where_lines_cross() {
     check(&[(f64::INFINITY, 0.0), (1.0, f64::NAN), (1.0, 1e-320), (1.0, 0.0)], &[(0, 1), (1, 2)]);
 }
 
-/// Where it is known what candidates take while ranks run freely, only those compete of which it is known around a size.
+/// Candidates compete by what they take while ranks run freely, or by their cost where they were too long to be simulated.
 #[test]
 fn free_running_decides_where_it_is_known() {
     let mut candidates: Vec<Candidate> = [(0.0, 4.0), (0.0, 5.0), (0.0, 6.0), (0.0, 3.0)]

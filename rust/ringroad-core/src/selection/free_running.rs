@@ -31,10 +31,10 @@ const START_UP: f64 = 0.05;
 /// Whether anything is simulated for calls on this network. Where ranks take turns on the cores of one host, the cost of
 /// the cores' work decides.
 pub fn runs_freely(topology: &Topology, model: &CostModel) -> bool {
-    (2..MANY).contains(&topology.ranks()) && (model.cores.is_none() || model.over_links)
+    (2..MANY).contains(&topology.ranks()) && !model.is_in_memory()
 }
 
-/// What a candidate takes at least: the busiest link's work in all steps, and a part of the start-ups.
+/// About what a candidate takes at best: the busiest link's work in all steps, and a part of the start-ups.
 fn least(model: &CostModel, candidate: &Candidate, bytes: Bytes) -> Seconds {
     let cost = &candidate.cost;
     let (all, busiest) = (cost.link_load(), cost.busiest_link);

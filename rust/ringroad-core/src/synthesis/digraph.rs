@@ -44,9 +44,23 @@ pub struct Digraph {
     dimensions: Vec<usize>,
 }
 
-/// The largest denominator of capacities as multiples of the smallest one. Capacities that need a larger one are
+/// The largest denominator of bandwidths as multiples of the smallest one. Bandwidths that need a larger one are
 /// rounded down.
 const FINEST: u64 = 1000;
+
+/// The largest fraction of the bandwidth `slowest` of which all `bandwidths` are multiples, or the smallest fraction.
+pub(super) fn unit(bandwidths: impl Iterator<Item = f64> + Clone, slowest: f64) -> f64 {
+    let whole = |parts: &u64| {
+        let mut times = bandwidths.clone().map(|bandwidth| bandwidth / slowest * *parts as f64);
+        times.all(|times| (times - times.round()).abs() < 1e-9 * times)
+    };
+    slowest / (1..FINEST).find(whole).unwrap_or(FINEST) as f64
+}
+
+/// A bandwidth in whole units, at least one.
+pub(super) fn in_units(bandwidth: f64, unit: f64) -> u64 {
+    ((bandwidth / unit * (1.0 + 1e-9)).floor() as u64).max(1)
+}
 
 impl Digraph {
     /// The network of a topology's ranks and the links between them, without switches, memories and their links.
@@ -83,16 +97,8 @@ impl Digraph {
                 None => arcs.push(Arc { source, target, port, capacity: 1, bandwidth }),
             }
         }
-        let whole = |parts: u64| {
-            let times = |arc: &Arc| arc.bandwidth / slowest * parts as f64;
-            arcs.iter().all(|arc| (times(arc) - times(arc).round()).abs() < 1e-9 * times(arc))
-        };
-        let parts = (1..FINEST).find(|parts| whole(*parts)).unwrap_or(FINEST);
-        for arc in &mut arcs {
-            let units = arc.bandwidth / slowest * parts as f64 * (1.0 + 1e-9);
-            arc.capacity = (units.floor() as u64).max(1);
-        }
-        let unit = slowest / parts as f64;
+        let unit = unit(arcs.iter().map(|arc| arc.bandwidth), slowest);
+        arcs.iter_mut().for_each(|arc| arc.capacity = in_units(arc.bandwidth, unit));
         Digraph::indexed(topology.ranks(), nodes, arcs, unit, topology.dimensions().to_vec())
     }
 

@@ -9,8 +9,8 @@
 //! Where ranks are placed on a network, candidates are judged by their schedules for the positions, which cost as much.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ringroad_core::algorithms::{Ground, Member};
@@ -23,6 +23,7 @@ use ringroad_core::{Bytes, Collective, Schedule, Topology};
 
 use crate::choice::schedule_cache::{Known, Schedules};
 use crate::error::{Error, Result};
+use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
 
 /// More bytes than any vector has: no processor's address space is larger. Candidates that would win only beyond this
@@ -86,11 +87,10 @@ impl<'a> Evaluator<'a> {
     pub fn new(topology: &'a Topology, kept: &'a Schedules, budget: Option<Duration>) -> Evaluator<'a> {
         let start = Instant::now();
         let many = topology.ranks() >= MANY;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let base = topology.base();
         let mut routes = vec![Routes::new(base)];
         let formulas = routes[0].have_formulas();
-        routes.resize_with(if many { cores } else { 1 }, || Routes::new(base));
+        routes.resize_with(if many { cores() } else { 1 }, || Routes::new(base));
         let bounds = if many || topology.is_irregular() { Bounds::new(base) } else { None };
         Evaluator { topology, bounds, formulas, routes, kept, start, budget }
     }
@@ -187,12 +187,10 @@ impl<'a> Evaluator<'a> {
     /// Simulates the best candidates of settled contests.
     pub fn simulate(&self, model: &CostModel, contests: &mut [Contest]) {
         let Evaluator { topology, kept, .. } = *self;
-        std::thread::scope(|scope| {
-            for Contest { collective, candidates, .. } in contests {
-                let collective = *collective;
-                let schedule = move |member| kept.schedule(topology, member, collective, 0, None).ok();
-                scope.spawn(move || simulate(topology, model, collective, candidates, schedule));
-            }
+        shared_out(&mut vec![(); cores()], contests, |contest, ()| {
+            let collective = contest.collective;
+            let schedule = |member| kept.schedule(topology, member, collective, 0, None).ok();
+            simulate(topology, model, collective, &mut contest.candidates, schedule);
         });
     }
 
@@ -286,6 +284,10 @@ impl<'a> Evaluator<'a> {
     }
 }
 
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn is_same(one: &Topology, other: &Topology) -> bool {
     std::ptr::eq(one, other)
 }
@@ -302,27 +304,32 @@ fn on_routes<'a, T>(
     }
 }
 
-/// Applies `work` to each item on several threads; returns the results in the order of the items.
-fn shared_out<'a, T: Sync, R: Send>(
-    routes: &mut [Routes<'a>],
-    items: &[T],
-    work: impl Fn(&T, &mut Routes<'a>) -> R + Sync,
-) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let take = |routes: &mut Routes<'a>| {
+/// Applies `work` to each item, on a thread for each of `tools`, or on fewer where no more can be started; returns the
+/// results in the order of the items.
+fn shared_out<W: Send, I: IntoIterator, R: Send>(
+    tools: &mut [W],
+    items: I,
+    work: impl Fn(I::Item, &mut W) -> R + Sync,
+) -> Vec<R>
+where
+    I::IntoIter: ExactSizeIterator + Send,
+{
+    let items = items.into_iter();
+    let helpers = items.len().min(tools.len()).saturating_sub(1);
+    let Some((own, others)) = tools.split_first_mut() else { return Vec::new() };
+    let next = Mutex::new(items.enumerate());
+    let take = |tool: &mut W| {
         let mut done = Vec::new();
         loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(place) else { return done };
-            done.push((place, work(item, routes)));
+            let item = next.lock().next();
+            let Some((place, item)) = item else { return done };
+            done.push((place, work(item, tool)));
         }
     };
-    let helpers = items.len().min(routes.len()).saturating_sub(1);
-    let Some((own, others)) = routes.split_first_mut() else { return Vec::new() };
-    let mut done = std::thread::scope(|scope| {
+    let mut done = thread::scope(|scope| {
         let take = &take;
-        let helpers: Vec<_> =
-            others[..helpers].iter_mut().map(|routes| scope.spawn(move || take(routes))).collect();
+        let start = |tool| thread::Builder::new().spawn_scoped(scope, move || take(tool)).ok();
+        let helpers: Vec<_> = others[..helpers].iter_mut().filter_map(start).collect();
         let mut done = take(own);
         for helper in helpers {
             done.extend(helper.join().expect("costs do not panic"));

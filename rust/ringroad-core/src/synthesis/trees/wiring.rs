@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::synthesis::digraph::ports;
+use crate::synthesis::digraph::{in_units, ports, unit};
 use crate::topology::Topology;
 use crate::units::{NodeId, Port};
 
@@ -26,10 +26,6 @@ pub(super) struct Wiring {
     /// Bytes per second of one unit of capacity.
     pub unit: f64,
 }
-
-/// The largest denominator of bandwidths as multiples of the smallest one. Bandwidths that need a larger one are
-/// rounded down.
-const FINEST: u64 = 1000;
 
 impl Wiring {
     /// The wires of a topology. Parallel links are one wire, with the bandwidth of all that the topology's routing takes:
@@ -56,16 +52,11 @@ impl Wiring {
                 }
             }
         }
-        let whole = |parts: u64| {
-            let times = |speed: &f64| speed / slowest * parts as f64;
-            found.iter().all(|(_, speed)| (times(speed) - times(speed).round()).abs() < 1e-9 * times(speed))
-        };
-        let parts = (1..FINEST).find(|parts| whole(*parts)).unwrap_or(FINEST);
-        let units = |speed: f64| ((speed / slowest * parts as f64 * (1.0 + 1e-9)).floor() as u64).max(1);
-        let wire = |(wire, speed): (Wire, f64)| Wire { capacity: units(speed), ..wire };
+        let unit = unit(found.iter().map(|(_, speed)| *speed), slowest);
+        let wire = |(wire, speed): (Wire, f64)| Wire { capacity: in_units(speed, unit), ..wire };
         let wires = found.into_iter().map(wire).collect();
         let (ranks, nodes) = (topology.ranks(), topology.nodes());
-        Wiring { ranks, nodes, wires, unit: slowest / parts as f64 }
+        Wiring { ranks, nodes, wires, unit }
     }
 
     /// The same wires reversed, with the same numbers.

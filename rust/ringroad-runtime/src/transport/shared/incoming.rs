@@ -5,6 +5,7 @@ use ringroad_core::Rank;
 use super::channel::{makes_room, Form};
 use super::matching::{Came, Message, Wanted};
 use super::peer::{Incoming, News, Peer};
+use super::peers::Peers;
 use super::SharedMemory;
 use crate::transport::{Event, Failure, Kind, LocalMemory, Posted, Returns, Tag, TransportError};
 
@@ -61,11 +62,7 @@ impl SharedMemory {
 
     /// Takes all parcels out of all channels. Returns whether there were any.
     pub(super) fn take_all(&mut self) -> bool {
-        let mut any = false;
-        for index in 0..self.peers.ranks().len() {
-            any |= self.take_from(self.peers.ranks()[index]);
-        }
-        any
+        self.take_from_each(Peers::ranks)
     }
 
     /// Makes sure that what has come from ranks that are not active has been taken.
@@ -78,9 +75,14 @@ impl SharedMemory {
     /// Takes all parcels out of the channels of those ranks that are active. Returns whether there were any.
     #[inline]
     pub(super) fn take_active(&mut self) -> bool {
+        self.take_from_each(Peers::active)
+    }
+
+    #[inline]
+    fn take_from_each(&mut self, ranks: impl Fn(&Peers) -> &[Rank]) -> bool {
         let mut any = false;
-        for index in 0..self.peers.active().len() {
-            any |= self.take_from(self.peers.active()[index]);
+        for index in 0..ranks(&self.peers).len() {
+            any |= self.take_from(ranks(&self.peers)[index]);
         }
         any
     }
