@@ -123,8 +123,8 @@ def test_large_schedules_show_no_steps():
 TABLES = {
     "model": (1, ["step_latency", "message_latency"]),
     "cost": (1, ["seconds", "fixed"]),
-    "candidate": (1, ["algorithm", "bit_identical", "ratio", "seconds"]),
-    "explanation": (len(OBJECTS["explanation"].candidates), ["algorithm", "bit_identical", "ratio", "seconds"]),
+    "candidate": (1, ["algorithm", "bit_identical", "free_seconds", "ratio", "seconds"]),
+    "explanation": (len(OBJECTS["explanation"].candidates), ["algorithm", "bit_identical", "free_seconds"]),
     "algorithm": (len(OBJECTS["algorithm"].collectives), ["algorithm", "collective", "requirement"]),
     "schedule": (len(SWING.sends()), ["step", "source", "destination", "chunks"]),
     "topology": (64, ["source", "target", "bandwidth", "capacity"]),
