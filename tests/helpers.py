@@ -4,6 +4,7 @@ Workers import this module by name, so it imports nothing heavy.
 """
 
 import contextlib
+import faulthandler
 import hashlib
 import itertools
 import json
@@ -223,6 +224,7 @@ def in_child(action: Callable[[], Any], meanwhile: Callable[[], Any] = lambda: N
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # instead of pytest-timeout's handler
         signal.alarm(math.ceil(seconds))
+        faulthandler.dump_traceback_later(seconds - 5, file=sys.__stderr__)
         try:
             said = {"returned": action()}
         except BaseException as error:

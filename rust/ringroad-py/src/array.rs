@@ -6,7 +6,6 @@ use std::sync::Arc;
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyMapping, PyTuple};
 use pyo3::PyTypeInfo;
 use ringroad_runtime::calls::call::Side;
@@ -14,6 +13,7 @@ use ringroad_runtime::{DType, Memory, Opaque};
 
 use crate::arguments::shown;
 use crate::interned::{NAMES, TYPES};
+use crate::once::Once;
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -31,7 +31,7 @@ impl Numpy {
     /// Imports them at the first time, and what tells arrays from other objects. While the interpreter ends, that would
     /// be too late: then the import fails, and the numpy crate panics.
     pub fn get(py: Python<'_>) -> PyResult<&Numpy> {
-        static NUMPY: PyOnceLock<Numpy> = PyOnceLock::new();
+        static NUMPY: Once<Numpy> = Once::new();
         NUMPY.get_or_try_init(py, || {
             let numpy = py.import("numpy")?;
             numpy::get_array_module(py)?;
@@ -228,7 +228,7 @@ fn not_an_array(object: &Bound<'_, PyAny>, name: &str) -> PyErr {
 }
 
 fn refuse_masked(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<()> {
-    static MASKED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static MASKED: Once<Py<PyAny>> = Once::new();
     let exact = array.is_exact_instance_of::<PyUntypedArray>();
     if exact || !array.is_instance(MASKED.import(array.py(), "numpy.ma", "MaskedArray")?)? {
         return Ok(());

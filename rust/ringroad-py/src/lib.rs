@@ -27,6 +27,7 @@ mod notebook;
 mod notes;
 mod number;
 mod objects;
+mod once;
 mod operation;
 mod prepared;
 mod profile;

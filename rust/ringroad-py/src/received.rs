@@ -8,6 +8,7 @@ use ringroad_runtime::{DType, Memory, Message, NOBODY};
 use crate::arguments::number_of;
 use crate::array::{self, Array};
 use crate::number;
+use crate::once::Once;
 
 /// Shorter messages are copied: an array of the memory itself takes longer to make.
 const COPIED: usize = 64 << 10;
@@ -15,7 +16,7 @@ const COPIED: usize = 64 << 10;
 /// NumPy's type of the elements of a message. Types that kernels do not know count as bytes, whether the receive knew the
 /// type or not.
 fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
-    static DTYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static DTYPE: Once<Py<PyAny>> = Once::new();
     let kind = match dtype {
         DType::BF16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
         DType::Opaque(_) => PyString::new(py, DType::OF_BYTES.name()).into_any(),
@@ -26,7 +27,7 @@ fn descr(py: Python<'_>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
 
 /// The `ringroad.results.Message` that says this.
 pub fn described<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py, PyAny>> {
-    static MESSAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static MESSAGE: Once<Py<PyAny>> = Once::new();
     let dtype = descr(py, message.dtype)?;
     let size = if let DType::Opaque(_) = message.dtype { 1 } else { message.dtype.size() };
     let class = MESSAGE.import(py, "ringroad._messages", "Message")?;
@@ -35,7 +36,7 @@ pub fn described<'py>(py: Python<'py>, message: &Message) -> PyResult<Bound<'py,
 
 /// The pickle of an object.
 pub fn pickled<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    static DUMPS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static DUMPS: Once<Py<PyAny>> = Once::new();
     let latest = -1;
     Ok(DUMPS.import(object.py(), "pickle", "dumps")?.call1((object, latest))?.cast_into()?)
 }
@@ -50,13 +51,13 @@ fn buffer(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
 
 /// The object whose pickle is in this memory.
 fn unpickled(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
-    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static LOADS: Once<Py<PyAny>> = Once::new();
     LOADS.import(py, "pickle", "loads")?.call1((buffer(py, memory)?,))
 }
 
 /// An array of the elements in this memory; of types that kernels do not know, of their bytes.
 fn array_of(py: Python<'_>, memory: Memory, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
-    static FROM_BUFFER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static FROM_BUFFER: Once<Py<PyAny>> = Once::new();
     let known = if let DType::Opaque(_) = dtype { DType::U8 } else { dtype };
     let from_buffer = FROM_BUFFER.import(py, "numpy", "frombuffer")?;
     from_buffer.call1((buffer(py, memory)?, descr(py, known)?))

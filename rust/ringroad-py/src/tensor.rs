@@ -5,9 +5,10 @@ use std::ffi::{c_int, c_void};
 
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType};
 use ringroad_runtime::DType;
+
+use crate::once::Once;
 
 /// The major version of DLPack of the structures below. Later versions with this major version only add fields.
 const MAJOR: u32 = 1;
@@ -63,9 +64,9 @@ impl Tensor {
     /// whether the elements must be negated (`is_neg`) or, for complex ones, conjugated. So complex tensors are refused, and
     /// the caller must check `is_neg`.
     pub fn new(object: &Bound<'_, PyAny>) -> Option<Tensor> {
-        static DESCRIBER: PyOnceLock<Option<Describer>> = PyOnceLock::new();
+        static DESCRIBER: Once<Option<Describer>> = Once::new();
         let py = object.py();
-        let describer = DESCRIBER.get_or_init(py, || describer(py).ok()).as_ref()?;
+        let describer = DESCRIBER.get_or_try_init(py, || Ok(describer(py).ok())).ok()?.as_ref()?;
         if !object.get_type().is(&describer.of) {
             return None;
         }
