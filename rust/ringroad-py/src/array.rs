@@ -13,7 +13,7 @@ use ringroad_runtime::{DType, Memory, Opaque};
 
 use crate::arguments::shown;
 use crate::interned::{NAMES, TYPES};
-use crate::once::Once;
+use crate::once::{without_forks, Once};
 
 /// `NPY_ARRAY_WRITEABLE`, which is part of NumPy's stable ABI.
 const WRITEABLE: i32 = 0x0400;
@@ -34,8 +34,11 @@ impl Numpy {
         static NUMPY: Once<Numpy> = Once::new();
         NUMPY.get_or_try_init(py, || {
             let numpy = py.import("numpy")?;
-            numpy::get_array_module(py)?;
-            <PyUntypedArray as PyTypeInfo>::type_object(py);
+            without_forks(py, || {
+                numpy::get_array_module(py)?;
+                <PyUntypedArray as PyTypeInfo>::type_object(py);
+                Ok(())
+            })?;
             let function = |name| numpy.getattr(name).map(Bound::unbind);
             Ok(Numpy { as_array: function("asarray")?, empty: function("empty")? })
         })

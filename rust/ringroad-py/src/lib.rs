@@ -112,6 +112,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     ringroad_runtime::os::files::fill_standard_streams();
     // A child that is forked off while another thread imports it would find half of it.
     module.py().import("ringroad._support.ucx")?;
+    ringroad_runtime::transport::notice_forks();
+    once::register(module.py())?;
     status::register();
     shutdown::register(module)
 }

@@ -20,7 +20,7 @@ extern "C" fn count() {
 }
 
 /// A number that differs in a forked child. Cheaper than the process's number, which takes a system call.
-fn generation() -> Generation {
+pub(crate) fn generation() -> Generation {
     static ONCE: Once = Once::new();
     if !ONCE.is_completed() {
         ONCE.call_once(|| {

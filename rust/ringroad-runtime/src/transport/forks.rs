@@ -13,6 +13,8 @@ use std::sync::Once;
 
 use rustix::event::epoll;
 
+use crate::os::fork::generation;
+
 /// Marks an entry that is not in use.
 const NONE: RawFd = -1;
 /// How deeply event descriptors are nested, at most: a worker's polls those of its network devices.
@@ -37,6 +39,22 @@ pub(in crate::transport) fn lacks_thread() -> bool {
     LACKS_THREAD.load(Ordering::Relaxed)
 }
 
+fn register() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: registers a function of this library, which is never unloaded. The function does only what a child
+        // may do. If registering fails, for lack of memory, children keep the sockets.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+}
+
+/// Notices from now on that children are forked off. Otherwise that begins with the first communicator, too late for a child
+/// that another thread forks off at that very moment.
+pub fn notice_forks() {
+    generation();
+    register();
+}
+
 /// Makes children close the sockets of one event descriptor, for as long as this value lives.
 pub(in crate::transport) struct Watched(&'static AtomicI32);
 
@@ -44,12 +62,7 @@ impl Watched {
     /// `events`: the event descriptor, which stays open as long as this value lives. `has_thread`: whether it is UCX's,
     /// which has a thread that children lack.
     pub fn new(events: RawFd, has_thread: bool) -> Watched {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: registers a function of this library, which is never unloaded. The function does only what a
-            // child may do. If registering fails, for lack of memory, children keep the sockets.
-            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-        });
+        register();
         let free = entries().find(|entry| {
             entry.events.compare_exchange(NONE, events, Ordering::SeqCst, Ordering::SeqCst).is_ok()
         });

@@ -24,6 +24,7 @@ pub mod tcp;
 pub mod ucx;
 
 pub use description::{Connection, Description};
+pub use forks::notice_forks;
 pub(crate) use local::Returns;
 pub use local::{Arrived, LocalMemory};
 
