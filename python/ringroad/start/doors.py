@@ -41,7 +41,7 @@ _open: dict[tuple[int, Address], TcpStore] = {}
 
 @dataclass(frozen=True, order=True)
 class View:
-    """Who is in a group, and where it stands. Of several views the greatest counts: that of the latest step."""
+    """The members of a group, and how far it is. Of several views the greatest counts: that of the latest step."""
 
     step: int
     epoch: int

@@ -25,6 +25,7 @@ pub(crate) use incast::Inlets;
 pub use incast::DEFAULT_INCAST_LATENCY;
 pub use model::{CostModel, DEFAULT_STEP_LATENCY};
 pub use report::{CandidateCost, Cost};
+pub(crate) use select::keep_ascending;
 pub use select::{rank, Origin, Ranked, SwitchRange, SwitchTable, TableError};
 pub use step::{CostError, ScheduleCost, StepCost, StepTotals};
 pub use tuner::{read_rules, rules_of, rules_of_table, write_rules, Measurement, Rule, RuleError};

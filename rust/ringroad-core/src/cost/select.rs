@@ -67,19 +67,28 @@ pub fn rank<'a>(model: &CostModel, candidates: &'a [Candidate], bytes: Bytes) ->
         order.sort_by(|a, b| lines[*a].compare(&lines[*b], bytes));
     }
     let least = candidates[first].seconds(model, bytes);
-    let mut last = least;
     let ranked = order.into_iter().map(|place| {
         let candidate = &candidates[place];
-        // The maximum keeps ratios ascending where times differ by little.
-        last = last.max(candidate.seconds(model, bytes));
+        let all = candidate.seconds(model, bytes);
         Ranked {
             candidate,
             seconds: model.seconds(&candidate.cost, bytes),
             free_seconds: candidate.free_seconds(model, bytes),
-            ratio: if last > least { last / least } else { 1.0 },
+            ratio: if all > least { all / least } else { 1.0 },
         }
     });
-    ranked.collect()
+    let mut ranked: Vec<Ranked<'a>> = ranked.collect();
+    keep_ascending(&mut ranked);
+    ranked
+}
+
+/// Raises ratios that are below an earlier one: the best comes first, and may take slightly longer than others.
+pub(crate) fn keep_ascending(ranked: &mut [Ranked<'_>]) {
+    let mut last = 1.0;
+    for row in ranked {
+        last = row.ratio.max(last);
+        row.ratio = last;
+    }
 }
 
 /// Why an algorithm was chosen.

@@ -8,8 +8,8 @@ use super::{Choice, Selection};
 use crate::algorithms::Member;
 use crate::collective::Collective;
 use crate::cost::{
-    rank, Candidate, CandidateCost, Comparison, CostModel, Origin, Ranked, SwitchRange, SwitchTable,
-    TableError, Term, Terms,
+    keep_ascending, rank, Candidate, CandidateCost, Comparison, CostModel, Origin, Ranked, SwitchRange,
+    SwitchTable, TableError, Term, Terms,
 };
 use crate::topology::Topology;
 use crate::units::Bytes;
@@ -167,11 +167,7 @@ impl Contest<'_> {
         if let (Some(first), Some(place), Origin::Model) = (first, place, origin) {
             if first < place {
                 ranked[first..=place].rotate_right(1);
-                let mut last = ranked[first].ratio;
-                for row in &mut ranked[first..] {
-                    last = last.max(row.ratio);
-                    row.ratio = last;
-                }
+                keep_ascending(&mut ranked[first..]);
             }
         }
         ranked

@@ -88,7 +88,7 @@ impl Planner {
         self.in_rank_order.clear();
     }
 
-    /// Whether this call was prepared by the choices of now.
+    /// Whether this call was prepared by the current choices.
     #[inline]
     pub fn is_current(&self, prepared: &Prepared) -> bool {
         prepared.epoch == self.epoch
@@ -116,7 +116,7 @@ impl Planner {
         Ok(prepared)
     }
 
-    /// A call that was prepared earlier, prepared by the choices of now.
+    /// Prepares a call again, by the current choices.
     pub fn prepare_again(&mut self, earlier: &Prepared) -> Result<Arc<Prepared>> {
         match self.calls.get(&earlier.key) {
             Some(prepared) => Ok(prepared.clone()),

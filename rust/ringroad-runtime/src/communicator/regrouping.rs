@@ -68,8 +68,8 @@ impl Communicator {
         Communicator::regroup_within(patience, SILENCE, handles, rank, name, means)
     }
 
-    /// As [`Communicator::regroup`], in a part of the time that the caller has. Who is silent for longer than `silence`
-    /// counts as lost.
+    /// As [`Communicator::regroup`], in a part of the time that the caller has. A rank that is silent for longer than
+    /// `silence` counts as lost.
     pub(super) fn regroup_within(
         patience: Patience<'_>,
         silence: Duration,

@@ -308,7 +308,7 @@ impl Communicator {
         self.adaptation.as_deref().filter(|_| self.driver.get().is_ok())
     }
 
-    /// The choices of now. A forked child sees those of the beginning.
+    /// The current choices. A forked child sees the first ones.
     pub(super) fn present(&self) -> Arc<Choices> {
         let present = |adaptation: &Adaptation| {
             let present: &Present = &adaptation.present.lock();

@@ -262,7 +262,7 @@ impl Search<'_> {
     fn reach(&self, rank: Rank, key: &Key, timeout: Duration) -> Result<(Channel, SocketAddr, String)> {
         let deadline = self.start + timeout;
         let place = self.place.text();
-        // Who is slow gets more time with each attempt.
+        // Each attempt waits longer than the one before, for a peer that is slow.
         let mut patience = if self.place.ports.len() > 1 { TURN } else { PATIENCE };
         let (mut pause, mut strange_since) = (PAUSES.0, None);
         loop {

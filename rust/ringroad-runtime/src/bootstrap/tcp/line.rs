@@ -77,7 +77,7 @@ fn serve(
 ) {
     let mut store = None;
     while let Ok(mut question) = questions.recv() {
-        // Who is slow gets more time with each attempt.
+        // Each attempt waits longer than the one before, for a peer that is slow.
         let mut within = 2 * TURN;
         let answer = loop {
             within = LONGEST.min(2 * within);

@@ -191,7 +191,7 @@ fn slow_is_no_verdict() {
     while !matches!(next(), Heard::Alive) {}
 }
 
-/// Who has been reached and does not answer a request is asked again, too, by a new connection.
+/// A process that accepts a connection and does not answer is asked again over a new one.
 #[test]
 fn slow_answers_are_no_failures() {
     let (_, mut handle) = own();
