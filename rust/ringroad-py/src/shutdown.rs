@@ -23,7 +23,7 @@ pub fn remember(closer: Closer) {
     closers.push(closer);
 }
 
-/// How many threads wait for other ranks, outside of calls.
+/// How many threads wait for other ranks, outside of calls, or are about to.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// Whether these waits are to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -32,10 +32,18 @@ static LAST: OnceLock<ThreadId> = OnceLock::new();
 /// How long waits may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A wait that is counted as long as this value lives.
-struct Wait;
+/// A thread that waits for other ranks or is about to, counted as long as this value lives: the exit gives it time to
+/// return to Python, whose threads may end anywhere. Python code that the library runs on such a thread may not.
+pub struct Counted(());
 
-impl Drop for Wait {
+impl Counted {
+    pub fn new() -> Counted {
+        WAITING.fetch_add(1, Ordering::SeqCst);
+        Counted(())
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
         WAITING.fetch_sub(1, Ordering::SeqCst);
     }
@@ -44,8 +52,7 @@ impl Drop for Wait {
 /// Waits for other ranks with the GIL released, and takes it again before the interpreter ends: a thread of which
 /// Python disposes while code of this library runs there ends the process. A thread that is too late stays here.
 pub fn waiting<T: Send>(py: Python<'_>, wait: impl Send + FnOnce() -> T) -> T {
-    WAITING.fetch_add(1, Ordering::SeqCst);
-    let _counted = Wait;
+    let _counted = Counted::new();
     py.detach(|| {
         let result = wait();
         while is_too_late() {

@@ -232,6 +232,10 @@ impl Store for Listening {
         })
     }
 
+    fn until_told(&self, deadline: Instant) {
+        self.inner.until_told(deadline);
+    }
+
     fn host(&self) -> Option<String> {
         self.inner.host()
     }

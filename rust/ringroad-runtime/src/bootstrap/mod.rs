@@ -60,6 +60,9 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
+    /// Waits until those whom this process serves the store have read a rank's farewell, until `deadline` at the latest.
+    fn until_told(&self, _deadline: Instant) {}
+
     /// The host that serves the store, as a name or an address, if there is one. Ranks listen on the network that
     /// leads there.
     fn host(&self) -> Option<String> {
@@ -129,6 +132,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).go_on()
     }
 
+    fn until_told(&self, deadline: Instant) {
+        (**self).until_told(deadline);
+    }
+
     fn host(&self) -> Option<String> {
         (**self).host()
     }
@@ -167,6 +174,10 @@ impl<S: Store> Store for PrefixStore<S> {
 
     fn go_on(&self) -> Result<(), StoreError> {
         self.inner.go_on()
+    }
+
+    fn until_told(&self, deadline: Instant) {
+        self.inner.until_told(deadline);
     }
 
     fn host(&self) -> Option<String> {

@@ -24,7 +24,7 @@ use crate::os::random::token;
 /// The announcement while no rendezvous is open.
 const NOWHERE: &[u8] = b"-";
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a process that cannot take part waits for rank 0, to tell it.
+/// How long a process waits for others, to tell them that they cannot meet.
 const OBJECTION: Duration = Duration::from_secs(2);
 /// How often a rank that waits makes these checks, if it is one of [`FEW`].
 const SLICE: Duration = Duration::from_millis(50);
@@ -126,8 +126,10 @@ impl Rendezvous {
         let place = |place: &str| format!("{key}/{place}");
         if endpoint.rank == 0 {
             let drawn = format!("{:016x}", token());
-            // It belongs to earlier attempts.
-            if patiently(&*store, time.end, |store| store.get(refusals::KEY))?.is_some() {
+            let known =
+                |key| patiently(&*store, time.end, |store| store.get(key)).map(|value| value.is_some());
+            // After earlier attempts it belongs to them. Before the first one, callers may have been refused already.
+            if known(&key)? && known(refusals::KEY)? {
                 patiently(&*store, time.end, |store| store.set(refusals::KEY, &[]))?;
             }
             let announcement = seal::seal(secret, &key, drawn.as_bytes());
@@ -304,10 +306,16 @@ impl Rendezvous {
             return;
         }
         self.spare = None;
-        if !matches!(self.store.get(&key), Ok(None)) {
+        if matches!(self.store.get(&key), Ok(None)) {
+            self.leave_farewell(error);
+        } else {
             self.announced = None;
-            return;
         }
+        // This process may serve the store, and end.
+        self.store.until_told(Instant::now() + OBJECTION);
+    }
+
+    fn leave_farewell(&mut self, error: &Error) {
         let late = matches!(error, Error::Timeout(_));
         let message: String =
             format!("{} gave up: {error}", self.endpoint).chars().take(END_BYTES / 16).collect();
@@ -351,8 +359,8 @@ impl Rendezvous {
                 Err(error) => return Err(error.into()),
             }
             if let Some(obstacle) = self.look_around(awaited.0, &awaited.1)? {
-                // A rank that has ended or left may have published it meanwhile.
-                break self.get(&key)?.ok_or(obstacle)?;
+                // A rank that has ended or left may have published it meanwhile, or the store may have ended with it.
+                break self.get(&key).ok().flatten().ok_or(obstacle)?;
             }
         };
         self.open(kind, rank, &bytes, most)
@@ -541,8 +549,15 @@ impl Drop for Rendezvous {
     }
 }
 
+const END: &str = "/end";
+
 fn end_of(place: &str) -> String {
-    format!("{place}/end")
+    format!("{place}{END}")
+}
+
+/// Whether a farewell lies under this key.
+pub(super) fn is_farewell(key: &str) -> bool {
+    key.ends_with(END)
 }
 
 fn open_place(secret: Option<&str>, key: &str, bytes: &[u8]) -> Result<String, BootstrapError> {

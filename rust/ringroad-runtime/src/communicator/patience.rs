@@ -65,6 +65,10 @@ impl Store for Heeding {
         (self.go_on)()
     }
 
+    fn until_told(&self, deadline: Instant) {
+        self.store.until_told(deadline);
+    }
+
     fn host(&self) -> Option<String> {
         self.store.host()
     }

@@ -157,7 +157,7 @@ impl JobStore {
                         .listen(door)
                         .map_err(|error| Error::Store(refused("cannot serve the store", &error)))?;
                 }
-                Box::new(server.values().clone())
+                Box::new(server)
             }
         };
         Ok(JobStore { host: place.host.clone(), store: Own::new(store) })
@@ -182,6 +182,10 @@ impl Store for JobStore {
 
     fn wait(&self, key: &str, deadline: Instant) -> std::result::Result<Vec<u8>, StoreError> {
         self.store()?.wait(key, deadline)
+    }
+
+    fn until_told(&self, deadline: Instant) {
+        let _ = self.store().map(|store| store.until_told(deadline));
     }
 
     fn host(&self) -> Option<String> {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use rustix::net::sockopt;
 use super::rounds::Rounds;
 use super::wire::{Key, Kind, Message};
 use super::{beacon, reports};
+use crate::bootstrap::rendezvous::is_farewell;
 use crate::bootstrap::{refusals, MemoryStore, Store, StoreError};
 use crate::os::fork::Global;
 use crate::os::lock::Mutex;
@@ -62,6 +64,8 @@ struct Shared {
     rounds: Rounds,
     /// Connections without a handshake so far, the oldest first.
     unknown: Mutex<VecDeque<Arc<TcpStream>>>,
+    /// How many connections lead to processes that have read no farewell so far.
+    untold: AtomicUsize,
 }
 
 impl Server {
@@ -93,6 +97,7 @@ impl Server {
             values: MemoryStore::new(),
             rounds: Rounds::new(),
             unknown: Mutex::default(),
+            untold: AtomicUsize::new(0),
         });
         Server { token, doors: Mutex::default(), outdated: Mutex::default(), shared }
     }
@@ -164,6 +169,43 @@ impl Server {
     }
 }
 
+/// The store of a job, in the process that serves it.
+impl Store for Server {
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
+        self.values().set(key, value)
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.values().get(key)
+    }
+
+    fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
+        self.values().wait(key, deadline)
+    }
+
+    fn until_told(&self, deadline: Instant) {
+        while self.shared.untold.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A connection that is counted as long as this value lives.
+struct Untold<'a>(&'a AtomicUsize);
+
+impl Untold<'_> {
+    fn count(untold: &AtomicUsize) -> Untold<'_> {
+        untold.fetch_add(1, Ordering::Relaxed);
+        Untold(untold)
+    }
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The addresses of a machine by which others may reach it: those of IPv4, or, if it has none, those of IPv6.
 fn reachable(mut all: Vec<IpAddr>) -> Vec<IpAddr> {
     all.retain(|address| match address {
@@ -226,12 +268,15 @@ impl Shared {
             }
             Err(_) => return,
         };
+        let mut untold = Some(Untold::count(&self.untold));
         while let Ok(request) = Message::receive(&mut channel, None, None) {
+            let is_farewell = request.kind != Kind::Set && is_farewell(&request.key);
             let Ok(value) = self.answer(request) else { return };
             let kind = if value.is_some() { Kind::Value } else { Kind::Nothing };
             if channel.send(kind, "", &value.unwrap_or_default(), None).is_err() {
                 return;
             }
+            untold = untold.filter(|_| !(is_farewell && kind == Kind::Value));
         }
     }
 
