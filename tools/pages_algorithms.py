@@ -262,15 +262,23 @@ class Span:
 
 
 @cache
+def _asked(collective: str, spec: str) -> tuple[dict[bool, list[tuple[int, str]]], list[list[ringroad.lab.Candidate]]]:
+    """The switch points of bit-identical members and of all, and the candidates for each of `SIZES`: one question after
+    the other, since the model keeps its latest costs."""
+    model, topology = ringroad.lab.CostModel(), ringroad.Topology(spec)
+    points = {identical: model.switch_points(collective, topology, identical) for identical in (True, False)}
+    return points, [size.candidates for size in model.compare(collective, topology, SIZES).sizes]
+
+
+@cache
 def _fastest(collective: str, bit_identical: bool) -> dict[str, list[Span]]:
     """The fastest families by network; of bit-identical members only, as it is for floats, or of all, as it is for
     integers."""
     if not bit_identical and not oracle.COLLECTIVES[collective].reduces:
         return _fastest(collective, True)
-    model = ringroad.lab.CostModel()
     found = {}
     for spec in CHOSEN:
-        points = model.switch_points(collective, ringroad.Topology(spec), bit_identical)
+        points = _asked(collective, spec)[0][bit_identical]
         ends = [*(start for start, _ in points[1:]), None]
         spans: list[Span] = []
         for (start, name), end in zip(points, ends, strict=True):
@@ -324,20 +332,14 @@ def _nearest(algorithm: ringroad.lab.Algorithm) -> tuple[float, int, str, str, i
     fastest one there."""
     found = []
     for collective in algorithm.collectives:
-        for spec, by_size in _compared(collective).items():
-            for size, rows in zip(SIZES, by_size, strict=True):
+        for spec in CHOSEN:
+            for size, rows in zip(SIZES, _asked(collective, spec)[1], strict=True):
                 best = next(row for row in rows if row.bit_identical)
                 own = next((row for row in rows if row.algorithm.partition(":")[0] == algorithm.name), None)
                 if own:
-                    ratio = round(own.seconds / best.seconds, 4)
+                    ratio = round(own.ratio / best.ratio, 4)
                     found.append((ratio, len(found), collective, spec, size, best.algorithm))
     return min(found, default=None)
-
-
-@cache
-def _compared(collective: str) -> dict[str, list[list[ringroad.lab.Candidate]]]:
-    model = ringroad.lab.CostModel()
-    return {spec: [size.candidates for size in model.compare(collective, spec, SIZES).sizes] for spec in CHOSEN}
 
 
 def _about(size: int) -> str:
