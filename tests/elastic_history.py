@@ -25,7 +25,7 @@ from pathlib import Path
 
 from faults.hosts import Hosts
 from faults.kinds import TRANSPORTS as OVER_HOSTS
-from helpers import OWN, PROGRAMS, ROOT
+from helpers import OWN, PROGRAMS, ROOT, free_port
 
 LIMIT = 60.0
 """Seconds after the last event within which all must be together again, and then within which all must end."""
@@ -60,8 +60,7 @@ class History:
         self.place, self.count, self.events, self.falls, self.hosts = place, count, events, falls, hosts
         self.begin = time.time()
         self.happened: list[str] = []
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         self.address = f"tcp://10.77.0.1:{port},10.77.0.2:{port}" if hosts else f"tcp://127.0.0.1:{port}"
         self.processes: list[subprocess.Popen[bytes]] = []
         self.supervised = supervised
