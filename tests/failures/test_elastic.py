@@ -3,7 +3,6 @@
 import json
 import pickle
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -142,8 +141,7 @@ def test_a_group_that_was_left() -> None:
 
 
 def test_nobody_founds_a_group_with_those_that_do_not_come() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        host, port = free.getsockname()
+    host, port = "127.0.0.1", int(free_port())
     with ThreadPoolExecutor(1) as pool:
         founder = pool.submit(
             ringroad.elastic, f"tcp://{host}:{port}", {"sum": np.zeros(1)}, minimum=2, timeout=0.5, patience=4

@@ -1,10 +1,9 @@
 """Connections from outside the job to what a rank listens on: messages over tcp, and the store for regrouping."""
 
 import os
-import socket
 
 import pytest
-from helpers import PROGRAMS, launch
+from helpers import PROGRAMS, free_port, launch
 
 CODE = PROGRAMS / "attacked.py"
 
@@ -23,8 +22,7 @@ def test_other_users_of_the_machine_are_refused():
     """Without a secret, they neither join a job nor learn anything of it, and are told why. Root may ask."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        store = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    store = f"tcp://127.0.0.1:{free_port()}"
     ended = launch(PROGRAMS / "other_user.py", 2, env={"RINGROAD_STORE": store}, timeout=300)
     assert [one.status for one in ended] == [0, 0], ended
     said = ended[0].json()
