@@ -32,6 +32,9 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
     ("UCX_KEEPALIVE_INTERVAL", "500ms"),
     ("UCX_TCP_KEEPIDLE", "1s"),
     ("UCX_TCP_KEEPINTVL", "1s"),
+    // Connections over tcp are made when ranks first talk, within a call. By default UCX waits in `connect` for a host that
+    // does not answer, two minutes, and so beyond every deadline.
+    ("UCX_TCP_CONN_NB", "y"),
     // Eager messages of 16 to 64 KiB over tcp take 8 to 22 us instead of 28 to 36.
     ("UCX_TCP_TX_SEG_SIZE", "64k"),
     ("UCX_TCP_RX_SEG_SIZE", "64k"),
