@@ -16,6 +16,7 @@ use super::places::device_of;
 use super::reader::{Outcome, Reader};
 use super::socket;
 use super::writer::Writer;
+use crate::error::{is_shortage, refused};
 use crate::os::owner::{other_user, stranger};
 use crate::os::tcp_info::TcpInfo;
 use crate::transport::buffer::Region;
@@ -161,7 +162,12 @@ impl Link {
                 let other = match (key.is_sealed, &finished) {
                     (true, _) => None,
                     (false, None) => other_user(&self.socket).ok().flatten(),
-                    (false, Some(_)) => stranger(&self.socket).map_err(|error| error.to_string())?,
+                    (false, Some(_)) => stranger(&self.socket).map_err(|error| {
+                        // To ask the kernel takes a descriptor.
+                        self.calls.lack =
+                            is_shortage(&error).then(|| refused("cannot see who answers", &error));
+                        error.to_string()
+                    })?,
                 };
                 other.map_or(Ok(()), |other| Err(format!("it {other}")))?;
                 let (session, message) = finished.ok_or(STRANGER)?;
