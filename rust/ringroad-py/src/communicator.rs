@@ -141,7 +141,7 @@ impl PyCommunicator {
         #[pyo3(from_py_with = argument)] name: String,
         #[pyo3(from_py_with = argument)] members: Option<Vec<usize>>,
     ) -> PyResult<Self> {
-        let _counted = shutdown::Counted::new();
+        let _counted = shutdown::counted();
         Numpy::get(py)?;
         let store = store_of(store)?;
         let mut config = Config::from_arguments(settings.unwrap_or_default()).map_err(raise)?;

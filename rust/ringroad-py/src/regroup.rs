@@ -14,7 +14,7 @@ use crate::array::Numpy;
 use crate::communicator::{options, PyCommunicator};
 use crate::errors::raise;
 use crate::info::ucx_wheel;
-use crate::shutdown::{waiting, Counted};
+use crate::shutdown::{counted, waiting};
 use crate::store::Listening;
 use crate::topology::TopologyArgument;
 use crate::work::may_call;
@@ -87,7 +87,7 @@ pub fn regroup(
     #[pyo3(from_py_with = argument)] algorithm: Option<String>,
     #[pyo3(from_py_with = argument)] deterministic: Option<&str>,
 ) -> PyResult<PyCommunicator> {
-    let _counted = Counted::new();
+    let _counted = counted();
     Numpy::get(py)?;
     let parse = |text: &str| Handle::parse(text).map_err(PyValueError::new_err);
     let mut handles = handles.iter().map(|text| parse(text)).collect::<PyResult<Vec<Handle>>>()?;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use ringroad_runtime::communicator::Closer;
+use ringroad_runtime::os::counted::Counted;
 
 use crate::work::SLICE;
 
@@ -32,27 +33,16 @@ static LAST: OnceLock<ThreadId> = OnceLock::new();
 /// How long waits may take to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A thread that waits for other ranks or is about to, counted as long as this value lives: the exit gives it time to
-/// return to Python, whose threads may end anywhere. Python code that the library runs on such a thread may not.
-pub struct Counted(());
-
-impl Counted {
-    pub fn new() -> Counted {
-        WAITING.fetch_add(1, Ordering::SeqCst);
-        Counted(())
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        WAITING.fetch_sub(1, Ordering::SeqCst);
-    }
+/// Counts this thread among those that wait for other ranks or are about to, until the value is dropped: the exit gives it
+/// time to return to Python, whose threads may end anywhere. Python code that the library runs on such a thread may not.
+pub fn counted() -> Counted<'static> {
+    Counted::new(&WAITING)
 }
 
 /// Waits for other ranks with the GIL released, and takes it again before the interpreter ends: a thread of which
 /// Python disposes while code of this library runs there ends the process. A thread that is too late stays here.
 pub fn waiting<T: Send>(py: Python<'_>, wait: impl Send + FnOnce() -> T) -> T {
-    let _counted = Counted::new();
+    let _counted = counted();
     py.detach(|| {
         let result = wait();
         while is_too_late() {

@@ -19,6 +19,7 @@ use crate::calls::callbacks::Callbacks;
 use crate::calls::work::Completion;
 use crate::engine::{Ended, Engine, Task};
 use crate::error::{Error, Result};
+use crate::os::counted::Counted;
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::os::scheduler::HostLoad;
 use crate::os::turns::Turns;
@@ -76,22 +77,6 @@ struct BackgroundState {
     idle: Option<Weak<Driver>>,
     stop: bool,
     thread: Option<std::thread::JoinHandle<()>>,
-}
-
-/// Counts a thread in, until the value is dropped.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn new(counter: &'a AtomicUsize) -> Self {
-        counter.fetch_add(1, Ordering::SeqCst);
-        Counted(counter)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 impl Driver {

@@ -1,6 +1,7 @@
 //! What this process knows of its machine and asks of its kernel: locks, forks, threads and their cores, other
 //! processes, network interfaces, files.
 
+pub mod counted;
 pub mod files;
 #[allow(unsafe_code)]
 pub(crate) mod fork;

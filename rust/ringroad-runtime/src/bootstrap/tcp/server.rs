@@ -15,6 +15,7 @@ use super::wire::{Key, Kind, Message};
 use super::{beacon, reports};
 use crate::bootstrap::rendezvous::is_farewell;
 use crate::bootstrap::{refusals, MemoryStore, Store, StoreError};
+use crate::os::counted::Counted;
 use crate::os::fork::Global;
 use crate::os::lock::Mutex;
 use crate::os::messages::warn_once;
@@ -184,25 +185,9 @@ impl Store for Server {
     }
 
     fn until_told(&self, deadline: Instant) {
-        while self.shared.untold.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+        while self.shared.untold.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-/// A connection that is counted as long as this value lives.
-struct Untold<'a>(&'a AtomicUsize);
-
-impl Untold<'_> {
-    fn count(untold: &AtomicUsize) -> Untold<'_> {
-        untold.fetch_add(1, Ordering::Relaxed);
-        Untold(untold)
-    }
-}
-
-impl Drop for Untold<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -268,7 +253,7 @@ impl Shared {
             }
             Err(_) => return,
         };
-        let mut untold = Some(Untold::count(&self.untold));
+        let mut untold = Some(Counted::new(&self.untold));
         while let Ok(request) = Message::receive(&mut channel, None, None) {
             let is_farewell = request.kind != Kind::Set && is_farewell(&request.key);
             let Ok(value) = self.answer(request) else { return };
