@@ -69,18 +69,27 @@ impl Loads {
     /// The same where flows of several hosts add up: busy hosts begin at different times, so that one sum may be too high,
     /// and only a load that two rounds show counts.
     pub fn shared_capacity(&self) -> Option<(f64, f64)> {
-        let is_repeated = |highest: &f64| {
-            let near = self.0.iter().filter(|(load, _)| (FULL * highest..=*highest).contains(load));
-            near.count() > 1
-        };
-        let repeated = self.0.iter().map(|(load, _)| *load).filter(|load| *load > 0.0 && is_repeated(load));
+        let repeated = self.0.iter().map(|(load, _)| *load);
+        let repeated = repeated.filter(|load| *load > 0.0 && self.near(*load).count() > 1);
         self.up_to(repeated.reduce(f64::max).unwrap_or(self.highest()))
+    }
+
+    /// The round that showed the highest load, if no other has shown about as much.
+    pub fn unrepeated(&self) -> Option<usize> {
+        let mut rounds = self.near(self.highest());
+        let first = rounds.next()?;
+        rounds.next().is_none().then_some(first)
+    }
+
+    /// The rounds that showed a load that is about as high as this one and no higher.
+    fn near(&self, highest: f64) -> impl Iterator<Item = usize> + '_ {
+        let rounds = self.0.iter().enumerate();
+        rounds.filter(move |(_, (load, _))| (FULL * highest..=highest).contains(load)).map(|(round, _)| round)
     }
 
     /// The mean of the loads that are about as high as this one and no higher, and their spread.
     fn up_to(&self, highest: f64) -> Option<(f64, f64)> {
-        let is_near = |load: &f64| (FULL * highest..=highest).contains(load);
-        let full: Vec<&(f64, f64)> = self.0.iter().filter(|(load, _)| is_near(load)).collect();
+        let full: Vec<&(f64, f64)> = self.near(highest).map(|round| &self.0[round]).collect();
         if full.is_empty() || highest <= 0.0 {
             return None;
         }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use merge::{merged, Counts};
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, Round};
 use super::matchings::{pairs, Flows};
 use super::rates::{flows, Loads, FULL};
 use super::rounding::median;
@@ -113,6 +113,18 @@ impl Racks {
     /// A matching that tells where the hosts stand whose places are doubtful, if there is one.
     pub fn telling(&self, seed: usize) -> Option<Flows> {
         model::telling(&self.racks, &self.matched, &self.limits, seed)
+    }
+
+    /// The flows of a round that alone showed how much can leave a rack or enter it, if they have not been run again.
+    pub fn unrepeated(&self, evidence: &Evidence) -> Option<Flows> {
+        let flows =
+            |round: &Round| -> Flows { round.flows.iter().map(|flow| (flow.from, flow.to)).collect() };
+        let racks = self.racks.iter().zip(&self.uplinks).filter(|(hosts, _)| hosts.len() > 1);
+        let rounds = racks.flat_map(|(_, ways)| ways).filter_map(|(loads, _)| loads.unrepeated());
+        let is_first = |flows_here: &Flows| {
+            evidence.rounds.iter().filter(|round| flows(round) == *flows_here).count() == 1
+        };
+        rounds.map(|round| flows(&evidence.rounds[round])).find(is_first)
     }
 
     /// Two rounds that test the racks. In one half of the hosts, those that seem slow first, send inside and half leave, and
