@@ -43,7 +43,7 @@ def found(tmp_path_factory) -> dict:
         return faults(places[0], RUNS, KINDS)
     with ThreadPoolExecutor() as pool:
         many = pool.submit(faults, places[0], RUNS, KINDS)
-        cuts = pool.submit(faults, places[1], 1, ["cuts"])
+        cuts = pool.submit(faults, places[1], 3, ["cuts"])
         return many.result() | cuts.result()
 
 

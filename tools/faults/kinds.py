@@ -413,9 +413,9 @@ class Descriptors(Limits):
 
     def deadline(self, job: Job, error: dict[str, Any], fault: float) -> float:
         """The time by which the error must come. Without any descriptor a rank cannot notify the ranks that wait for
-        it."""
-        silent = job.where == "start" and int(job.what) < 2
-        return super().deadline(job, error, fault) + (self.start_limit if silent else 0)
+        it, and one that comes after this waits whether rank 0 begins anew."""
+        silent = int(job.what) < 2 or "did not start a new rendezvous" in error["text"]
+        return super().deadline(job, error, fault) + (self.start_limit if silent and job.where == "start" else 0)
 
 
 class Refusals(Kind):

@@ -136,12 +136,12 @@ impl Rendezvous {
     /// have read all endpoints. All later exchanges are among exactly these ranks.
     pub fn exchange(&mut self) -> Result<Vec<EndpointInfo>, BootstrapError> {
         let (rank, size) = (self.endpoint.rank, self.endpoint.ranks);
+        self.endpoints[rank] = Some(self.endpoint.clone());
         if let Some(other) = self.look(ENDPOINT, rank, ENDPOINT_BYTES)? {
             return Err(self.duplicate(&other));
         }
         let own = self.endpoint.write();
         self.tell(ENDPOINT, &own)?;
-        self.endpoints[rank] = Some(self.endpoint.clone());
         let endpoints = if rank == 0 {
             let mut all = vec![own.clone()];
             for other in 1..size {

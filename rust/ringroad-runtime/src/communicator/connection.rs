@@ -1,5 +1,6 @@
 //! How ranks form a communicator.
 
+use std::fmt::Display;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -72,13 +73,15 @@ impl Means {
     ) -> Result<Communicator> {
         let Means { config, options, .. } = self;
         let (name, secret) = (options.name(), config.secret.as_ref().map(Secret::reveal));
-        if let Err(error) = check_group(rank, size) {
+        let object = |error: &dyn Display| {
+            let who = EndpointInfo::new(rank, size, "", "", Vec::new());
+            Rendezvous::object(&*store, name, secret, format!("{who} cannot take part: {error}"));
+        };
+        check_group(rank, size).inspect_err(|error| {
             if size > 1 {
-                let who = EndpointInfo::new(rank, size, "", "", Vec::new());
-                Rendezvous::object(&*store, name, secret, format!("{who} cannot take part: {error}"));
+                object(error)
             }
-            return Err(error);
-        }
+        })?;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
         let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
         loop {
@@ -89,7 +92,16 @@ impl Means {
             endpoint.adaptation = config.adaptation();
             endpoint.rdma = !ucx_sys::rdma_devices().is_empty();
             endpoint.asked = config.transport.between.map(|between| between.name().to_owned());
-            let mut rendezvous = Rendezvous::join(store.clone(), name, endpoint, secret, time.clone())?;
+            let joined = Rendezvous::join(store.clone(), name, endpoint, secret, time.clone());
+            let mut rendezvous = match joined {
+                Err(BootstrapError::Store(error @ StoreError::Failed { .. })) => {
+                    // What it held may be what this process lacks to tell the others.
+                    drop(offered);
+                    object(&error);
+                    return Err(error.into());
+                }
+                joined => joined?,
+            };
             match self.meet(&mut rendezvous, offered, rank, &time) {
                 Err(_) if rendezvous.has_moved() => {}
                 Err(error) => {

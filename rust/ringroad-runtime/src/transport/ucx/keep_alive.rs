@@ -11,6 +11,9 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{shutdown, Shutdown};
+
 use crate::os::tcp_info::TcpInfo;
 use crate::transport::forks::{inode_of, listened_to};
 
@@ -43,14 +46,21 @@ impl Connections {
             listened_to(events, &mut |descriptor, inode| {
                 let Some(socket) = held(descriptor, inode).filter(is_silent) else { return };
                 if awake && known.contains(&inode) {
-                    // SAFETY: a socket that this value holds open.
-                    unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_RDWR) };
+                    end(&socket);
                 } else {
                     self.silent.push(inode);
                 }
             });
         }
     }
+}
+
+/// Ends a connection, for both sides: what is lost may be lost one way only, and when UCX closes the socket the other host
+/// gets a reset, which needs no answer, instead of an end that waits behind all that was not acknowledged.
+fn end(socket: &OwnedFd) {
+    // It may have ended meanwhile.
+    let _ = set_socket_linger(socket, Some(Duration::ZERO));
+    let _ = shutdown(socket, Shutdown::Both);
 }
 
 /// A descriptor of our own of this socket. `None` if UCX has closed it meanwhile: its number may be another's by now.
