@@ -5,6 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -500,45 +501,65 @@ impl<F: Fn(&str, &[u8]) -> Option<Vec<u8>> + Send + Sync> Store for Forged<F> {
     }
 }
 
-/// A store whose server is slow: some requests are not answered in time.
-struct Slow<F> {
-    inner: MemoryStore,
-    is_slow: F,
+/// A store that fails at some requests.
+struct Failing<F> {
+    inner: Arc<dyn Store>,
+    fails: F,
 }
 
-impl<F: Fn() -> bool + Send + Sync> Slow<F> {
-    fn ask<T>(&self, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-        if (self.is_slow)() {
-            return Err(StoreError::Silent("rank 0 at node:29500".to_owned()));
-        }
-        act()
+impl<F: Fn(&str) -> Option<StoreError> + Send + Sync> Failing<F> {
+    fn ask<T>(&self, key: &str, act: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        (self.fails)(key).map_or_else(act, Err)
     }
 }
 
-impl<F: Fn() -> bool + Send + Sync> Store for Slow<F> {
+impl<F: Fn(&str) -> Option<StoreError> + Send + Sync> Store for Failing<F> {
     fn set(&self, key: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.ask(|| self.inner.set(key, value))
+        self.ask(key, || self.inner.set(key, value))
     }
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ask(|| self.inner.get(key))
+        self.ask(key, || self.inner.get(key))
     }
 
     fn wait(&self, key: &str, deadline: Instant) -> Result<Vec<u8>, StoreError> {
-        self.ask(|| self.inner.wait(key, deadline))
+        self.ask(key, || self.inner.wait(key, deadline))
     }
 }
 
 #[test]
 fn a_slow_store_is_asked_again_until_the_deadline() {
-    let asked = std::sync::atomic::AtomicUsize::new(0);
-    let is_slow = move || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(3);
-    let store: Arc<dyn Store> = Arc::new(Slow { inner: MemoryStore::new(), is_slow });
+    let silent = || StoreError::Silent("rank 0 at node:29500".to_owned());
+    let asked = AtomicUsize::new(0);
+    let fails = move |_: &str| asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(3).then(silent);
+    let store: Arc<dyn Store> = Arc::new(Failing { inner: memory(), fails });
     let results = run(&store, &[endpoint(0, 2), endpoint(1, 2)], |_| None, PATIENCE);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
-    let store: Arc<dyn Store> = Arc::new(Slow { inner: MemoryStore::new(), is_slow: || true });
+    let store: Arc<dyn Store> = Arc::new(Failing { inner: memory(), fails: move |_: &str| Some(silent()) });
     let results = run(&store, &[endpoint(0, 2)], |_| None, SHORT);
     assert!(text(&results[0]).starts_with("rank 0 at node:29500 has not answered so far"), "{results:?}");
+}
+
+/// As where a process lacks descriptors, which it has again once it gives up.
+#[test]
+fn all_learn_at_once_that_a_rank_cannot_use_the_store() {
+    for (place, times) in [("ringroad/world", 1), ("/endpoint/1", 9)] {
+        let store = memory();
+        let asked = AtomicUsize::new(0);
+        let failed = || StoreError::Failed { action: "read".to_owned(), reason: "too many files".to_owned() };
+        let fails = move |key: &str| {
+            (key.ends_with(place) && asked.fetch_add(1, Ordering::Relaxed) < times).then(failed)
+        };
+        let failing: Arc<dyn Store> = Arc::new(Failing { inner: store.clone(), fails });
+        let connect = |rank, store| Means::default().connect(lasting(PATIENCE), store, rank, 2).err();
+        thread::scope(|scope| {
+            let other = scope.spawn(|| connect(0, store));
+            let own = connect(1, failing).expect("its store fails").to_string();
+            assert!(own.contains("too many files"), "{own}");
+            let told = other.join().unwrap().expect("it cannot meet rank 1").to_string();
+            assert!(told.contains("rank 1") && told.contains("too many files"), "{told}");
+        });
+    }
 }
 
 #[test]
