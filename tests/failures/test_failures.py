@@ -75,13 +75,17 @@ def test_message_of_another_size(clusters, transport, number):
 # ------------------------------------------------------------------------------------------------ connections
 
 
-@pytest.mark.parametrize("call", ["send", "recv", "recv_any"])
-def test_process_that_cannot_connect(clusters, tmp_path, call):
+@pytest.mark.parametrize(
+    ("transport", "call"), [("own", "send"), ("own", "recv"), ("own", "recv_any"), ("tcp", "send"), ("tcp", "send long")]
+)
+def test_process_that_cannot_connect(clusters, tmp_path, transport, call):
     """It gives up by itself, and blames nobody else."""
 
     def work(comm, directory, call):
         store = ringroad.FileStore(directory)  # around a ring, ranks 1 and 3 have nothing to send to each other
         with ringroad.Communicator(store, comm.rank, 4, algorithm="ring", timeout=20) as ring:
+            if ring.rank == 2 and call == "send long":
+                ring.recv(np.ones(400_000), 1)
             if ring.rank != 1:
                 return ring.barrier()
             limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -89,12 +93,14 @@ def test_process_that_cannot_connect(clusters, tmp_path, call):
             try:
                 if call == "send":
                     ring.send(np.ones(3), 3)
+                elif call == "send long":  # for which UCX makes a second connection to its neighbour
+                    ring.send(np.ones(400_000), 2)
                 else:
                     ring.recv(np.ones(3), 3 if call == "recv" else None)
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
-    errors = failures_of(clusters(4, "own"), work, str(tmp_path), call)
+    errors = failures_of(clusters(4, transport), work, str(tmp_path), call)
     for rank, error in errors.items():
         assert isinstance(error, ringroad.TransportError if rank == 1 else ringroad.AbortedError), repr(error)
         assert "raise the limit of open files" in str(error) and "rank 1" in str(error), error

@@ -15,6 +15,7 @@ pub const UCS_ERR_MESSAGE_TRUNCATED: ucs_status_t = -9;
 pub const UCS_ERR_BUSY: ucs_status_t = -15;
 pub const UCS_ERR_CANCELED: ucs_status_t = -16;
 pub const UCS_ERR_CONNECTION_RESET: ucs_status_t = -25;
+pub const UCS_ERR_ENDPOINT_TIMEOUT: ucs_status_t = -80;
 pub const UCS_ERR_LAST: ucs_status_t = -100;
 
 pub const UCS_MEMORY_TYPE_HOST: c_uint = 0;

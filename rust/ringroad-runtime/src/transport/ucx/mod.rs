@@ -18,13 +18,16 @@ mod requests;
 mod shutdown;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
 use ringroad_core::{Port, Rank, Topology};
-use ucx_sys::{ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_ERR_NO_MEMORY, UCS_OK};
+use ucx_sys::{
+    ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_NO_MEMORY, UCS_OK,
+};
 
 pub(crate) use self::device::can_use;
 use self::device::{Allowed, Device};
@@ -39,6 +42,7 @@ use super::{
     Description, Event, Failure, Kind, Lack, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
     TransportError, Unclaimed, Wait,
 };
+use crate::error::{is_shortage, refused};
 use crate::transport::buffer::Region;
 
 /// The first version that does.
@@ -238,8 +242,10 @@ impl UcxTransport {
         };
         device::CONNECTION.check().map_err(|reason| cannot(Some(Lack::Connection), reason))?;
         let endpoint = Endpoint::open(self.ucx, worker, device, peer, address, &self.queue);
-        let endpoint =
-            endpoint.map_err(|status| cannot(lack_of_connection(status), self.ucx.status_text(status)))?;
+        let endpoint = endpoint.map_err(|status| {
+            let (lacks, reason) = self.reason(status);
+            cannot(lacks, reason)
+        })?;
         self.devices[device].endpoints[peer] = Some(endpoint);
         Ok(())
     }
@@ -252,10 +258,21 @@ impl UcxTransport {
 
     #[cold]
     fn has_failed(&self, peer: Rank, status: ucs_status_t) -> TransportError {
-        let lacks = lack_of_connection(status);
+        let (lacks, reason) = self.reason(status);
         let who = if lacks.is_some() { "the connection to rank" } else { "rank" };
-        let reason = format!("{who} {peer} has failed: {}", self.ucx.status_text(status));
+        let reason = format!("{who} {peer} has failed: {reason}");
         TransportError { lacks, ..error(reason) }
+    }
+
+    /// Why a connection failed with this status, and what this rank lacks if it is that. Where UCX gets no socket, it tries a
+    /// few times, and then says that the peer was silent.
+    fn reason(&self, status: ucs_status_t) -> (Option<Lack>, String) {
+        if status == UCS_ERR_ENDPOINT_TIMEOUT {
+            if let Some(error) = File::open("/dev/null").err().filter(is_shortage) {
+                return (Some(Lack::Connection), refused("it has no socket for it", &error));
+            }
+        }
+        ((status == UCS_ERR_NO_MEMORY).then_some(Lack::Connection), self.ucx.status_text(status))
     }
 
     /// Names the device, if there are several, as the end of a phrase.
@@ -278,6 +295,7 @@ impl UcxTransport {
     #[inline]
     fn drain(&mut self, events: &mut Vec<Event>) -> bool {
         let before = events.len();
+        let mut broken = Vec::new();
         if self.queue.has_completed() {
             let mut ended = std::mem::take(&mut self.draining);
             self.queue.take_completed(&mut ended);
@@ -287,15 +305,13 @@ impl UcxTransport {
                     self.count_received(post.peer, kind);
                 }
                 match post.purpose {
-                    Purpose::Send | Purpose::Receive => {
-                        let result = result.map_err(|failure| match failure {
-                            Failure::Broken(reason) => {
-                                Failure::Broken(format!("{reason},{}", self.by(post.device)))
-                            }
-                            other => other,
-                        });
-                        events.push(Event::Completed { request: post.request, result });
-                    }
+                    Purpose::Send | Purpose::Receive => match result {
+                        Err(Failure::Broken(reason)) => {
+                            let result = Err(Failure::Broken(format!("{reason},{}", self.by(post.device))));
+                            broken.push(Event::Completed { request: post.request, result });
+                        }
+                        result => events.push(Event::Completed { request: post.request, result }),
+                    },
                     Purpose::NoticeIn => {
                         if result.is_ok() {
                             // SAFETY: the receive has ended, and nobody else knows this region.
@@ -308,10 +324,12 @@ impl UcxTransport {
             }
             self.draining = ended;
         }
-        // After the completions, so that a peer's last messages are reported before its failure.
+        // After the completions, so that a peer's last messages are reported before its failure; and before what was canceled
+        // for it, which does not say why.
         if self.queue.has_failures() {
             self.drain_failures(events);
         }
+        events.append(&mut broken);
         events.len() > before
     }
 
@@ -320,9 +338,9 @@ impl UcxTransport {
         for Lost { device, peer, status } in self.queue.take_failures() {
             if self.failed[peer].replace(status).is_none() {
                 self.drop_held(peer);
-                let (by, text) = (self.by(device), self.ucx.status_text(status));
-                let reason = format!("connection to rank {peer}{by}: {text}");
-                events.push(match lack_of_connection(status) {
+                let (lacks, reason) = self.reason(status);
+                let reason = format!("connection to rank {peer}{}: {reason}", self.by(device));
+                events.push(match lacks {
                     Some(what) => Event::Lacks { peer, what, reason },
                     None => Event::PeerFailed { peer, reason },
                 });
@@ -495,11 +513,6 @@ impl Drop for UcxTransport {
 
 fn error(reason: impl Into<String>) -> TransportError {
     TransportError { transport: "ucx", reason: reason.into(), lacks: None }
-}
-
-/// What this rank lacks, if that is why a connection failed with this status.
-fn lack_of_connection(status: ucs_status_t) -> Option<Lack> {
-    (status == UCS_ERR_NO_MEMORY).then_some(Lack::Connection)
 }
 
 /// Converts a status pointer that is not a request to a result.
