@@ -102,6 +102,9 @@ impl Table {
 
     /// For every block and level, the lowest position that gives the block away at that level or later, or keeps it.
     fn holders(&self) -> Vec<Vec<usize>> {
+        if self.motion == Some(Motion::Shift) {
+            return self.shifted_holders();
+        }
         let of_block = |block| {
             let mut holders = vec![self.size; self.levels + 1];
             for position in (0..self.size).rev() {
@@ -113,6 +116,19 @@ impl Table {
             holders
         };
         (0..self.size).map(of_block).collect()
+    }
+
+    /// The same where positions are shifts of each other: as position 0 gives its block `q - x` away, position `x` gives `q`.
+    fn shifted_holders(&self) -> Vec<Vec<usize>> {
+        let mut holders = vec![vec![0; self.levels + 1]; self.size];
+        for level in 0..=self.levels {
+            let mut farthest = 0;
+            for (block, give) in self.gives.iter().enumerate() {
+                farthest = if give.level >= level { block } else { farthest };
+                holders[block][level] = block - farthest;
+            }
+        }
+        holders
     }
 }
 
@@ -322,4 +338,21 @@ fn sorted_by(items: Vec<usize>, keys: usize, key: impl Fn(usize) -> usize) -> Ve
 
 fn runs(schedule: &Schedule) -> usize {
     schedule.steps.iter().flat_map(|step| &step.sends).map(|send| send.chunks.runs().len()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distances::{fewest, plan};
+    use super::super::nested::table;
+    use super::*;
+
+    #[test]
+    fn holders_of_shifts_are_those_of_every_position() {
+        for (size, extra) in [(2, 0), (7, 0), (9, 0), (12, 1), (16, 0), (27, 2), (30, 5)] {
+            let levels = fewest(size) + extra;
+            let table = table(size, &plan(&[size], &[levels.min(size / 2)])[0]);
+            let every = Table::new(size, |position, block| table.give(position, block));
+            assert_eq!(table.holders(), every.holders(), "{size}");
+        }
+    }
 }
