@@ -71,6 +71,14 @@ impl Table {
         Give { level, parent, port: port ^ usize::from(turned) }
     }
 
+    /// At which level `position` gives `block` away.
+    fn level(&self, position: usize, block: usize) -> usize {
+        self.motion.map_or_else(
+            || self.gives[position * self.size + block].level,
+            |motion| self.gives[motion.back(self.size, position, block)].level,
+        )
+    }
+
     /// The number of steps.
     pub fn levels(&self) -> usize {
         self.levels
@@ -106,12 +114,12 @@ impl Table {
             return self.shifted_holders();
         }
         let of_block = |block| {
-            let mut holders = vec![self.size; self.levels + 1];
-            for position in (0..self.size).rev() {
-                holders[self.give(position, block).level] = position;
-            }
-            for level in (0..self.levels).rev() {
-                holders[level] = holders[level].min(holders[level + 1]);
+            let mut holders = Vec::with_capacity(self.levels + 1);
+            for position in 0..=block {
+                let level = self.level(position, block);
+                while holders.len() <= level {
+                    holders.push(position);
+                }
             }
             holders
         };

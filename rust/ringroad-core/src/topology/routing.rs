@@ -35,6 +35,14 @@ impl Route {
         self.extra_latency += link.extra_latency;
         self.shares.push((id, 1.0));
     }
+
+    /// Appends a route that has no link in common with this one.
+    fn append(&mut self, next: &Route) {
+        self.hops += next.hops;
+        self.latency += next.latency;
+        self.extra_latency += next.extra_latency;
+        self.shares.extend_from_slice(&next.shares);
+    }
 }
 
 /// No path leads from one node to the other, or one of them does not exist.
@@ -203,12 +211,38 @@ impl<'a> Routes<'a> {
     /// Whether this route is cached or in the topology's table, so that it needs no search.
     pub(crate) fn is_known(&self, source: NodeId, destination: NodeId) -> bool {
         let listed = self.topology.routes().is_some_and(|table| source.max(destination) < table.ranks());
-        listed || self.known.get(self.topology.nodes(), source, destination).is_some()
+        listed
+            || match self.switches(source, destination) {
+                Some([(_, first), (last, _)]) => first == last || self.is_known(first, last),
+                None => self.known.get(self.topology.nodes(), source, destination).is_some(),
+            }
+    }
+
+    /// The only link of the source with the switch to which it leads, and the switch from which the only link to the
+    /// destination comes, with that link. For large networks: these have many ranks at few switches, and their routes are
+    /// put together from those between switches.
+    fn switches(&self, source: NodeId, destination: NodeId) -> Option<[(usize, usize); 2]> {
+        let (nodes, ranks, links) = (self.topology.nodes(), self.topology.ranks(), self.topology.links());
+        if nodes <= MOST_IN_TABLE || source == destination || source.max(destination) >= ranks {
+            return None;
+        }
+        let ([up], [down]) = (self.outgoing.of(source), self.incoming.of(destination)) else { return None };
+        let (first, last) = (links[*up].target, links[*down].source);
+        (first.min(last) >= ranks).then_some([(*up, first), (last, *down)])
     }
 
     /// The route from `source` to `destination`; from a node to itself it is empty. An error where there is no path.
     pub fn route(&mut self, source: NodeId, destination: NodeId) -> Result<Arc<Route>, Unreachable> {
         if let Some(route) = self.listed(source, destination) {
+            return Ok(Arc::new(route));
+        }
+        if let Some([(up, first), (last, down)]) = self.switches(source, destination) {
+            let mut route = Route::default();
+            route.go_on(up, self.topology);
+            if first != last {
+                route.append(&*self.route(first, last)?);
+            }
+            route.go_on(down, self.topology);
             return Ok(Arc::new(route));
         }
         let nodes = self.topology.nodes();
@@ -256,11 +290,7 @@ impl<'a> Routes<'a> {
             }
             corner[dimension] = end[dimension];
             let next = self.topology.rank_at(&corner)?;
-            let part = self.shortest(at, next)?;
-            route.hops += part.hops;
-            route.latency += part.latency;
-            route.extra_latency += part.extra_latency;
-            route.shares.extend(part.shares);
+            route.append(&self.shortest(at, next)?);
             at = next;
         }
         Some(route)
@@ -334,5 +364,27 @@ impl<'a> Routes<'a> {
         }
         reached.into_iter().for_each(|node| self.flow[node] = 0.0);
         shares
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_through_switches_are_those_of_the_search() {
+        let specs = ["hosts:300x8", "hosts:2,2045,9", "fattree:8x300", "switch:2100", "ring:2100"];
+        for topology in specs.map(|spec| Topology::parse(spec).unwrap()) {
+            let (mut composed, mut searched) = (Routes::new(&topology), Routes::new(&topology));
+            for (source, destination) in [(0, 1), (1, 0), (0, 2047), (2046, 3), (9, 1049), (1049, 9), (7, 7)]
+            {
+                let route = composed.route(source, destination).unwrap();
+                let expected = searched.find(source, destination).unwrap();
+                assert!((route.latency - expected.latency).abs() <= 1e-12 * expected.latency);
+                let exact = |route: &Route| (route.hops, route.shares.clone());
+                assert_eq!(exact(&route), exact(&expected), "{topology}: {source} to {destination}");
+                assert!(composed.is_known(source, destination));
+            }
+        }
     }
 }
