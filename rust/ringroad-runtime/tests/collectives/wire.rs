@@ -4,9 +4,9 @@ use half::{bf16, f16};
 use ringroad_core::schedule::Rounding;
 use ringroad_core::{Collective, Topology, Wire};
 use ringroad_runtime::kernels::wire::dithers;
-use ringroad_runtime::{CallKey, DType, Memory, Operation, Precision, ReduceOp, Request};
+use ringroad_runtime::{CallKey, Communicator, DType, Memory, Operation, Precision, ReduceOp, Request};
 
-use crate::common::{each, group, watch, MEANS};
+use crate::common::{each, group, watch, Means, MEANS};
 
 const DTYPES: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 
@@ -49,54 +49,56 @@ fn own_error(dtype: DType) -> f64 {
 
 #[test]
 fn replicas_are_bit_identical_within_the_bound() {
-    let _watchdog = watch();
     let full = std::env::var_os("RINGROAD_TEST_FULL").is_some();
     let sizes: &[usize] = if full { &[2, 3, 4, 5, 8, 9, 16, 17, 33] } else { &[2, 3, 4] };
     let lengths: &[usize] = if full { &[0, 1, 255, 3000, 1_000_000] } else { &[1, 3000] };
     for (&ranks, means) in sizes.iter().flat_map(|ranks| MEANS.map(|means| (ranks, means))) {
-        let ring = Topology::ring(ranks).unwrap();
         let communicators = group(ranks, means);
-        for name in ["ring", "direct", "recursive-doubling", "swing", "double-binary-tree"] {
-            let member = ringroad_core::algorithms::find(name).unwrap();
-            let Ok(schedule) = member.build(&ring, Collective::Allreduce) else { continue };
-            let rounding = Rounding::of(&schedule).unwrap();
-            let stochastic = [Wire::Int8, Wire::Int4].map(Precision::Stochastic);
-            let formats = Wire::ALL.map(Precision::Wire).into_iter().chain(stochastic);
-            for (precision, dtype) in formats.flat_map(|format| DTYPES.map(|dtype| (format, dtype))) {
-                let (wire, roundings) = match precision {
-                    // One such rounding errs like two to the nearest.
-                    Precision::Stochastic(wire) if !dithers(wire, dtype) => continue,
-                    Precision::Stochastic(wire) => (wire, 2 * rounding.roundings),
-                    Precision::Wire(wire) => (wire, rounding.roundings),
-                    _ => unreachable!("these are formats"),
-                };
-                for (&elements, op) in lengths.iter().zip([ReduceOp::Sum, ReduceOp::Avg].into_iter().cycle())
-                {
-                    let results = each(&communicators, |communicator| {
-                        let input = memory(dtype, &values(communicator.rank(), elements));
-                        let output = Memory::zeroed(elements * dtype.size());
-                        let key = CallKey::new(Operation::Collective(Collective::Allreduce), dtype, elements);
-                        let key = CallKey { op, precision, ..key };
-                        let request = Request::of(key, input, output).by(member);
-                        communicator.run(request).unwrap().to_vec::<u8>()
-                    });
-                    let what = format!(
-                        "{precision:?} of {elements} {dtype} over {ranks} ranks by {name}, {means:?}"
-                    );
-                    assert!(results.iter().all(|result| *result == results[0]), "{what}: other bits");
-                    let divisor = if op == ReduceOp::Avg { ranks as f64 } else { 1.0 };
-                    let inputs: Vec<Vec<f64>> = (0..ranks)
-                        .map(|rank| numbers(dtype, &memory(dtype, &values(rank, elements))))
-                        .collect();
-                    let bound = ranks as f64
-                        * (wire.bound(roundings, dtype.size())
-                            + own_error(dtype) * f64::from(rounding.roundings));
-                    let found = numbers(dtype, &Memory::of(&results[0]));
-                    for (at, found) in found.iter().enumerate() {
-                        let exact = inputs.iter().map(|input| input[at]).sum::<f64>() / divisor;
-                        assert!((found - exact).abs() <= bound / divisor, "{what}: {found} is not {exact}");
-                    }
-                }
+        let ops = [ReduceOp::Sum, ReduceOp::Avg].into_iter().cycle();
+        for ((&elements, op), dtype) in
+            lengths.iter().zip(ops).flat_map(|call| DTYPES.map(|dtype| (call, dtype)))
+        {
+            check(&communicators, means, op, dtype, elements);
+        }
+    }
+}
+
+/// All algorithms and formats for one call.
+fn check(communicators: &[Communicator], means: Means, op: ReduceOp, dtype: DType, elements: usize) {
+    let ranks = communicators.len();
+    let ring = Topology::ring(ranks).unwrap();
+    let rounded = |rank| numbers(dtype, &memory(dtype, &values(rank, elements)));
+    let inputs: Vec<Vec<f64>> = (0..ranks).map(rounded).collect();
+    let divisor = if op == ReduceOp::Avg { ranks as f64 } else { 1.0 };
+    let exact = |at: usize| inputs.iter().map(|input| input[at]).sum::<f64>() / divisor;
+    let exact: Vec<f64> = (0..elements).map(exact).collect();
+    for name in ["ring", "direct", "recursive-doubling", "swing", "double-binary-tree"] {
+        let member = ringroad_core::algorithms::find(name).unwrap();
+        let Ok(schedule) = member.build(&ring, Collective::Allreduce) else { continue };
+        let rounding = Rounding::of(&schedule).unwrap();
+        let stochastic = [Wire::Int8, Wire::Int4].map(Precision::Stochastic);
+        for precision in Wire::ALL.map(Precision::Wire).into_iter().chain(stochastic) {
+            let (wire, roundings) = match precision {
+                // One such rounding errs like two to the nearest.
+                Precision::Stochastic(wire) if !dithers(wire, dtype) => continue,
+                Precision::Stochastic(wire) => (wire, 2 * rounding.roundings),
+                Precision::Wire(wire) => (wire, rounding.roundings),
+                _ => unreachable!("these are formats"),
+            };
+            let _watchdog = watch();
+            let results = each(communicators, |communicator| {
+                let input = memory(dtype, &inputs[communicator.rank()]);
+                let output = Memory::zeroed(elements * dtype.size());
+                let key = CallKey::new(Operation::Collective(Collective::Allreduce), dtype, elements);
+                let key = CallKey { op, precision, ..key };
+                communicator.run(Request::of(key, input, output).by(member)).unwrap().to_vec::<u8>()
+            });
+            let what = format!("{precision:?} of {elements} {dtype} over {ranks} ranks by {name}, {means:?}");
+            assert!(results.iter().all(|result| *result == results[0]), "{what}: other bits");
+            let own = own_error(dtype) * f64::from(rounding.roundings);
+            let bound = ranks as f64 * (wire.bound(roundings, dtype.size()) + own);
+            for (found, exact) in numbers(dtype, &Memory::of(&results[0])).iter().zip(&exact) {
+                assert!((found - exact).abs() <= bound / divisor, "{what}: {found} is not {exact}");
             }
         }
     }
