@@ -18,6 +18,7 @@ from ringroad._network import NetworkView, Transport
 from ringroad._replicas import ReplicaCheck
 
 _Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
+_Element = TypeVar("_Element", bound=np.generic, default=np.float64)
 _Plain: TypeAlias = complex | np.generic | Sequence[Any]
 """Inputs that become arrays. The result's dtype is then not known to type checkers."""
 _Result_co = TypeVar("_Result_co", covariant=True, default=Any)
@@ -514,29 +515,15 @@ class PreparedCall:
 
 @final
 class Communicator:
-    def __new__(
-        cls,
-        store: Store | MemoryStore | FileStore | TcpStore,
-        rank: int,
-        size: int,
-        *,
-        timeout: float | None = None,
-        topology: Topology | str | int | None = None,
-        algorithm: str | None = None,
-        deterministic: Literal["size-invariant"] | None = None,
-        settings: Mapping[str, str] | None = None,
-        name: str = "world",
-        members: Sequence[int] | None = None,
-    ) -> Communicator: ...
+    # Packed, as every call has three forms: its result, a Work of it, and either, where `async_op` is a variable.
+    # fmt: off
+    def __new__(cls, store: Store | MemoryStore | FileStore | TcpStore, rank: int, size: int, *,
+        timeout: float | None = None, topology: Topology | str | int | None = None, algorithm: str | None = None,
+        deterministic: Literal["size-invariant"] | None = None, settings: Mapping[str, str] | None = None,
+        name: str = "world", members: Sequence[int] | None = None) -> Communicator: ...
     @staticmethod
-    def in_process(
-        size: int,
-        *,
-        timeout: float | None = None,
-        topology: Topology | str | int | None = None,
-        algorithm: str | None = None,
-        deterministic: Literal["size-invariant"] | None = None,
-    ) -> list[Communicator]: ...
+    def in_process(size: int, *, timeout: float | None = None, topology: Topology | str | int | None = None,
+        algorithm: str | None = None, deterministic: Literal["size-invariant"] | None = None) -> list[Communicator]: ...
     @property
     def rank(self) -> int: ...
     @property
@@ -558,657 +545,218 @@ class Communicator:
     @property
     def hosts(self) -> list[str]: ...
     @overload
-    def empty(self, shape: int | tuple[int, ...], dtype: None = None) -> NDArray[np.float64]: ...
-    @overload
-    def empty(self, shape: int | tuple[int, ...], dtype: type[_Scalar] | np.dtype[_Scalar]) -> NDArray[_Scalar]: ...
+    def empty(self, shape: int | tuple[int, ...],
+        dtype: type[_Element] | np.dtype[_Element] | None = None) -> NDArray[_Element]: ...
     @overload
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]: ...
     @overload
-    def allreduce(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def allreduce(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def allreduce(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def allreduce(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def allreduce(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def allreduce(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def reduce_scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: Sequence[int] | None = None,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def reduce_scatter(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: Sequence[int] | None = None, op: AnyOp = "sum", factor: float | None = None, algorithm: By = None,
+        wire: Wire = None, max_error: float | None = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def reduce_scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: Sequence[int] | None = None,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def reduce_scatter(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: Sequence[int] | None = None, op: AnyOp = "sum", factor: float | None = None, algorithm: By = None,
+        wire: Wire = None, max_error: float | None = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def reduce_scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: Sequence[int] | None = None,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def reduce_scatter(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: Sequence[int] | None = None, op: AnyOp = "sum", factor: float | None = None, algorithm: By = None,
+        wire: Wire = None, max_error: float | None = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def allgather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def allgather(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def allgather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def allgather(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def allgather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def allgather(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def alltoall(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: ArrayLike | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def alltoall(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: ArrayLike | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def alltoall(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: ArrayLike | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def alltoall(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: ArrayLike | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def alltoall(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        counts: ArrayLike | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def alltoall(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *,
+        counts: ArrayLike | None = None, algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def broadcast(
-        self,
-        array: NDArray[_Scalar],
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def broadcast(self, array: NDArray[_Scalar], root: int = 0, *, algorithm: By = None, wire: Wire = None,
+        max_error: float | None = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def broadcast(
-        self,
-        array: NDArray[_Scalar],
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def broadcast(self, array: NDArray[_Scalar], root: int = 0, *, algorithm: By = None, wire: Wire = None,
+        max_error: float | None = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def broadcast(
-        self,
-        array: NDArray[_Scalar],
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def broadcast(self, array: NDArray[_Scalar], root: int = 0, *, algorithm: By = None, wire: Wire = None,
+        max_error: float | None = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def reduce(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar] | None: ...
+    def reduce(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        op: AnyOp = "sum", factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar] | None: ...
     @overload
-    def reduce(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar] | None]: ...
+    def reduce(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        op: AnyOp = "sum", factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar] | None]: ...
     @overload
-    def reduce(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    def reduce(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        op: AnyOp = "sum", factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
     @overload
-    def gather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar] | None: ...
+    def gather(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar] | None: ...
     @overload
-    def gather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar] | None]: ...
+    def gather(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar] | None]: ...
     @overload
-    def gather(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    def gather(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
     @overload
-    def scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def scatter(self, send: NDArray[_Scalar] | _Plain | None, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def scatter(self, send: NDArray[_Scalar] | _Plain | None, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def scatter(
-        self,
-        send: NDArray[_Scalar] | _Plain | None,
-        out: NDArray[_Scalar] | None = None,
-        root: int = 0,
-        *,
-        counts: Sequence[int] | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def scatter(self, send: NDArray[_Scalar] | _Plain | None, out: NDArray[_Scalar] | None = None, root: int = 0, *,
+        counts: Sequence[int] | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def scan(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def scan(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def scan(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def scan(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def scan(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def scan(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def exscan(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar] | None: ...
+    def exscan(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar] | None: ...
     @overload
-    def exscan(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar] | None]: ...
+    def exscan(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar] | None]: ...
     @overload
-    def exscan(
-        self,
-        send: NDArray[_Scalar] | _Plain,
-        out: NDArray[_Scalar] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
+    def exscan(self, send: NDArray[_Scalar] | _Plain, out: NDArray[_Scalar] | None = None, *, op: AnyOp = "sum",
+        factor: float | None = None, algorithm: By = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar] | None] | NDArray[_Scalar] | None: ...
     @overload
-    def send(
-        self,
-        array: NDArray[Any] | _Plain,
-        peer: int,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> None: ...
+    def send(self, array: NDArray[Any] | _Plain, peer: int, tag: int = 0, *, timeout: float | None = None,
+        async_op: Literal[False] = False) -> None: ...
     @overload
-    def send(
-        self,
-        array: NDArray[Any] | _Plain,
-        peer: int,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[None]: ...
+    def send(self, array: NDArray[Any] | _Plain, peer: int, tag: int = 0, *, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[None]: ...
     @overload
-    def send(
-        self,
-        array: NDArray[Any] | _Plain,
-        peer: int,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[None] | None: ...
+    def send(self, array: NDArray[Any] | _Plain, peer: int, tag: int = 0, *, timeout: float | None = None,
+        async_op: bool) -> Work[None] | None: ...
     @overload
-    def recv(
-        self,
-        out: None = None,
-        peer: int | None = None,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[Any] | None: ...
+    def recv(self, out: None = None, peer: int | None = None, tag: int = 0, *, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[Any] | None: ...
     @overload
-    def recv(
-        self,
-        out: None = None,
-        peer: int | None = None,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[Any] | None]: ...
+    def recv(self, out: None = None, peer: int | None = None, tag: int = 0, *, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[Any] | None]: ...
     @overload
-    def recv(
-        self,
-        out: NDArray[_Scalar],
-        peer: int | None = None,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def recv(self, out: None = None, peer: int | None = None, tag: int = 0, *, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[Any] | None] | NDArray[Any] | None: ...
     @overload
-    def recv(
-        self,
-        out: NDArray[_Scalar],
-        peer: int | None = None,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def recv(self, out: NDArray[_Scalar], peer: int | None = None, tag: int = 0, *, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def recv(
-        self,
-        out: NDArray[_Scalar],
-        peer: int | None = None,
-        tag: int = 0,
-        *,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def recv(self, out: NDArray[_Scalar], peer: int | None = None, tag: int = 0, *, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def sendrecv(
-        self,
-        array: NDArray[Any] | _Plain,
-        destination: int,
-        out: NDArray[_Scalar],
-        source: int | None = None,
-        tag: int = 0,
-        *,
-        recv_tag: int | None = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[_Scalar]: ...
+    def recv(self, out: NDArray[_Scalar], peer: int | None = None, tag: int = 0, *, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def sendrecv(
-        self,
-        array: NDArray[Any] | _Plain,
-        destination: int,
-        out: NDArray[_Scalar],
-        source: int | None = None,
-        tag: int = 0,
-        *,
-        recv_tag: int | None = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[_Scalar]]: ...
+    def sendrecv(self, array: NDArray[Any] | _Plain, destination: int, out: NDArray[_Scalar], source: int | None = None,
+        tag: int = 0, *, recv_tag: int | None = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[_Scalar]: ...
     @overload
-    def sendrecv(
-        self,
-        array: NDArray[Any] | _Plain,
-        destination: int,
-        out: NDArray[_Scalar],
-        source: int | None = None,
-        tag: int = 0,
-        *,
-        recv_tag: int | None = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
+    def sendrecv(self, array: NDArray[Any] | _Plain, destination: int, out: NDArray[_Scalar], source: int | None = None,
+        tag: int = 0, *, recv_tag: int | None = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[_Scalar]]: ...
     @overload
-    def sendrecv(
-        self,
-        array: NDArray[Any] | _Plain,
-        destination: int,
-        out: None = None,
-        source: int | None = None,
-        tag: int = 0,
-        *,
-        recv_tag: int | None = None,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> NDArray[Any] | None: ...
+    def sendrecv(self, array: NDArray[Any] | _Plain, destination: int, out: NDArray[_Scalar], source: int | None = None,
+        tag: int = 0, *, recv_tag: int | None = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[_Scalar]] | NDArray[_Scalar]: ...
     @overload
-    def sendrecv(
-        self,
-        array: NDArray[Any] | _Plain,
-        destination: int,
-        out: None = None,
-        source: int | None = None,
-        tag: int = 0,
-        *,
-        recv_tag: int | None = None,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[NDArray[Any] | None]: ...
+    def sendrecv(self, array: NDArray[Any] | _Plain, destination: int, out: None = None, source: int | None = None,
+        tag: int = 0, *, recv_tag: int | None = None, timeout: float | None = None,
+        async_op: Literal[False] = False) -> NDArray[Any] | None: ...
     @overload
-    def sendrecv(
-        self,
-        array: NDArray[Any] | _Plain,
-        destination: int,
-        out: None = None,
-        source: int | None = None,
-        tag: int = 0,
-        *,
-        recv_tag: int | None = None,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[NDArray[Any] | None] | NDArray[Any] | None: ...
+    def sendrecv(self, array: NDArray[Any] | _Plain, destination: int, out: None = None, source: int | None = None,
+        tag: int = 0, *, recv_tag: int | None = None, timeout: float | None = None,
+        async_op: Literal[True]) -> Work[NDArray[Any] | None]: ...
+    @overload
+    def sendrecv(self, array: NDArray[Any] | _Plain, destination: int, out: None = None, source: int | None = None,
+        tag: int = 0, *, recv_tag: int | None = None, timeout: float | None = None,
+        async_op: bool) -> Work[NDArray[Any] | None] | NDArray[Any] | None: ...
     def probe(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None) -> Message: ...
     def iprobe(self, peer: int | None = None, tag: int = 0) -> Message | None: ...
     @overload
-    def barrier(
-        self,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[False] = False,
-    ) -> None: ...
+    def barrier(self, *, timeout: float | None = None, async_op: Literal[False] = False) -> None: ...
     @overload
-    def barrier(
-        self,
-        *,
-        timeout: float | None = None,
-        async_op: Literal[True],
-    ) -> Work[None]: ...
+    def barrier(self, *, timeout: float | None = None, async_op: Literal[True]) -> Work[None]: ...
     @overload
-    def barrier(
-        self,
-        *,
-        timeout: float | None = None,
-        async_op: bool,
-    ) -> Work[None] | None: ...
-    def cart(
-        self,
-        shape: int | Sequence[int],
-        *,
-        periodic: bool | Sequence[bool] | None = None,
-        reorder: bool = False,
-        timeout: float | None = None,
-    ) -> Cart: ...
-    def graph(
-        self, neighbours: Sequence[int], sources: Sequence[int] | None = None, *, timeout: float | None = None
-    ) -> Graph: ...
+    def barrier(self, *, timeout: float | None = None, async_op: bool) -> Work[None] | None: ...
+    def cart(self, shape: int | Sequence[int], *, periodic: bool | Sequence[bool] | None = None, reorder: bool = False,
+        timeout: float | None = None) -> Cart: ...
+    def graph(self, neighbours: Sequence[int], sources: Sequence[int] | None = None, *,
+        timeout: float | None = None) -> Graph: ...
     @overload
-    def shared(
-        self, shape: int | tuple[int, ...], dtype: None = None, *, timeout: float | None = None
-    ) -> NDArray[np.float64]: ...
+    def shared(self, shape: int | tuple[int, ...], dtype: type[_Element] | np.dtype[_Element] | None = None, *,
+        timeout: float | None = None) -> NDArray[_Element]: ...
     @overload
-    def shared(
-        self,
-        shape: int | tuple[int, ...],
-        dtype: type[_Scalar] | np.dtype[_Scalar],
-        *,
-        timeout: float | None = None,
-    ) -> NDArray[_Scalar]: ...
-    @overload
-    def shared(
-        self, shape: int | tuple[int, ...], dtype: DTypeLike, *, timeout: float | None = None
-    ) -> NDArray[Any]: ...
+    def shared(self, shape: int | tuple[int, ...], dtype: DTypeLike, *,
+        timeout: float | None = None) -> NDArray[Any]: ...
     def _cost(self, schedule: Schedule, bytes: int, blocks: Sequence[int]) -> Cost: ...
     def _discover(self, budget: float, timeout: float | None) -> str: ...
     def _part(self, ranks: Sequence[int]) -> Topology | None: ...
-    def _run_raw(
-        self,
-        collective: str,
-        input: int,
-        output: int,
-        elements: int,
-        dtype: str,
-        owner: object,
-        *,
-        counts: ArrayLike | None = None,
-        op: str = "sum",
-        factor: float | None = None,
-        root: int = 0,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Work[None] | None: ...
-    def _run_tensors(
-        self,
-        collective: str,
-        input: object,
-        output: object,
-        *,
-        op: str = "sum",
-        factor: float | None = None,
-        root: int = 0,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Work[None] | None: ...
-    def _run_raw_tagged(
-        self,
-        direction: Literal["send", "recv"],
-        address: int,
-        elements: int,
-        dtype: str,
-        owner: object,
-        peer: int | None,
-        tag: int,
-        *,
-        timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Work[None] | None: ...
-    def algorithm_for(
-        self, collective: str, bytes: int | str, *, dtype: DTypeLike = "float32", op: Op = "sum"
-    ) -> str: ...
-    def explain(
-        self, collective: str, bytes: int | str, *, dtype: DTypeLike = "float32", op: Op = "sum"
-    ) -> Explanation: ...
+    def _run_raw(self, collective: str, input: int, output: int, elements: int, dtype: str, owner: object, *,
+        counts: ArrayLike | None = None, op: str = "sum", factor: float | None = None, root: int = 0, wire: Wire = None,
+        max_error: float | None = None, timeout: float | None = None, async_op: bool = False) -> Work[None] | None: ...
+    def _run_tensors(self, collective: str, input: object, output: object, *, op: str = "sum",
+        factor: float | None = None, root: int = 0, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None, async_op: bool = False) -> Work[None] | None: ...
+    def _run_raw_tagged(self, direction: Literal["send", "recv"], address: int, elements: int, dtype: str,
+        owner: object, peer: int | None, tag: int, *, timeout: float | None = None,
+        async_op: bool = False) -> Work[None] | None: ...
+    def algorithm_for(self, collective: str, bytes: int | str, *, dtype: DTypeLike = "float32",
+        op: Op = "sum") -> str: ...
+    def explain(self, collective: str, bytes: int | str, *, dtype: DTypeLike = "float32",
+        op: Op = "sum") -> Explanation: ...
     @property
     def model(self) -> CostModel: ...
     @property
@@ -1224,106 +772,46 @@ class Communicator:
     def survivors(self, *, timeout: float | None = None) -> list[int]: ...
     def _agree(self, flag: bool, timeout: float | None) -> tuple[bool, list[int]]: ...
     def _watch(self) -> None: ...
-    def shrink(
-        self, *, timeout: float | None = None, quorum: int | Literal["majority"] | None = None
-    ) -> Communicator: ...
+    def shrink(self, *, timeout: float | None = None,
+        quorum: int | Literal["majority"] | None = None) -> Communicator: ...
     def abort(self, reason: str = "") -> None: ...
     def lost(self) -> list[tuple[int, str]]: ...
     @overload
-    def split(
-        self,
-        color: int,
-        key: int = 0,
-        *,
-        topology: str | Topology | None = None,
-        timeout: float | None = None,
-    ) -> Communicator: ...
+    def split(self, color: int, key: int = 0, *, topology: str | Topology | None = None,
+        timeout: float | None = None) -> Communicator: ...
     @overload
-    def split(
-        self,
-        color: None,
-        key: int = 0,
-        *,
-        topology: str | Topology | None = None,
-        timeout: float | None = None,
-    ) -> None: ...
-    @overload
-    def split(
-        self,
-        color: int | None,
-        key: int = 0,
-        *,
-        topology: str | Topology | None = None,
-        timeout: float | None = None,
-    ) -> Communicator | None: ...
+    def split(self, color: None, key: int = 0, *, topology: str | Topology | None = None,
+        timeout: float | None = None) -> None: ...
     def dup(self, *, timeout: float | None = None) -> Communicator: ...
-    def prepare(
-        self,
-        collective: CollectiveName,
-        send: NDArray[Any] | None = None,
-        out: NDArray[Any] | None = None,
-        *,
-        counts: ArrayLike | None = None,
-        root: int = 0,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        wire: Wire = None,
-        max_error: float | None = None,
-        timeout: float | None = None,
-    ) -> PreparedCall: ...
+    def prepare(self, collective: CollectiveName, send: NDArray[Any] | None = None, out: NDArray[Any] | None = None, *,
+        counts: ArrayLike | None = None, root: int = 0, op: AnyOp = "sum", factor: float | None = None,
+        algorithm: By = None, wire: Wire = None, max_error: float | None = None,
+        timeout: float | None = None) -> PreparedCall: ...
     def broadcast_object(self, obj: Any = None, root: int = 0, *, timeout: float | None = None) -> Any: ...
     def allgather_object(self, obj: Any, *, timeout: float | None = None) -> list[Any]: ...
     def gather_object(self, obj: Any, root: int = 0, *, timeout: float | None = None) -> list[Any] | None: ...
-    def scatter_object(
-        self, objects: Sequence[Any] | None = None, root: int = 0, *, timeout: float | None = None
-    ) -> Any: ...
+    def scatter_object(self, objects: Sequence[Any] | None = None, root: int = 0, *,
+        timeout: float | None = None) -> Any: ...
     def alltoall_object(self, objects: Sequence[Any], *, timeout: float | None = None) -> list[Any]: ...
-    def send_object(
-        self, obj: Any, peer: int, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
-    ) -> Any: ...
-    def recv_object(
-        self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None, async_op: bool = False
-    ) -> Any: ...
-    def sendrecv_object(
-        self,
-        obj: Any,
-        destination: int,
-        source: int | None = None,
-        tag: int = 0,
-        *,
-        recv_tag: int | None = None,
-        timeout: float | None = None,
-        async_op: bool = False,
-    ) -> Any: ...
-    def allreduce_coalesced(
-        self,
-        arrays: Sequence[NDArray[Any] | _Plain],
-        out: Sequence[NDArray[Any]] | None = None,
-        *,
-        op: AnyOp = "sum",
-        factor: float | None = None,
-        algorithm: By = None,
-        timeout: float | None = None,
-    ) -> list[NDArray[Any]]: ...
-    def broadcast_coalesced(
-        self,
-        arrays: Sequence[NDArray[Any]],
-        root: int = 0,
-        *,
-        algorithm: By = None,
-        timeout: float | None = None,
-    ) -> list[NDArray[Any]]: ...
-    def check_replicas(
-        self, arrays: Sequence[Any] | Mapping[str, Any], *, repair: bool = False, timeout: float | None = None
-    ) -> ReplicaCheck: ...
+    def send_object(self, obj: Any, peer: int, tag: int = 0, *, timeout: float | None = None,
+        async_op: bool = False) -> Any: ...
+    def recv_object(self, peer: int | None = None, tag: int = 0, *, timeout: float | None = None,
+        async_op: bool = False) -> Any: ...
+    def sendrecv_object(self, obj: Any, destination: int, source: int | None = None, tag: int = 0, *,
+        recv_tag: int | None = None, timeout: float | None = None, async_op: bool = False) -> Any: ...
+    def allreduce_coalesced(self, arrays: Sequence[NDArray[Any] | _Plain], out: Sequence[NDArray[Any]] | None = None, *,
+        op: AnyOp = "sum", factor: float | None = None, algorithm: By = None,
+        timeout: float | None = None) -> list[NDArray[Any]]: ...
+    def broadcast_coalesced(self, arrays: Sequence[NDArray[Any]], root: int = 0, *, algorithm: By = None,
+        timeout: float | None = None) -> list[NDArray[Any]]: ...
+    def check_replicas(self, arrays: Sequence[Any] | Mapping[str, Any], *, repair: bool = False,
+        timeout: float | None = None) -> ReplicaCheck: ...
     def _start_trace(self) -> None: ...
     def _end_trace(self) -> str: ...
     def close(self) -> None: ...
     def __enter__(self) -> Communicator: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+        traceback: TracebackType | None) -> None: ...
 
 # ------------------------------------------------------------------------------------------------ information
 

@@ -37,6 +37,7 @@ def inputs(comm: ringroad.Communicator, array: Floats) -> None:
 
 def communicators(comm: ringroad.Communicator, color: int | None) -> None:
     assert_type(comm.split(0), ringroad.Communicator)
+    assert_type(comm.split(None), None)
     assert_type(comm.split(color), ringroad.Communicator | None)
     assert_type(comm.dup(), ringroad.Communicator)
 
@@ -54,9 +55,14 @@ def asynchronous(comm: ringroad.Communicator, array: Floats) -> None:
 
 def either(comm: ringroad.Communicator, array: Floats, async_op: bool) -> None:
     assert_type(comm.allgather(array, async_op=async_op), ringroad.Work[Floats] | Floats)
+    assert_type(comm.recv(array, async_op=async_op), ringroad.Work[Floats] | Floats)
+    assert_type(comm.recv(async_op=async_op), ringroad.Work[NDArray[Any] | None] | NDArray[Any] | None)
 
 
 def arrays(comm: ringroad.Communicator) -> None:
     assert_type(comm.empty(3), NDArray[np.float64])
+    assert_type(comm.empty(3, None), NDArray[np.float64])
     assert_type(comm.empty((3, 4), np.float32), Floats)
     assert_type(comm.empty(3, "float32"), NDArray[Any])
+    assert_type(comm.shared(3), NDArray[np.float64])
+    assert_type(comm.shared(3, np.float32), Floats)
