@@ -76,7 +76,8 @@ def test_message_of_another_size(clusters, transport, number):
 
 
 @pytest.mark.parametrize(
-    ("transport", "call"), [("own", "send"), ("own", "recv"), ("own", "recv_any"), ("tcp", "send"), ("tcp", "send long")]
+    ("transport", "call"),
+    [("own", "send"), ("own", "recv"), ("own", "recv_any"), ("tcp", "send"), ("tcp", "send long")],
 )
 def test_process_that_cannot_connect(clusters, tmp_path, transport, call):
     """It gives up by itself, and blames nobody else."""

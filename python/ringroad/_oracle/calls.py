@@ -29,7 +29,8 @@ def bind(
     if case.name == "barrier":
         return functools.partial(comm.barrier, **options) if options else comm.barrier
     if case.name == "exchange":
-        return functools.partial(_exchange, comm, send, out, **options)
+        after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        return functools.partial(comm.sendrecv, send, after, out, before, **options)
     if case.algorithm is not None:
         options["algorithm"] = case.algorithm
     if what.reduces and case.op != "sum":
@@ -45,15 +46,6 @@ def bind(
         table = case.lengths(comm.size)
         options["counts"] = table if case.name == "alltoall" else table[0]
     return functools.partial(getattr(comm, case.name), send, out, *roots, **options)
-
-
-def _exchange(comm: Communicator, send: Vector, out: Vector, **options: Any) -> Any:
-    """Sends to the next rank, and returns what has come from the rank before, or the work of receiving it."""
-    sent = comm.send(send, (comm.rank + 1) % comm.size, **options | {"async_op": True})
-    received = comm.recv(out, (comm.rank - 1) % comm.size, **options)
-    if not options.get("async_op"):
-        sent.wait()
-    return received
 
 
 class Part:
