@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from typing import get_args
 
 import pytest
 from helpers import check_fits, long
@@ -17,7 +18,7 @@ from ringroad._support.text import parse_bytes
 from ringroad.lab import CostModel
 from ringroad.lab.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
 from ringroad.lab.reproduce.claims import QUANTITIES, counted, counts_text, judge
-from ringroad.lab.reproduce.definition import ORIGINS, Claim, introduction
+from ringroad.lab.reproduce.definition import ORIGINS, Claim, Kind, introduction
 
 
 class Reports(dict[str, list[Report]]):
@@ -123,7 +124,7 @@ def test_definitions_name_what_there_is(paper):
         for setting in figure.settings:
             assert set(setting.without) <= keys
         for claim in figure.claims:
-            assert claim.quantity in QUANTITIES
+            assert claim.quantity in QUANTITIES and claim.kind in get_args(Kind)
             given = [claim.stated, claim.at_least, claim.at_most, claim.formula or None]
             assert sum(value is not None for value in given) == 1, claim
 
@@ -242,7 +243,7 @@ def test_bounds_and_margins():
         (verdict,) = judge(definition.model, figure, claim, [panel])
         assert verdict.agrees is agrees, verdict
 
-    at = {"bytes": "2MiB"}
+    at = {"size": "2MiB"}
     check(Claim("gain", "", at, stated=1.2, margin=0.1), True)
     check(Claim("gain", "", at, stated=1.2, margin=0.01), False)
     check(Claim("gain", "", at, at_least=1.0), True)

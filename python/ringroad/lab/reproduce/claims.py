@@ -1,8 +1,9 @@
 """Compares a paper's statements with the model: quantities of a panel, and the differences."""
 
+import math
 import statistics
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -12,85 +13,10 @@ from ringroad.lab.reproduce.evaluation import Panel
 from ringroad.lab.reproduce.formulas import FORMULAS
 
 
-def _gain(panel: Panel, bytes: str, over: str | None = None) -> float:
-    return panel.gain(parse_bytes(bytes), over)
-
-
-def _largest_gain(panel: Panel, smallest: str = "0", largest: str = "1T", series: str | None = None) -> float:
-    """The largest gain of the subject, or of another series."""
-    sizes = panel.between(parse_bytes(smallest), parse_bytes(largest))
-    return max(panel.gain(size, of=series) for size in sizes)
-
-
 def _smallest_gain(panel: Panel) -> float:
     # Equal series may differ by rounding; that is a gain of 0.
     smallest = min(panel.gains())
     return 0.0 if abs(smallest) < 1e-12 else smallest
-
-
-def _median_gain(panel: Panel) -> float:
-    return statistics.median(panel.gains())
-
-
-def _gain_over(panel: Panel, over: str, bytes: str) -> float:
-    return panel.gain(parse_bytes(bytes), over)
-
-
-def _growth(panel: Panel, over: str, smallest: str, largest: str) -> float:
-    return panel.gain(parse_bytes(largest), over) - panel.gain(parse_bytes(smallest), over)
-
-
-def _sweet_spot(panel: Panel) -> int:
-    return max(panel.sizes, key=panel.gain)
-
-
-def _leads_until(panel: Panel) -> int:
-    until = 0
-    for size in panel.sizes:
-        if panel.winner(size) != panel.subject:
-            break
-        until = size
-    return until
-
-
-def _winner(panel: Panel, bytes: str) -> str:
-    return panel.winner(parse_bytes(bytes))
-
-
-def _goodput(panel: Panel, series: str, bytes: str) -> float:
-    return panel.goodput(series, parse_bytes(bytes)) / panel.peak
-
-
-def _time(panel: Panel, series: str, bytes: str) -> float:
-    return panel.seconds(series, parse_bytes(bytes))
-
-
-def _form_time(panel: Panel, form: str, bytes: str) -> float:
-    return panel.form(form).seconds(parse_bytes(bytes))
-
-
-def _best_r(panel: Panel, series: str, bytes: str) -> int:
-    return int(panel.best(series, parse_bytes(bytes)).name.partition(":")[2])
-
-
-def _steps(panel: Panel, form: str) -> int:
-    return panel.form(form).cost.steps
-
-
-def _lambda(panel: Panel, form: str) -> float:
-    return panel.form(form).cost.latency_deficiency
-
-
-def _psi(panel: Panel, form: str) -> float:
-    return panel.form(form).cost.bandwidth_deficiency
-
-
-def _xi(panel: Panel, form: str) -> float:
-    return panel.form(form).cost.congestion_deficiency
-
-
-def _psi_xi(panel: Panel, form: str) -> float:
-    return panel.form(form).cost.worst_link
 
 
 def _excess(panel: Panel, form: str) -> float:
@@ -107,25 +33,36 @@ def _form_margin(panel: Panel, form: str, among: list[str]) -> float:
     return min(other.seconds(size) / panel.form(form).seconds(size) for size in sizes for other in others) - 1
 
 
+def _of_cost(name: str) -> Callable[[Panel, str], Any]:
+    return lambda panel, form: getattr(panel.form(form).cost, name)
+
+
 QUANTITIES: dict[str, tuple[Callable[..., Any], str]] = {
-    "gain": (_gain, "percent"),
-    "largest gain": (_largest_gain, "percent"),
+    "gain": (Panel.gain, "percent"),
+    "largest gain": (
+        lambda panel, smallest=0, largest=math.inf, of=None: max(
+            panel.gain(size, of=of) for size in panel.sizes if smallest <= size <= largest
+        ),
+        "percent",
+    ),
     "smallest gain": (_smallest_gain, "percent"),
-    "median gain": (_median_gain, "percent"),
-    "gain over": (_gain_over, "percent"),
-    "growth": (_growth, "percent"),
-    "sweet spot": (_sweet_spot, "bytes"),
-    "leads until": (_leads_until, "bytes"),
-    "winner": (_winner, "name"),
-    "goodput": (_goodput, "percent"),
-    "time": (_time, "seconds"),
-    "form time": (_form_time, "seconds"),
-    "best r": (_best_r, "number"),
-    "steps": (_steps, "number"),
-    "Lambda": (_lambda, "number"),
-    "Psi": (_psi, "number"),
-    "Xi": (_xi, "number"),
-    "Psi Xi": (_psi_xi, "number"),
+    "median gain": (lambda panel: statistics.median(panel.gains()), "percent"),
+    "gain over": (Panel.gain, "percent"),
+    "growth": (
+        lambda panel, over, smallest, largest: panel.gain(largest, over) - panel.gain(smallest, over),
+        "percent",
+    ),
+    "sweet spot": (Panel.sweet_spot, "bytes"),
+    "leads until": (Panel.leads_until, "bytes"),
+    "winner": (Panel.winner, "name"),
+    "goodput": (lambda panel, key, size: panel.goodput(key, size) / panel.peak, "percent"),
+    "form time": (lambda panel, form, size: panel.form(form).seconds(size), "seconds"),
+    "best r": (lambda panel, key, size: int(panel.best(key, size).name.partition(":")[2]), "number"),
+    "steps": (_of_cost("steps"), "number"),
+    "Lambda": (_of_cost("latency_deficiency"), "number"),
+    "Psi": (_of_cost("bandwidth_deficiency"), "number"),
+    "Xi": (_of_cost("congestion_deficiency"), "number"),
+    "Psi Xi": (_of_cost("worst_link"), "number"),
     "excess": (_excess, "number"),
     "margin": (_form_margin, "percent"),
 }
@@ -162,7 +99,7 @@ class Verdict:
         ours: The computed value.
         difference: How far the two are apart; None for names.
         agrees: Whether they are close enough.
-        margin: How far apart values that agree may be.
+        margin: How far apart values that agree may be; for bytes a factor.
         ours_stated: Whether the paper has words only, and `stated` is our reading of them.
         why: Why they differ, if it is known.
         kind: "statement"; "fit" if an assumption was fitted to it; "check" if it is ours and the paper has no such
@@ -173,16 +110,31 @@ class Verdict:
     panel: str
     text: str
     quantity: str
-    unit: str
+    _: KW_ONLY
+    unit: str = "number"
     stated: Any
-    bound: str
+    bound: str = ""
     ours: Any
-    difference: float | None
-    agrees: bool
-    margin: float
-    ours_stated: bool
-    why: str
+    difference: float | None = field(init=False)
+    agrees: bool = field(init=False)
+    margin: float = 0.0
+    ours_stated: bool = False
+    why: str = ""
     kind: Kind = "statement"
+
+    def __post_init__(self) -> None:
+        difference, agrees = None, self.ours == self.stated
+        if self.unit != "name":
+            difference = self.ours - self.stated
+            # Rounding errors are no difference.
+            if abs(difference) <= 1e-12 * abs(self.stated):
+                difference = 0.0
+            low, high = -self.margin, self.margin
+            if self.unit == "bytes" and self.margin:
+                low, high = self.stated / self.margin - self.stated, self.stated * self.margin - self.stated
+            agrees = (self.bound == "<= " or difference >= low) and (self.bound == ">= " or difference <= high)
+        object.__setattr__(self, "difference", difference)
+        object.__setattr__(self, "agrees", agrees)
 
     @property
     def stated_text(self) -> str:
@@ -243,63 +195,28 @@ def judge(model: Model, figure: Figure, claim: Claim, panels: list[Panel]) -> li
 
 def _judge(model: Model, figure: str, claim: Claim, panel: Panel) -> Verdict:
     measure, unit = QUANTITIES[claim.quantity]
-    bound, stated = _stated(model, claim, panel)
-    if unit == "bytes" and isinstance(stated, str):
+    sizes = {"size", "smallest", "largest"}
+    arguments = {name: parse_bytes(value) if name in sizes else value for name, value in claim.arguments.items()}
+    given: dict[str, Any] = {"": claim.stated, ">= ": claim.at_least, "<= ": claim.at_most}
+    if claim.formula:
+        given[""] = FORMULAS[claim.formula](panel, model, **arguments)
+    bound, stated = next((bound, value) for bound, value in given.items() if value is not None)
+    if isinstance(stated, str) and unit == "bytes":
         stated = parse_bytes(stated)
-    return compare(
+    return Verdict(
         figure,
         panel.label,
         claim.text,
         claim.quantity,
         unit=unit,
         stated=stated,
-        ours=measure(panel, **claim.arguments),
         bound=bound,
+        ours=measure(panel, **arguments),
         margin=claim.margin,
         ours_stated=claim.ours,
         why=claim.why,
         kind=claim.kind,
     )
-
-
-def compare(
-    figure: str,
-    panel: str,
-    text: str,
-    quantity: str,
-    *,
-    unit: str,
-    stated: Any,
-    ours: Any,
-    bound: str = "",
-    margin: float = 0.0,
-    ours_stated: bool = False,
-    why: str = "",
-    kind: Kind = "statement",
-) -> Verdict:
-    """Compares a stated value with ours. They agree if they differ by at most `margin`, or for bytes by that factor."""
-    if unit == "name":
-        difference, agrees = None, ours == stated
-    else:
-        difference = ours - stated
-        # Rounding errors are no difference.
-        if abs(difference) <= 1e-12 * abs(stated):
-            difference = 0.0
-        low, high = -margin, margin
-        if unit == "bytes" and margin:
-            low, high = stated / margin - stated, stated * margin - stated
-        agrees = (bound == "<= " or difference >= low) and (bound == ">= " or difference <= high)
-    return Verdict(
-        figure, panel, text, quantity, unit, stated, bound, ours, difference, agrees, margin, ours_stated, why, kind
-    )
-
-
-def _stated(model: Model, claim: Claim, panel: Panel) -> tuple[str, Any]:
-    """The kind of bound ("" for equality) and the stated value."""
-    if claim.formula:
-        return "", FORMULAS[claim.formula](panel, model, **claim.of)
-    given = [("", claim.stated), (">= ", claim.at_least), ("<= ", claim.at_most)]
-    return next((bound, value) for bound, value in given if value is not None)
 
 
 HEADINGS: dict[Kind, str] = {

@@ -1,11 +1,12 @@
 """A paper's figures and statements, read from its TOML file."""
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import resources
-from typing import Any, Literal, get_args
+from itertools import count, takewhile
+from typing import Any, Literal
 
 from ringroad._support.text import parse_bytes
 
@@ -52,7 +53,7 @@ class Series:
     key: str
     label: str
     letter: str
-    forms: tuple[str, ...]
+    forms: Sequence[str]
     aside: bool = False
 
 
@@ -62,17 +63,17 @@ class Setting:
 
     topology: str
     bandwidth: float
-    without: tuple[str, ...] = ()
-    label: str = ""
+    without: Sequence[str]
+    label: str
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement of the paper about a quantity on some panels: a number within a margin, a bound, or a name.
 
-    Bytes agree within a factor of `margin`. If the statement is an equation, one of `FORMULAS` computes it with the
-    arguments `of`. If the paper has words only, the number is `ours`. Only those whose `kind` is "statement" count as
-    statements.
+    `arguments` are those of the quantity. Bytes agree within a factor of `margin`. If the statement is an equation, one
+    of `FORMULAS` computes it. If the paper has words only, the number is `ours`. Only those whose `kind` is "statement"
+    count as statements.
     """
 
     quantity: str
@@ -83,8 +84,7 @@ class Claim:
     at_least: Any = None
     at_most: Any = None
     formula: str = ""
-    of: Mapping[str, Any] = field(default_factory=dict)
-    panels: tuple[int, ...] | None = None
+    panels: Sequence[int] | None = None
     why: str = ""
     ours: bool = False
     kind: Kind = "statement"
@@ -134,17 +134,10 @@ class Definition:
         Raises:
             ValueError: It is another one.
         """
-        return cls._read(paper, _data(paper))
-
-    @classmethod
-    def _read(cls, paper: str, data: dict[str, Any]) -> "Definition":
+        data = _data(paper)
         model = Model(**data["model"])
-        series = tuple(
-            Series(key, entry["label"], entry["letter"], tuple(entry["forms"]), entry.get("aside", False))
-            for key, entry in data["series"].items()
-        )
-        sizes = _sizes(data["sizes"])
-        figures = tuple(_figure(entry, model, sizes) for entry in data["figure"])
+        series = tuple(Series(key, **entry) for key, entry in data["series"].items())
+        figures = tuple(_figure({"sizes": data["sizes"]} | entry, model) for entry in data["figure"])
         return cls(paper, data["source"], data["subject"], model, _assumptions(data), series, figures)
 
     @property
@@ -204,39 +197,25 @@ def _data(paper: str) -> dict[str, Any]:
 
 
 def _assumptions(data: dict[str, Any]) -> tuple[Assumption, ...]:
-    return tuple(Assumption(entry["origin"], entry["text"]) for entry in data["assumption"])
+    return tuple(Assumption(**entry) for entry in data["assumptions"])
 
 
 def _sizes(entry: dict[str, Any]) -> tuple[int, ...]:
-    smallest, largest = parse_bytes(entry["smallest"]), parse_bytes(entry["largest"])
-    sizes = [smallest]
-    while sizes[-1] * entry["factor"] <= largest:
-        sizes.append(sizes[-1] * entry["factor"])
+    smallest, largest, factor = parse_bytes(entry["smallest"]), parse_bytes(entry["largest"]), entry["factor"]
+    sizes = takewhile(lambda size: size <= largest, (smallest * factor**power for power in count()))
     return tuple(sizes)
 
 
-def _figure(entry: dict[str, Any], model: Model, sizes: tuple[int, ...]) -> Figure:
-    settings = tuple(
-        Setting(
-            panel["topology"],
-            panel.get("bandwidth", model.bandwidth),
-            tuple(panel.get("without", [])),
-            panel.get("label", panel["topology"]),
-        )
-        for panel in entry["panels"]
-    )
+def _figure(entry: dict[str, Any], model: Model) -> Figure:
+    """A figure. Panels are specs of networks, or tables of a `Setting`."""
+    common = {"bandwidth": model.bandwidth, "without": entry.get("without", [])}
+    panels = [{"topology": panel} if isinstance(panel, str) else panel for panel in entry["panels"]]
+    settings = tuple(Setting(**{"label": panel["topology"]} | common | panel) for panel in panels)
     claims = tuple(_claim(claim) for claim in entry.get("claims", []))
-    own = _sizes(entry["sizes"]) if "sizes" in entry else sizes
-    return Figure(entry["name"], entry["title"], entry["plot"], settings, own, claims)
+    return Figure(entry["name"], entry["title"], entry["plot"], settings, _sizes(entry["sizes"]), claims)
 
 
 def _claim(entry: dict[str, Any]) -> Claim:
-    known = {"quantity", "text", "stated", "margin", "at_least", "at_most", "formula", "of", "why", "ours", "kind"}
-    if entry.get("kind", "statement") not in get_args(Kind):
-        raise ValueError(
-            f"{entry['text']} is of the unknown kind {entry['kind']!r}; one of {', '.join(get_args(Kind))}"
-        )
-    panels = entry.get("panels")
-    arguments = {name: value for name, value in entry.items() if name not in known | {"panels"}}
-    rest = {name: value for name, value in entry.items() if name in known}
-    return Claim(**rest, arguments=arguments, panels=None if panels is None else tuple(panels))
+    known = {field.name for field in fields(Claim)}
+    arguments = {name: value for name, value in entry.items() if name not in known}
+    return Claim(**{name: value for name, value in entry.items() if name in known}, arguments=arguments)

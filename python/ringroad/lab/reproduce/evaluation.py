@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from ringroad._costs import Cost
 from ringroad._native import Algorithm, CostModel, Schedule, Topology
@@ -124,18 +125,17 @@ class Panel:
         """
         return self.seconds(over or self.rival(size), size) / self.seconds(of or self.subject, size) - 1
 
-    def between(self, start: int, end: int) -> list[int]:
-        """Returns the sizes of the panel in a range.
-
-        Args:
-            start: The smallest, in bytes.
-            end: The largest, in bytes.
-        """
-        return [size for size in self.sizes if start <= size <= end]
-
     def gains(self) -> list[float]:
         """Returns the subject's gain over the fastest other series, for each size."""
         return [self.gain(size) for size in self.sizes]
+
+    def sweet_spot(self) -> int:
+        """Returns the size with the largest gain."""
+        return max(self.sizes, key=self.gain)
+
+    def leads_until(self) -> int:
+        """Returns the largest size up to which the subject is the fastest."""
+        return max(takewhile(lambda size: self.winner(size) == self.subject, self.sizes), default=0)
 
     def form(self, name: str) -> Form:
         """Returns a form by its name.

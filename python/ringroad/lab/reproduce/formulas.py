@@ -1,11 +1,10 @@
-"""Equations of papers, to compare with schedules: `FORMULAS[name](panel, model, ...)`."""
+"""Equations of papers, to compare with schedules: `FORMULAS[name](panel, model, ...)`, with a claim's arguments."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
 from ringroad._native import Topology
-from ringroad._support.text import parse_bytes
 from ringroad.lab.reproduce.definition import Model
 from ringroad.lab.reproduce.evaluation import Panel
 
@@ -14,24 +13,24 @@ def _levels(ranks: int) -> int:
     return math.ceil(math.log2(ranks))
 
 
-def generalized(panel: Panel, model: Model, bytes: str, r: int) -> float:
+def generalized(panel: Panel, model: Model, form: str, size: int) -> float:
     """Kolmakov, Zhang, arXiv 2004.09362, equations (25) for r = 0, (44) for r = L, and (36) between, in seconds."""
-    ranks, levels = panel.ranks, _levels(panel.ranks)
+    ranks, levels, r = panel.ranks, _levels(panel.ranks), int(form.partition(":")[2])
     sent, reduced = 2 * (ranks - 1), ranks - 1
     if r == levels:
         sent, reduced = ranks * levels, ranks * (2 * levels - 2)
     elif r > 0:
         sent += (2**r - 1) * (levels - 1)
         reduced += (2**r - 1) * (2 * levels - 2)
-    block = parse_bytes(bytes) / ranks
+    block = size / ranks
     steps = 2 * levels - r
     return steps * model.step_latency + block * (sent / model.bandwidth + reduced * model.reduce_cost)
 
 
-def best_r(panel: Panel, model: Model, bytes: str) -> int:
+def best_r(panel: Panel, model: Model, key: str, size: int) -> int:
     """The best r by equation (37) of the same paper, rounded and limited to 0 to L."""
     ranks, levels = panel.ranks, _levels(panel.ranks)
-    network = model.step_latency / (parse_bytes(bytes) * (1 / model.bandwidth + 2 * model.reduce_cost))
+    network = model.step_latency / (size * (1 / model.bandwidth + 2 * model.reduce_cost))
     shape = ranks / ((math.log2(ranks) - 1) * math.log(2))
     return min(max(round(math.log2(network * shape)), 0), levels)
 
@@ -44,7 +43,7 @@ def crossing(panel: Panel, model: Model) -> int:
     return round(levels * model.step_latency / per_byte)
 
 
-def rectangular(panel: Panel, model: Model) -> float:
+def rectangular(panel: Panel, model: Model, form: str) -> float:
     """Swing (De Sensi et al.), equation (3): by how much the most loaded link carries more than on a square torus."""
     sides = Topology(panel.setting.topology).dimensions
     others = math.prod(sides) // max(sides)

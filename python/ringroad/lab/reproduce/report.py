@@ -114,46 +114,32 @@ def _panel(panel: Panel) -> dict[str, Any]:
     }
 
 
-def _gain(panel: Panel, size: int) -> str:
-    return _percent(panel.gain(size))
-
-
 def _percent(part: float) -> str:
     return f"{round(100 * part):+d} %"
 
 
-def _best_other(panel: Panel, size: int) -> str:
-    return panel.series[panel.rival(size)].letter
-
-
 def _print_by_ranks(panels: list[Panel]) -> None:
-    labels = [panels[0].series[key].label for key in panels[0].forms]
-    rows = []
-    for panel in panels:
-        size = panel.sizes[0]
-        times = [seconds_text(panel.seconds(key, size)) for key in panels[0].forms]
-        rows.append([str(panel.ranks), *times, _best_other(panel, size), _gain(panel, size)])
-    print_table(["ranks", *labels, "best other", "gain"], rows, right=["ranks", *labels, "gain"])
-    print()
+    """The times of all panels, which have one size."""
+    rows = [[str(panel.ranks), *_times(panel, panel.sizes[0])] for panel in panels]
+    _print_times("ranks", panels[0], rows)
 
 
 def _print_panel(panel: Panel) -> None:
-    labels = [panel.series[key].label for key in panel.forms]
-    rows = [
-        [
-            bytes_text(size),
-            *(seconds_text(panel.seconds(key, size)) for key in panel.forms),
-            _best_other(panel, size),
-            _gain(panel, size),
-        ]
-        for size in panel.sizes
-    ]
     ranks = f"{panel.ranks} ranks"
-    print_wrapped(
-        f"{panel.label if panel.label == ranks else f'{panel.label}, {ranks}'}, {8e-9 * panel.setting.bandwidth:g} Gb/s"
-    )
-    header = ["bytes", *labels, "best other", "gain"]
-    print_table(header, rows, right=["bytes", *labels, "gain"])
+    label = panel.label if panel.label == ranks else f"{panel.label}, {ranks}"
+    print_wrapped(f"{label}, {8e-9 * panel.setting.bandwidth:g} Gb/s")
+    _print_times("bytes", panel, [[bytes_text(size), *_times(panel, size)] for size in panel.sizes])
+
+
+def _times(panel: Panel, size: int) -> list[str]:
+    """The cells of a size: the time of each series, the letter of the best other one, and the gain over it."""
+    times = [seconds_text(panel.seconds(key, size)) for key in panel.forms]
+    return [*times, panel.series[panel.rival(size)].letter, _percent(panel.gain(size))]
+
+
+def _print_times(first: str, panel: Panel, rows: list[list[str]]) -> None:
+    labels = [panel.series[key].label for key in panel.forms]
+    print_table([first, *labels, "best other", "gain"], rows, right=[first, *labels, "gain"])
     if panel.missing:
         print_wrapped(f"not possible here: {', '.join(panel.series[key].label for key in panel.missing)}")
     print()
@@ -161,12 +147,12 @@ def _print_panel(panel: Panel) -> None:
 
 def _print_gains(panels: list[Panel]) -> None:
     """Gains on all panels, each with the letter of the best other one."""
-    labels = [panel.label for panel in panels]
+    header = ["bytes", *(panel.label for panel in panels)]
     rows = [
-        [bytes_text(size), *(f"{_gain(panel, size)} {_best_other(panel, size)}" for panel in panels)]
+        [bytes_text(size), *(f"{gain} {letter}" for *_, letter, gain in (_times(panel, size) for panel in panels))]
         for size in panels[0].sizes
     ]
-    print_table(["bytes", *labels], rows, right=["bytes", *labels])
+    print_table(header, rows, right=header)
     print()
 
 
@@ -177,10 +163,6 @@ def _print_quartiles(panels: list[Panel]) -> None:
         gains = panel.gains()
         quartiles = statistics.quantiles(gains, n=4, method="inclusive")
         values = (min(gains), *quartiles, max(gains))
-        rows.append([panel.label, *map(_percent, values), bytes_text(_largest_at(panel))])
+        rows.append([panel.label, *map(_percent, values), bytes_text(panel.sweet_spot())])
     print_table(header, rows, right=header[1:])
     print()
-
-
-def _largest_at(panel: Panel) -> int:
-    return max(panel.sizes, key=panel.gain)

@@ -20,7 +20,7 @@ class Chart:
     ours: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class TableReport:
     """A table of a paper, recomputed.
 
@@ -31,8 +31,8 @@ class TableReport:
         header: The names of the columns.
         rows: The cells as text.
         right: The names of the columns that are aligned to the right.
-        inside: The statements that the rows show.
-        below: The statements that are printed after the table.
+        verdicts: All statements of the table.
+        inside: Whether the rows show the statements; otherwise they are printed after the table.
         notes: Lines of text.
         chart: The picture of the table, if it has one.
     """
@@ -41,17 +41,27 @@ class TableReport:
     name: str
     title: str
     header: list[str]
-    rows: list[list[str]]
-    right: list[str]
-    inside: list[Verdict] = field(default_factory=list)
-    below: list[Verdict] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    right: list[str] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    inside: bool = False
     notes: list[str] = field(default_factory=list)
     chart: Chart | None = None
 
-    @property
-    def verdicts(self) -> list[Verdict]:
-        """All statements of the table."""
-        return self.inside + self.below
+    def state(self, panel: str, text: str, quantity: str, **rest: Any) -> Verdict:
+        """Adds a statement.
+
+        Args:
+            panel: What it is about.
+            text: The statement in words.
+            quantity: What is stated.
+            rest: The other attributes of `Verdict`.
+
+        Returns:
+            The statement beside our value.
+        """
+        self.verdicts.append(Verdict(self.name, panel, text, quantity, **rest))
+        return self.verdicts[-1]
 
     def json(self) -> dict[str, Any]:
         """Returns the table as a dictionary for JSON."""
@@ -70,9 +80,10 @@ class TableReport:
         for note in self.notes:
             print_wrapped(f"  {note}", "  ")
         print()
-        print_verdicts(self.below)
+        if not self.inside:
+            print_verdicts(self.verdicts)
 
 
-def yes(holds: bool) -> str:
-    """A yes or no cell."""
-    return "yes" if holds else "no"
+def yes(*holds: bool) -> str:
+    """A cell that says whether all of these hold."""
+    return "yes" if all(holds) else "no"

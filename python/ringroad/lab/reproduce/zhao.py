@@ -13,12 +13,11 @@ from ringroad._native import CostModel, Schedule, Topology
 from ringroad._support.text import seconds_text, significant
 from ringroad.lab._finding import find
 from ringroad.lab.reproduce import networks, training
-from ringroad.lab.reproduce.claims import Verdict, compare
 from ringroad.lab.reproduce.definition import NetworkDefinition, NetworkModel
 from ringroad.lab.reproduce.tables import Chart, TableReport, yes
+from ringroad.lab.synthesis import BreadthFirst
 
 PAPER = "zhao"
-_DIGITS = "Values agree to the last digit that the paper prints."
 
 
 def reports(definition: NetworkDefinition) -> list[tuple[str, Callable[[], TableReport]]]:
@@ -40,153 +39,126 @@ def reports(definition: NetworkDefinition) -> list[tuple[str, Callable[[], Table
 def frontier(table: dict[str, Any], model: NetworkModel) -> TableReport:
     """Table 4, with the networks that `find` returns for as many ranks and links."""
     ranks, degree = table["ranks"], table["degree"]
-    name, rows, verdicts = "Table 4", [], []
+    title = f"allreduce on networks of {ranks} ranks with {degree} links out of each"
+    header = ["network", "whose", "T_L stated", "ours", "T_B stated", "ours ", "time stated", "ours  ", "agrees"]
+    report = TableReport(PAPER, "Table 4", title, header, right=header[2:8], inside=True)
 
-    def add(network: str, whose: str, spec: str | None, stated: dict[str, Any] | None) -> None:
-        exact = networks.evaluate(spec) if spec else None
-        verdict = _cost_verdicts(name, network, exact, stated, model) if exact and stated else []
-        verdicts.extend(verdict)
-        rows.append(
-            [network, whose, *_cost_cells(exact, stated, model), yes(all(v.agrees for v in verdict)) if verdict else ""]
-        )
+    def add(network: str, whose: str, exact: BreadthFirst | None, stated: dict[str, Any] | None = None) -> None:
+        agrees = ""
+        if exact and stated:
+            times = {"unit": "seconds", "stated": stated["seconds"], "ours": _seconds(exact, model), "margin": 5e-8}
+            sent = {"stated": stated["sent"], "ours": float(exact.bandwidth), "margin": 5e-4}
+            agrees = yes(
+                report.state(network, "T_L", "steps", stated=stated["steps"], ours=exact.steps).agrees,
+                report.state(network, "T_B", "sent", **sent).agrees,
+                report.state(network, "time", "time", **times).agrees,
+            )
+        report.rows.append([network, whose, *_cost_cells(exact, stated, model), agrees])
 
     for row in table["rows"]:
-        add(row["network"], "paper" if "topology" in row else "paper, its numbers", row.get("topology"), row)
+        exact = networks.evaluate(row["topology"]) if "topology" in row else None
+        add(row["network"], "paper" if exact else "paper, its numbers", exact, row)
         if "stand_in" in row:
-            add(row["stand_in"], "stand-in", row["stand_in"], None)
+            add(row["stand_in"], "stand-in", networks.evaluate(row["stand_in"]))
     found = [network.spec for network in find(ranks, degree).networks]
     for spec in dict.fromkeys([*found, *table["ours"]]):
-        add(spec, "ours", spec, None)
-    bound = networks.least(ranks, degree)
-    verdict = _cost_verdicts(name, "lower bound", bound, table["bound"], model)
-    verdicts.extend(verdict)
-    rows.append(
-        ["lower bound", "bound", *_cost_cells(bound, table["bound"], model), yes(all(v.agrees for v in verdict))]
-    )
-    fastest = min(
-        networks.evaluate(spec).seconds(model.bytes, alpha=model.alpha, bandwidth=model.bandwidth) for spec in found
-    )
+        add(spec, "ours", networks.evaluate(spec))
+    add("lower bound", "bound", networks.least(ranks, degree), table["bound"])
+    fastest = min(_seconds(networks.evaluate(spec), model) for spec in found)
     best = min(row["seconds"] for row in table["rows"])
-    header = ["network", "whose", "T_L stated", "ours", "T_B stated", "ours ", "time stated", "ours  ", "agrees"]
-    notes = [
-        _DIGITS,
+    report.notes = [
+        "Values agree to the last digit that the paper prints.",
         f"The fastest of ours takes {1e6 * fastest:.1f} us, the fastest of the paper's {1e6 * best:.1f} us.",
     ]
     points: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        place = 3 if row[3] else 2
-        points.setdefault(row[1], []).append((float(row[place]), float(row[place + 2])))
-    title = f"allreduce on networks of {ranks} ranks with {degree} links out of each"
-    chart = Chart("T_L in steps", "T_B in M/B", points, points=True)
-    return TableReport(PAPER, name, title, header, rows, header[2:8], verdicts, notes=notes, chart=chart)
+    for cells in report.rows:
+        place = 3 if cells[3] else 2
+        points.setdefault(cells[1], []).append((float(cells[place]), float(cells[place + 2])))
+    report.chart = Chart("T_L in steps", "T_B in M/B", points, points=True)
+    return report
 
 
-def _cost_verdicts(table: str, network: str, exact: Any, stated: dict[str, Any], model: NetworkModel) -> list[Verdict]:
-    seconds = exact.seconds(model.bytes, alpha=model.alpha, bandwidth=model.bandwidth)
-    return [
-        compare(table, network, "T_L", "steps", unit="number", stated=stated["steps"], ours=exact.steps),
-        compare(
-            table,
-            network,
-            "T_B",
-            "sent",
-            unit="number",
-            stated=stated["sent"],
-            ours=float(exact.bandwidth),
-            margin=5e-4,
-        ),
-        compare(table, network, "time", "time", unit="seconds", stated=stated["seconds"], ours=seconds, margin=5e-8),
-    ]
+def _seconds(exact: BreadthFirst, model: NetworkModel) -> float:
+    return exact.seconds(model.bytes, alpha=model.alpha, bandwidth=model.bandwidth)
 
 
-def _cost_cells(exact: Any, stated: dict[str, Any] | None, model: NetworkModel) -> list[str]:
+def _cost_cells(exact: BreadthFirst | None, stated: dict[str, Any] | None, model: NetworkModel) -> list[str]:
     def cells(steps: int, sent: float, seconds: float) -> list[str]:
         return [str(steps), f"{sent:.3f}", f"{1e6 * seconds:.1f} us"]
 
     there = cells(stated["steps"], stated["sent"], stated["seconds"]) if stated else [""] * 3
-    here = [""] * 3
-    if exact:
-        seconds = exact.seconds(model.bytes, alpha=model.alpha, bandwidth=model.bandwidth)
-        here = cells(exact.steps, float(exact.bandwidth), seconds)
+    here = cells(exact.steps, float(exact.bandwidth), _seconds(exact, model)) if exact else [""] * 3
     return [cell for pair in zip(there, here, strict=True) for cell in pair]
 
 
 def small_networks(table: dict[str, Any]) -> TableReport:
     """Table 5: allreduces on the networks that the paper built."""
-    name, rows, verdicts = "Table 5", [], []
-    for row in table["rows"]:
-        spec = row["topology"]
-        exact = networks.evaluate(spec)
-        verdict = [_steps(name, row, exact.steps), _optimal(name, row, spec, "allreduce")]
-        verdicts += verdict
-        agrees = yes(all(v.agrees for v in verdict))
-        steps = [str(row["steps"]), str(exact.steps)]
-        optimal = yes(networks.is_optimal(spec))
-        rows.append([str(row["ranks"]), row["network"], *steps, optimal, networks.verified_text(spec), agrees])
+    title = "allreduce on networks of 4 links out of each rank"
     header = ["N", "network", "T_L stated", "ours", "T_B optimal", "verified", "agrees"]
     notes = ["The paper states that all of them are optimal in T_B."]
-    title = "allreduce on networks of 4 links out of each rank"
-    return TableReport(PAPER, name, title, header, rows, ["N", *header[2:4]], verdicts, notes=notes)
+    report = TableReport(PAPER, "Table 5", title, header, right=["N", *header[2:4]], notes=notes, inside=True)
+    for row in table["rows"]:
+        spec = row["topology"]
+        steps = networks.evaluate(spec).steps
+        agrees = yes(_steps(report, row, steps), _optimal(report, row, spec, "allreduce"))
+        checked = [yes(networks.is_optimal(spec)), networks.verified_text(spec), agrees]
+        report.rows.append([str(row["ranks"]), row["network"], str(row["steps"]), str(steps), *checked])
+    return report
 
 
 def distance_regular(table: dict[str, Any]) -> TableReport:
     """Table 7: allgathers on distance-regular graphs."""
-    name, rows, verdicts = "Table 7", [], []
-    for row in table["rows"]:
-        spec = row["topology"]
-        ranks = Topology(spec).ranks
-        exact = networks.evaluate(spec, "allgather")
-        bounds = [networks.moore(ranks, 4, both_ways) for both_ways in (False, True)]
-        verdict = [
-            compare(name, row["network"], "N", "ranks", unit="number", stated=row["ranks"], ours=ranks),
-            _steps(name, row, exact.steps),
-            compare(name, row["network"], "T_L*", "bound", unit="number", stated=row["moore"], ours=bounds[0]),
-            compare(name, row["network"], "T_L**", "bound", unit="number", stated=row["both_ways"], ours=bounds[1]),
-            _optimal(name, row, spec, "allgather"),
-        ]
-        verdicts += verdict
-        numbers = zip((row["steps"], row["moore"], row["both_ways"]), (exact.steps, *bounds), strict=True)
-        cells = [str(number) for pair in numbers for number in pair]
-        optimal = yes(networks.is_optimal(spec, "allgather"))
-        agrees = yes(all(v.agrees for v in verdict))
-        rows.append([str(ranks), row["network"], *cells, optimal, networks.verified_text(spec), agrees])
+    title = "distance-regular graphs of 4 links out of each rank"
     pairs = ["T_L stated", "ours", "T_L* stated", "ours ", "T_L** stated", "ours  "]
     header = ["N", "network", *pairs, "T_B optimal", "verified", "agrees"]
-    notes = [
+    report = TableReport(PAPER, "Table 7", title, header, right=["N", *pairs], inside=True)
+    for row in table["rows"]:
+        spec, network = row["topology"], row["network"]
+        ranks, steps = Topology(spec).ranks, networks.evaluate(spec, "allgather").steps
+        one_way, both_ways = (networks.moore(ranks, 4, both) for both in (False, True))
+        agrees = yes(
+            report.state(network, "N", "ranks", stated=row["ranks"], ours=ranks).agrees,
+            _steps(report, row, steps),
+            report.state(network, "T_L*", "bound", stated=row["moore"], ours=one_way).agrees,
+            report.state(network, "T_L**", "bound", stated=row["both_ways"], ours=both_ways).agrees,
+            _optimal(report, row, spec, "allgather"),
+        )
+        numbers = (row["steps"], steps, row["moore"], one_way, row["both_ways"], both_ways)
+        checked = [yes(networks.is_optimal(spec, "allgather")), networks.verified_text(spec), agrees]
+        report.rows.append([str(ranks), network, *map(str, numbers), *checked])
+    report.notes = [
         "T_L is that of an allgather; T_L* the fewest steps for this many ranks of 4 links, T_L** with links back.",
         "The paper states that all of them are optimal in T_B. The allreduce is verified.",
     ]
-    title = "distance-regular graphs of 4 links out of each rank"
-    return TableReport(PAPER, name, title, header, rows, ["N", *pairs], verdicts, notes=notes)
+    return report
 
 
-def _steps(table: str, row: dict[str, Any], ours: int) -> Verdict:
-    return compare(table, row["network"], "T_L", "steps", unit="number", stated=row["steps"], ours=ours)
+def _steps(report: TableReport, row: dict[str, Any], ours: int) -> bool:
+    return report.state(row["network"], "T_L", "steps", stated=row["steps"], ours=ours).agrees
 
 
-def _optimal(table: str, row: dict[str, Any], spec: str, collective: str) -> Verdict:
+def _optimal(report: TableReport, row: dict[str, Any], spec: str, collective: str) -> bool:
     sent = networks.evaluate(spec, collective).bandwidth
     least = networks.least(Topology(spec).ranks, 4, collective).bandwidth
-    text = "optimal in T_B"
-    return compare(table, row["network"], text, "sent", unit="number", stated=float(least), ours=float(sent))
+    return report.state(row["network"], "optimal in T_B", "sent", stated=float(least), ours=float(sent)).agrees
 
 
 def synthesis_times(table: dict[str, Any]) -> TableReport:
     """Table 6: the time to make an allgather's schedule."""
-    rows = []
-    for row in table["rows"]:
-        network = Topology(row["topology"])
-        alike, unlike = min(_timed(network) for _ in range(3)), _timed(_unlike(network))
-        times = [seconds_text(seconds) for seconds in (row["seconds"], unlike, alike)]
-        ratios = [f"{significant(row['seconds'] / seconds)} times" for seconds in (unlike, alike)]
-        rows.append([row["topology"], str(network.ranks), *times, *ratios])
+    title = "seconds to make an allgather's schedule"
     header = ["network", "N", "paper", "ours, any graph", "ours, alike", "paper / any graph", "paper / alike"]
     notes = [
         "Not compared, because machines differ: the paper's linear programs ran in parallel, ours in one thread here.",
         "Any graph: given as links only, rank by rank. Alike: ringroad knows that ranks are alike, and makes one row.",
     ]
-    title = "seconds to make an allgather's schedule"
-    return TableReport(PAPER, "Table 6", title, header, rows, header[1:], notes=notes)
+    report = TableReport(PAPER, "Table 6", title, header, right=header[1:], notes=notes)
+    for row in table["rows"]:
+        network = Topology(row["topology"])
+        alike, unlike = min(_timed(network) for _ in range(3)), _timed(_unlike(network))
+        times = [seconds_text(seconds) for seconds in (row["seconds"], unlike, alike)]
+        ratios = [f"{significant(row['seconds'] / seconds)} times" for seconds in (unlike, alike)]
+        report.rows.append([row["topology"], str(network.ranks), *times, *ratios])
+    return report
 
 
 def _unlike(network: Topology) -> Topology:
@@ -202,78 +174,65 @@ def _timed(network: Topology) -> float:
 
 def trained_models() -> TableReport:
     """Table 8: the best topology for each model among the paper's topologies, and the best of all known ones."""
-    name, rows, verdicts = "Table 8", [], []
-    ours = [
-        training.network(n.spec, n.steps, float(n.bandwidth_term))
-        for n in find(training.RANKS, training.DEGREE).networks
-    ]
-    for row, mine in zip(training.table8(), training.table8(ours), strict=True):
-        verdict = compare(
-            name, row.model, "the best topology", "winner", unit="name", stated=row.stated, ours=row.computed
-        )
-        verdicts.append(verdict)
-        gain = f"{100 * (row.best.communication / mine.best.communication - 1):+.1f} %"
-        rows.append([row.model, row.stated, row.computed, yes(verdict.agrees), mine.computed, gain])
+    title = f"the topology with the least allreduce time, N = {training.RANKS}, d = {training.DEGREE}"
     header = ["model", "stated", "ours", "agrees", "best of all known", "gain"]
+    report = TableReport(PAPER, "Table 8", title, header, right=["gain"], inside=True)
+    known = find(training.RANKS, training.DEGREE).networks
+    ours = [training.network(network.spec, network.steps, float(network.bandwidth_term)) for network in known]
+    for row, mine in zip(training.table8(), training.table8(ours), strict=True):
+        names = {"unit": "name", "stated": row.stated, "ours": row.computed}
+        agrees = yes(report.state(row.model, "the best topology", "winner", **names).agrees)
+        gain = f"{100 * (row.best.communication / mine.best.communication - 1):+.1f} %"
+        report.rows.append([row.model, row.stated, row.computed, agrees, mine.computed, gain])
     speeds = training.agreeing([3e14, 1e14, 2e13])
-    otherwise = ", ".join(f"{agreeing} of {len(rows)} at {speed / 1e12:g}" for speed, agreeing in speeds)
-    notes = [
+    otherwise = ", ".join(f"{agreeing} of {len(report.rows)} at {speed / 1e12:g}" for speed, agreeing in speeds)
+    report.notes = [
         "The gain is in allreduce time. If layers computed at some TFLOP/s, instead of the first assumption below,",
         f"fewer would agree: {otherwise}. The paper does not state, so assumed here:",
         *(f"- {missing}" for missing in training.MISSING),
     ]
-    title = f"the topology with the least allreduce time, N = {training.RANKS}, d = {training.DEGREE}"
-    return TableReport(PAPER, name, title, header, rows, ["gain"], verdicts, notes=notes)
+    return report
 
 
 def training_statements() -> TableReport:
     """Section 8.4: eleven models together."""
-    verdicts, rows = [], []
-    for found in training.statements():
-        verdict = compare(
-            "Section 8.4",
-            "11 models",
-            found.text,
-            "mean",
-            unit="tenths" if found.unit == "%" else "number",
-            stated=found.stated,
-            ours=found.ours,
-            bound="<= " if found.bound else "",
-            margin=found.margin * found.stated,
-            kind="fit" if found.fitted else "statement",
-        )
-        verdicts.append(verdict)
-        texts = [found.text, found.stated_text, found.tolerance, found.show(found.ours)]
-        rows.append([*texts, yes(verdict.agrees), "no, fitted" if found.fitted else "yes"])
     header = ["the paper states", "stated", "tolerance", "ours", "agrees", "counts"]
     notes = [
         "Two assumptions are fitted: 7 ms of computing for each model, and a double tree whose steps send the whole",
         "vector over one link. The statements to which they were fitted do not count.",
     ]
     title = "training, all models together"
-    return TableReport(PAPER, "Section 8.4", title, header, rows, header[1:4], verdicts, notes=notes)
+    verdicts = training.statements()
+    report = TableReport(PAPER, "Section 8.4", title, header, [], header[1:4], verdicts, notes=notes, inside=True)
+    for verdict in verdicts:
+        share = verdict.unit == "tenths"
+        stated, ours = (f"{100 * x:.2g} %" if share else f"{x:.2g}x" for x in (verdict.stated, verdict.ours))
+        tolerance = f"{verdict.bound}{100 * verdict.margin / verdict.stated:g} %"
+        counts = "no, fitted" if verdict.kind == "fit" else "yes"
+        report.rows.append([verdict.text, verdict.bound + stated, tolerance, ours, yes(verdict.agrees), counts])
+    return report
 
 
 def circulants(table: dict[str, Any]) -> TableReport:
     """Theorem 22: C(n, {m, m+1})."""
-    first, last = table["all"]
-    ranges = [(f"n = {first} to {last}", range(first, last + 1)), ("beyond", table["beyond"])]
-    rows, verdicts = [], []
-    for label, sizes in ranges:
-        exact = {n: networks.evaluate(f"circulant:{n}:{_m(n)},{_m(n) + 1}", "allgather") for n in sizes}
-        diameter = sum(exact[n].steps == _m(n) for n in sizes)
-        optimal = sum(exact[n].bandwidth == networks.least(n, 4, "allgather").bandwidth for n in sizes)
-        for text, ours in (("diameter m", diameter), ("optimal in T_B", optimal)):
-            verdicts.append(compare("Theorem 22", label, text, "n", unit="number", stated=len(sizes), ours=ours))
-        shown = label if label != "beyond" else ", ".join(map(str, sizes))
-        rows.append([shown, str(len(sizes)), str(diameter), str(optimal), str(max(e.steps for e in exact.values()))])
     header = ["n", "graphs", "diameter m", "T_B optimal", "largest m"]
     notes = [
         "m is the least number with 2 m^2 + 2 m + 1 >= n. Two offsets reach no more ranks in m steps, so "
         "no circulant of two offsets has a smaller diameter.",
     ]
     title = "the circulant C(n, {m, m + 1})"
-    return TableReport(PAPER, "Theorem 22", title, header, rows, header[1:], verdicts, notes=notes)
+    report = TableReport(PAPER, "Theorem 22", title, header, right=header[1:], notes=notes, inside=True)
+    first, last = table["all"]
+    for label, sizes in ((f"n = {first} to {last}", range(first, last + 1)), ("beyond", table["beyond"])):
+        exact = {n: networks.evaluate(f"circulant:{n}:{_m(n)},{_m(n) + 1}", "allgather") for n in sizes}
+        diameter = sum(exact[n].steps == _m(n) for n in sizes)
+        optimal = sum(exact[n].bandwidth == networks.least(n, 4, "allgather").bandwidth for n in sizes)
+        for text, ours in (("diameter m", diameter), ("optimal in T_B", optimal)):
+            report.state(label, text, "n", stated=len(sizes), ours=ours)
+        shown = label if label != "beyond" else ", ".join(map(str, sizes))
+        numbers = (len(sizes), diameter, optimal, max(e.steps for e in exact.values()))
+        report.rows.append([shown, *map(str, numbers)])
+    return report
 
 
 def _m(n: int) -> int:
@@ -284,46 +243,31 @@ def _m(n: int) -> int:
 
 def kautz(table: dict[str, Any]) -> TableReport:
     """Figure 12 and theorem 21: generalised Kautz graphs."""
-    name, degrees = "Figure 12", table["degrees"]
-    rows, verdicts = [], []
-    loads: dict[str, list[tuple[float, float]]] = {f"d = {degree}": [] for degree in degrees}
+    degrees = {f"d = {degree}": degree for degree in table["degrees"]}
+    header = ["N", *degrees]
+    report = TableReport(PAPER, "Figure 12", "allgather on generalised Kautz graphs", header, right=header)
+    loads: dict[str, list[tuple[float, float]]] = {label: [] for label in degrees}
     later = dict.fromkeys(degrees, 0)
     for ranks in table["ranks"]:
         cells = []
-        for degree in degrees:
+        for label, degree in degrees.items():
             exact = networks.evaluate(f"generalized-kautz:{degree}:{ranks}", "allgather")
             bound = networks.least(ranks, degree, "allgather")
-            ratio = float(exact.bandwidth / bound.bandwidth)
-            loads[f"d = {degree}"].append((ranks, ratio))
-            later[degree] = max(later[degree], exact.steps - bound.steps)
-            cells.append(f"{exact.steps} ({exact.steps - bound.steps:+d}), {ratio:.3f}")
-        rows.append([str(ranks), *cells])
-    for degree in degrees:
-        most = max(ratio for _, ratio in loads[f"d = {degree}"])
-        label = f"d = {degree}"
-        verdicts.append(
-            compare(
-                name,
-                label,
-                "T_L at most T_L* + 1",
-                "steps more",
-                unit="number",
-                stated=1,
-                ours=later[degree],
-                bound="<= ",
-            )
-        )
-        verdicts.append(
-            compare(name, label, "T_B at most 2 T_B*", "ratio", unit="number", stated=2.0, ours=most, bound="<= ")
-        )
-    header = ["N", *loads]
-    notes = [
+            ratio, more = float(exact.bandwidth / bound.bandwidth), exact.steps - bound.steps
+            loads[label].append((ranks, ratio))
+            later[label] = max(later[label], more)
+            cells.append(f"{exact.steps} ({more:+d}), {ratio:.3f}")
+        report.rows.append([str(ranks), *cells])
+    for label, points in loads.items():
+        most = max(ratio for _, ratio in points)
+        report.state(label, "T_L at most T_L* + 1", "steps more", stated=1, ours=later[label], bound="<= ")
+        report.state(label, "T_B at most 2 T_B*", "ratio", stated=2.0, ours=most, bound="<= ")
+    report.notes = [
         "Each cell: T_L (and the difference to the Moore bound), T_B over the least.",
         f"The paper shows all N to 2000; these are {len(table['ranks'])} of them.",
     ]
-    chart = Chart("ranks", "T_B over the least", loads)
-    title = "allgather on generalised Kautz graphs"
-    return TableReport(PAPER, name, title, header, rows, header, below=verdicts, notes=notes, chart=chart)
+    report.chart = Chart("ranks", "T_B over the least", loads)
+    return report
 
 
 def counterexample(offsets: int, most: int) -> tuple[str | None, int]:
@@ -342,7 +286,9 @@ def counterexample(offsets: int, most: int) -> tuple[str | None, int]:
 
 def errata(table: dict[str, Any], model: NetworkModel) -> TableReport:
     """Statements of the paper that do not hold, or that rest on other numbers than stated."""
-    name, rows, verdicts = "Errata", [], []
+    title = "statements that do not hold as the paper has them"
+    header = ["what", "stated", "ours", "holds", "why"]
+    report = TableReport(PAPER, "Errata", title, header, right=["stated"], inside=True)
     conjecture = "every circulant is optimal in T_B (conjecture 1)"
     for offsets, most in table["looked"]:
         spec, looked = counterexample(offsets, most)
@@ -351,32 +297,17 @@ def errata(table: dict[str, Any], model: NetworkModel) -> TableReport:
             sent = networks.evaluate(spec, "allgather").bandwidth
             least = networks.least(Topology(spec).ranks, 2, "allgather").bandwidth
             ours, why = f"{spec} has {sent}, not {least}", "the smallest for this number of offsets; breadth-first only"
-        verdicts.append(
-            compare(
-                name,
-                f"{offsets} offsets",
-                conjecture,
-                "counterexample",
-                unit="name",
-                stated="none",
-                ours=spec or "none",
-                why=why,
-            )
-        )
-        rows.append([f"{conjecture}, {offsets} offsets", "none against it", ours, yes(spec is None), why])
+        names = {"unit": "name", "stated": "none", "ours": spec or "none", "why": why}
+        report.state(f"{offsets} offsets", conjecture, "counterexample", **names)
+        report.rows.append([f"{conjecture}, {offsets} offsets", "none against it", ours, yes(spec is None), why])
     for text, stated, exact, rounded, why in _comparisons(model):
-        agrees = abs(exact - stated) <= 5e-8
-        verdict = compare(
-            name, "N = 1024", text, "time", unit="seconds", stated=stated, ours=exact, margin=5e-8, why=why
-        )
-        verdicts.append(verdict)
-        times = [f"{1e6 * seconds:.1f} us" for seconds in (stated, exact)]
-        rows.append([text, times[0], f"{times[1]}; {1e6 * rounded:.1f} us as the paper counts", yes(agrees), why])
+        times = {"unit": "seconds", "stated": stated, "ours": exact, "margin": 5e-8, "why": why}
+        agrees = yes(report.state("N = 1024", text, "time", **times).agrees)
+        ours = f"{1e6 * exact:.1f} us; {1e6 * rounded:.1f} us as the paper counts"
+        report.rows.append([text, f"{1e6 * stated:.1f} us", ours, agrees, why])
     for text, seconds in _breadth_first(model):
-        rows.append([text, "", f"{1e6 * seconds:.1f} us", "", "by the paper's own method, for comparison"])
-    header = ["what", "stated", "ours", "holds", "why"]
-    title = "statements that do not hold as the paper has them"
-    return TableReport(PAPER, name, title, header, rows, ["stated"], verdicts)
+        report.rows.append([text, "", f"{1e6 * seconds:.1f} us", "", "by the paper's own method, for comparison"])
+    return report
 
 
 def _comparisons(model: NetworkModel) -> list[tuple[str, float, float, float, str]]:
@@ -394,13 +325,10 @@ def _comparisons(model: NetworkModel) -> list[tuple[str, float, float, float, st
 
 
 def _breadth_first(model: NetworkModel) -> list[tuple[str, float]]:
-    def seconds(spec: str) -> float:
-        return networks.evaluate(spec).seconds(model.bytes, alpha=model.alpha, bandwidth=model.bandwidth)
-
     return [
-        ("ring, breadth first", seconds("biring:4:1024")),
+        ("ring, breadth first", _seconds(networks.evaluate("biring:4:1024"), model)),
         ("torus 32x32, dimension by dimension", _cost_of("bucket", "torus:32x32", 4, model)),
-        ("torus 32x32, breadth first", seconds("torus:32x32")),
+        ("torus 32x32, breadth first", _seconds(networks.evaluate("torus:32x32"), model)),
     ]
 
 
