@@ -54,12 +54,11 @@ class Panel:
         # A series has the same number, and so the same colour, on all panels.
         self.numbers = {series.key: number for number, series in enumerate(definition.series)}
         self.series = {series.key: series for series in definition.series if series.key not in setting.without}
-        found = {
-            key: [_form(name, setting.topology, setting.bandwidth, definition.model) for name in series.forms]
-            for key, series in self.series.items()
-        }
-        self.forms = {key: [form for form in forms if form is not None] for key, forms in found.items()}
-        self.forms = {key: forms for key, forms in self.forms.items() if forms}
+        self.forms: dict[str, list[Form]] = {}
+        for key, series in self.series.items():
+            forms = (_form(name, setting.topology, setting.bandwidth, definition.model) for name in series.forms)
+            if there := [form for form in forms if form is not None]:
+                self.forms[key] = there
         self.missing = [key for key in self.series if key not in self.forms]
         network = Topology(setting.topology)
         wide = sum(size > 1 for size in network.dimensions)
