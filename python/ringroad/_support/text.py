@@ -7,6 +7,7 @@ import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from itertools import product, zip_longest
 from numbers import Integral, Real
 from textwrap import wrap
 from typing import Any, SupportsIndex, TypeVar
@@ -137,19 +138,18 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 def seconds_text(seconds: float) -> str:
     """Three significant digits: `12.3 us`."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= 0.9995 * size:
-            return f"{significant(seconds / size)} {unit}"
-    return f"{significant(seconds / 1e-9)} ns"
+    return _scaled(seconds, {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
 
 
 def bandwidth_text(bandwidth: float) -> str:
     """Bytes per second as bits per second, with three significant digits: `99.3 Mbit/s`."""
-    bits = 8 * bandwidth
-    for unit, size in (("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3)):
-        if bits >= 0.9995 * size:
-            return f"{significant(bits / size)} {unit}"
-    return f"{significant(bits)} bit/s"
+    return _scaled(8 * bandwidth, {"Gbit/s": 1e9, "Mbit/s": 1e6, "kbit/s": 1e3, "bit/s": 1.0})
+
+
+def _scaled(number: float, units: Mapping[str, float]) -> str:
+    """A number in the first of these units of which it has at least one, or else in the last."""
+    unit = next((unit for unit, size in units.items() if number >= 0.9995 * size), [*units][-1])
+    return f"{significant(number / units[unit])} {unit}"
 
 
 def significant(number: float) -> str:
@@ -184,17 +184,17 @@ def _plain(result: Any) -> object:
     return result.spec if hasattr(result, "spec") else result.__getnewargs_ex__()[1]
 
 
-def width() -> int | None:
-    """The number of columns to print in: the terminal's, or what COLUMNS says. None: as many as are needed, because
-    the output goes to a file or to a program."""
+def width() -> int:
+    """The number of columns to print in: the terminal's, or what COLUMNS says. Without a limit if the output goes to a
+    file or to a program."""
     if (sys.stdout and sys.stdout.isatty()) or os.environ.get("COLUMNS", "").isdecimal():
         return shutil.get_terminal_size().columns
-    return None
+    return sys.maxsize
 
 
-def wrapped(text: str, most: int | None, indent: str = "") -> list[str]:
+def wrapped(text: str, most: int, indent: str = "") -> list[str]:
     """The lines of a paragraph, of at most this many columns; all but the first are indented. Words stay whole."""
-    if most is None or (len(text) <= most and "\n" not in text):
+    if len(text) <= most and "\n" not in text:
         return [text]
     return wrap(text, most, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
 
@@ -217,10 +217,10 @@ def print_fields(title: str, rows: list[tuple[str, str]]) -> None:
     """Prints a title and rows of (name, value); a value may have several lines."""
     print_wrapped(title)
     names = max(len(name) for name, _ in rows) + 4
-    room = None if (most := width()) is None else most - names
+    room = width() - names
     for name, value in rows:
         first, *more = [text for line in value.splitlines() or [""] for text in wrapped(line.strip(), room)]
-        if room is not None and len(first) > room:  # a long path: it does not fit beside the name
+        if len(first) > room:  # a long path: it does not fit beside the name
             first, more = "", [first, *more]
         print(f"  {name:<{names - 2}}{first}".rstrip())
         for line in more:
@@ -236,75 +236,49 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
     """
     import typer  # not needed by users of the other functions
 
-    columns = [_Column(name, [row[index] for row in rows], name in right) for index, name in enumerate(header)]
-    most = width()
-    lines = _lines(columns, most)
-    names = [row[0] for row in rows]
-    if len(lines) > 1 and len(set(names)) == len(names):
-        tables = [[line] for line in _lines(columns, most, repeat=1)]
-    else:
-        tables = [lines]
-    for number, table in enumerate(tables):
+    columns = [_Column(texts, texts[0] in right) for texts in zip(header, *rows, strict=True)]
+    is_split = len(set(columns[0].texts[1:])) == len(rows)
+    indent = _Column([""] * (len(rows) + 1), False)
+    lines = _lines(columns, columns[0] if is_split else indent, width())
+    for number, table in enumerate([[line] for line in lines] if is_split else [lines]):
         if number:
             print()
-        widths = [_widths(line, most, bool(index)) for index, line in enumerate(table)]
-        for row in range(-1, len(rows)):
-            for index, line in enumerate(table):
-                for text in _drawn(line, widths[index], row):
-                    whole = (_GAP * bool(index) + text).rstrip()
-                    typer.echo(typer.style(whole, bold=True) if row < 0 else whole)
+        for row, line in product(range(len(rows) + 1), table):
+            cells = [wrapped(column.texts[row], room) for column, room in line.items()]
+            for parts in zip_longest(*cells, fillvalue=""):
+                places = zip(parts, line.items(), strict=True)
+                text = _GAP.join(column.align(part, room) for part, (column, room) in places).rstrip()
+                typer.echo(text if row else typer.style(text, bold=True))
 
 
 class _Column:
-    """A column of a table."""
+    """The name and the cells of a column, the width that shows them in full, and the least one."""
 
-    def __init__(self, name: str, cells: list[str], is_number: bool) -> None:
-        self.name, self.cells, self.is_number = name, cells, is_number
-        self.full = max(map(len, [name, *cells]))
-        self.words = max(map(len, [*name.split(), *(cells if is_number else " ".join(cells).split()), ""]))
-        self.least = self.words if is_number else max(self.words, min(self.full, _PROSE))
-
-    def lines(self, row: int, columns: int) -> list[str]:
-        """The lines of a cell; the name for row -1."""
-        text = self.cells[row] if row >= 0 else self.name
-        return [text] if self.is_number and row >= 0 else wrapped(text, columns)
+    def __init__(self, texts: Sequence[str], is_number: bool) -> None:
+        name, *cells = self.texts = texts
+        self.align = str.rjust if is_number else str.ljust
+        self.full = max(map(len, texts))
+        whole = [*name.split(), *(cells if is_number else " ".join(cells).split())]
+        self.least = max(0 if is_number else min(self.full, _PROSE), *map(len, whole), 0)
 
 
-def _lines(columns: list[_Column], most: int | None, repeat: int = 0) -> list[list[_Column]]:
-    """Distributes columns to lines that fit. Each line after the first begins with the first `repeat` columns."""
-    lines = [columns[:1]]
+def _lines(columns: Sequence[_Column], first: _Column, most: int) -> list[dict[_Column, int]]:
+    """Distributes columns to lines that fit; all but the first begin with the column `first`. Finds their widths."""
+    lines = [[columns[0]]]
     for column in columns[1:]:
-        line = [*lines[-1], column]
-        gaps = len(line) - (len(lines) == 1 or repeat > 0)  # further lines of a row are indented
-        if most is None or len(_GAP) * gaps + sum(one.least for one in line) <= most:
-            lines[-1] = line
+        if len(_GAP) * len(lines[-1]) + sum(one.least for one in [*lines[-1], column]) <= most:
+            lines[-1].append(column)
         else:
-            lines.append([*columns[:repeat], column])
-    return lines
+            lines.append([first, column])
+    return [_widths(line, most) for line in lines]
 
 
-def _widths(line: list[_Column], most: int | None, indented: bool) -> list[int]:
-    """The columns' widths: what each needs, as far as there is room."""
-    if most is None:
-        return [column.full for column in line]
-    room = most - len(_GAP) * (len(line) - 1 + indented) - sum(column.least for column in line)
-    found = {}
-    by_need = sorted(line, key=lambda column: column.full - column.least)
-    for index, column in enumerate(by_need):
-        more = max(0, min(column.full - column.least, room // (len(line) - index)))
-        found[id(column)] = column.least + more
+def _widths(line: Sequence[_Column], most: int) -> dict[_Column, int]:
+    """What each column of a line needs, as far as there is room."""
+    found = {column: column.least for column in line}
+    room = max(0, most - len(_GAP) * (len(line) - 1) - sum(found.values()))
+    for index, column in enumerate(sorted(line, key=lambda column: column.full - column.least)):
+        more = min(column.full - column.least, room // (len(line) - index))
+        found[column] += more
         room -= more
-    return [found[id(column)] for column in line]
-
-
-def _drawn(line: list[_Column], widths: list[int], row: int) -> list[str]:
-    """The lines of text that these columns take in a row; the names for row -1."""
-    cells = [column.lines(row, width) for column, width in zip(line, widths, strict=True)]
-    found = []
-    for index in range(max(map(len, cells))):
-        texts = []
-        for column, cell, width in zip(line, cells, widths, strict=True):
-            text = cell[index] if index < len(cell) else ""
-            texts.append(text.rjust(width) if column.is_number else text.ljust(width))
-        found.append(_GAP.join(texts))
     return found

@@ -84,7 +84,7 @@ def _of_the_job(rank: int, size: int, timeout: float) -> Report | None:
 def _print(report: Report, verdict: str) -> None:
     ranks = f", {len(report.infos)} ranks" if len(report.infos) > 1 else ""
     print(f"ringroad doctor on {socket.gethostname()}{ranks}")
-    most = min(_WIDTH, width() or _WIDTH)
+    most = min(_WIDTH, width())
     names = [_hosts(finding.host) + finding.name for finding in report.findings]
     first = min(20, max(map(len, names)))
     for name, finding in zip(names, report.findings, strict=True):

@@ -102,5 +102,5 @@ def _print_setting(setting: dict[str, Any]) -> None:
 
 
 def _print_indented(text: str) -> None:
-    most = min(_WIDTH, width() or _WIDTH)
+    most = min(_WIDTH, width())
     print("\n".join(wrapped(" " * 6 + text, most, " " * 8)))
