@@ -20,6 +20,7 @@ from ringroad.torch.tensors import (
     Finish,
     Tensors,
     address_of,
+    adjacent,
     copied,
     delivery,
     divide,
@@ -205,7 +206,7 @@ class Calls(_Base):
         with _event_of(collective):
             return self._run_raw(collective, *args, **kwargs)
 
-    def _staged(
+    def _call(
         self,
         collective: str,
         source: torch.Tensor | Tensors | None,
@@ -216,17 +217,19 @@ class Calls(_Base):
         outputs: Tensors,
         **how: Any,
     ) -> Work | None:
-        """Like `_start`, but through staging memory: for a tensor on a device, a tensor that is not a block, or a list
-        of blocks. Without a target this rank receives nothing.
+        """Like `_start`, but for any tensors, or lists of them: through staging memory unless those of each side lie in
+        host memory as a block. Without a target this rank receives nothing.
         """
-        sources = _listed(source)
-        targets = sources if target is source else _listed(target)
-        block = input_blocks(sources) if sources else None
-        out, finish = block, None
-        if block is not None and target is source:
-            finish = delivery(targets[0], block)
-        elif targets:
-            out, finish = output_blocks(targets)
+        sources, targets = _listed(source), _listed(target)
+        finish = None
+        if adjacent(sources) and (target is source or adjacent(targets)):
+            block, out = (tensors[0] if tensors else None for tensors in (sources, targets))
+        else:
+            block = out = input_blocks(sources) if sources else None
+            if out is not None and target is source:
+                finish = delivery(targets[0], out)
+            elif targets:
+                out, finish = output_blocks(targets)
         return self._start(collective, block, out, elements, dtype, opts, outputs, finish, **how)
 
     def _is_asynchronous(self, opts: Any) -> bool:

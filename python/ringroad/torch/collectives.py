@@ -18,7 +18,6 @@ from ringroad.torch import sparse
 from ringroad.torch.exchange import Exchange, only
 from ringroad.torch.tensors import (
     Tensors,
-    adjacent,
     apart,
     are_disjoint,
     block_of,
@@ -60,8 +59,7 @@ class Collectives(Exchange):
             if tensor.layout is torch.sparse_coo and tensor.is_cpu:
                 return self._allreduce_sparse(tensor, op, opts)
             raise
-        start = self._start if is_block(tensor) else self._staged
-        return start("allreduce", tensor, tensor, tensor.numel(), dtype, opts, tensors, op=op, factor=factor)
+        return self._call("allreduce", tensor, tensor, tensor.numel(), dtype, opts, tensors, op=op, factor=factor)
 
     def _allreduce_sparse(self, tensor: torch.Tensor, op: str, opts: Any) -> Work | None:
         """Blocks until the sum is complete, because the ranks first have to exchange how many values they hold."""
@@ -87,9 +85,10 @@ class Collectives(Exchange):
         factor: float | None = None,
     ) -> Work:
         """Starts an allreduce or a reduce-scatter that sends floats in this format."""
-        start = self._start if is_block(source) and is_block(target) else self._staged
         dtype = same_dtype(target, source)
-        work = start(collective, source, target, target.numel(), dtype, None, [target], op=op, factor=factor, wire=wire)
+        work = self._call(
+            collective, source, target, target.numel(), dtype, None, [target], op=op, factor=factor, wire=wire
+        )
         assert work is not None, "without options a call is asynchronous"
         return work
 
@@ -110,11 +109,9 @@ class Collectives(Exchange):
         if work is not NotImplemented:
             return work
         dtype = dtype_of(tensor)
-        elements = tensor.numel()
-        if is_block(tensor):
-            return self._start("broadcast", tensor, tensor, elements, dtype, opts, [tensor], root=root)
-        source, target = (tensor, None) if root == self._rank else (None, tensor)
-        return self._staged("broadcast", source, target, elements, dtype, opts, [tensor], root=root)
+        source = tensor if root == self._rank or is_block(tensor) else None
+        target = tensor if root != self._rank or is_block(tensor) else None
+        return self._call("broadcast", source, target, tensor.numel(), dtype, opts, [tensor], root=root)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         tensor = only(tensors)
@@ -125,8 +122,7 @@ class Collectives(Exchange):
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
         dtype = dtype_of(source)
         out = target if root == self._rank else None
-        start = self._start if is_block(source) and (out is None or is_block(out)) else self._staged
-        return start("reduce", source, out, source.numel(), dtype, opts, [target], op=op, factor=factor, root=root)
+        return self._call("reduce", source, out, source.numel(), dtype, opts, [target], op=op, factor=factor, root=root)
 
     # ------------------------------------------------------------------------------------------ blocks in one tensor
 
@@ -136,8 +132,7 @@ class Collectives(Exchange):
             return work
         dtype = same_dtype(output, input)
         sized("all_gather_single", "output", output, input.numel() * self._size)
-        start = self._start if is_block(input) and is_block(output) else self._staged
-        return start("allgather", input, output, input.numel(), dtype, opts, [output])
+        return self._call("allgather", input, output, input.numel(), dtype, opts, [output])
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         checked(outputs, inputs)
@@ -151,8 +146,7 @@ class Collectives(Exchange):
             return work
         dtype = same_dtype(output, input)
         sized("reduce_scatter_single", "input", input, output.numel() * self._size)
-        start = self._start if is_block(input) and is_block(output) else self._staged
-        return start("reduce_scatter", input, output, output.numel(), dtype, opts, [output], op=op, factor=factor)
+        return self._call("reduce_scatter", input, output, output.numel(), dtype, opts, [output], op=op, factor=factor)
 
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         checked(outputs, inputs)
@@ -167,8 +161,7 @@ class Collectives(Exchange):
             same_dtype(output, input)
             sized("gather_single", "output", output, input.numel() * self._size)
             target = output
-        start = self._start if is_block(input) and (target is None or is_block(target)) else self._staged
-        return start("gather", input, target, input.numel(), dtype, opts, [output], root=root)
+        return self._call("gather", input, target, input.numel(), dtype, opts, [output], root=root)
 
     def all_to_all_single(
         self,
@@ -185,8 +178,7 @@ class Collectives(Exchange):
             sized("all_to_all_single", "output", output, input.numel())
             if input.numel() % self._size:
                 raise ValueError(f"ringroad: {input.numel()} elements do not divide among {self._size} ranks")
-            start = self._start if is_block(input) and is_block(output) else self._staged
-            return start("alltoall", input, output, input.numel() // self._size, dtype, opts, [output])
+            return self._call("alltoall", input, output, input.numel() // self._size, dtype, opts, [output])
         target, finish = output_block(output)
         source = block_of(input)
         targets = split(target, output_split_sizes, self._size)
@@ -199,9 +191,7 @@ class Collectives(Exchange):
         dtype = same_dtype(source, *targets)
         sized("allgather", "output of this rank", targets[self._rank], source.numel())
         if equal_sizes(targets):
-            if is_block(source) and adjacent(targets):
-                return self._start("allgather", source, targets[0], source.numel(), dtype, opts, targets)
-            return self._staged("allgather", source, targets, source.numel(), dtype, opts, targets)
+            return self._call("allgather", source, targets, source.numel(), dtype, opts, targets)
         copy(targets[self._rank], source)
         return self._join([self._broadcast(tensor, root, opts) for root, tensor in enumerate(targets)], opts, targets)
 
@@ -222,12 +212,7 @@ class Collectives(Exchange):
             works = [self._reduce(source, target, root, opts) for root, source in enumerate(apart(sources, [target]))]
             return self._join(works, opts, outputs)
         op, factor = reduction(_SUM if opts is None else opts.reduceOp)
-        elements = target.numel()
-        if is_block(target) and adjacent(sources):
-            return self._start(
-                "reduce_scatter", sources[0], target, elements, dtype, opts, outputs, op=op, factor=factor
-            )
-        return self._staged("reduce_scatter", sources, target, elements, dtype, opts, outputs, op=op, factor=factor)
+        return self._call("reduce_scatter", sources, target, target.numel(), dtype, opts, outputs, op=op, factor=factor)
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work | None:
         source = only(inputs)
@@ -239,11 +224,7 @@ class Collectives(Exchange):
             same_dtype(source, *targets)
             for target in targets:
                 sized("gather", "every output", target, source.numel())
-        elements = source.numel()
-        if is_block(source) and (not targets or adjacent(targets)):
-            out = targets[0] if targets else None
-            return self._start("gather", source, out, elements, dtype, opts, targets, root=root)
-        return self._staged("gather", source, targets, elements, dtype, opts, targets, root=root)
+        return self._call("gather", source, targets, source.numel(), dtype, opts, targets, root=root)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work | None:
         target = only(outputs)
@@ -255,11 +236,7 @@ class Collectives(Exchange):
             same_dtype(target, *sources)
             for source in sources:
                 sized("scatter", "every input", source, target.numel())
-        elements = target.numel()
-        if is_block(target) and (not sources or adjacent(sources)):
-            given = sources[0] if sources else None
-            return self._start("scatter", given, target, elements, dtype, opts, outputs, root=root)
-        return self._staged("scatter", sources, target, elements, dtype, opts, outputs, root=root)
+        return self._call("scatter", sources, target, target.numel(), dtype, opts, outputs, root=root)
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         targets, sources = self._one_each("alltoall", outputs), self._one_each("alltoall", inputs)

@@ -255,7 +255,9 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def adjacent(tensors: Tensors) -> bool:
-    """Whether the tensors follow each other in memory without gaps, as the pieces of `chunk` or `split` do."""
+    """Whether the tensors are blocks that follow each other without gaps, as the pieces of `chunk` or `split` do."""
+    if len(tensors) < 2:
+        return all(map(is_block, tensors))
     storage = _storage(tensors[0])
     expected = tensors[0].data_ptr() if storage else 0
     for tensor in tensors:
