@@ -36,6 +36,7 @@ from faults.hosts import Hosts
 from faults.judge import FINDINGS, Finding, judge
 from faults.kinds import KINDS, TRANSPORTS, Job, Kind
 from faults.processes import DONE, WARM, Board, Ranks, read_log
+from ringroad._support.text import print_table
 
 LIMIT = 60.0  # seconds after which ranks that still run count as hanging
 KEPT = 20  # failed runs of a kind whose details are kept
@@ -101,13 +102,12 @@ def one(kind: Kind, seed: str, base: Path, tally: Tally, verbose: bool) -> None:
         shutil.rmtree(directory)
 
 
-def table(tallies: dict[str, Tally], goals: dict[str, int]) -> str:
-    rows = [["kind", "runs", "goal", *FINDINGS, "longest s"]]
+def print_tallies(tallies: dict[str, Tally], goals: dict[str, int]) -> None:
+    header, rows = ["kind", "runs", "goal", *FINDINGS, "longest s"], []
     for name, tally in tallies.items():
         found = [str(tally.found[what]) for what in FINDINGS]
         rows.append([name, str(tally.runs), str(goals[name]), *found, f"{tally.longest:.2f}"])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows)
+    print_table(header, rows, right=header)
 
 
 def arguments() -> argparse.Namespace:
@@ -163,7 +163,7 @@ def main() -> int:
     count = enough if options.histories is None else options.histories
     happened, split = histories.run(count, options.parallel, options.seed, base, options.verbose)
     goals = {kind.name: round(kind.goal * options.minutes / 30) for kind in KINDS}
-    print(table(tallies, goals))
+    print_tallies(tallies, goals)
     print(f"random histories of shrink, {len(split)} with findings: {dict(happened.most_common())}")
     failed = sum(len(tally.failed) for tally in tallies.values()) + len(split)
     if failed:

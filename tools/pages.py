@@ -218,15 +218,15 @@ def api() -> Iterator[tuple[str, str]]:
     names = ["functions", *classes]
     constants = [f"data:: {name}\n\n   {meaning}" for name, meaning in CONSTANTS.items()]
     described = [*(f"autofunction:: {name}" for name in functions), *constants]
-    yield "api/functions.md", _directives("Functions and constants", "ringroad", described)
+    yield "api/functions.md", _directives("Functions and constants", described)
     for name in classes:
-        yield f"api/{name}.md", _directives(name, "ringroad", [f"autoclass:: {name}\n   :members:"])
+        yield f"api/{name}.md", _directives(name, [f"autoclass:: {name}\n   :members:"])
     for module in modules():
         own = [name for name in public(module) if vars(module).get(name) not in exported.values()]
         if own:
             names.append(module.__name__)
             members = f"automodule:: {module.__name__}\n   :members: {', '.join(own)}"
-            yield f"api/{module.__name__}.md", _directives(module.__name__, "ringroad", [members])
+            yield f"api/{module.__name__}.md", _directives(module.__name__, [members])
     listed = "\n".join(names)
     yield (
         "api/index.md",
@@ -260,9 +260,9 @@ def public(module: ModuleType) -> list[str]:
     return getattr(module, "__all__", None) or [n for n, w in vars(module).items() if not n.startswith("_") and own(w)]
 
 
-def _directives(title: str, module: str, directives: list[str]) -> str:
+def _directives(title: str, directives: list[str]) -> str:
     text = "\n\n".join(f".. {directive}" for directive in directives)
-    return f"# {title}\n\n```{{eval-rst}}\n.. currentmodule:: {module}\n\n{text}\n```\n"
+    return f"# {title}\n\n```{{eval-rst}}\n.. currentmodule:: ringroad\n\n{text}\n```\n"
 
 
 # ------------------------------------------------------------------------------------------------ text

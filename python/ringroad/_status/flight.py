@@ -46,7 +46,7 @@ def dumps(job: Job) -> dict[int, dict[str, Any]]:
             own, config = members[rank], configs.setdefault(members[rank], {})
             config[group.key] = _config(group.key, group.name, members)
             rows = entries.setdefault(own, [])
-            rows += [_collective(group, rank, call, standing) for call in standing["recent"] if call["number"] >= first]
+            rows += [_collective(group, call, standing) for call in standing["recent"] if call["number"] >= first]
             for call in standing["calls"]:
                 if call["peer"] is not None and call["kind"] in ("send", "recv"):
                     pair = sorted((rank, call["peer"]))
@@ -117,7 +117,7 @@ def _entry(group: tuple[str, str], name: str, sizes: list[list[int]], dtype: str
     }
 
 
-def _collective(group: Group, rank: int, call: dict[str, Any], standing: dict[str, Any]) -> dict[str, Any]:
+def _collective(group: Group, call: dict[str, Any], standing: dict[str, Any]) -> dict[str, Any]:
     name = _NAMES.get(call["kind"], "")
     elements = call["elements"]
     # Blocks of different lengths: the whole on both sides, which all ranks know.

@@ -40,11 +40,11 @@ class _Commands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         panel = self._panels[name]
         if name not in self._made:
-            self._made[name] = _group() if name == "lab" else self._command(name, panel)
+            self._made[name] = _group() if name == "lab" else self._command(name)
             self._made[name].rich_help_panel = panel
         return self._made[name]
 
-    def _command(self, name: str, panel: str) -> Any:
+    def _command(self, name: str) -> Any:
         alone = typer.Typer(add_completion=False, rich_markup_mode=app.rich_markup_mode, **_PLAIN)
         alone.command(name)(getattr(import_module(f"{self._package}.{name}"), name))
         return typer.main.get_command(alone)

@@ -23,6 +23,7 @@ from ringroad._support.text import (
 )
 from ringroad.cli._options import Json, time_option, whole_option
 from ringroad.measure import tuning
+from ringroad.measure.bench.options import names
 from ringroad.measure.tuning import TuningOptions
 from ringroad.start import launchers
 
@@ -61,7 +62,7 @@ def tune(
 
     It fits the cost model and stores a profile, which later communicators use.
     """
-    lengths = tuple(parse_bytes(size) for size in _names(sizes)) or tuning.SIZES
+    lengths = tuple(parse_bytes(size) for size in names(sizes)) or tuning.SIZES
     options = TuningOptions(_collectives(collectives), lengths, budget)
     in_job = ranks is None and _launched(os.environ)
     if not in_job:  # otherwise only rank 0 writes, and perhaps on another host
@@ -84,13 +85,8 @@ def tune(
         _print(profile, path, warnings)
 
 
-def _names(text: str) -> list[str]:
-    """The items of a comma-separated list, without duplicates."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
 def _collectives(text: str) -> list[str]:
-    return [collective_name(name) for name in _names(text)]
+    return [collective_name(name) for name in names(text)]
 
 
 def _measure(

@@ -109,7 +109,6 @@ class Calls(_Base):
         if op == "avg" and dtype in TOTALS:
             assert source is not None, "all ranks reduce"
             return self._average(collective, source, target, elements, dtype, opts, outputs, finish, root)
-        asynchronous = opts is None or opts.asyncOp or self._coalesced is not None
         address = address_of(target)
         run = self._recorded if profiling() else self._run_raw
         native: Any = run(
@@ -124,7 +123,7 @@ class Calls(_Base):
             root=root,
             wire=wire or self._format(collective, op, dtype),
             timeout=self._seconds(opts),
-            async_op=asynchronous,
+            async_op=self._is_asynchronous(opts),
         )
         if native is NotImplemented:
             assert source is not None, "two blocks overlap"
@@ -132,11 +131,7 @@ class Calls(_Base):
             how: dict[str, Any] = {"op": op, "factor": factor, "root": root, "wire": wire}
             return self._start(collective, source, target, elements, dtype, opts, outputs, finish, **how)
         self._calls += 1
-        if native is not None:
-            return self._in_flight(Work((native,), outputs, finish))
-        if finish is not None:
-            finish()
-        return None
+        return self._started(native, outputs, finish)
 
     def _average(
         self,
@@ -231,6 +226,14 @@ class Calls(_Base):
             elif targets:
                 out, finish = output_blocks(targets)
         return self._start(collective, block, out, elements, dtype, opts, outputs, finish, **how)
+
+    def _started(self, native: NativeWork | None, outputs: Tensors, finish: Finish | None) -> Work | None:
+        """The Work of a native call, and what finishes it; None if it was synchronous."""
+        if native is not None:
+            return self._in_flight(Work((native,), outputs, finish))
+        if finish is not None:
+            finish()
+        return None
 
     def _is_asynchronous(self, opts: Any) -> bool:
         return opts is None or opts.asyncOp or self._coalesced is not None

@@ -163,13 +163,7 @@ class Exchange(Calls):
             timeout=timeout,
             async_op=self._is_asynchronous(opts),
         )
-
-        finish = in_order([deliver, finish])
-        if native is not None:
-            return self._in_flight(Work((native,), outputs, finish))
-        if finish is not None:
-            finish()
-        return None
+        return self._started(native, outputs, in_order([deliver, finish]))
 
     def _agreed_counts(self, targets: Tensors, sources: Tensors, timeout: float | None) -> NDArray[np.int64]:
         """The number of elements that each rank sends to each other one, by source, then by target. Collective."""
