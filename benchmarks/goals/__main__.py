@@ -12,13 +12,13 @@ from ringroad._native import Topology
 from ringroad._support.text import parse_bytes, print_wrapped
 from ringroad.cli._options import bandwidth_option, time_option
 from ringroad.cli.bench import run
-from ringroad.lab._prediction import Prediction
+from ringroad.lab._prediction import prediction
 from ringroad.measure.bench.collectives import COLLECTIVES
 from ringroad.measure.bench.options import BenchOptions, names, numbers
 from ringroad.testbed.namespaces import reenter
 
 from goals import record, verdict
-from goals.conductor import GoalConductor
+from goals.conductor import conductor
 
 
 def main(
@@ -67,8 +67,7 @@ def main(
         launches=launches,
         place=place,
     )
-    conductor = GoalConductor(options, Prediction, cache=cache, plain=reference)
-    rows = run(conductor, json, [record.machine()])
+    rows = run(conductor(options, prediction, cache=cache, plain=reference), json, [record.machine()])
     print_wrapped(verdict.text(rows), "#   ")
     if any(row["wrong"] for row in rows):
         raise typer.Exit(1)

@@ -6,14 +6,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 from ringroad.measure.bench.collectives import IN
+from ringroad.measure.bench.contestant import Contestant, Samples
 from ringroad.measure.bench.data import Case
 from ringroad.measure.bench.launch import BenchError
-from ringroad.measure.bench.statistics import Samples
 
 NAME = "reference"
 _SOURCES = Path(__file__).parents[2]
@@ -34,6 +35,11 @@ def build() -> Path:
     return target / "release" / "reference"
 
 
+def performs(case: Case) -> bool:
+    """Whether the program makes such calls."""
+    return (case.collective.name, case.dtype, case.op) == ("allreduce", "float32", "sum")
+
+
 class Reference:
     """The program's processes, which block between bursts. A context manager."""
 
@@ -43,9 +49,11 @@ class Reference:
             [program, str(ranks), str(max_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    @staticmethod
-    def performs(case: Case) -> bool:
-        return (case.collective.name, case.dtype, case.op) == ("allreduce", "float32", "sum")
+    def contestants(self, case: Case) -> list[Contestant]:
+        return [
+            Contestant(NAME, place, [], partial(self.burst, case, place), partial(self.tune, case, place))
+            for place in case.collective.places
+        ]
 
     def tune(self, case: Case, place: str) -> str:
         """Lets the program choose its fastest way; returns the name of the way."""

@@ -11,11 +11,11 @@ from helpers import FULL, long, needs_testbed
 from ringroad import _oracle as oracle
 from ringroad import cli
 from ringroad.measure import race
-from ringroad.measure.bench import choice, conductor, launch, teams
+from ringroad.measure.bench import choice, conductor, launch
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
+from ringroad.measure.bench.contestant import Statistics
 from ringroad.measure.bench.data import Buffers, Case
 from ringroad.measure.bench.options import BenchOptions
-from ringroad.measure.bench.statistics import Statistics
 
 
 def bench(*arguments, status=0):
@@ -150,11 +150,11 @@ def test_one_place_only(tmp_path):
 
 def test_open_mpi_may_take_part_in_one_way():
     def chosen(*peers):
-        return [(team.pml, team.peers) for team in teams.teams_of(options(peers=list(peers)))]
+        return [(team.pml, team.backends) for team in options(peers=list(peers)).teams()]
 
     assert chosen("gloo") == [(None, ["gloo"])]
-    assert chosen("gloo", "mpi4py-ucx") == [("ucx", ["gloo", "mpi4py-ucx"])]
-    assert chosen("mpi4py", "gloo") == [("ob1", ["gloo", "mpi4py-ob1"]), ("ucx", ["mpi4py-ucx"])]
+    assert chosen("gloo", "mpi4py-ucx") == [("ucx", ["gloo"])]
+    assert chosen("mpi4py", "gloo") == [("ob1", ["gloo"]), ("ucx", [])]
 
 
 def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):

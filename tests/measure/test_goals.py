@@ -10,9 +10,11 @@ import sys
 import numpy as np
 import pytest
 import ringroad
-from goals import conductor, plot, reference, summary, verdict
+from goals import plot, reference, summary, verdict
+from goals.conductor import conductor
 from helpers import ROOT
 from ringroad.measure import facts
+from ringroad.measure.bench import conductor as bench_conductor
 from ringroad.measure.bench import launch
 from ringroad.measure.bench.collectives import COLLECTIVES, IN
 from ringroad.measure.bench.data import Case
@@ -52,9 +54,9 @@ def test_it_waits_for_caches(monkeypatch, labels):
     """Only rounds count that begin and end with CPUs whose caches are as requested."""
     looks = itertools.cycle(labels)
     monkeypatch.setattr(facts, "caches", lambda: facts.Caches(next(looks), 1.0))
-    monkeypatch.setattr(conductor, "_PAUSE", 0.01)
+    monkeypatch.setattr(bench_conductor, "_PAUSE", 0.01)
     budget = 30.0 if "separate" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
-    rows = list(conductor.GoalConductor(options(budget=budget), cache="separate").run())
+    rows = list(conductor(options(budget=budget), cache="separate").run())
     measured = [row for row in rows if row["kind"] == "measurement"]
     assert {row["cache"] for row in measured} <= {"separate"}
     assert all(row["cache_by_round"] == ["separate"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
@@ -82,16 +84,16 @@ def test_reference_is_right():
 def test_refusals():
     assert "there are shared, separate" in goals("--sizes", "8", "--cache", "fra", status=2)
     with pytest.raises(ValueError, match="not for --testbed"):
-        conductor.GoalConductor(options(testbed=ringroad.Topology("ring:3"), rate=1e6), plain=True)
+        conductor(options(testbed=ringroad.Topology("ring:3"), rate=1e6), plain=True)
     with pytest.raises(launch.BenchError, match="float32 in allreduce only"):
-        conductor.GoalConductor(options(dtype="float64"), plain=True)
+        conductor(options(dtype="float64"), plain=True)
 
 
 def test_cargo_is_for_the_reference(monkeypatch):
     monkeypatch.setattr(reference.shutil, "which", lambda name: None)
-    conductor.GoalConductor(options(), cache="shared")
+    conductor(options(), cache="shared")
     with pytest.raises(launch.BenchError, match="cargo is missing"):
-        conductor.GoalConductor(options(), plain=True)
+        conductor(options(), plain=True)
 
 
 def test_a_record_is_drawn_by_network(tmp_path):

@@ -15,7 +15,7 @@ from ringroad._oracle import DTYPES, OPS
 from ringroad._support.processes import MOST as MOST_PROCESSES
 from ringroad._support.text import parse_bytes, print_wrapped, progress, width
 from ringroad.cli._options import LAST_RANK, bandwidth_option, file_option, time_option, whole_option
-from ringroad.lab._prediction import Prediction
+from ringroad.lab._prediction import prediction
 from ringroad.measure.bench import choice, table
 from ringroad.measure.bench.collectives import COLLECTIVES, collective
 from ringroad.measure.bench.conductor import Conductor
@@ -115,7 +115,7 @@ def bench(
         launches=launches,
         place=place,
     )
-    rows = run(Conductor(options, Prediction), json_file)
+    rows = run(Conductor(options, prediction), json_file)
     print_wrapped(choice.text(rows), "#   ")
     if any(row["wrong"] for row in rows):
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,29 +11,19 @@ from ringroad.lab._simulation import simulate
 from ringroad.measure.bench.data import Case
 
 
-class Prediction:
-    """Predictions for one network and one model."""
+def prediction(topology: Topology, about: Mapping[str, Any]) -> Callable[[str, Case], dict[str, float]]:
+    """Makes a function that predicts the seconds of a call, by the model and by the simulator with free-running ranks.
 
-    def __init__(self, topology: Topology, about: Mapping[str, Any]) -> None:
-        """`about` has `model`, the coefficients, and `segment`, the most bytes of a message."""
-        self.topology = topology
-        self.model = CostModel(**about["model"])
-        self.segment: int = about["segment"]
-        self.of = cache(self._of)
+    `about` has `model`, the coefficients, and `segment`, the most bytes of a message.
+    """
+    model, segment = CostModel(**about["model"]), about["segment"]
 
-    def _of(self, algorithm: str, case: Case) -> dict[str, float | None]:
-        """Predicted seconds, by the model and by the simulator with free-running ranks."""
-        schedule = Schedule.build(algorithm, self.topology, case.collective.name, case.root)
+    @cache
+    def predict(algorithm: str, case: Case) -> dict[str, float]:
+        schedule = Schedule.build(algorithm, topology, case.collective.name, case.root)
         simulated = simulate(
-            schedule,
-            self.topology,
-            case.size,
-            model=self.model,
-            free_running=True,
-            segment=self.segment,
-            details=False,
+            schedule, topology, case.size, model=model, free_running=True, segment=segment, details=False
         )
-        return {
-            "model": self.model.cost(schedule, self.topology, case.size).seconds,
-            "simulated": simulated.seconds,
-        }
+        return {"model": model.cost(schedule, topology, case.size).seconds, "simulated": simulated.seconds}
+
+    return predict

@@ -3,67 +3,111 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any
-
-import numpy as np
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 from ringroad._support.text import progress
 from ringroad.measure import facts, race
-from ringroad.measure.bench.contestant import LONG_CALL, MOST_ROUNDS, Bout, Contestant, fewest_rounds, rivals
+from ringroad.measure.bench.contestant import Contestant, rivals, slowest
 from ringroad.measure.bench.data import LONGEST, Case
-from ringroad.measure.bench.launch import BenchError, Ranks, directory, hogs
-from ringroad.measure.bench.options import BenchOptions
-from ringroad.measure.bench.rows import Predict, Predictor, Row, caches_of, measurements
-from ringroad.measure.bench.statistics import Samples
-from ringroad.measure.bench.teams import Team, backends, is_mpi, require_peers, teams_of
-from ringroad.measure.bench.worker import Setup
+from ringroad.measure.bench.launch import Ranks, Refusal, hogs, require_peers
+from ringroad.measure.bench.options import BenchOptions, Team
+from ringroad.measure.bench.rows import Predict, Row, measurements
+from ringroad.measure.facts import Caches
 from ringroad.measure.race import Race
 from ringroad.testbed.network import EmulatedNetwork
 
-ROUNDS_AIM = 10
+_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 100
+_LONG_CALL, _FEWEST_LONG_ROUNDS = 0.5, 2
+"""Calls of at least `_LONG_CALL` seconds vary little: one call warms up, and fewer rounds are enough."""
+_ROUNDS_AIM = 10
 """The length of bursts is chosen so that this many rounds fit into the time for a size."""
 _BURST_AMONG_PEERS = 50
 """The most calls in a burst if other peers wait for their turn."""
 _SHORTEST_BURST = 0.1
 """The least seconds of a burst, within the limit of calls: the first calls also wait for late ranks."""
+_PAUSE = 0.5
+"""Seconds between two probes of the caches while a round waits for their state."""
+
+
+class Guest(Protocol):
+    """A program that takes part beside the ranks."""
+
+    def contestants(self, case: Case, /) -> list[Contestant]: ...
+
+
+Invite = Callable[[int, int], AbstractContextManager[Guest]]
+"""Starts a guest for a number of ranks and the most bytes of a vector."""
+
+
+@dataclass
+class _Bout:
+    """The measurements of one size and kind of buffers in one team."""
+
+    race: Race[Contestant] = field(default_factory=lambda: Race([]))
+    caches: list[tuple[Caches, Caches]] = field(default_factory=list)
+    """The caches before and after every round that counts."""
+    last: Caches = field(init=False)
+    """The caches after the last round."""
+    launches: int = 0
+    busy_cores: float = 0.0
+    """The cores that other processes used before the measurements, the maximum over all launches."""
 
 
 class Conductor:
-    """Runs all measurements. Programs that compare with more than the peers override `start_others` and the methods
-    after it."""
+    """Runs all measurements.
 
-    def __init__(self, options: BenchOptions, predict: Predict | None = None) -> None:
-        self.options = options
-        self.predict = predict
-        self.teams = teams_of(options)
-        require_peers(options)
-        weight = sum(
-            _weight(case) for team in self.teams for case in options.cases(team.ranks) for _ in options.buffers
-        )
-        self.weight = weight * options.launches
+    Args:
+        options: What to measure.
+        predict: Predicts the times of calls on emulated networks.
+        cache: "shared" or "separate": only rounds count that begin and end with the caches of the CPUs so. None: all.
+        invite: Starts a program that takes part, too.
+    """
+
+    def __init__(
+        self,
+        options: BenchOptions,
+        predict: Predict | None = None,
+        *,
+        cache: str | None = None,
+        invite: Invite | None = None,
+    ) -> None:
+        self.options, self.predict, self.cache, self.invite = options, predict, cache, invite
+        self.teams = options.teams()
+        require_peers(self.teams)
+        cases = [case for team in self.teams for case in options.cases(team.ranks)]
+        self.weight = sum(map(_weight, cases)) * len(options.buffers) * options.launches
         self.deadline = time.monotonic() + options.budget
         self.hopeless: set[str] = set()
+        self.guest: Guest | None = None
+        self.chosen = ""
+        """The state of the caches in which contestants have chosen their ways."""
 
     def run(self) -> Iterator[Row]:
         """Runs all measurements and yields the rows of the record."""
         for team in self.teams:
-            bouts: dict[tuple[str, Case], Bout] = {}
+            bouts: dict[tuple[str, Case], _Bout] = defaultdict(_Bout)
             for launch in range(1, self.options.launches + 1):
                 yield from self._launch(team, bouts, launch)
             progress("")
 
-    def _launch(self, team: Team, bouts: dict[tuple[str, Case], Bout], launch: int) -> Iterator[Row]:
+    def _launch(self, team: Team, bouts: dict[tuple[str, Case], _Bout], launch: int) -> Iterator[Row]:
         """Starts the team and measures all sizes; the last launch yields the rows of measurements."""
-        options = self.options
+        options, cases = self.options, self.options.cases(team.ranks)
         name = f"{team.ranks} ranks" + (f", launch {launch} of {options.launches}" if options.launches > 1 else "")
         progress(f"starting {name}")
         with ExitStack() as stack:
-            setup = self._setup(team, stack.enter_context(directory()))
-            network = self._network(stack)
-            ranks = stack.enter_context(Ranks(setup, team.pml, network))
-            self.start_others(team, stack)
+            network = None
+            if options.testbed is not None:
+                network = stack.enter_context(EmulatedNetwork(options.testbed, options.rate))
+            ranks = stack.enter_context(Ranks(options, team, network))
+            self.guest = None
+            if self.invite is not None and team.pml == self.teams[0].pml:  # in the team that has all peers
+                self.guest = stack.enter_context(self.invite(team.ranks, max(case.size for case in cases)))
             busy_cores = facts.busy_cores()
             if options.tune:
                 self._tune(ranks)
@@ -77,48 +121,30 @@ class Conductor:
                     "busy_cores": busy_cores,
                     **ranks.about,
                 }
-            predictor = None
+            predicted = None
             if network is not None and self.predict is not None:
-                predictor = self.predict(network.topology, ranks.about)
+                predicted = self.predict(network.topology, ranks.about)
             stack.enter_context(hogs(options.hogs))
             for buffers in options.buffers:
                 self.hopeless.clear()
-                for case in options.cases(team.ranks):
+                for case in cases:
                     progress(f"{name}, {buffers}, {case.size} B, {self._left():.0f} s left")
-                    bout = bouts.setdefault((buffers, case), Bout())
+                    bout = bouts[buffers, case]
                     bout.busy_cores = max(bout.busy_cores, busy_cores or 0.0)
                     yield from self._measure(bout, case, buffers, ranks)
-                    if launch == options.launches:
-                        yield from self.rows(bout, case, buffers, team, predictor)
-
-    def _network(self, stack: ExitStack) -> EmulatedNetwork | None:
-        """The emulated network of `--testbed`, or None."""
-        options = self.options
-        if options.testbed is None:
-            return None
-        return stack.enter_context(EmulatedNetwork(options.testbed, options.rate))
-
-    def _setup(self, team: Team, path: str) -> Setup:
-        options = self.options
-        mpi = next(filter(is_mpi, team.peers), None)
-        return Setup(
-            path,
-            team.ranks,
-            options.timeout,
-            backends(team.peers, options.buffers),
-            mpi,
-            options.buffers,
-            options.warmup,
-            options.check,
-            options.algorithms,
-            options.wires,
-        )
+                    if launch < options.launches:
+                        continue
+                    if self.cache and bout.race.contestants and len(bout.caches) < _FEWEST_ROUNDS:
+                        rounds = f"only {len(bout.caches)} rounds while caches were {self.cache}"
+                        yield {"kind": "refusal", "text": f"{case.size} B, {buffers}: {rounds}"}
+                        continue
+                    about = {"buffers": buffers, "pml": team.pml, "hogs": options.hogs, "busy_cores": bout.busy_cores}
+                    about |= _caches_of(bout.caches)
+                    yield from measurements(case, bout.race.contestants, about, options.check, predicted)
 
     def _tune(self, ranks: Ranks) -> None:
         start = time.monotonic()
-        largest = max(self.options.sizes)
-        answers = ranks.ask("tune", self.options.collective.name, self.options.tune, largest)
-        ranks.about |= _agreed(answers, same=False)[0][0]
+        ranks.about |= ranks.ask("tune")[0]
         self.deadline += time.monotonic() - start
 
     def _left(self) -> float:
@@ -126,13 +152,13 @@ class Conductor:
 
     # ------------------------------------------------------------------------------------------ one size
 
-    def _measure(self, bout: Bout, case: Case, buffers: str, ranks: Ranks) -> Iterator[Row]:
+    def _measure(self, bout: _Bout, case: Case, buffers: str, ranks: Ranks) -> Iterator[Row]:
         """Runs the rounds of one launch. Yields rows for peers that cannot make the call."""
         seconds = self._left() * _weight(case) / max(self.weight, 1)
         self.weight -= _weight(case)
         try:
             new = {(one.peer, one.place): one for one in self._contestants(case, buffers, ranks)}
-        except _Refusal as refusal:  # for example because memory is too short
+        except Refusal as refusal:  # for example because memory is too short
             yield {"kind": "refusal", "text": f"{case.size} B, {buffers}: {refusal}"}
             return
         if not bout.launches:
@@ -140,7 +166,8 @@ class Conductor:
         bout.race.left = [one for one in bout.race.left if (one.peer, one.place) in new]
         for contestant in bout.race.left:
             contestant.restart(new[contestant.peer, contestant.place])
-        self.begin(bout, case)
+        if self.guest is not None:
+            self._choose(bout, facts.caches())
         for one in [one for one in bout.race.contestants if one.peer in self.hopeless]:
             bout.race.leave(one)
             yield {
@@ -152,123 +179,94 @@ class Conductor:
         start, bout.last = time.monotonic(), facts.caches()
 
         def take_turns(left: list[Contestant]) -> bool:
-            return self.round(bout, case, left)
+            return self._round(bout, case, left)
 
         def goes_on(rounds: int) -> bool:
             return self._another(bout.race.left, rounds, time.monotonic() - start < seconds)
 
-        bout.race.run(take_turns, goes_on, lambda: rivals(bout.race.contestants) if self.options.calls is None else [])
+        def groups() -> list[list[Contestant]]:
+            return rivals(bout.race.contestants) if self.options.calls is None else []
+
+        bout.race.run(take_turns, goes_on, groups)
         bout.launches += 1
-        if case.size >= race.LARGE and self.options.calls is None:
-            for group in rivals(bout.race.contestants):
-                ratios = race.ratios([one.times for one in group])
-                self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= race.HOPELESS}
-
-    # ------------------------------------------------------------------------------------------ to override
-
-    def start_others(self, team: Team, stack: ExitStack) -> None:
-        """Starts what else takes part beside the ranks of a team; `stack` ends it."""
-
-    def others(self, case: Case, most: int) -> list[Contestant]:
-        """Contestants that are not among the ranks, with at most so many calls in a burst."""
-        return []
-
-    def begin(self, bout: Bout, case: Case) -> None:
-        """Called before the rounds of a size."""
-
-    def round(self, bout: Bout, case: Case, left: list[Contestant]) -> bool:
-        """Lets everyone have a turn. Returns whether the round counts."""
-        for contestant in left:
-            contestant.run()
-        before, bout.last = bout.last, facts.caches()
-        bout.caches.append((before, bout.last))
-        return True
-
-    def share(self, seconds: float) -> float:
-        """The seconds of a burst, if its round is to have so many."""
-        return seconds
-
-    def limits(self, contestants: list[Contestant]) -> tuple[int, int]:
-        """The fewest and the most rounds of a size, over all launches."""
-        return fewest_rounds(contestants), MOST_ROUNDS
-
-    def rows(self, bout: Bout, case: Case, buffers: str, team: Team, predictor: Predictor | None) -> Iterator[Row]:
-        """The rows of a size."""
-        shared = {
-            "buffers": buffers,
-            "pml": team.pml,
-            "hogs": self.options.hogs,
-            "busy_cores": bout.busy_cores,
-            **caches_of(bout.caches),
-        }
-        yield from measurements(case, bout.race.contestants, shared, self.options.check, predictor)
-
-    # ------------------------------------------------------------------------------------------ contestants
+        for group in groups() if case.size >= race.LARGE else []:
+            ratios = race.ratios([one.times for one in group])
+            self.hopeless |= {one.peer for one, ratio in zip(group, ratios, strict=True) if ratio >= race.HOPELESS}
 
     def _contestants(self, case: Case, buffers: str, ranks: Ranks) -> list[Contestant]:
-        found = _agreed(ranks.ask("case", case, buffers))
-        others = self.others(case, _BURST_AMONG_PEERS)
-        alone = len({peer for peer, _, _ in found}) == 1 and not others
-        most = LONGEST if alone else _BURST_AMONG_PEERS
-
-        def burst(peer: str, place: str) -> Callable[[int], tuple[Samples, int]]:
-            def run(calls: int) -> tuple[Samples, int]:
-                answers = _agreed(ranks.ask("burst", peer, place, calls), same=False)
-                return np.stack([times for times, _ in answers]), sum(wrong for _, wrong in answers)
-
-            return run
-
-        contestants = [
-            Contestant(
-                peer, place, [algorithm] if algorithm else [], burst(peer, place), min(most, case.longest(place))
-            )
-            for peer, place, algorithm in found
+        found = [
+            Contestant(peer, place, [algorithm] if algorithm else [], partial(ranks.burst, peer, place))
+            for peer, place, algorithm in ranks.ask("case", case, buffers)[0]
         ]
-        return contestants + others
+        if self.guest is not None:
+            found += self.guest.contestants(case)
+        most = LONGEST if len({one.peer for one in found}) == 1 else _BURST_AMONG_PEERS
+        for one in found:
+            one.longest = min(most, case.longest(one.place))
+        return found
 
-    def _warm_up(self, bout: Bout, seconds: float) -> list[str]:
+    def _choose(self, bout: _Bout, caches: Caches) -> None:
+        """With other caches another way may be the fastest."""
+        self.chosen = caches.label
+        for one in bout.race.left:
+            if one.choose is not None:
+                one.add_ways([one.choose()])
+
+    def _warm_up(self, bout: _Bout, seconds: float) -> list[str]:
         """Runs a few calls and sets the lengths of bursts. Contestants that cannot make the call drop out; returns
         why."""
         refusals = []
-        rounds, number = max(ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
+        rounds, number = max(_ROUNDS_AIM, self.options.launches), len(bout.race.contestants)
+        # Rounds that wait for caches are short, so that they end before the CPUs move.
+        share = 0.0 if self.cache else seconds * self.options.launches / rounds / max(number, 1)
         for contestant in list(bout.race.left):
             try:
                 times, _ = contestant.burst(1)
-                if float(times.max()) < LONG_CALL:
+                if float(times.max()) < _LONG_CALL:
                     most = min(self.options.warmup - 1, contestant.longest)
                     times, _ = contestant.burst(burst_length(float(times.max()), 0.1 * seconds, most))
-            except _Refusal as refusal:
+            except Refusal as refusal:
                 refusals.append(f"{contestant.peer}, {contestant.place.replace('_', ' ')}: {refusal}")
                 bout.race.leave(contestant)
                 continue
             if not contestant.calls:
-                time_of_call = float(np.median(times, axis=1).max())
-                share = self.share(seconds * self.options.launches / rounds / number)
-                fitting = burst_length(time_of_call, share, contestant.longest)
+                fitting = burst_length(slowest(times), share, contestant.longest)
                 contestant.calls = min(contestant.longest, self.options.calls or fitting)
         return refusals
+
+    def _round(self, bout: _Bout, case: Case, left: list[Contestant]) -> bool:
+        """Lets everyone have a turn, or waits for caches. Returns whether the round counts."""
+        if not self._counts(bout.last):
+            progress(f"{case.size} B, until caches are {self.cache}")
+            time.sleep(_PAUSE)
+            bout.last = facts.caches()
+            return False
+        if self.guest is not None and bout.last.label != self.chosen:
+            self._choose(bout, bout.last)
+        turns = [one.burst(one.calls) for one in left]
+        before, bout.last = bout.last, facts.caches()
+        for one, (times, wrong) in zip(left, turns, strict=True):
+            one.wrong += wrong
+            if self._counts(bout.last):
+                one.add(times)
+        if self._counts(bout.last):
+            bout.caches.append((before, bout.last))
+        return self._counts(bout.last)
+
+    def _counts(self, caches: Caches) -> bool:
+        """Whether rounds that begin or end with these caches count."""
+        return self.cache in (None, caches.label)
 
     def _another(self, contestants: list[Contestant], rounds: int, in_time: bool) -> bool:
         """Whether to run another round in this launch."""
         if self.options.calls is not None:
             return any(rounds * contestant.calls < self.options.calls for contestant in contestants)
-        fewest, most = (-(-count // self.options.launches) for count in self.limits(contestants))
+        typical = [slowest(one.samples[-1]) for one in contestants if one.samples]
+        fewest = _FEWEST_LONG_ROUNDS if typical and min(typical) >= _LONG_CALL else _FEWEST_ROUNDS
+        # Rounds that wait may never come; time that one size does not use goes to sizes that wait for longer.
+        limits = (0, _ROUNDS_AIM) if self.cache else (fewest, _MOST_ROUNDS)
+        fewest, most = (-(-count // self.options.launches) for count in limits)
         return bool(contestants) and (rounds < fewest or (in_time and rounds < most))
-
-
-class _Refusal(Exception):
-    """All ranks report that a library cannot make a call."""
-
-
-def _agreed(answers: list[Any], same: bool = True) -> list[Any]:
-    """The ranks' answers; with `same` only the first one. Raises _Refusal if all failed, BenchError if only some
-    did."""
-    texts = [answer for answer in answers if isinstance(answer, str)]
-    if len(texts) == len(answers):
-        raise _Refusal(texts[0])
-    if texts:
-        raise BenchError("bench: some ranks failed and others did not:\n" + "\n".join(texts))
-    return list(answers[0]) if same else answers
 
 
 def burst_length(time_of_call: float, seconds: float, most: int) -> int:
@@ -279,3 +277,13 @@ def burst_length(time_of_call: float, seconds: float, most: int) -> int:
 def _weight(case: Case) -> int:
     """The share of the time that a size gets. Long vectors take longer with more ranks."""
     return race.weight(case.size, max(2, 3 * case.ranks // 2))
+
+
+def _caches_of(rounds: list[tuple[Caches, Caches]]) -> Row:
+    """Whether the CPUs shared a cache while a size was measured."""
+    labels = [before.label if before.label == after.label else "mixed" for before, after in rounds]
+    return {
+        "cache": "unknown" if not labels else labels[0] if len(set(labels)) == 1 else "mixed",
+        "cache_by_round": labels,
+        "cache_nanoseconds": [[before.nanoseconds, after.nanoseconds] for before, after in rounds],
+    }

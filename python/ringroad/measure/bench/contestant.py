@@ -1,20 +1,18 @@
-"""Who takes turns in a measurement."""
+"""Who takes turns in a measurement, and the statistics of their times."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ringroad.measure.bench.peers import OURS
-from ringroad.measure.bench.statistics import Samples
-from ringroad.measure.facts import Caches
-from ringroad.measure.race import Race
 
-FEWEST_ROUNDS, MOST_ROUNDS = 3, 100
-LONG_CALL, _FEWEST_LONG_ROUNDS = 0.5, 2
-"""Calls of at least `LONG_CALL` seconds vary little: one call warms up, and fewer rounds are enough."""
+Samples = NDArray[np.float64]
+"""Seconds by [rank, call], or by [rank, round, call]."""
 
 
 @dataclass(eq=False)
@@ -27,7 +25,10 @@ class Contestant:
     """The algorithms by which it made the call."""
     burst: Callable[[int], tuple[Samples, int]]
     """Runs a number of calls. Returns seconds by [rank, call], and the number of wrong elements."""
-    longest: int
+    choose: Callable[[], str] | None = None
+    """Lets it choose its fastest way, and returns the way's name; None: it needs not be told to."""
+    longest: int = 1
+    """The most calls in a burst."""
     calls: int = 0
     """The number of calls in a burst; 0: not known yet."""
     samples: list[Samples] = field(default_factory=list)
@@ -35,40 +36,23 @@ class Contestant:
     """For each round the slowest rank's median."""
     wrong: int = 0
 
-    def run(self) -> None:
-        times, wrong = self.burst(self.calls)
+    def add(self, times: Samples) -> None:
+        """Adds the times of a round that counts."""
         self.samples.append(times)
-        self.times.append(float(np.median(times, axis=1).max()))
-        self.wrong += wrong
+        self.times.append(slowest(times))
 
-    def forget(self) -> None:
-        """Drops the times of the last run."""
-        self.samples.pop()
-        self.times.pop()
+    def add_ways(self, ways: list[str]) -> None:
+        self.ways += [way for way in ways if way not in self.ways]
 
     def restart(self, new: Contestant) -> None:
         """Continues with the processes of `new`, which is the same contestant after another start."""
-        self.burst = new.burst
-        self.ways += [way for way in new.ways if way not in self.ways]
+        self.burst, self.choose = new.burst, new.choose
+        self.add_ways(new.ways)
 
 
-@dataclass
-class Bout:
-    """The measurements of one size and kind of buffers in one team."""
-
-    race: Race[Contestant] = field(default_factory=lambda: Race([]))
-    caches: list[tuple[Caches, Caches]] = field(default_factory=list)
-    """The caches before and after every round that counts."""
-    last: Caches = field(init=False)
-    """The caches after the last round."""
-    launches: int = 0
-    busy_cores: float = 0.0
-    """The cores that other processes used before the measurements, the maximum over all launches."""
-
-
-def fewest_rounds(contestants: list[Contestant]) -> int:
-    typical = [float(np.median(one.samples[-1], axis=1).max()) for one in contestants if one.samples]
-    return _FEWEST_LONG_ROUNDS if typical and min(typical) >= LONG_CALL else FEWEST_ROUNDS
+def slowest(times: Samples) -> float:
+    """The slowest rank's median."""
+    return float(np.median(times, axis=1).max())
 
 
 def rivals(contestants: list[Contestant]) -> list[list[Contestant]]:
@@ -78,3 +62,36 @@ def rivals(contestants: list[Contestant]) -> list[list[Contestant]]:
         if one.peer.startswith(f"{OURS}:"):
             groups.setdefault(one.place, []).append(one)
     return list(groups.values())
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Statistics in seconds. `by_round` has the slowest rank's median of each round, and `time` is the median of these.
+
+    `p50`, `min`, `p99` and `max` are over all calls, each of the rank where it is largest.
+    """
+
+    time: float
+    by_round: list[float]
+    p50: float
+    min: float
+    p99: float
+    max: float
+    calls: int
+    rounds: int
+
+    @staticmethod
+    def of(samples: Samples) -> Statistics:
+        ranks, rounds, calls = samples.shape
+        flat: NDArray[Any] = samples.reshape(ranks, -1)
+        by_round: NDArray[Any] = np.median(samples, axis=2).max(axis=0)
+        return Statistics(
+            time=float(np.median(by_round)),
+            by_round=[float(f"{time:.4g}") for time in by_round],
+            p50=float(np.median(flat, axis=1).max()),
+            min=float(flat.min(axis=1).max()),
+            p99=float(np.percentile(flat, 99, axis=1).max()),
+            max=float(flat.max()),
+            calls=rounds * calls,
+            rounds=rounds,
+        )

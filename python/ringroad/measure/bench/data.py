@@ -114,10 +114,10 @@ class Case:
 
 
 class Buffers:
-    """A rank's send and receive buffers, each long enough for a whole vector; `in_torch`: torch allocated them."""
+    """A rank's send and receive buffers, each long enough for a whole vector."""
 
-    def __init__(self, case: Case, rank: int, send: Vector, recv: Vector, in_torch: bool = False) -> None:
-        self.case, self.rank, self.send, self.recv, self.in_torch = case, rank, send, recv, in_torch
+    def __init__(self, case: Case, rank: int, send: Vector, recv: Vector) -> None:
+        self.case, self.rank, self.send, self.recv = case, rank, send, recv
         self.own = slice(rank * case.count, (rank + 1) * case.count)
         given = case.given()[rank].reshape(-1, _PERIOD)
         for number, block in enumerate(given):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from multiprocessing.connection import Connection, Listener, wait
@@ -18,11 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from ringroad._native import RingroadError
 from ringroad._support.processes import Processes, ending
-from ringroad.measure.bench.options import MPI, PMLS
+from ringroad.measure.bench.contestant import Samples
+from ringroad.measure.bench.options import MPI, PMLS, BenchOptions, Team
 from ringroad.measure.bench.peers import OURS
-from ringroad.measure.bench.worker import Setup
 from ringroad.testbed.network import EmulatedNetwork
 
 _START_SECONDS = 180.0
@@ -36,6 +36,19 @@ _INSTALL = {
 
 class BenchError(RingroadError):
     """The benchmark cannot go on."""
+
+
+class Refusal(Exception):
+    """All ranks report that a library cannot make a call."""
+
+
+def require_peers(teams: Sequence[Team]) -> None:
+    """Checks that all peers can take part. Raises BenchError."""
+    for team in teams:
+        for backend in team.backends:
+            require_backend(backend)
+        if team.pml is not None:
+            mpirun()
 
 
 def require(package: str, why: str) -> None:
@@ -83,24 +96,26 @@ def _mpi_command(pml: str, ranks: int) -> list[str]:
 class Ranks:
     """The ranks' processes. A context manager."""
 
-    def __init__(self, setup: Setup, pml: str | None, network: EmulatedNetwork | None = None) -> None:
-        """`pml`: Open MPI's PML, if mpirun starts the ranks; `network`: the emulated network to run on, if any."""
-        self.ranks = setup.ranks
+    def __init__(self, options: BenchOptions, team: Team, network: EmulatedNetwork | None = None) -> None:
+        """mpirun starts the ranks if Open MPI takes part. `network`: the emulated network to run on, if any."""
+        self.options, self.team, self.ranks = options, team, team.ranks
+        self.directory = tempfile.TemporaryDirectory(prefix="ringroad-", ignore_cleanup_errors=True)
+        path, pml = self.directory.name, team.pml
         environ = {**os.environ, "OMP_NUM_THREADS": "1", "UCX_WARN_UNUSED_ENV_VARS": "n"}
-        command = [sys.executable, "-m", "ringroad.measure.bench.worker", json.dumps(asdict(setup))]
-        self.listener = Listener(str(Path(setup.directory, "socket")), backlog=setup.ranks)
+        command = [sys.executable, "-m", "ringroad.measure.bench.worker", path]
+        self.listener = Listener(str(Path(path, "socket")), backlog=team.ranks)
         self.processes = Processes()
         self.pipes: list[Connection[Any, Any]] = []
         if pml is None:
-            commands = [[*command, str(rank)] for rank in range(setup.ranks)]
+            commands = [[*command, str(rank)] for rank in range(team.ranks)]
         else:
             environ |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-            commands = [[*_mpi_command(pml, setup.ranks), *command]]
+            commands = [[*_mpi_command(pml, team.ranks), *command]]
         try:
             for rank, line in enumerate(commands):
                 there: dict[str, str] = {}
                 if network is not None:
-                    there = network.environment(environ) | ({} if pml is None else network.mpi(setup.directory))
+                    there = network.environment(environ) | ({} if pml is None else network.mpi(path))
                     line = network.command(rank, line)
                 self.processes.start(line, environ | there, stdout=sys.stderr)
             self.about = self._meet()
@@ -109,7 +124,7 @@ class Ranks:
             raise
 
     def _meet(self) -> dict[str, Any]:
-        """Waits for the ranks to connect. Returns rank 0's description of itself."""
+        """Waits for the ranks to connect, and says what to measure. Returns rank 0's description of itself."""
         # The listener has no time limit of its own.
         socket: Any = self.listener._listener._socket  # type: ignore[attr-defined]
         socket.settimeout(1.0)
@@ -118,6 +133,7 @@ class Ranks:
         while len(arrived) < self.ranks:
             with contextlib.suppress(TimeoutError):
                 arrived.append(self.listener.accept())
+                arrived[-1].send((self.options, self.team))
                 continue
             self._check(deadline)
         self.pipes = arrived
@@ -128,11 +144,23 @@ class Ranks:
         return about
 
     def ask(self, *message: Any) -> list[Any]:
-        """Sends a command to all ranks. Returns their answers by rank; an error is a text."""
+        """Sends a command to all ranks. Returns their answers by rank. Raises Refusal if all failed, BenchError if only
+        some did."""
         for pipe in self.pipes:
             pipe.send(message)
         deadline = time.monotonic() + _ANSWER_SECONDS
-        return [self._receive(pipe, deadline) for pipe in self.pipes]
+        answers = [self._receive(pipe, deadline) for pipe in self.pipes]
+        errors = [answer for answer in answers if isinstance(answer, str)]
+        if len(errors) == len(answers):
+            raise Refusal(errors[0])
+        if errors:
+            raise BenchError("bench: some ranks failed and others did not:\n" + "\n".join(errors))
+        return answers
+
+    def burst(self, peer: str, place: str, calls: int) -> tuple[Samples, int]:
+        """Runs calls. Returns seconds by [rank, call], and the number of wrong elements."""
+        answers = self.ask("burst", peer, place, calls)
+        return np.stack([times for times, _ in answers]), sum(wrong for _, wrong in answers)
 
     def _receive(self, pipe: Connection[Any, Any], deadline: float) -> Any:
         while not wait([pipe], 1.0):
@@ -167,14 +195,7 @@ class Ranks:
         for pipe in self.pipes:
             pipe.close()
         self.listener.close()
-
-
-@contextlib.contextmanager
-def directory() -> Iterator[str]:
-    """A new directory for one team's sockets and stores."""
-    with tempfile.TemporaryDirectory(prefix="ringroad-", ignore_cleanup_errors=True) as path:
-        os.mkdir(f"{path}/store")
-        yield path
+        self.directory.cleanup()
 
 
 @contextlib.contextmanager

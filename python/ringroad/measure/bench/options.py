@@ -12,6 +12,7 @@ from ringroad._support.text import parse_bytes
 from ringroad.measure import tuning
 from ringroad.measure.bench.collectives import Collective
 from ringroad.measure.bench.data import Case
+from ringroad.measure.bench.peers import OURS
 
 _BUFFERS = ("numpy", "torch")
 WIRED = ("allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall")
@@ -20,6 +21,17 @@ WIRES = ("f16", "bf16", "int8", "fp8", "int4")
 PMLS = ("ob1", "ucx")
 MPI = "mpi4py"
 """Open MPI with each of the PMLs; `mpi4py-ucx`, for example, is one of them."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """Peers that share processes. A process can use one PML of Open MPI only, so each PML needs a team of its own."""
+
+    ranks: int
+    pml: str | None
+    """Open MPI's PML; None: it does not take part."""
+    backends: list[str]
+    """The backends of torch.distributed."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,16 @@ class BenchOptions:
             _among("--place", [self.place], self.collective.places)
         if self.testbed is not None and self.rate <= 0:
             raise ValueError("bench: --testbed needs --rate, such as 100Mbit: what its cables carry")
+
+    def teams(self) -> list[Team]:
+        """The first team for each number of ranks has all peers; further teams have only Open MPI with another PML."""
+        by_pml = {pml: f"{MPI}-{pml}" for pml in PMLS}
+        ours = [OURS] if "torch" in self.buffers else []
+        everyone = ours + [peer for peer in self.peers if peer not in (MPI, *by_pml.values())]
+        pmls = [pml for pml, peer in by_pml.items() if {MPI, peer}.intersection(self.peers)]
+        return [
+            Team(ranks, pml, ours if pml in pmls[1:] else everyone) for ranks in self.ranks for pml in pmls or (None,)
+        ]
 
     def cases(self, ranks: int) -> list[Case]:
         """A case for every size, rounded to what the collective can have on `ranks` ranks, without duplicates."""

@@ -1,58 +1,35 @@
-"""A rank: `python -m ringroad.measure.bench.worker SETUP [RANK]`. `launch` starts it, and sends it commands over a
-socket.
+"""A rank: `python -m ringroad.measure.bench.worker DIRECTORY [RANK]`. `launch` starts it, and sends it commands over a
+socket in the directory.
 
 Without RANK, mpirun has started it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
-from dataclasses import dataclass
 from multiprocessing.connection import Client
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ringroad._native import Communicator, FileStore
 from ringroad._oracle import Vector, dtype_of
 from ringroad.measure import tuning
 from ringroad.measure.bench.data import Buffers, Case
-from ringroad.measure.bench.peers import OURS, Call, Peer
-
-if TYPE_CHECKING:
-    from ringroad.measure.bench.peers.own import Own
-
-
-@dataclass(frozen=True)
-class Setup:
-    """The parameters of all ranks."""
-
-    directory: str
-    """The directory of sockets and stores."""
-    ranks: int
-    timeout: float
-    """Time limit of a call in seconds."""
-    backends: list[str]
-    """Backends of torch.distributed."""
-    mpi: str | None
-    """The name of the peer mpi4py, or None without it."""
-    buffers: list[str]
-    warmup: int
-    check: bool
-    algorithms: list[str]
-    """ringroad's fixed algorithms that take turns beside its choice."""
-    wires: list[str]
-    """The wire formats that take turns, too. Their results are not verified: they are rounded."""
+from ringroad.measure.bench.options import MPI, BenchOptions, Team
+from ringroad.measure.bench.peers import OURS, OURS_IN_TORCH, Call, Peer
+from ringroad.measure.bench.peers.own import Own, variants
 
 
 def main() -> None:
-    setup = Setup(**json.loads(sys.argv[1]))
-    rank = int(sys.argv[2] if len(sys.argv) > 2 else os.environ["OMPI_COMM_WORLD_RANK"])
-    with Client(str(Path(setup.directory, "socket"))) as pipe:
-        worker = Worker(setup, rank)
+    directory, *rest = sys.argv[1:]
+    rank = int(rest[0] if rest else os.environ["OMPI_COMM_WORLD_RANK"])
+    with Client(str(Path(directory, "socket"))) as pipe:
+        options, team = _next(pipe)
+        worker = Worker(options, team, directory, rank)
         pipe.send((rank, worker.about))
         while (message := _next(pipe)) is not None:
             command, *arguments = message
@@ -71,8 +48,8 @@ def _next(pipe: Any) -> Any:
 
 
 class Worker:
-    def __init__(self, setup: Setup, rank: int) -> None:
-        self.setup, self.rank = setup, rank
+    def __init__(self, options: BenchOptions, team: Team, directory: str, rank: int) -> None:
+        self.options, self.team, self.directory, self.rank = options, team, Path(directory), rank
         self.about: dict[str, Any] = {}
         self.peers = {peer.name: peer for peer in self._join()}
         self.buffers: Buffers | None = None
@@ -80,65 +57,59 @@ class Worker:
 
     def _join(self) -> list[Peer]:
         """Connects to the other ranks. MPI comes first, because it must find only its own UCX in the process."""
-        setup, rank, ranks = self.setup, self.rank, self.setup.ranks
+        team = self.team
         mpi: list[Peer] = []
-        if setup.mpi:
+        if team.pml:
             from ringroad.measure.bench.peers.mpi import Mpi4py
 
-            library = Mpi4py(setup.mpi)
+            library = Mpi4py(f"{MPI}-{team.pml}")
             self.about["mpi"] = library.library
             mpi.append(library)
-        self.ours = ours = self._own("store")
-        self.about["transport"] = str(ours.communicator.transport)
-        self._describe(ours)
+        ours = Own(self._communicator("store"))
         distributed: list[Peer] = []
-        if setup.backends:
+        if team.backends:
             from ringroad.measure.bench.peers.distributed import join
 
-            distributed += join(f"{setup.directory}/torch", rank, ranks, setup.timeout, setup.backends)
+            store = str(self.directory / "torch")
+            distributed += join(store, self.rank, team.ranks, self.options.timeout, team.backends)
         return [ours, *distributed, *mpi]
 
-    def _describe(self, ours: Own) -> None:
-        communicator = ours.communicator
+    def _communicator(self, store: str, settings: dict[str, str] | None = None) -> Communicator:
+        """A new communicator, which the rank's description then speaks of."""
+        where, limit = FileStore(str(self.directory / store)), self.options.timeout
+        communicator = Communicator(where, self.rank, self.team.ranks, timeout=limit, settings=settings)
+        self.communicator = communicator
+        self.about["transport"] = str(communicator.transport)
         self.about["profile"] = communicator.profile
         self.about["model"] = communicator.model.__getnewargs_ex__()[1]
         self.about["segment"] = communicator._segment
+        return communicator
 
-    def _own(self, store: str, settings: dict[str, str] | None = None) -> Own:
-        from ringroad.measure.bench.peers.own import Own
-
-        setup = self.setup
-        tensors = "torch" in setup.buffers
-        return Own(f"{setup.directory}/{store}", self.rank, setup.ranks, setup.timeout, tensors, settings)
-
-    def tune(self, collective: str, seconds: float, largest: int) -> list[dict[str, Any]]:
-        """Tunes for sizes up to `largest` bytes, and makes a new communicator that uses the profile.
+    def tune(self) -> dict[str, Any]:
+        """Tunes for sizes up to the largest, and makes a new communicator that uses the profile.
 
         Returns the new description of this rank.
         """
-        communicator = self.ours.communicator
-        sizes = [size for size in tuning.SIZES if size <= max(largest, tuning.SIZES[0])]
-        profile, _ = tuning.tune(communicator, tuning.TuningOptions([collective], sizes, seconds))
-        path = Path(self.setup.directory, "profile.json")
+        options, before = self.options, self.communicator
+        sizes = [size for size in tuning.SIZES if size <= max(*options.sizes, tuning.SIZES[0])]
+        profile, _ = tuning.tune(before, tuning.TuningOptions([options.collective.name], sizes, options.tune))
+        path = self.directory / "profile.json"
         if self.rank == 0:
             path.write_text(profile)
-        communicator.barrier()
-        self.ours.close()
-        self.ours = self.peers[OURS] = self._own("tuned", {"RINGROAD_PROFILE": str(path)})
-        self._describe(self.ours)
-        return [self.about]
+        before.barrier()
+        before.close()
+        self.peers[OURS] = Own(self._communicator("tuned", {"RINGROAD_PROFILE": str(path)}))
+        return self.about
 
     def case(self, case: Case, kind: str) -> list[tuple[str, str, str | None]]:
         """Makes the buffers. Returns the available (peer, place, algorithm)."""
         self.buffers, self.calls = None, {}
-        send, recv = self._memory(case, kind), self._memory(case, kind)
-        self.buffers = buffers = Buffers(case, self.rank, send, recv, kind == "torch")
+        self.buffers = buffers = Buffers(case, self.rank, self._memory(case, kind), self._memory(case, kind))
         found = []
-        fixed = self.ours.fixed(case.collective.name, self.setup.algorithms)
-        for one in fixed + self.ours.formats(case, self.setup.wires):
+        for one in variants(self.communicator, case.collective.name, self.options.algorithms, self.options.wires):
             self.peers.setdefault(one.name, one)
         for name, peer in self.peers.items():
-            if name == f"{OURS}-torch" and kind != "torch":
+            if name == OURS_IN_TORCH and kind != "torch":
                 continue
             for place in case.collective.places:
                 call = peer.call(buffers, place)
@@ -158,7 +129,8 @@ class Worker:
         return array_of(torch.empty(case.elements, dtype=getattr(torch, case.dtype)))
 
     def burst(self, peer: str, place: str, calls: int) -> tuple[Any, int]:
-        """Runs `calls` calls. Returns the seconds of each, and the number of wrong elements at the end."""
+        """Runs `calls` calls. Returns the seconds of each, and the number of wrong elements at the end; results of wire
+        formats are not verified, because they are rounded."""
         assert self.buffers is not None
         call, clock, times = self.calls[peer, place], time.perf_counter, np.empty(calls)
         self.buffers.fill(place)
@@ -168,7 +140,7 @@ class Worker:
             call()
             times[index] = clock() - start
         rounds = getattr(self.peers[peer], "wire", None) is not None
-        return times, self.buffers.wrong(place, calls) if self.setup.check and not rounds else 0
+        return times, self.buffers.wrong(place, calls) if self.options.check and not rounds else 0
 
     def close(self) -> None:
         self.buffers, self.calls = None, {}
