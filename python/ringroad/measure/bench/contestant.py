@@ -83,7 +83,7 @@ class Statistics:
     @staticmethod
     def of(samples: Samples) -> Statistics:
         ranks, rounds, calls = samples.shape
-        flat: NDArray[Any] = samples.reshape(ranks, -1)
+        flat = samples.reshape(ranks, -1)
         by_round: NDArray[Any] = np.median(samples, axis=2).max(axis=0)
         return Statistics(
             time=float(np.median(by_round)),
