@@ -131,7 +131,7 @@ class Ranks:
         deadline = time.monotonic() + _START_SECONDS
         arrived: list[Connection[Any, Any]] = []
         while len(arrived) < self.ranks:
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError, ConnectionError):
                 arrived.append(self.listener.accept())
                 arrived[-1].send((self.options, self.team))
                 continue
