@@ -146,7 +146,7 @@ class Straggle:
 
     Attributes:
         call: The number of the collective call before which all ranks have looked, counted from 1.
-        ranks: Who came late to the calls before it, so that the others waited.
+        ranks: The ranks that came late to the calls before it, so that the others waited.
         ratio: How many times as long as usual calls took.
     """
 

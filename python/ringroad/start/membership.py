@@ -1,4 +1,4 @@
-"""Who is in an elastic group, and how that changes.
+"""The members of an elastic group, and how they change.
 
 All that is decided, the members decide by agreements of the last membership: who is left, and whether all of them have
 made the next communicator. Nobody decides alone, and no deadline decides anything.

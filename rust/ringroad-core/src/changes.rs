@@ -1,4 +1,4 @@
-//! How a network has changed since it was found out or named, as far as traces and flows of now show it.
+//! How a network has changed since it was found out or named, as far as present traces and flows show it.
 //!
 //! A cable over which no route leads any more counts as gone. Of a flow that is slower than it was to be, some link on its
 //! way is slow: one that no flow proves to be as fast as it was. What is as fast as before, within what measurements are
@@ -103,7 +103,7 @@ impl Base<'_> {
         distances.into_iter().map(round).collect()
     }
 
-    /// What has changed, given what was known before, the routes of now, and how fast flows are: the rounds of
+    /// What has changed, given what was known before, the present routes, and how fast flows are: the rounds of
     /// [`Base::probes`], once or several times.
     pub fn observe(&self, before: &Changes, traces: &[Trace], rounds: &[Round]) -> Observation {
         let gone = self.gone(before, traces);

@@ -86,7 +86,7 @@ fn simulator(model: Option<&PyCostModel>) -> Simulator {
     Simulator { model: model.map(|model| model.0).unwrap_or_default(), ..Simulator::default() }
 }
 
-/// Who sends which chunks to whom in which step, for all ranks.
+/// Which rank sends which chunks to which other in which step, for all ranks.
 ///
 /// A schedule is a value: it can be compared (by what is sent), printed, pickled, and stored as JSON.
 /// The vector is cut into chunks. In a step each rank may send chunks; the receiver copies them or reduces them into its

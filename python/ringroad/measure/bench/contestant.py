@@ -1,4 +1,4 @@
-"""Who takes turns in a measurement, and the statistics of their times."""
+"""The libraries that take turns in a measurement, and the statistics of their times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-//! Who is left after a loss: an agreement of the remaining ranks on who they are, and on the AND of their votes.
+//! Membership after a loss: an agreement of the remaining ranks on who they are, and on the AND of their votes.
 //!
 //! The protocol is single-decree Paxos (Lamport, *Paxos Made Simple*, 2001; <https://doi.org/10.1145/568425.568433>) with
 //! one change: a leader needs the acceptances of *all ranks that it does not hold for lost*, not of a majority. So one

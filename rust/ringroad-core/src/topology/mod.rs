@@ -1,4 +1,4 @@
-//! Who is wired to whom: a directed multigraph of ranks, hosts' memories and switches.
+//! Networks: a directed multigraph of ranks, hosts' memories and switches.
 //!
 //! Ranks are the nodes `0..ranks`, memories and switches follow. On grids ranks are numbered like the elements of a C
 //! array of the same shape: the last dimension varies fastest, as in NumPy and in torch's `DeviceMesh`. The order of the

@@ -81,7 +81,7 @@ pub enum StoreError {
         /// How long this rank waited.
         waited: Duration,
     },
-    /// Who serves the store has not answered so far, which says nothing else of it.
+    /// The server of the store has not answered so far, which says nothing else of it.
     #[error("{0} has not answered so far: it is busy or stopped, the network between is cut, or long packets are lost on it (MTU?); allow more time (timeout=, RINGROAD_TIMEOUT)")]
     Silent(String),
     /// The user has interrupted.

@@ -98,7 +98,7 @@ impl End {
     }
 }
 
-/// Uses the store. Who serves it may be slow, and is asked again until the deadline.
+/// Uses the store. Its server may be slow, and is asked again until the deadline.
 fn patiently<T>(
     store: &dyn Store,
     deadline: Instant,

@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(of("hosts:2x2", Some(25e6), None), 64 << 10);
     }
 
-    /// Who names a graph rarely states its rates; then those that were measured count.
+    /// A graph that is named rarely comes with rates; then those that were measured count.
     #[test]
     fn slow_flows_count_unless_rates_are_stated() {
         let of = |spec: &str, measured: Option<f64>| {

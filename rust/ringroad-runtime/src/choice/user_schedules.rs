@@ -43,7 +43,7 @@ pub fn read_all(directory: &Path) -> Result<Vec<Member>> {
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// A given schedule, written whole. Who reads it verifies it and has it from then on.
+/// A given schedule, written whole. The rank that reads it verifies it and keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent(pub Member);
 

@@ -30,7 +30,7 @@ const LATEST_AGAIN: Duration = Duration::from_secs(64);
 /// Why ranks look at the network again: calls took `ratio` times as long as usual.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Reason {
-    /// Who has noticed.
+    /// The ranks that have noticed.
     pub rank: Rank,
     /// How many times as long as usual.
     pub ratio: f32,
@@ -56,7 +56,7 @@ pub struct NetworkChange {
 pub struct Straggle {
     /// The number of the collective call before which all ranks have looked.
     pub call: u64,
-    /// Who was late.
+    /// The ranks that were late.
     pub ranks: Vec<Rank>,
     /// Why they have looked.
     pub reason: Reason,

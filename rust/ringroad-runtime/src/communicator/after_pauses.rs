@@ -2,7 +2,7 @@
 //!
 //! A rank that was paused for seconds may have been left out, and may not go on alone ([`Vote::paused`]). So it asks all
 //! others. When each has said, after the pause, that it has not come to the next agreement, nothing was decided without this
-//! rank. Who comes later asks it, and waits for seconds before it goes on without it: earlier pauses do not matter any more.
+//! rank. A rank that comes later asks it, and waits for seconds before it goes on without it: earlier pauses do not matter any more.
 //!
 //! [`Vote::paused`]: ringroad_core::agreement::Vote::paused
 
@@ -75,7 +75,7 @@ struct Inquiry {
     pauses: u64,
     /// The agreement that they are asked for.
     number: Option<u64>,
-    /// Who has not said so far that it has not come.
+    /// The ranks that have not said so far that they have not come.
     others: Vec<Rank>,
 }
 
@@ -99,7 +99,7 @@ impl Inquiry {
         let (of, mut has_ended) = (&self.of, false);
         self.others.retain(|rank| match of.counts_with(*rank, next) {
             Ok(counts) => !counts,
-            // Who has ended cannot say any more what it has decided.
+            // A rank that has ended cannot say any more what it has decided.
             Err(why) => {
                 has_ended |= matches!(why, Unreachable::Gone(_));
                 true

@@ -23,7 +23,7 @@ use crate::config::Secret;
 use crate::error::{refused, Error, Result};
 use crate::os::pauses;
 
-/// Who has not answered for so long counts as lost.
+/// A rank that has not answered for so long counts as lost.
 pub(super) const SILENCE: Duration = Duration::from_secs(6);
 /// How long a rank waits beyond its deadline for a decision that others may already act on.
 const GRACE: Duration = Duration::from_secs(2);

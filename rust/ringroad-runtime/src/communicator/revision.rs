@@ -45,7 +45,7 @@ struct Decision {
     choices: Option<Choices>,
     /// Why nothing changes, as far as can be told.
     note: String,
-    /// Who comes late to calls, if nothing else has changed.
+    /// The ranks that come late to calls, if nothing else has changed.
     late: Vec<Rank>,
     /// Whether that is not sure, so that the ranks look again.
     is_doubtful: bool,

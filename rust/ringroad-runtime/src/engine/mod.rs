@@ -98,7 +98,7 @@ pub(crate) struct Engine {
     watch: Option<Box<Watching>>,
 }
 
-/// Who looks at the times of calls.
+/// Observes the times of calls.
 struct Watching {
     watch: Watch,
     /// What was noticed, and told nobody so far.

@@ -30,7 +30,7 @@ pub(super) struct Peers {
     dead: Vec<Rank>,
     connected: Vec<bool>,
     broken: Vec<Option<String>>,
-    /// Who has given up: the reason may be replaced by its end.
+    /// The ranks that have given up: the reason may be replaced by their end.
     aborted: Vec<bool>,
     pub suspects: Vec<Suspect>,
 }

@@ -1,4 +1,4 @@
-//! Who drives the engine, and how a thread waits.
+//! Which thread drives the engine, and how the others wait.
 //!
 //! The thread that waits for a call drives the engine: a hand-over to another thread costs more than a small
 //! collective. A background thread exists only for calls that no thread waits for.

@@ -40,7 +40,7 @@ pub(super) struct Arrival {
 pub(super) struct Complaint {
     /// Where the datagram was sent.
     pub about: SocketAddr,
-    /// Who says so.
+    /// The rank that says so.
     pub by: IpAddr,
     /// Whether its hops were used up; otherwise it could not be delivered.
     pub expired: bool,

@@ -140,7 +140,7 @@ impl Watch {
         self.classes[usize::from(class)].note(class, took, predicted, is_telling)
     }
 
-    /// How long this rank was in the latest calls, in seconds. Who comes late waits less than others.
+    /// How long this rank was in the latest calls, in seconds. A rank that comes late waits less than others.
     pub fn latest(&self) -> f32 {
         self.latest.iter().sum()
     }

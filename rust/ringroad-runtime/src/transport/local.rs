@@ -16,11 +16,11 @@ pub struct Arrived {
     pub region: Region,
     /// The sender.
     pub(crate) peer: Rank,
-    /// Who may use the memory again.
+    /// The owner, which may use the memory again.
     pub(crate) returns: Returns,
 }
 
-/// Who may use a message's memory again once it has been read.
+/// The owner of a message's memory, which may use it again once it has been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Returns {
     /// The sender, which gave the message this number among its parcels to this rank.

@@ -1,4 +1,4 @@
-//! Who stands where nobody has answered: whoever must, by what other traces have seen, or a node that is silent.
+//! Which node stands where nobody has answered: the one that must, by what other traces have seen, or a node that is silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,7 +8,7 @@ use super::super::evidence::{HostFacts, Trace};
 /// The most hops of a trace that count.
 pub(super) const MOST_HOPS: usize = 64;
 
-/// Who stands at a place of a walk.
+/// The node at a place of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stop {
     Host(usize),

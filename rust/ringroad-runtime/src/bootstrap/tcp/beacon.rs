@@ -49,7 +49,7 @@ pub(super) fn light(server: &Server) -> io::Result<()> {
             };
             let own = rustix::process::geteuid().as_raw();
             if user(&stream).is_ok_and(|user| user == own || user == 0) {
-                // Who does not read it does not get it.
+                // A caller that does not read it does not get it.
                 let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(handle.as_bytes()));
             }
         }
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// Who accepts nobody, with no place for another caller, does not hold up those who ask.
+    /// A rank that accepts nobody, with no place for another caller, does not hold up those who ask.
     #[test]
     fn who_answers_nobody_is_seen_too() {
         let pid = std::process::id();

@@ -120,7 +120,7 @@ impl TcpStore {
 
     /// This connection, not to be used any more, as a sign of the process's life. `None` if it is broken.
     pub fn watch(self) -> Option<LifeLine> {
-        // Who has answered once closes the connection only when it ends.
+        // A rank that has answered once closes the connection only when it ends.
         self.get("").ok()?;
         Some(LifeLine(self.channel.lock().take()?.into_stream()))
     }

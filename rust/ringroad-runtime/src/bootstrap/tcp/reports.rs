@@ -26,7 +26,7 @@ const STACK: usize = 128 << 10;
 /// What somebody wants to know of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inquiry {
-    /// Who the other ranks are, and how they are reached.
+    /// The other ranks, and how they are reached.
     pub members: bool,
     /// What its Python threads do.
     pub stacks: bool,

@@ -11,7 +11,7 @@ use ringroad_core::Rank;
 use crate::os::lock::{Condvar, Mutex};
 use crate::os::pauses;
 
-/// Agreements of a group that slower ranks may still ask for. Who asks for an earlier one was left out.
+/// Agreements of a group that slower ranks may still ask for. A rank that asks for an earlier one was left out.
 const KEPT: usize = 3;
 /// The groups whose agreements are remembered; of more, those that were asked for last.
 const GROUPS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();

@@ -172,7 +172,7 @@ fn strangers_do_no_harm() {
     drop(idle);
 }
 
-/// Who takes up a connection and says nothing is slow, and nobody else: it is asked again until the deadline.
+/// A rank that takes up a connection and says nothing is slow, and no stranger: it is asked again until the deadline.
 #[test]
 fn slow_is_no_verdict() {
     let (server, mut handle) = own();
@@ -426,7 +426,7 @@ fn agreements_of_another_process() {
         server.rounds().with("group", number, |acceptor| acceptor.join(vote));
     }
     assert_eq!(ask(2, &Request::Learn), Reply::LeftOut, "it is long over");
-    // Who takes part no more stays out, whatever it calls. What it has decided it still tells.
+    // A rank that takes part no more stays out, whatever it calls. It still tells what it has decided.
     server.rounds().with("group", 8, |acceptor| Proposer::join(acceptor, 1, 2, vote).bury(acceptor, 0));
     server.rounds().resign("group");
     let ask = |number| store.agree("group", number, 0, &Request::Learn, at_once()).unwrap();

@@ -143,7 +143,7 @@ pub type Verdict = String;
 const STRANGER: &str =
     "is another process, or has another secret: set RINGROAD_SECRET to the same text for all";
 
-/// Who calls whom: any process calls the one that has the token.
+/// The direction of calls: any process calls the one that has the token.
 const HELLO: Hello = Hello { from: 0, to: 0, device: 0, stream: 0 };
 
 impl Key {
@@ -205,7 +205,7 @@ impl Key {
         let mut second = [0; SECOND];
         let (begun, rest) = second.split_at_mut(1);
         read(&stream, begun, Some(within), None)?;
-        // Who begins to answer and does not go on speaks another protocol: a right answer comes in one packet.
+        // A process that begins to answer and does not go on speaks another protocol: a right answer comes in one packet.
         if read(&stream, rest, Some(PATIENCE), None).is_err() {
             return Ok(Err(STRANGER.to_owned()));
         }

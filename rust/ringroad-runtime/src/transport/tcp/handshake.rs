@@ -1,4 +1,4 @@
-//! Who may connect: the Noise protocol `NNpsk0`, by whose third message both sides have proved that they know the
+//! Proves that a caller may connect: the Noise protocol `NNpsk0`, by whose third message both sides have proved that they know the
 //! group's key and are who they say they are.
 //!
 //! ```text
@@ -55,7 +55,7 @@ impl GroupKey {
     }
 }
 
-/// Who calls whom, and which of their connections this is.
+/// Which rank calls which, and which of their connections this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub from: Rank,

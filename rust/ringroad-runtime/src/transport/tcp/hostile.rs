@@ -167,7 +167,7 @@ mod tests {
         assert!(error.contains("announced more than 4 messages"), "{error}");
     }
 
-    /// Who has no memory for what a peer sends does not blame the peer.
+    /// A rank without memory for what a peer sends does not blame the peer.
     #[test]
     fn memory_for_messages_may_be_lacking() {
         let limits = Limits { eager: 1 << 60, window: 1 << 61, announced: 4 };

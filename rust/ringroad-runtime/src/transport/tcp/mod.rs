@@ -10,7 +10,7 @@
 //! **Progress** is made by the thread that calls: one look at the kernel's list of what is ready (epoll), then reading and
 //! writing, with a limit for each connection, so that none keeps others waiting.
 //!
-//! **Strangers.** Everybody may connect. Who belongs to the group proves it first (`handshake`); until then it costs a bounded
+//! **Strangers.** Everybody may connect. A member of the group proves first that it is one (`handshake`); until then it costs a bounded
 //! number of descriptors and nothing else (`door`). With a secret, everything is encrypted (`seal`).
 //!
 //! **Ends.** A process that ends closes its connections, which its peers notice at once. A host that does not answer is
