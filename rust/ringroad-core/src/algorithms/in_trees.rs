@@ -128,15 +128,12 @@ impl Table {
 
     /// The same where positions are shifts of each other: as position 0 gives its block `q - x` away, position `x` gives `q`.
     fn shifted_holders(&self) -> Vec<Vec<usize>> {
-        let mut holders = vec![vec![0; self.levels + 1]; self.size];
-        for level in 0..=self.levels {
-            let mut farthest = 0;
-            for (block, give) in self.gives.iter().enumerate() {
-                farthest = if give.level >= level { block } else { farthest };
-                holders[block][level] = block - farthest;
-            }
-        }
-        holders
+        let mut farthest = vec![0; self.levels + 1];
+        let of_block = |(block, give): (usize, &Give)| {
+            farthest[..=give.level].fill(block);
+            farthest.iter().map(|farthest| block - farthest).collect()
+        };
+        self.gives.iter().enumerate().map(of_block).collect()
     }
 }
 
