@@ -23,7 +23,7 @@ class Edge(NamedTuple):
 
 
 def dependencies(job: Job, patience: float) -> list[Edge]:
-    """Which ranks wait for which others to begin something. Messages under way, between ranks in the same call, do not count."""
+    """Which ranks wait for others to begin something. Messages between ranks in the same call do not count."""
     edges: list[Edge] = []
     for group in job.groups:
         for rank in sorted(group.parts):
