@@ -180,7 +180,8 @@ impl Rendezvous {
         let until = Instant::now() + OBJECTION;
         let end = End::of_conflict(message);
         while Instant::now() < until && store.go_on().is_ok() {
-            match store.get(&key).ok().flatten().filter(|announced| announced != NOWHERE) {
+            let Ok(announced) = patiently(store, until, |store| store.get(&key)) else { return };
+            match announced.filter(|announced| announced != NOWHERE) {
                 Some(bytes) => {
                     let place = open_place(secret, &key, &bytes).map(|drawn| format!("{key}/{drawn}"));
                     return drop(place.map(|place| end.leave(store, &place, secret)));

@@ -73,15 +73,14 @@ impl Means {
     ) -> Result<Communicator> {
         let Means { config, options, .. } = self;
         let (name, secret) = (options.name(), config.secret.as_ref().map(Secret::reveal));
+        // Rank 0 has told nobody yet where to meet.
         let object = |error: &dyn Display| {
-            let who = EndpointInfo::new(rank, size, "", "", Vec::new());
-            Rendezvous::object(&*store, name, secret, format!("{who} cannot take part: {error}"));
-        };
-        check_group(rank, size).inspect_err(|error| {
-            if size > 1 {
-                object(error)
+            if rank > 0 && size > 1 {
+                let who = EndpointInfo::new(rank, size, "", "", Vec::new());
+                Rendezvous::object(&*store, name, secret, format!("{who} cannot take part: {error}"));
             }
-        })?;
+        };
+        check_group(rank, size).inspect_err(|error| object(error))?;
         config.warnings.iter().filter(|_| rank == 0).for_each(|w| eprintln!("ringroad: warning: {w}"));
         let handle = (size > 1).then(|| listen(Handle::for_machine(secret))).flatten();
         loop {
