@@ -61,22 +61,18 @@ impl Table {
 
     /// How `position` gives `block` away. Its own block, which it keeps, has a level past the last.
     pub fn give(&self, position: usize, block: usize) -> Give {
-        let Some(motion) = self.motion else { return self.gives[position * self.size + block] };
-        if position == 0 {
-            return self.gives[block];
-        }
-        let Give { level, parent, port } = self.gives[motion.back(self.size, position, block)];
+        let give = self.gives[self.index(position, block)];
+        let Some(motion) = self.motion.filter(|_| position > 0) else { return give };
+        let Give { level, parent, port } = give;
         let turned = motion.turns(self.size, position, parent);
         let parent = motion.apply(self.size, position, parent);
         Give { level, parent, port: port ^ usize::from(turned) }
     }
 
-    /// At which level `position` gives `block` away.
-    fn level(&self, position: usize, block: usize) -> usize {
-        self.motion.map_or_else(
-            || self.gives[position * self.size + block].level,
-            |motion| self.gives[motion.back(self.size, position, block)].level,
-        )
+    /// Where it is written how `position` gives `block` away; with a motion, as position 0 sees it.
+    fn index(&self, position: usize, block: usize) -> usize {
+        let of_first = |motion: Motion| motion.back(self.size, position, block);
+        self.motion.map_or(position * self.size + block, of_first)
     }
 
     /// The number of steps.
@@ -116,7 +112,7 @@ impl Table {
         let of_block = |block| {
             let mut holders = Vec::with_capacity(self.levels + 1);
             for position in 0..=block {
-                let level = self.level(position, block);
+                let level = self.gives[self.index(position, block)].level;
                 while holders.len() <= level {
                     holders.push(position);
                 }
@@ -126,7 +122,8 @@ impl Table {
         (0..self.size).map(of_block).collect()
     }
 
-    /// The same where positions are shifts of each other: as position 0 gives its block `q - x` away, position `x` gives `q`.
+    /// The same where positions are shifts of each other: as position 0 gives its block `q - x` away, position `x`
+    /// gives `q`.
     fn shifted_holders(&self) -> Vec<Vec<usize>> {
         let mut farthest = vec![0; self.levels + 1];
         let of_block = |(block, give): (usize, &Give)| {

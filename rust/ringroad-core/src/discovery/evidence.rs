@@ -37,8 +37,8 @@ pub struct Trace {
     pub from: usize,
     /// The host that it asked for.
     pub to: usize,
-    /// The addresses that answered after one hop, after two and so on; `None` where nobody did. If the target was reached, it is the
-    /// last.
+    /// The addresses that answered after one hop, after two and so on; `None` where nobody did. If the target was
+    /// reached, it is the last.
     pub hops: Vec<Option<IpAddr>>,
     /// Whether the target answered.
     pub reached: bool,

@@ -24,7 +24,8 @@ pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
     rounds
 }
 
-/// Two rounds that test what racks there seem to be, until four have changed nothing; then again what one round alone showed.
+/// Two rounds that test what racks there seem to be, until four have changed nothing; then again what one round alone
+/// showed.
 fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
     let racks = Racks::of(evidence);
     let count = evidence.rounds.len();
