@@ -1,6 +1,6 @@
 //! Invariants of plans.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use ringroad_core::plan::{Buffer, Command, Span};
 use ringroad_core::{Plan, Rank};
@@ -132,15 +132,29 @@ pub fn check_plan(plan: &Plan, sizes: [usize; 2], longest_message: usize, parted
 
 /// The sources of sends with `stays` are in scratch memory, and nothing writes them later.
 fn check_what_stays(plan: &Plan) {
-    let mut staying: Vec<Span> = Vec::new();
+    // The end of each stretch of scratch memory that stays, by its start; no two overlap.
+    let mut staying: BTreeMap<usize, usize> = BTreeMap::new();
     for operation in plan.operations() {
         for write in accesses(plan, &operation.command).1 {
-            assert!(staying.iter().all(|span| !overlap(*span, write)), "{operation:?} writes what stays");
+            let end = write.offset.saturating_add(write.bytes);
+            let last = staying.range(..end).next_back();
+            assert!(
+                write.bytes == 0
+                    || write.buffer != Buffer::Scratch
+                    || last.is_none_or(|(_, end)| *end <= write.offset),
+                "{operation:?} writes what stays"
+            );
         }
         if let Command::Send { source, stays: true, .. } = operation.command {
             assert_eq!(source.buffer, Buffer::Scratch, "{operation:?}");
-            if staying.last() != Some(&source) {
-                staying.push(source);
+            let (mut start, mut end) = (source.offset, source.offset + source.bytes);
+            while let Some((&first, &last)) = staying.range(..=end).next_back().filter(|(_, l)| **l >= start)
+            {
+                staying.remove(&first);
+                (start, end) = (start.min(first), end.max(last));
+            }
+            if start < end {
+                staying.insert(start, end);
             }
         }
     }
