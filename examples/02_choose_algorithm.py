@@ -9,7 +9,7 @@ import numpy as np
 import ringroad
 
 ring = ringroad.Topology("ring:9", bandwidth=12.5e9, latency=0.5e-6)
-model = ringroad.lab.CostModel(step_latency=1e-6)
+model = ringroad.CostModel(step_latency=1e-6)
 
 for size in (1 << 10, 1 << 20, 1 << 26):
     print(f"allreduce of {size >> 10} KiB on {ring.spec}")

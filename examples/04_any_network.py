@@ -12,7 +12,7 @@ MEGABYTE = 1 << 20
 
 def best(topology):
     """The fastest allreduce of a megabyte by the cost model."""
-    first = ringroad.lab.CostModel().explain("allreduce", topology, MEGABYTE).candidates[0]
+    first = ringroad.CostModel().explain("allreduce", topology, MEGABYTE).candidates[0]
     return f"{first.algorithm} in {first.seconds * 1e6:.1f} us"
 
 

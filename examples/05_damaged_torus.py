@@ -17,7 +17,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--plot", metavar="FILE", help="save a picture")
 file = parser.parse_args().plot
 
-model = ringroad.lab.CostModel()
+model = ringroad.CostModel()
 torus = ringroad.Topology("torus:8x8")
 # A lower bound of the busiest link's load: 2 (N - 1) / N vectors leave every rank, over four links.
 bound = 2 * (torus.ranks - 1) / torus.ranks / 4

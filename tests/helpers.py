@@ -81,7 +81,7 @@ def cases(collective: str, ranks: int, sizes: list[int] | None = None) -> Iterat
 def by_every_algorithm(collective: str, network: str, sizes: list[int], **others: Any) -> list[Case]:
     """The same with each algorithm in turn, and with none named."""
     topology = ringroad.Topology(network)
-    names = [None, *(a.name for a in ringroad.lab.algorithms(topology) if a.supports(topology, collective))]
+    names = [None, *(a.name for a in ringroad.algorithms(topology) if a.supports(topology, collective))]
     some = list(cases(collective, topology.ranks, sizes))
     turns = zip(itertools.cycle(some), itertools.cycle(names), range(max(len(some), len(names))), strict=False)
     return [replace(case, algorithm=name, seed=turn, **others) for case, name, turn in turns]

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import ringroad
+from ringroad import CostModel
 from ringroad._native import collectives
-from ringroad.lab import CostModel
 
 CORES = 4
 """The cores of a host on which more ranks than that take turns."""
@@ -120,7 +120,7 @@ def main() -> None:
             if time.monotonic() - start > arguments.patience:
                 break
         print(f"# {asked} of {len(family)} networks, up to {spec}", flush=True)
-    for algorithm in ringroad.lab.algorithms():
+    for algorithm in ringroad.algorithms():
         for collective in algorithm.collectives:
             print(f"{algorithm.name:30}{collective:16}{found.get((algorithm.name, collective), 'never')}")
 

@@ -47,7 +47,7 @@ LENGTH = 1 << 20
 def pages() -> Iterator[tuple[str, str]]:
     """The text of every page by its path."""
     yield "algorithms.md", _index()
-    for algorithm in ringroad.lab.algorithms():
+    for algorithm in ringroad.algorithms():
         yield f"algorithms/{algorithm.name}.md", _page(algorithm)
 
 
@@ -55,7 +55,7 @@ def pictures() -> dict[str, Callable[[Path], None]]:
     """How to draw every picture of these pages, by its path."""
     return {
         "pictures/fastest.svg": _draw_fastest,
-        **{f"pictures/{one.name}.svg": _drawing(one) for one in ringroad.lab.algorithms()},
+        **{f"pictures/{one.name}.svg": _drawing(one) for one in ringroad.algorithms()},
     }
 
 
@@ -65,9 +65,9 @@ def pictures() -> dict[str, Callable[[Path], None]]:
 def _index() -> str:
     entries = "".join(
         f"- [{a.name}](algorithms/{a.name}.md) ({', '.join(a.collectives)}): {literal(a.summary)}\n"
-        for a in ringroad.lab.algorithms()
+        for a in ringroad.algorithms()
     )
-    names = "\n".join(f"algorithms/{a.name}" for a in ringroad.lab.algorithms())
+    names = "\n".join(f"algorithms/{a.name}" for a in ringroad.algorithms())
     text = f"""\
 # Algorithms
 
@@ -113,7 +113,7 @@ def _draw_fastest(file: Path) -> None:
 # ------------------------------------------------------------------------------------------------ one algorithm
 
 
-def _page(algorithm: ringroad.lab.Algorithm) -> str:
+def _page(algorithm: ringroad.Algorithm) -> str:
     text = f"# {algorithm.name}\n\n{sentence(algorithm.summary)}\n\n"
     if algorithm.parameter is not None:
         letter, meaning = algorithm.parameter
@@ -161,7 +161,7 @@ class Case:
         return ringroad.Schedule.build(self.member, self.spec, self.collective)
 
 
-def _first(algorithm: ringroad.lab.Algorithm, specs: list[str]) -> Case:
+def _first(algorithm: ringroad.Algorithm, specs: list[str]) -> Case:
     """The first of some networks on which the algorithm runs, with the first member and collective."""
     for spec in specs:
         for member in _members(algorithm, spec):
@@ -171,12 +171,12 @@ def _first(algorithm: ringroad.lab.Algorithm, specs: list[str]) -> Case:
     raise ValueError(f"{algorithm.name} runs on none of {', '.join(specs)}; add a network for it in {__file__}")
 
 
-def _runs(algorithm: ringroad.lab.Algorithm, specs: list[str]) -> bool:
+def _runs(algorithm: ringroad.Algorithm, specs: list[str]) -> bool:
     return any(e["steps"] is not None for spec in specs for e in _entries(spec) if e["family"] == algorithm.name)
 
 
-def _members(algorithm: ringroad.lab.Algorithm, spec: str) -> list[ringroad.lab.Algorithm]:
-    return [one for one in ringroad.lab.algorithms(spec) if one.name.partition(":")[0] == algorithm.name]
+def _members(algorithm: ringroad.Algorithm, spec: str) -> list[ringroad.Algorithm]:
+    return [one for one in ringroad.algorithms(spec) if one.name.partition(":")[0] == algorithm.name]
 
 
 def _steps(case: Case) -> str:
@@ -185,12 +185,12 @@ def _steps(case: Case) -> str:
     return "\n".join([*lines[:LINES], *more])
 
 
-def _drawn(algorithm: ringroad.lab.Algorithm) -> Case:
+def _drawn(algorithm: ringroad.Algorithm) -> Case:
     own = DRAWN_ON.get(algorithm.name)
     return _first(algorithm, [own] if own else DRAWN)
 
 
-def _drawing(algorithm: ringroad.lab.Algorithm) -> Callable[[Path], None]:
+def _drawing(algorithm: ringroad.Algorithm) -> Callable[[Path], None]:
     def draw(file: Path) -> None:
         case = _drawn(algorithm)
         done = ringroad.lab.simulate(case.schedule(), case.spec, LENGTH)
@@ -200,10 +200,10 @@ def _drawing(algorithm: ringroad.lab.Algorithm) -> Callable[[Path], None]:
     return draw
 
 
-def _costs(algorithm: ringroad.lab.Algorithm) -> str:
+def _costs(algorithm: ringroad.Algorithm) -> str:
     """A table with a row for each collective and network; of a family, its first member's costs."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    model = ringroad.lab.CostModel()
+    model = ringroad.CostModel()
     for spec in COSTED if _runs(algorithm, COSTED) else WRITTEN:
         for collective in algorithm.collectives:
             entry = next(e for e in _entries(spec) if (e["family"], e["collective"]) == (algorithm.name, collective))
@@ -262,10 +262,10 @@ class Span:
 
 
 @cache
-def _asked(collective: str, spec: str) -> tuple[dict[bool, list[tuple[int, str]]], list[list[ringroad.lab.Candidate]]]:
+def _asked(collective: str, spec: str) -> tuple[dict[bool, list[tuple[int, str]]], list[list[ringroad.Candidate]]]:
     """The switch points of bit-identical members and of all, and the candidates for each of `SIZES`: one question after
     the other, since the model keeps its latest costs."""
-    model, topology = ringroad.lab.CostModel(), ringroad.Topology(spec)
+    model, topology = ringroad.CostModel(), ringroad.Topology(spec)
     points = {identical: model.switch_points(collective, topology, identical) for identical in (True, False)}
     return points, [size.candidates for size in model.compare(collective, topology, SIZES).sizes]
 
@@ -294,7 +294,7 @@ def _fastest(collective: str, bit_identical: bool) -> dict[str, list[Span]]:
     return found
 
 
-def _wins(algorithm: ringroad.lab.Algorithm) -> str:
+def _wins(algorithm: ringroad.Algorithm) -> str:
     """A table of the networks and sizes for which the algorithm is the fastest, or how near it comes."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for spec in CHOSEN:
@@ -318,16 +318,16 @@ def _wins(algorithm: ringroad.lab.Algorithm) -> str:
     )
 
 
-def _own(algorithm: ringroad.lab.Algorithm, spans: list[Span]) -> list[Span]:
+def _own(algorithm: ringroad.Algorithm, spans: list[Span]) -> list[Span]:
     return [span for span in spans if span.family == algorithm.name]
 
 
-def _spans(algorithm: ringroad.lab.Algorithm, spans: list[Span]) -> str:
+def _spans(algorithm: ringroad.Algorithm, spans: list[Span]) -> str:
     letter = algorithm.parameter[0] if algorithm.parameter else ""
     return "; ".join(f"{span} ({letter} = {', '.join(span.parameters)})" if letter else str(span) for span in spans)
 
 
-def _nearest(algorithm: ringroad.lab.Algorithm) -> tuple[float, int, str, str, int, str] | None:
+def _nearest(algorithm: ringroad.Algorithm) -> tuple[float, int, str, str, int, str] | None:
     """The ratio to the fastest where that is the least, the first such case, its collective, network and size, and the
     fastest one there."""
     found = []

@@ -16,9 +16,8 @@ import numpy as np
 import ringroad
 import torch
 import torch.distributed as dist
-from ringroad import Schedule, Topology
+from ringroad import CostModel, Schedule, Topology
 from ringroad import _oracle as oracle
-from ringroad.lab import CostModel
 
 ONCE = sys.argv[1:] == ["--once"]
 SIZES = [8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20]
@@ -113,7 +112,7 @@ def models() -> None:
         model.compare("allreduce", topology, SIZES)
         for collective in oracle.COLLECTIVES:
             model.explain(collective, topology, 1 << 20)
-        for algorithm in ringroad.lab.algorithms(topology):
+        for algorithm in ringroad.algorithms(topology):
             if algorithm.supports(topology):
                 schedule = Schedule.build(algorithm.name, topology)
                 schedule.verify()

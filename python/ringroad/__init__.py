@@ -16,8 +16,7 @@ The rooms:
 - `ringroad.measure`: what calls really take.
 - `ringroad.results`: the classes of what calls return.
 - `ringroad.testbed`: the same collectives on an emulated network.
-- `ringroad.lab`: what needs no network: algorithms and their costs, simulation, synthesis, routes, training, formats,
-  papers and pictures.
+- `ringroad.lab`: analysis that needs no network: simulation, synthesis, routes, training, formats, papers and pictures.
 
 The command line has them, too (`ringroad --help`).
 
@@ -33,13 +32,17 @@ if TYPE_CHECKING:
     from ringroad import results as results
     from ringroad import testbed as testbed
     from ringroad import torch as torch
+    from ringroad._builder import ScheduleBuilder, ScheduleStep
+    from ringroad._costs import Candidate, Cost, Explanation, FormatCost, Overview
     from ringroad._discovery import discover
     from ringroad._native import (
         ANY,
-        NOBODY,
+        PROC_NULL,
         AbortedError,
+        Algorithm,
         Communicator,
         ConfigError,
+        CostModel,
         FileStore,
         MemoryStore,
         MismatchError,
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
         TransportError,
         Work,
         __version__,
+        algorithms,
         handle,
         testsome,
         waitall,
@@ -69,21 +73,30 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY",
-    "NOBODY",
+    "PROC_NULL",
     "AbortedError",
+    "Algorithm",
+    "Candidate",
     "Communicator",
     "ConfigError",
+    "Cost",
+    "CostModel",
+    "Explanation",
     "FileStore",
+    "FormatCost",
     "LocalCluster",
     "MemoryStore",
     "MismatchError",
     "Op",
+    "Overview",
     "PeerError",
     "PreparedCall",
     "ReplicaError",
     "RingroadError",
     "Schedule",
+    "ScheduleBuilder",
     "ScheduleError",
+    "ScheduleStep",
     "StoreError",
     "TcpStore",
     "TimeoutError",
@@ -93,6 +106,7 @@ __all__ = [
     "Work",
     "WorkerError",
     "__version__",
+    "algorithms",
     "discover",
     "elastic",
     "handle",
@@ -106,9 +120,16 @@ __all__ = [
 
 
 _ELSEWHERE = {
+    "Candidate": "_costs",
+    "Cost": "_costs",
+    "Explanation": "_costs",
+    "FormatCost": "_costs",
     "LocalCluster": "start.local",
     "Op": "_operations",
+    "Overview": "_costs",
     "ReplicaError": "_replicas",
+    "ScheduleBuilder": "_builder",
+    "ScheduleStep": "_builder",
     "WorkerError": "start.local",
     "discover": "_discovery",
     "elastic": "start.elastic",
@@ -117,12 +138,15 @@ _ELSEWHERE = {
     "regroup": "start.rendezvous",
 }
 """The modules of what is not in `_native`."""
+_EARLIER = {"NOBODY": "PROC_NULL"}
+"""Earlier names, which still work."""
 _ROOMS = ("lab", "measure", "results", "testbed", "torch")
 
 
 def __getattr__(name: str) -> Any:
     """Imports everything on first use. `import torch` may import ringroad, and `ringroad --version` needs nothing of
     it, so both must be fast."""
+    name = _EARLIER.get(name, name)
     if name in _ROOMS:
         return import_module(f"ringroad.{name}")
     if name not in __all__:

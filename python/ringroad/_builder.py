@@ -1,4 +1,4 @@
-"""`ringroad.lab.ScheduleBuilder`."""
+"""`ringroad.ScheduleBuilder`."""
 
 import operator
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class ScheduleBuilder:
         TopologyError: The topology is malformed.
 
     Example:
-        >>> ring = ringroad.lab.ScheduleBuilder("my ring", 4, "allgather")
+        >>> ring = ringroad.ScheduleBuilder("my ring", 4, "allgather")
         >>> for k in range(3):
         ...     step = ring.step()
         ...     for rank in range(4):

@@ -207,7 +207,7 @@ class Explanation:
             fast.
 
     Example:
-        >>> found = ringroad.lab.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
+        >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
         >>> print(str(found).splitlines()[0])
         allreduce of 1 MiB on torus:8x8: bfb-ring
     """

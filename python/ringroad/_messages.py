@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ringroad._native import NOBODY
+from ringroad._native import PROC_NULL
 
 
 @dataclass(frozen=True, repr=False)
@@ -13,7 +13,7 @@ class Message:
     """A message between two ranks, as its receiver sees it: what `probe` and `Work.message` return.
 
     Attributes:
-        source: The rank that sent it; `ringroad.NOBODY` if the receive named nobody.
+        source: The rank that sent it; `ringroad.PROC_NULL` if the receive named nobody.
         tag: The tag that the sender gave it.
         count: The number of its elements; of records and other types that are moved as bytes, the number of bytes.
         dtype: The type of its elements.
@@ -34,5 +34,5 @@ class Message:
     dtype: np.dtype[Any]
 
     def __repr__(self) -> str:
-        source = "nobody" if self.source == NOBODY else f"rank {self.source}"
+        source = "nobody" if self.source == PROC_NULL else f"rank {self.source}"
         return f"<Message of {self.count} {self.dtype} from {source} (tag {self.tag})>"

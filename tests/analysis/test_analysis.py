@@ -40,13 +40,13 @@ def test_topology():
 
 
 def test_catalogue():
-    algorithms = {algorithm.name: algorithm for algorithm in ringroad.lab.algorithms()}
+    algorithms = {algorithm.name: algorithm for algorithm in ringroad.algorithms()}
     ring = algorithms["ring"]
     assert "allreduce" in ring.collectives and ring.ports(8) == 1 and ring.bit_identical(8)
     assert ring.cost_line(8) == (14, 1.75)
     assert ring.parameter is None and ring.requirement() == "any number of ranks"
     assert ring.requirement("broadcast") is None and not ring.supports(8, "broadcast")
-    assert ring == ringroad.lab.Algorithm("RING") and ring in {ringroad.lab.Algorithm("ring")}
+    assert ring == ringroad.Algorithm("RING") and ring in {ringroad.Algorithm("ring")}
     assert not algorithms["swing-latency"].bit_identical(8)
     for algorithm in algorithms.values():
         assert algorithm.summary and algorithm.source and algorithm.requirement(algorithm.collectives[0])
@@ -113,7 +113,7 @@ def test_a_wrong_schedule_is_refused():
 
 def test_cost_is_the_formula():
     topology = ringroad.Topology("ring:8")
-    model = ringroad.lab.CostModel(step_latency=1e-6, hop_latency=2e-6, bandwidth=1e9)
+    model = ringroad.CostModel(step_latency=1e-6, hop_latency=2e-6, bandwidth=1e9)
     assert (model.step_latency, model.hop_latency, model.bandwidth, model.reduce_cost) == (1e-6, 2e-6, 1e9, 0.0)
     cost = model.cost(ringroad.Schedule.build("ring", 8), topology, 8_000_000)
     assert (cost.steps, cost.hops, cost.link_load, cost.max_link_load) == (14, 14, 1.75, 1.75)
@@ -125,7 +125,7 @@ def predicted(row):
 
 
 def test_explain_and_switch_points_agree():
-    topology, model = ringroad.Topology("ring:9"), ringroad.lab.CostModel()
+    topology, model = ringroad.Topology("ring:9"), ringroad.CostModel()
     for bit_identical in (True, False):
         points = model.switch_points("allreduce", topology, bit_identical)
         assert points[0][0] == 0
@@ -141,7 +141,7 @@ def test_explain_and_switch_points_agree():
 
 def test_formats_are_those_that_calls_can_have():
     def wires(collective, dtype="float32"):
-        return [row.wire for row in ringroad.lab.CostModel().formats(collective, "ring:4", 1 << 20, dtype=dtype)]
+        return [row.wire for row in ringroad.CostModel().formats(collective, "ring:4", 1 << 20, dtype=dtype)]
 
     assert wires("gather") == wires("scan") == wires("allreduce", "int32") == ["exact"]
     assert set(wires("broadcast")) == {"f16", "bf16", "int8", "fp8", "int4", "exact"}
@@ -149,7 +149,7 @@ def test_formats_are_those_that_calls_can_have():
 
 def test_many_sizes_at_once():
     """Many sizes at once give the same bits as one after the other, and a cost is a straight line."""
-    network, model = ringroad.Topology("torus:4x4"), ringroad.lab.CostModel()
+    network, model = ringroad.Topology("torus:4x4"), ringroad.CostModel()
     sizes = [0, 32, 1 << 20]
     found = model.compare("allreduce", network, sizes)
     for size, explained in zip(sizes, found.sizes, strict=True):
@@ -162,7 +162,7 @@ def test_many_sizes_at_once():
 
 
 def test_choices_are_explained():
-    topology, model = ringroad.Topology("torus:8x8"), ringroad.lab.CostModel(step_latency=1e-6, bandwidth=1e10)
+    topology, model = ringroad.Topology("torus:8x8"), ringroad.CostModel(step_latency=1e-6, bandwidth=1e10)
     found = model.explain("allreduce", topology, 1 << 20)
     rows = [row for row in found.candidates if row.bit_identical]
     assert (found.algorithm, found.runner_up) == (rows[0].algorithm, rows[1].algorithm) and found.model == model
@@ -217,7 +217,7 @@ def test_exact_costs():
 
 
 def test_blocks_that_differ_in_length_have_a_cost():
-    network, model = ringroad.Topology("petersen"), ringroad.lab.CostModel()
+    network, model = ringroad.Topology("petersen"), ringroad.CostModel()
     schedule = ringroad.Schedule.build("bfb", network, "allgather")
     equal = model.cost(schedule, network, 1 << 20)
     assert model.cost(schedule, network, 1 << 20, blocks=[4] * 10).link_load == pytest.approx(equal.link_load)

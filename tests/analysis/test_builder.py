@@ -1,4 +1,4 @@
-"""`ringroad.lab.ScheduleBuilder`: what is made by hand verifies, costs, simulates and runs like any other schedule."""
+"""`ringroad.ScheduleBuilder`: what is made by hand verifies, costs, simulates and runs like any other schedule."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from ringroad import ScheduleError
 
 
 def ring(ranks):
-    builder = ringroad.lab.ScheduleBuilder("my ring", ranks, chunks=ranks)
+    builder = ringroad.ScheduleBuilder("my ring", ranks, chunks=ranks)
     for k in range(ranks - 1):
         step = builder.step()
         for rank in range(ranks):
@@ -23,7 +23,7 @@ def ring(ranks):
 
 def all_to_one_with_slots():
     """Rank 0 keeps what it receives apart, and adds it up by local operations."""
-    builder = ringroad.lab.ScheduleBuilder("apart", 3, "reduce")
+    builder = ringroad.ScheduleBuilder("apart", 3, "reduce")
     step = builder.step()
     step.copy(1, 0, 0, into_slot=1)
     step.copy(2, 0, 0, into_slot=2)
@@ -36,7 +36,7 @@ def test_a_ring_by_hand_costs_as_much_as_ours():
     mine, ours = ring(5), ringroad.Schedule.build("ring", 5)
     mine.verify()
     assert (mine.steps, mine.max_sent, mine.ports) == (ours.steps, ours.max_sent, ours.ports)
-    model, topology = ringroad.lab.CostModel(), ringroad.Topology("ring:5")
+    model, topology = ringroad.CostModel(), ringroad.Topology("ring:5")
     assert model.cost(mine, topology, 1 << 20) == model.cost(ours, topology, 1 << 20)
     assert (
         ringroad.lab.simulate(mine, "ring:5", "1MiB").seconds == ringroad.lab.simulate(ours, "ring:5", "1MiB").seconds
@@ -62,7 +62,7 @@ def test_runs():
 
 
 def test_ports_lead_to_neighbours():
-    builder = ringroad.lab.ScheduleBuilder("ports", "torus:4x4", chunks=1)
+    builder = ringroad.ScheduleBuilder("ports", "torus:4x4", chunks=1)
     step = builder.step()
     for destination in (4, 12, 1, 3, 5):
         step.reduce(0, destination, 0)
@@ -76,12 +76,12 @@ def test_ports_lead_to_neighbours():
 )
 def test_ports_are_those_of_our_algorithms(algorithm, topology):
     ours = ringroad.Schedule.build(algorithm, topology)
-    builder = ringroad.lab.ScheduleBuilder("again", topology, chunks=ours.chunks)
+    builder = ringroad.ScheduleBuilder("again", topology, chunks=ours.chunks)
     steps = [builder.step() for _ in range(ours.steps)]
     for number, source, destination, chunks, action, *_ in ours.sends():
         add = steps[number].copy if action == "copy" else steps[number].reduce
         add(source, destination, chunks)
-    model = ringroad.lab.CostModel()
+    model = ringroad.CostModel()
     assert model.cost(builder.build(), topology, 1 << 20) == model.cost(ours, topology, 1 << 20)
 
 
@@ -101,11 +101,11 @@ def test_sends_and_locals_make_the_schedule_again(algorithm):
 
 
 def test_a_wrong_schedule_says_where():
-    builder = ringroad.lab.ScheduleBuilder("lossy", 3, "allgather")
+    builder = ringroad.ScheduleBuilder("lossy", 3, "allgather")
     builder.step().copy(0, 1, 0)
     with pytest.raises(ScheduleError, match="rank 0"):
         builder.build().verify()
-    builder = ringroad.lab.ScheduleBuilder("doubled", 2)
+    builder = ringroad.ScheduleBuilder("doubled", 2)
     for _ in range(2):
         builder.step().reduce(0, 1, 0)
     with pytest.raises(ScheduleError, match="step 1"):
@@ -113,7 +113,7 @@ def test_a_wrong_schedule_says_where():
 
 
 def test_steps_without_messages_are_left_out():
-    builder = ringroad.lab.ScheduleBuilder("swap", 2, "allgather")
+    builder = ringroad.ScheduleBuilder("swap", 2, "allgather")
     builder.step()
     step = builder.step()
     step.copy(0, 1, 0)
@@ -142,7 +142,7 @@ def test_steps_without_messages_are_left_out():
     ],
 )
 def test_what_does_not_exist_is_refused_at_once(arguments, options, message):
-    builder = ringroad.lab.ScheduleBuilder("mine", 4, chunks=4)
+    builder = ringroad.ScheduleBuilder("mine", 4, chunks=4)
     with pytest.raises(ScheduleError, match=message):
         builder.step().copy(*arguments, **options)
     builder.step().reduce(0, 1, 0)
@@ -163,7 +163,7 @@ def test_what_does_not_exist_is_refused_at_once(arguments, options, message):
 )
 def test_a_builder_refuses_what_cannot_be(options, error, message):
     with pytest.raises(error, match=message) as raised:
-        ringroad.lab.ScheduleBuilder("mine", 4, **options)
+        ringroad.ScheduleBuilder("mine", 4, **options)
     assert raised.type is error
 
 

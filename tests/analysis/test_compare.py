@@ -11,7 +11,7 @@ NAMES = ["swing", "trivance", "bfb", "generalized:2"]
 
 
 def test_times_are_the_models():
-    model = lab.CostModel(step_latency=5e-6)
+    model = ringroad.CostModel(step_latency=5e-6)
     found = lab.compare(NAMES, "torus:4x4", ["1KiB", 1 << 20], model=model)
     network = ringroad.Topology("torus:4x4")
     assert found.sizes == [1 << 10, 1 << 20] and list(found.costs) == NAMES
@@ -83,7 +83,7 @@ def test_wrong_arguments(algorithms, sizes, kind, words):
 
 def test_lengths_as_texts(tmp_path):
     """Wherever the length of a vector is an argument, a text will do."""
-    model, network = lab.CostModel(), ringroad.Topology("ring:4")
+    model, network = ringroad.CostModel(), ringroad.Topology("ring:4")
     schedule = ringroad.Schedule.build("ring", network)
     assert model.cost(schedule, network, "1MiB") == model.cost(schedule, network, 1 << 20)
     assert model.explain("allreduce", network, "2KiB").bytes == 2048

@@ -29,7 +29,7 @@ def test_formats_that_are_only_written(swing, tmp_path):
     assert [file.read_bytes() for file in files] == swing.to_chakra(1 << 16)
     (plan,) = formats.write(swing, tmp_path / "swing.mscclpp.json")
     assert json.loads(plan.read_text())["collective"] == "allreduce"
-    slow = ringroad.lab.CostModel(reduce_cost=1e-6)
+    slow = ringroad.CostModel(reduce_cost=1e-6)
     (fast_goal,) = formats.write(swing, tmp_path / "fast.goal", bytes=64)
     (slow_goal,) = formats.write(swing, tmp_path / "slow.goal", bytes=64, model=slow)
     assert fast_goal.read_text().startswith("num_ranks 8\n")
@@ -87,7 +87,7 @@ def test_rules_of_the_model(ask, tmp_path):
     file = tmp_path / "rules.csv"
     ask("explain", "allreduce", "--topology", "torus:4x4", "--bytes", "8", "--csv", str(file))
     head, *rules = file.read_text().splitlines()
-    model, network = ringroad.lab.CostModel(), ringroad.Topology("torus:4x4")
+    model, network = ringroad.CostModel(), ringroad.Topology("torus:4x4")
     assert head.startswith("collective,minbytes,maxbytes,algorithm")
     points = model.switch_points("allreduce", network)
     assert [(int(rule.split(",")[1]), rule.split(",")[3]) for rule in rules] == points

@@ -13,9 +13,8 @@ from typing import get_args
 
 import pytest
 from helpers import check_fits, long
-from ringroad import Schedule, Topology
+from ringroad import CostModel, Schedule, Topology
 from ringroad._support.text import parse_bytes
-from ringroad.lab import CostModel
 from ringroad.lab.reproduce import PAPERS, Definition, Panel, Report, basu, networks, reproduce, zhao
 from ringroad.lab.reproduce.claims import QUANTITIES, counted, counts_text, judge
 from ringroad.lab.reproduce.definition import ORIGINS, Claim, Kind, introduction

@@ -13,26 +13,26 @@ import ringroad
 from ringroad.lab import routes, synthesis, training, viz
 
 SIZE = 1 << 20
-MODEL = ringroad.lab.CostModel(step_latency=1e-6, reduce_cost=1e-10, overlapped=True, cores=2)
+MODEL = ringroad.CostModel(step_latency=1e-6, reduce_cost=1e-10, overlapped=True, cores=2)
 TORUS = ringroad.Topology("torus:4x4", bandwidth=1e9)
 SWING = ringroad.Schedule.build("swing", TORUS)
 OBJECTS = {
     "model": MODEL,
-    "plain model": ringroad.lab.CostModel(),
+    "plain model": ringroad.CostModel(),
     "cost": MODEL.cost(SWING, TORUS, SIZE),
     "candidate": MODEL.explain("allreduce", TORUS, SIZE).candidates[0],
     "explanation": MODEL.explain("allreduce", TORUS, SIZE),
-    "algorithm": ringroad.lab.Algorithm("generalized:2"),
+    "algorithm": ringroad.Algorithm("generalized:2"),
     "schedule": SWING,
     "topology": TORUS,
 }
 OTHERS = {
-    "model": ringroad.lab.CostModel(step_latency=1e-6, reduce_cost=1e-10, overlapped=True, cores=3),
+    "model": ringroad.CostModel(step_latency=1e-6, reduce_cost=1e-10, overlapped=True, cores=3),
     "plain model": MODEL,
     "cost": MODEL.cost(SWING, TORUS, SIZE + 1),
     "candidate": MODEL.explain("allreduce", TORUS, SIZE).candidates[1],
     "explanation": MODEL.explain("allreduce", TORUS, SIZE + 1),
-    "algorithm": ringroad.lab.Algorithm("generalized:1"),
+    "algorithm": ringroad.Algorithm("generalized:1"),
     "schedule": ringroad.Schedule.build("swing", "torus:4x2"),
     "topology": ringroad.Topology("torus:4x4", bandwidth=2e9),
 }
@@ -62,14 +62,14 @@ def test_a_profile_can_be_pickled():
 
 
 def test_objects_say_what_matters():
-    assert repr(ringroad.lab.CostModel()) == "CostModel(step_latency=5e-07, incast_latency=1e-07)"
-    assert eval(repr(MODEL), {"CostModel": ringroad.lab.CostModel}) == MODEL
+    assert repr(ringroad.CostModel()) == "CostModel(step_latency=5e-07, incast_latency=1e-07)"
+    assert eval(repr(MODEL), {"CostModel": ringroad.CostModel}) == MODEL
     assert repr(OBJECTS["algorithm"]) == "Algorithm('generalized:2')"
     assert repr(SWING) == "<Schedule swing: allreduce over 16 ranks in 8 steps>"
     assert repr(ringroad.Schedule.build("binomial", 4, "broadcast", 3)) == (
         "<Schedule binomial: broadcast (root 3) over 4 ranks in 2 steps>"
     )
-    ring = ringroad.lab.CostModel().cost(ringroad.Schedule.build("ring", 8), 8, SIZE)
+    ring = ringroad.CostModel().cost(ringroad.Schedule.build("ring", 8), 8, SIZE)
     assert repr(ring) == "<Cost: 161 us, 14 steps, 14 hops, link load 1.75>"
     found = OBJECTS["candidate"]
     assert repr(found).startswith(f"<Candidate {found.algorithm}: ") and repr(found).endswith(", 1.00x>")
@@ -170,8 +170,8 @@ def explained(group):
 TAKERS = {
     "Topology": ringroad.Topology,
     "product": lambda network: ringroad.Topology("ring:3").product(network),
-    "algorithms": ringroad.lab.algorithms,
-    "supports": lambda network: ringroad.lab.Algorithm("ring").supports(network),
+    "algorithms": ringroad.algorithms,
+    "supports": lambda network: ringroad.Algorithm("ring").supports(network),
     "build": lambda network: ringroad.Schedule.build("ring", network),
     "cost": lambda network: MODEL.cost(ringroad.Schedule.build("ring", 4), network, SIZE),
     "explain": lambda network: MODEL.explain("allreduce", network, SIZE),

@@ -77,7 +77,7 @@ def test_costs_and_simulations_use_the_table():
     single = plain.with_routing("single-path")
     own = routes.own(single)
     assert routes.own(own.topology).topology == own.topology
-    model = ringroad.lab.CostModel()
+    model = ringroad.CostModel()
     balanced = routes.balanced(plain)
     for collective, name in (("alltoall", "direct"), ("allreduce", "ring"), ("allgather", "bfb")):
         schedule = ringroad.Schedule.build(name, single, collective)

@@ -7,7 +7,7 @@ import pytest
 import ringroad
 from ringroad import cli
 
-MODEL = ringroad.lab.CostModel(step_latency=1e-6, hop_latency=1e-6, bandwidth=1e9, reduce_cost=1e-9)
+MODEL = ringroad.CostModel(step_latency=1e-6, hop_latency=1e-6, bandwidth=1e9, reduce_cost=1e-9)
 
 
 def simulate(algorithm="ring", topology="ring:4", bytes=4000, **options):
@@ -75,7 +75,7 @@ def test_arguments():
         (ValueError, "use 4004 bytes", {"algorithm": "direct", "collective": "alltoall", "bytes": 4001}),
         (ValueError, "0 or more", {"bytes": -1}),
         (ValueError, "not a number of bytes", {"bytes": "many"}),
-        (ValueError, "without cores", {"model": ringroad.lab.CostModel(cores=2)}),
+        (ValueError, "without cores", {"model": ringroad.CostModel(cores=2)}),
     ],
 )
 def test_what_makes_no_sense(error, text, options):
@@ -170,7 +170,7 @@ def test_command_with_everything(run, tmp_path):
         store_and_forward=True,
         segment=500,
     )
-    model = ringroad.lab.CostModel(
+    model = ringroad.CostModel(
         step_latency=1e-6, hop_latency=1e-6, bandwidth=1e9, reduce_cost=1e-9, message_latency=1e-5
     )
     assert report["seconds"] > done.seconds and report["messages"] == done.messages == 48
@@ -388,7 +388,7 @@ def test_slider(pyplot):
 def test_comparisons(pyplot):
     from ringroad.lab import viz
 
-    model = ringroad.lab.CostModel()
+    model = ringroad.CostModel()
     best = viz.best_algorithms(["ring:8", ringroad.Topology("torus:4x4")], [64, 1 << 20], model=model)
     for entry in best:
         found = model.explain("allreduce", entry.topology, entry.bytes)

@@ -86,10 +86,10 @@ def test_processing_is_added_to_what_links_take():
     assert {round(link[3] * 1e9) for link in torus.links} == {400}
     swing = ringroad.Schedule.build("swing", torus)
     plain = ringroad.Topology("torus:4x4", latency=400e-9)
-    model = ringroad.lab.CostModel()
+    model = ringroad.CostModel()
     assert model.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
     # A latency that is given for all hops replaces the cables' own.
-    stated = ringroad.lab.CostModel(hop_latency=100e-9)
+    stated = ringroad.CostModel(hop_latency=100e-9)
     assert stated.cost(swing, torus, 1).seconds == pytest.approx(model.cost(swing, plain, 1).seconds)
     with pytest.raises(ringroad.TopologyError, match="seconds"):
         ringroad.Topology("ring:4", processing=-1e-9)
@@ -105,7 +105,7 @@ def test_a_graph_without_attributes():
     assert set(petersen.links[0][2:]) == set(ringroad.Topology("ring:2").links[0][2:])
     swing = ringroad.Schedule.build("swing", petersen)
     swing.verify()
-    assert ringroad.lab.CostModel().cost(swing, petersen, 1 << 20).seconds > 0
+    assert ringroad.CostModel().cost(swing, petersen, 1 << 20).seconds > 0
 
 
 def test_directed_graphs_have_links_of_one_direction():
@@ -139,7 +139,7 @@ def test_a_torus_with_a_broken_cable(tmp_path):
     assert (broken.dimensions, len(broken.links), broken.route(0, 1)[0]) == ((4, 4), 62, 3)
     swing = ringroad.Schedule.build("swing", broken)
     assert swing == ringroad.Schedule.build("swing", torus)
-    cost = ringroad.lab.CostModel().cost
+    cost = ringroad.CostModel().cost
     assert cost(swing, broken, 1 << 20).seconds > cost(swing, torus, 1 << 20).seconds
     for path in (tmp_path / "broken.json", tmp_path / "broken.graphml"):
         broken.save(path)

@@ -104,7 +104,7 @@ def test_what_always_holds(layers, fixed, per_byte, bucket):
 
 
 def test_topologies():
-    model = ringroad.lab.CostModel(step_latency=1e-6, hop_latency=1e-6, bandwidth=1e9)
+    model = ringroad.CostModel(step_latency=1e-6, hop_latency=1e-6, bandwidth=1e9)
     for spec in ("ring:16", "torus:4x4", "hypercube:4", "hyperx:4x4"):
         place = Network.on(spec, model=model)
         for size in (0, 1000, 1 << 20, 1 << 27):

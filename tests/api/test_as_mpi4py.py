@@ -7,7 +7,7 @@ import pytest
 import ringroad
 from helpers import check_tutorial, failure_of, in_threads
 from programs import mpi4py_tutorial
-from ringroad import ANY, NOBODY
+from ringroad import ANY, PROC_NULL
 
 LONG = 300_000
 
@@ -31,7 +31,7 @@ def asynchronous_objects(comm):
         both = comm.sendrecv_object(thing, right, left, async_op=True)
         assert type(both.result()) is type(thing)
         comm.barrier()
-    assert comm.recv_object(NOBODY, async_op=True).result() is None
+    assert comm.recv_object(PROC_NULL, async_op=True).result() is None
     work = comm.recv(None, left, async_op=True)
     assert not work.is_completed() or comm.size == 1
     comm.barrier()

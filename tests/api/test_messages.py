@@ -10,7 +10,7 @@ import pytest
 import ringroad
 from helpers import FULL, OWN, TRANSPORTS, by_mpi4py, failure_of, in_threads, within
 from programs import random_messages
-from ringroad import ANY, NOBODY
+from ringroad import ANY, PROC_NULL
 
 LONG = 600_000
 """So many doubles are more than a send copies."""
@@ -33,7 +33,7 @@ def sendrecv(comm):
     assert x.tolist() == [10 * me, 10 * me + 1, 10 * me + 2, *(10.0 * left + np.arange(5))]
     assert comm.sendrecv(me, right, np.empty(1, int), left, me, recv_tag=left) == left
     halo = np.full((4, 4), -1)
-    up, down = (me - 1 if me > 0 else NOBODY), (me + 1 if me < size - 1 else NOBODY)
+    up, down = (me - 1 if me > 0 else PROC_NULL), (me + 1 if me < size - 1 else PROC_NULL)
     border = comm.sendrecv(np.full(4, me), down, halo[:, 0], up)
     assert border.tolist() == halo[:, 0].tolist() == [me - 1] * 4 and (halo[:, 1:] == -1).all()
     assert (comm.sendrecv(x, down, None, up) is None) == (me == 0)
@@ -43,7 +43,7 @@ def sendrecv(comm):
         works = [comm.sendrecv(np.full(count, me), right, np.empty(count, int), left, async_op=True) for _ in range(2)]
         works[0].on_complete(lambda error: ended.append(error))
         assert all((work.result() == left).all() and work.message.count == count for work in works)
-        assert comm.sendrecv(np.empty(count), NOBODY, None, NOBODY, async_op=True).result() is None
+        assert comm.sendrecv(np.empty(count), PROC_NULL, None, PROC_NULL, async_op=True).result() is None
     assert within(60, lambda: ended == [None] * 2)
     assert failure_of(lambda: comm.sendrecv(x, size, x, left))[0] == "ValueError"
     assert failure_of(lambda: comm.sendrecv(x, right, x, size, async_op=True))[0] == "ValueError"
@@ -56,14 +56,14 @@ def sendrecv(comm):
 def nobody(comm):
     """Messages to and from nobody end at once, and change nothing."""
     out = np.arange(3)
-    assert comm.send(out, NOBODY, 5) is None and comm.send(np.zeros(LONG), NOBODY) is None
-    assert comm.recv(out, NOBODY) is out and comm.recv(out, NOBODY, ANY) is out and out.tolist() == [0, 1, 2]
-    work = comm.recv(out, NOBODY, async_op=True)
-    assert work.result() is out and work.source == NOBODY
-    assert (work.message.source, work.message.count) == (NOBODY, 0)
-    assert comm.probe(NOBODY).count == comm.iprobe(NOBODY, ANY).count == 0
-    assert comm.send_object(1, NOBODY) is None and comm.recv_object(NOBODY) is None
-    assert comm.recv(out, np.array([NOBODY], np.int32)[0]) is out
+    assert comm.send(out, PROC_NULL, 5) is None and comm.send(np.zeros(LONG), PROC_NULL) is None
+    assert comm.recv(out, PROC_NULL) is out and comm.recv(out, PROC_NULL, ANY) is out and out.tolist() == [0, 1, 2]
+    work = comm.recv(out, PROC_NULL, async_op=True)
+    assert work.result() is out and work.source == PROC_NULL
+    assert (work.message.source, work.message.count) == (PROC_NULL, 0)
+    assert comm.probe(PROC_NULL).count == comm.iprobe(PROC_NULL, ANY).count == 0
+    assert comm.send_object(1, PROC_NULL) is None and comm.recv_object(PROC_NULL) is None
+    assert comm.recv(out, np.array([PROC_NULL], np.int32)[0]) is out
     return True
 
 
@@ -91,7 +91,7 @@ def lengths(comm):
         comm.barrier()
     comm.send(np.ones(2, [("a", "i4"), ("b", "f8")]), right)
     assert comm.recv().view([("a", "i4"), ("b", "f8")])["b"].tolist() == [1, 1]
-    assert comm.recv(peer=NOBODY) is None
+    assert comm.recv(peer=PROC_NULL) is None
     comm.barrier()
     whole = np.empty((2, 3), np.float32).T
     comm.send(np.arange(6, dtype=np.float32), me)

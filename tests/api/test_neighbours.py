@@ -34,7 +34,7 @@ def place_of(shape, rank):
 
 def rank_at(shape, periodic, place):
     inside = all(around or 0 <= c < n for c, n, around in zip(place, shape, periodic, strict=True))
-    return int(np.ravel_multi_index(place, shape, mode="wrap")) if inside else ringroad.NOBODY
+    return int(np.ravel_multi_index(place, shape, mode="wrap")) if inside else ringroad.PROC_NULL
 
 
 def moved(place, dimension, steps):
@@ -59,13 +59,13 @@ def check_cart(comm, shape, periodic):
     for out in (None, np.full_like(send, EMPTY), np.full((slots, 2, 6), EMPTY, np.float32)[:, :, ::2]):
         missing = np.full((2, 3), 0 if out is None else EMPTY)
         # What comes from below was sent up.
-        expected = [missing if peer == ringroad.NOBODY else block(peer, slot ^ 1) for slot, peer in enumerate(near)]
+        expected = [missing if peer == ringroad.PROC_NULL else block(peer, slot ^ 1) for slot, peer in enumerate(near)]
         got = cart.neighbour_alltoall(send, out)
         assert np.array_equal(got, expected) and (out is None or got is out)
-        expected = [missing if peer == ringroad.NOBODY else block(peer, 0) for peer in near]
+        expected = [missing if peer == ringroad.PROC_NULL else block(peer, 0) for peer in near]
         work = cart.neighbour_allgather(block(comm.rank, 0), out, async_op=True)
         assert np.array_equal(work.result(), expected)
-    check_rows(cart, [None if peer == ringroad.NOBODY else (peer, slot ^ 1) for slot, peer in enumerate(near)])
+    check_rows(cart, [None if peer == ringroad.PROC_NULL else (peer, slot ^ 1) for slot, peer in enumerate(near)])
 
 
 def test_carts():
@@ -325,7 +325,7 @@ def test_placement():
 
     def seconds(way):
         blocks = placement._placed(cart._edges, way)
-        return ringroad.lab.CostModel().cost(schedule, network, 1 << 20, blocks=blocks).seconds
+        return ringroad.CostModel().cost(schedule, network, 1 << 20, blocks=blocks).seconds
 
     ways = list(placement._by_hosts(placement._hosts(ringroad.Topology(network).hosts), cart.shape))
     boxes = np.array(min(ways, key=seconds)).reshape(4, 4) // 4
@@ -341,7 +341,7 @@ def test_others_get_no_messages():
         with ringroad.measure.trace(comm) as trace:
             cart.halo(block, corners=False)
         sent = {event.peer for event in trace.events if event.kind == "send" and event.rank == comm.rank}
-        return sent, set(cart.sources) - {ringroad.NOBODY}
+        return sent, set(cart.sources) - {ringroad.PROC_NULL}
 
     for found, near in in_threads(8, peers, timeout=60):
         assert found == near

@@ -62,7 +62,7 @@ GIVEN = {name: value for value, names in ALIKE for name in names.split()} | {
     "dtype": "float32",
     "degrees": [2],
     "alpha": 0.0,
-    "model": ringroad.lab.CostModel(),
+    "model": ringroad.CostModel(),
     "settings": {},
     "job": "",
     "store": ringroad.MemoryStore(),
@@ -96,7 +96,7 @@ def functions():
 def objects():
     """An object of each class."""
     (comm,) = ringroad.Communicator.in_process(1, timeout=1)
-    network, model = ringroad.Topology("ring:4"), ringroad.lab.CostModel()
+    network, model = ringroad.Topology("ring:4"), ringroad.CostModel()
     with ringroad.measure.trace(comm):
         comm.barrier()
     pair = ringroad.Communicator.in_process(2, timeout=60)
@@ -108,7 +108,7 @@ def objects():
         network,
         model,
         ringroad.Schedule.build("ring", 4),
-        ringroad.lab.Algorithm("ring"),
+        ringroad.Algorithm("ring"),
         comm.allreduce(np.ones(1), async_op=True),
         comm.prepare("allreduce", np.ones(1)),
         _native.alltoall_flow(network, None, 0.1, None, None),

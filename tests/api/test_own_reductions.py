@@ -145,7 +145,7 @@ def test_places_of_extremes(ranks):
 def test_every_algorithm_for_commutative_ones(ranks):
     """By every algorithm, on all ranks the same bits if it says so; exact operations give NumPy's result."""
     network = f"hosts:1x{ranks}"
-    algorithms = [(one, name) for one in ringroad.lab.algorithms(network) for name in one.collectives]
+    algorithms = [(one, name) for one in ringroad.algorithms(network) for name in one.collectives]
     reduce = [one for one in algorithms if one[1] in ("allreduce", "reduce_scatter", "reduce", "scan", "exscan")]
 
     def work(comm):
@@ -173,7 +173,7 @@ def test_algorithms_that_reorder_are_refused():
 
     def work(comm):
         kept = set()
-        for algorithm in ringroad.lab.algorithms(network):
+        for algorithm in ringroad.algorithms(network):
             if algorithm.supports(network, "allreduce"):
                 vectors = [given(rank, 30, "f8") for rank in range(4)]
                 try:

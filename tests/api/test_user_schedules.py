@@ -48,7 +48,7 @@ def test_calls_run_it(clusters, schedule, file, transport, in_place):
 
 
 def test_it_is_chosen_where_settings_name_it(schedule, file):
-    name = ringroad.lab.CostModel().explain("allreduce", RANKS, 8, schedules=[schedule]).candidates
+    name = ringroad.CostModel().explain("allreduce", RANKS, 8, schedules=[schedule]).candidates
     (name,) = [one.algorithm for one in name if one.algorithm.startswith("given:")]
     chosen = lambda comm: (check(comm, None, False), comm.algorithm_for("allreduce", 64))  # noqa: E731
     for settings in ({"RINGROAD_ALGO": f"allreduce:file:{file}"}, {"RINGROAD_SCHEDULES": str(file.parent)}):
@@ -61,7 +61,7 @@ def test_it_is_chosen_where_settings_name_it(schedule, file):
 
 
 def test_it_competes_offline(ask, schedule, file):
-    model = ringroad.lab.CostModel()
+    model = ringroad.CostModel()
     alone = {one.algorithm for one in model.explain("allreduce", RANKS, 1 << 20).candidates}
     rows = model.explain("allreduce", RANKS, 1 << 20, schedules=[file]).candidates
     both = {one.algorithm: one.seconds for one in rows}

@@ -193,11 +193,11 @@ def test_explain_as_json(ask):
     assert [row["bytes"] for row in report["sizes"]] == [8, 1 << 10, 1 << 15, 1 << 20, 1 << 26]
     for row in report["sizes"]:
         assert row["candidates"][0]["ratio"] == 1.0
-        assert set(row["candidates"][0]) == {field.name for field in fields(ringroad.lab.Candidate)}
+        assert set(row["candidates"][0]) == {field.name for field in fields(ringroad.Candidate)}
         assert row["algorithm"] in {candidate["algorithm"] for candidate in row["candidates"]}
         assert row["range"][0] <= row["bytes"] and row["runner_up"] and row["margin"] >= 0
         assert set(row["terms"]) == set(row["runner_up_terms"]) >= set(row["factors"])
-        assert ringroad.lab.CostModel(**row["model"]) == ringroad.lab.CostModel()
+        assert ringroad.CostModel(**row["model"]) == ringroad.CostModel()
     assert report["switch_points"]["floats"][0]["from_bytes"] == 0
 
 
@@ -206,7 +206,7 @@ def test_explain_as_json(ask):
 
 def test_algorithms(ask):
     out = ask("explain")
-    for algorithm in ringroad.lab.algorithms():
+    for algorithm in ringroad.algorithms():
         assert algorithm.name in out and algorithm.summary in out
     entries = json.loads(ask("explain", "--json"))
     ring = next(e for e in entries if (e["algorithm"], e["collective"]) == ("ring", "allreduce"))

@@ -107,6 +107,6 @@ def test_cost_lines_have_roots() -> None:
         ("spanning-trees:64", "torus:7x3", "reduce", 18),
     ):
         built = ringroad.Schedule.build(name, network, collective, root)
-        line = ringroad.lab.Algorithm(name).cost_line
+        line = ringroad.Algorithm(name).cost_line
         assert line(network, collective, root) == (built.steps, built.max_sent)
         assert line(network, collective) != line(network, collective, root)

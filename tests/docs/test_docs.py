@@ -243,7 +243,7 @@ def test_commands_are_found():
 
 
 def test_commands_of_generated_pages_exist_with_their_options():
-    assert sum(map(check_commands, pages.pages().values())) >= 2 * len(ringroad.lab.algorithms())
+    assert sum(map(check_commands, pages.pages().values())) >= 2 * len(ringroad.algorithms())
 
 
 # ------------------------------------------------------------------------------------------------ links
@@ -327,7 +327,7 @@ def test_every_algorithm_has_a_page():
     names = re.findall(r'^            \w+ "([\w-]+)"$', listed, flags=re.MULTILINE)
     found = [Path(name).stem for name in pages.pages() if name.startswith("algorithms/")]
     assert found == names
-    for algorithm in ringroad.lab.algorithms():
+    for algorithm in ringroad.algorithms():
         text = pages.pages()[f"algorithms/{algorithm.name}.md"]
         assert algorithm.source.partition(" (arXiv")[0] in text and "\nstep 0: " in text
         parts = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
@@ -341,13 +341,11 @@ def test_every_algorithm_has_a_page():
 def test_costs_and_winners_are_those_of_the_cost_model():
     ring, bfb_ring = (pages.pages()[f"algorithms/{name}.md"] for name in ("ring", "bfb-ring"))
     network = ringroad.Topology("ring:8")
-    cost = ringroad.lab.CostModel().cost(ringroad.Schedule.build("ring", network), network, 1 << 20)
-    steps, sent = ringroad.lab.Algorithm("ring").cost_line("ring:8")
+    cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", network), network, 1 << 20)
+    steps, sent = ringroad.Algorithm("ring").cost_line("ring:8")
     row = [steps, cost.hops, f"{sent:.4g}", f"{cost.max_link_load:.3g} MiB", 1]
     assert f"\n| allreduce | `ring:8` | {' | '.join(map(str, row))} | " in ring.replace("\N{NO-BREAK SPACE}", " ")
-    start = next(
-        size for size, name in ringroad.lab.CostModel().switch_points("allreduce", network) if name == "bfb-ring"
-    )
+    start = next(size for size, name in ringroad.CostModel().switch_points("allreduce", network) if name == "bfb-ring")
     assert re.search(rf"allreduce.* \| `ring:8` \| from\s{start / 1024:.1f}\sKiB\son \|", bfb_ring)
 
 

@@ -30,8 +30,8 @@ IMPORTANT = [
     "regroup",
     "Topology",
     "Schedule",
-    "lab.Algorithm",
-    "lab.CostModel",
+    "Algorithm",
+    "CostModel",
 ]
 
 

@@ -199,7 +199,7 @@ class OfRingroad(random_messages.OfRingroad):
     def __init__(self, comm: Any) -> None:
         super().__init__(comm)
         self.rank, self.size, network = comm.rank, comm.size, comm.network.topology
-        every = ringroad.lab.algorithms(network)
+        every = ringroad.algorithms(network)
         self.names = {name: [one.name for one in every if one.supports(network, name)] for name in COLLECTIVES}
 
     def __getattr__(self, name: str) -> Any:

@@ -209,7 +209,7 @@ class OfRingroad:
         self.ringroad, self.comm = ringroad, comm
 
     def name(self, what: Any) -> int:
-        return {NOBODY: self.ringroad.NOBODY, ANY: self.ringroad.ANY}.get(what, what)
+        return {NOBODY: self.ringroad.PROC_NULL, ANY: self.ringroad.ANY}.get(what, what)
 
     def send(self, array: np.ndarray, to: Any, tag: int) -> Any:
         return self.comm.send(array, self.name(to), tag, async_op=True)
@@ -219,7 +219,7 @@ class OfRingroad:
 
     def finish(self, receive: Any) -> tuple[int, int, int]:
         got, message = receive.result(), receive.message
-        assert message.source == self.ringroad.NOBODY or got.size == message.count
+        assert message.source == self.ringroad.PROC_NULL or got.size == message.count
         return message.source, message.tag, message.count
 
     def probe(self, dtype: str, way: str) -> tuple[int, int, int]:

@@ -44,7 +44,7 @@ def test_results_come_in_rank_order(clusters):
 
 def test_objects_of_the_laboratory_travel_though_no_worker_has_imported_it(clusters):
     model, name = clusters(1).run(lambda comm: (comm.model, type(comm.model).__module__))[0]
-    assert type(model) is ringroad.lab.CostModel and name == "ringroad.lab"
+    assert type(model) is ringroad.CostModel and name == "ringroad.lab"
 
 
 def test_closures_lambdas_and_arrays(clusters):

@@ -9,7 +9,7 @@ import numpy as np
 from ringroad._grids.halo import Halo, Plan
 from ringroad._grids.neighbours import Array, Graph, flags, numbers
 from ringroad._grids.placement import order
-from ringroad._native import NOBODY, Communicator
+from ringroad._native import PROC_NULL, Communicator
 from ringroad._objects import broadcast_object, countdown
 from ringroad._support.text import whole
 
@@ -36,7 +36,7 @@ class Cart(Graph):
         self.coordinates = self.coordinates_of(_comm.rank)
         slots = range(2 * len(_shape))
         neighbours = [self._neighbours_of(rank) for rank in range(_comm.size)]
-        edges = [(rank, peer) for rank, peers in enumerate(neighbours) for peer in peers if peer != NOBODY]
+        edges = [(rank, peer) for rank, peers in enumerate(neighbours) for peer in peers if peer != PROC_NULL]
         # What comes from below was sent up.
         labels = (list(slots), [slot ^ 1 for slot in slots])
         lengths = "x".join(f"{n}{'~' if around else ''}" for n, around in zip(_shape, _periodic, strict=True))
@@ -71,7 +71,7 @@ class Cart(Graph):
             coordinates: The place.
 
         Returns:
-            The rank; `ringroad.NOBODY` beyond an end that is not periodic.
+            The rank; `ringroad.PROC_NULL` beyond an end that is not periodic.
 
         Raises:
             ValueError: There is another number of coordinates than of dimensions.
@@ -86,7 +86,7 @@ class Cart(Graph):
         rank = 0
         for at, length, is_periodic in zip(places, self.shape, self.periodic, strict=True):
             if not is_periodic and not 0 <= at < length:
-                return NOBODY
+                return PROC_NULL
             rank = rank * length + at % length
         return rank
 
@@ -99,14 +99,14 @@ class Cart(Graph):
 
         Returns:
             The rank from which this one receives, and the one to which it sends, as `Communicator.sendrecv` takes them;
-            `ringroad.NOBODY` where there is none.
+            `ringroad.PROC_NULL` where there is none.
 
         Raises:
             ValueError: There is no such dimension.
 
         Example:
             >>> a, b = ringroad.Communicator.in_process(2)
-            >>> a.cart(2).shift(0) == (ringroad.NOBODY, 1), b.cart(2).shift(0) == (0, ringroad.NOBODY)
+            >>> a.cart(2).shift(0) == (ringroad.PROC_NULL, 1), b.cart(2).shift(0) == (0, ringroad.PROC_NULL)
             (True, True)
             >>> a.cart(2, periodic=True).shift(0)
             (1, 1)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringroad._grids.neighbours import Array, Exchange, Pending, at_once, check_dtype, keep, numbers, places
-from ringroad._native import NOBODY, Communicator, Schedule
+from ringroad._native import PROC_NULL, Communicator, Schedule
 from ringroad._objects import allgather_object
 from ringroad._support.text import check_class
 
@@ -96,7 +96,7 @@ class Plan:
         self.counts = np.zeros((cart.size, cart.size), np.int64)
         for rank, (shape, *_) in enumerate(everybody):
             for direction, peer in zip(directions, self._peers(rank, directions), strict=True):
-                if peer != NOBODY:
+                if peer != PROC_NULL:
                     self.counts[rank, peer] += math.prod(_lengths(_outermost(shape, self.widths, direction), shape))
         peers = self._peers(cart.comm.rank, directions)
         outgoing = places(zip(peers, range(len(directions)), strict=True))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ringroad._arrays import as_array, check_output, named
 from ringroad._costs import Cost
 from ringroad._mpi_names import missing
-from ringroad._native import NOBODY, Communicator, Schedule, Work
+from ringroad._native import PROC_NULL, Communicator, Schedule, Work
 from ringroad._objects import allgather_object
 from ringroad._support.text import length
 
@@ -89,9 +89,9 @@ class Graph:
         comm: The communicator.
         rank: This rank's number there.
         size: The number of ranks.
-        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.NOBODY` beyond an
+        destinations: The ranks to which this one sends, in the order of its blocks; `ringroad.PROC_NULL` beyond an
             end of a grid.
-        sources: The ranks from which it receives, in the order of the blocks that it gets; or `ringroad.NOBODY`.
+        sources: The ranks from which it receives, in the order of the blocks that it gets; or `ringroad.PROC_NULL`.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class Graph:
             bytes: The length of a block, a number of bytes or a text such as "1MiB".
 
         Returns:
-            A `ringroad.lab.Cost`, whose vector is what a rank sends in the mean.
+            A `ringroad.Cost`, whose vector is what a rank sends in the mean.
 
         Raises:
             ValueError: No rank has a neighbour, or `bytes` is malformed.
@@ -302,7 +302,7 @@ class Graph:
         return exchange.run(finish, async_op)
 
     def __repr__(self) -> str:
-        to, of = (["-" if peer == NOBODY else peer for peer in peers] for peers in (self.destinations, self.sources))
+        to, of = (["-" if peer == PROC_NULL else peer for peer in peers] for peers in (self.destinations, self.sources))
         return f"<Graph: rank {self.rank} of {self.size} sends to {to}, receives from {of}>"
 
 
@@ -336,9 +336,8 @@ def at_once(size: int) -> str:
 
 def places(slots: Iterable[Slot]) -> list[int]:
     """The numbers of the blocks that have a peer, in their order in memory: by peer, then by number."""
-    return [
-        index for _, _, index in sorted((peer, number, i) for i, (peer, number) in enumerate(slots) if peer != NOBODY)
-    ]
+    present = ((peer, number, index) for index, (peer, number) in enumerate(slots) if peer != PROC_NULL)
+    return [index for _, _, index in sorted(present)]
 
 
 def keep(kept: dict[Any, Any], key: Any, value: Any) -> None:

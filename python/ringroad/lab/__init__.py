@@ -1,8 +1,7 @@
-"""The laboratory: it looks at networks and schedules, and needs no network itself.
+"""The laboratory: analysis tools for networks and schedules, which need no network themselves.
 
     from ringroad import lab
 
-    lab.CostModel().explain("allreduce", "torus:4x4", "1MiB")   # what the algorithms cost, and why one is chosen
     lab.simulate("swing", "torus:4x4", "1MiB").plot()       # run a schedule on a model of the network
     lab.compare(["swing", "bfb"], "torus:8x8")              # algorithms side by side
     lab.find(ranks=64, degree=4)                            # the best networks to build
@@ -16,9 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ringroad._builder import ScheduleBuilder, ScheduleStep
-    from ringroad._costs import Candidate, Cost, Explanation, FormatCost, Overview
-    from ringroad._native import Algorithm, CostModel, algorithms
     from ringroad.lab import formats as formats
     from ringroad.lab import programs as programs
     from ringroad.lab import reproduce as reproduce
@@ -31,34 +27,26 @@ if TYPE_CHECKING:
     from ringroad.lab._simulation import Simulation, simulate
 
 __all__ = [
-    "Algorithm",
-    "Candidate",
     "Comparison",
-    "Cost",
-    "CostModel",
-    "Explanation",
     "Findings",
-    "FormatCost",
     "FrontierNetwork",
-    "Overview",
-    "ScheduleBuilder",
-    "ScheduleStep",
     "Simulation",
-    "algorithms",
     "compare",
     "find",
     "simulate",
 ]
 
 _WHERE = {
-    "_builder": ("ScheduleBuilder", "ScheduleStep"),
-    "_costs": ("Candidate", "Cost", "Explanation", "FormatCost", "Overview"),
-    "_native": ("Algorithm", "CostModel", "algorithms"),
-    "lab._comparison": ("Comparison", "compare"),
-    "lab._finding": ("Findings", "FrontierNetwork", "find"),
-    "lab._simulation": ("Simulation", "simulate"),
+    "_comparison": ("Comparison", "compare"),
+    "_finding": ("Findings", "FrontierNetwork", "find"),
+    "_simulation": ("Simulation", "simulate"),
 }
 """The names of each module."""
+_EARLIER = (
+    *("Algorithm", "Candidate", "Cost", "CostModel", "Explanation", "FormatCost", "Overview"),
+    *("ScheduleBuilder", "ScheduleStep", "algorithms"),
+)
+"""Names that `ringroad` itself has now."""
 _ROOMS = ("formats", "programs", "reproduce", "routes", "synthesis", "training", "viz")
 
 
@@ -66,10 +54,12 @@ def __getattr__(name: str) -> Any:
     """Imports everything on first use."""
     if name in _ROOMS:
         return import_module(f"ringroad.lab.{name}")
+    if name in _EARLIER:
+        return getattr(import_module("ringroad"), name)
     if name not in __all__:
         raise AttributeError(f"module 'ringroad.lab' has no attribute {name!r}")
     where = next(where for where, names in _WHERE.items() if name in names)
-    value = getattr(import_module(f"ringroad.{where}"), name)
+    value = getattr(import_module(f"ringroad.lab.{where}"), name)
     globals()[name] = value
     return value
 

@@ -17,18 +17,18 @@ use crate::topology::TopologyArgument;
 /// compare equal by their names, and can be pickled.
 ///
 /// Args:
-///     name: Such as "swing", or "generalized:2" for a member. `ringroad.lab.algorithms()` lists all.
+///     name: Such as "swing", or "generalized:2" for a member. `ringroad.algorithms()` lists all.
 ///
 /// Raises:
 ///     ScheduleError: The name is unknown. The message suggests another.
 ///
 /// Example:
-///     >>> ring = ringroad.lab.Algorithm("ring")
+///     >>> ring = ringroad.Algorithm("ring")
 ///     >>> ring.cost_line(8)
 ///     (14, 1.75)
 ///     >>> ring.supports("torus:4x4", "broadcast")
 ///     False
-#[pyclass(name = "Algorithm", module = "ringroad.lab", frozen, eq, hash)]
+#[pyclass(name = "Algorithm", module = "ringroad", frozen, eq, hash)]
 #[derive(PartialEq, Eq, Hash)]
 pub struct PyAlgorithm(Member);
 
@@ -162,7 +162,7 @@ impl PyAlgorithm {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> ringroad.lab.Algorithm("ring").cost_line(8)
+    ///     >>> ringroad.Algorithm("ring").cost_line(8)
     ///     (14, 1.75)
     #[pyo3(signature = (topology, collective="allreduce", root=None))]
     fn cost_line(
@@ -222,9 +222,9 @@ pub fn collectives() -> Vec<&'static str> {
 ///     TopologyError: The topology is malformed.
 ///
 /// Example:
-///     >>> ringroad.lab.Algorithm("swing") in ringroad.lab.algorithms()
+///     >>> ringroad.Algorithm("swing") in ringroad.algorithms()
 ///     True
-///     >>> [a.name for a in ringroad.lab.algorithms(8) if a.name.startswith("generalized:")]
+///     >>> [a.name for a in ringroad.algorithms(8) if a.name.startswith("generalized:")]
 ///     ['generalized:0', 'generalized:1', 'generalized:2', 'generalized:3']
 #[pyfunction]
 #[pyo3(signature = (topology=None))]

@@ -102,10 +102,10 @@ arguments! {
     HashMap<String, String>: "a dict of texts (str)",
 }
 
-/// The numbers of [`NOBODY`](ringroad_runtime::NOBODY) and of any rank or tag in Python: no rank and no tag, also in
+/// The numbers of [`PROC_NULL`](ringroad_runtime::PROC_NULL) and of any rank or tag in Python: no rank and no tag, also in
 /// NumPy's arrays of int32.
-pub const NOBODY: i64 = i32::MIN as i64;
-pub const ANY: i64 = NOBODY + 1;
+pub const PROC_NULL: i64 = i32::MIN as i64;
+pub const ANY: i64 = PROC_NULL + 1;
 
 /// The rank at the other end of a message.
 #[derive(Clone, Copy)]
@@ -121,17 +121,17 @@ pub struct AnyTag(pub Option<u32>);
 
 /// A rank as Python knows it.
 pub fn number_of(peer: Rank) -> i64 {
-    i64::try_from(peer).ok().filter(|_| peer != ringroad_runtime::NOBODY).unwrap_or(NOBODY)
+    i64::try_from(peer).ok().filter(|_| peer != ringroad_runtime::PROC_NULL).unwrap_or(PROC_NULL)
 }
 
 impl<'py> Argument<'_, 'py> for Peer {
     fn words() -> String {
-        "a rank, which is a whole number from 0 on, or ringroad.NOBODY".to_owned()
+        "a rank, which is a whole number from 0 on, or ringroad.PROC_NULL".to_owned()
     }
 
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         match object.extract()? {
-            NOBODY => Ok(Peer(ringroad_runtime::NOBODY)),
+            PROC_NULL => Ok(Peer(ringroad_runtime::PROC_NULL)),
             peer => Ok(Peer(Rank::try_from(peer).map_err(|_| no_number())?)),
         }
     }
@@ -139,7 +139,7 @@ impl<'py> Argument<'_, 'py> for Peer {
 
 impl<'py> Argument<'_, 'py> for Source {
     fn words() -> String {
-        "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.NOBODY".to_owned()
+        "a rank, which is a whole number from 0 on, None, ringroad.ANY or ringroad.PROC_NULL".to_owned()
     }
 
     fn read(object: &Bound<'py, PyAny>) -> PyResult<Self> {
@@ -194,7 +194,7 @@ macro_rules! classes {
 }
 
 classes! {
-    PyCostModel: "a ringroad.lab.CostModel",
+    PyCostModel: "a ringroad.CostModel",
     PySchedule: "a ringroad.Schedule",
     PyTopology: "a ringroad.Topology",
 }

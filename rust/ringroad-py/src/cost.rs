@@ -79,11 +79,11 @@ impl Compared {
 ///         is given without `cores`.
 ///
 /// Example:
-///     >>> model = ringroad.lab.CostModel(step_latency=1e-6)
+///     >>> model = ringroad.CostModel(step_latency=1e-6)
 ///     >>> cost = model.cost(ringroad.Schedule.build("swing", "torus:4x4"), "torus:4x4", 1 << 20)
 ///     >>> cost.steps, cost.seconds < 1e-3
 ///     (8, True)
-#[pyclass(name = "CostModel", module = "ringroad.lab", frozen, eq)]
+#[pyclass(name = "CostModel", module = "ringroad", frozen, eq)]
 #[derive(PartialEq)]
 pub struct PyCostModel(pub CostModel);
 
@@ -167,7 +167,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> cost = ringroad.lab.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
+    ///     >>> cost = ringroad.CostModel().cost(ringroad.Schedule.build("ring", 8), "ring:8", 1 << 20)
     ///     >>> cost.link_load, cost.bandwidth_deficiency
     ///     (1.75, 1.75)
     #[pyo3(signature = (schedule, topology, bytes, *, blocks=None))]
@@ -207,7 +207,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.lab.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
+    ///     >>> found = ringroad.CostModel().explain("allreduce", "torus:8x8", 1 << 20)
     ///     >>> found.algorithm, found.runner_up
     ///     ('bfb-ring', 'nested:1')
     ///     >>> found.candidates[0].algorithm, found.candidates[0].ratio
@@ -247,7 +247,7 @@ impl PyCostModel {
     ///
     /// Example:
     ///     >>> network = ringroad.Topology("ring:8,bandwidth=100Mbit/s")
-    ///     >>> found = ringroad.lab.CostModel().formats("allreduce", network, 1 << 20, max_error=0.04)
+    ///     >>> found = ringroad.CostModel().formats("allreduce", network, 1 << 20, max_error=0.04)
     ///     >>> [row.wire for row in found]
     ///     ['int8', 'f16', 'exact']
     #[pyo3(signature = (collective, topology, bytes, *, dtype="float32", max_error=None))]
@@ -284,7 +284,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> found = ringroad.lab.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
+    ///     >>> found = ringroad.CostModel().compare("allreduce", "torus:8x8", [8, 1 << 20])
     ///     >>> [size.algorithm for size in found.sizes]
     ///     ['gather-sum', 'bfb-ring']
     #[pyo3(signature = (collective, topology, sizes, *, schedules=Vec::new()))]
@@ -318,7 +318,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> ringroad.lab.CostModel().switch_points("broadcast", "ring:4")[0][0]
+    ///     >>> ringroad.CostModel().switch_points("broadcast", "ring:4")[0][0]
     ///     0
     #[pyo3(signature = (collective, topology, bit_identical=true, *, schedules=Vec::new()))]
     fn switch_points(
@@ -351,7 +351,7 @@ impl PyCostModel {
     ///     TopologyError: The topology is malformed.
     ///
     /// Example:
-    ///     >>> print(ringroad.lab.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
+    ///     >>> print(ringroad.CostModel().to_csv("broadcast", "ring:4").splitlines()[0])
     ///     collective,minbytes,maxbytes,algorithm,protocol,channels,nNodes,nRanks,numPipeOps,regBuff
     #[pyo3(signature = (collective, topology, bit_identical=true))]
     fn to_csv(

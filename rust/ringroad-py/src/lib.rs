@@ -73,7 +73,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<roll_call::PyRollCall>()?;
     module.add_class::<notes::PyNotes>()?;
     module.add_class::<work::PyWork>()?;
-    module.add("NOBODY", arguments::NOBODY)?;
+    module.add("PROC_NULL", arguments::PROC_NULL)?;
     module.add("ANY", arguments::ANY)?;
     module.add_function(wrap_pyfunction!(works::waitall, module)?)?;
     module.add_function(wrap_pyfunction!(works::waitany, module)?)?;

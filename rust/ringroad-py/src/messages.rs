@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use ringroad_runtime::{Called, DType, Memory, Message, Operation, Precision, Request, Work, NOBODY};
+use ringroad_runtime::{Called, DType, Memory, Message, Operation, Precision, Request, Work, PROC_NULL};
 
 use crate::arguments::{argument, AnyTag, Peer, Source};
 use crate::array::Array;
@@ -34,7 +34,7 @@ fn receiving(array: &Array<'_>, Source(peer): Source, AnyTag(tag): AnyTag) -> Py
 /// A receive of a message of any length, into new memory.
 pub fn bringing(dtype: DType, Source(peer): Source, AnyTag(tag): AnyTag) -> Request {
     let operation = match peer {
-        Some(NOBODY) => Operation::Receive { peer: NOBODY, tag: tag.unwrap_or(0) },
+        Some(PROC_NULL) => Operation::Receive { peer: PROC_NULL, tag: tag.unwrap_or(0) },
         _ => Operation::ReceiveAny { peer, tag },
     };
     let mut request = Request::new(operation, dtype, 0, Memory::nothing(), Memory::nothing());
@@ -93,7 +93,7 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     array: What is sent.
-    ///     peer: The rank that receives, which may be this one. `ringroad.NOBODY`: nothing is sent.
+    ///     peer: The rank that receives, which may be this one. `ringroad.PROC_NULL`: nothing is sent.
     ///     tag: From 0 to 2**28 - 1; a `recv` takes messages of its own tag only.
     #[doc = call_arguments!()]
     ///
@@ -130,13 +130,13 @@ impl PyCommunicator {
     ///         new one-dimensional array of the message's length and dtype; records and other types that are moved as
     ///         bytes come as uint8.
     ///     peer: The rank that sends. None or `ringroad.ANY`: any rank; the first message with this tag is
-    ///         received. `ringroad.NOBODY`: nothing is received, and `out` stays as it is.
+    ///         received. `ringroad.PROC_NULL`: nothing is received, and `out` stays as it is.
     ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
     #[doc = call_arguments!()]
     ///
     /// Returns:
     ///     `out`; if the message is shorter, a one-dimensional array of the elements that came, which shares memory
-    ///     with `out` if that is C-contiguous. None if nothing comes from `ringroad.NOBODY` and `out` is None. With
+    ///     with `out` if that is C-contiguous. None if nothing comes from `ringroad.PROC_NULL` and `out` is None. With
     ///     `async_op=True` a `Work` whose `result()` returns that; its `message` says who sent how much, with which tag.
     ///
     /// Raises:
@@ -175,17 +175,17 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     array: What is sent.
-    ///     destination: The rank that receives it. `ringroad.NOBODY`: nothing is sent.
+    ///     destination: The rank that receives it. `ringroad.PROC_NULL`: nothing is sent.
     ///     out: Where the other message is written, as for `recv`. `array` itself: in place. None: a new array of
     ///         the shape and dtype of `array`.
-    ///     source: The rank that sends the other message. None or `ringroad.ANY`: any rank. `ringroad.NOBODY`:
+    ///     source: The rank that sends the other message. None or `ringroad.ANY`: any rank. `ringroad.PROC_NULL`:
     ///         nothing is received, and `out` stays as it is.
     ///     tag: The tag of both messages, from 0 to 2**28 - 1.
     ///     recv_tag: The tag of the message that is received, if it has another; `ringroad.ANY`: any tag.
     #[doc = call_arguments!()]
     ///
     /// Returns:
-    ///     What `recv` returns. None if `source` is `ringroad.NOBODY` and `out` is None. With `async_op=True` a `Work`
+    ///     What `recv` returns. None if `source` is `ringroad.PROC_NULL` and `out` is None. With `async_op=True` a `Work`
     ///     that ends when both messages have: its `message` is the one that came.
     ///
     /// Raises:
@@ -224,7 +224,7 @@ impl PyCommunicator {
         let send = sending(&sent, destination, tag);
         let receive = receiving(&target, source, recv_tag.unwrap_or(AnyTag(Some(tag))))?;
         let outcome = match (out, source) {
-            (None, Source(Some(NOBODY))) => Outcome::Known(None),
+            (None, Source(Some(PROC_NULL))) => Outcome::Known(None),
             _ => Outcome::Received(landing),
         };
         self.exchange(py, [send, receive], timeout, async_op, outcome)
@@ -233,7 +233,7 @@ impl PyCommunicator {
     /// Waits until a message has come that `recv` would take, and leaves it there.
     ///
     /// Args:
-    ///     peer: The rank that sends. None or `ringroad.ANY`: any rank. `ringroad.NOBODY`: an empty message of
+    ///     peer: The rank that sends. None or `ringroad.ANY`: any rank. `ringroad.PROC_NULL`: an empty message of
     ///         nobody, at once.
     ///     tag: The sender's tag. `ringroad.ANY`: any tag.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.

@@ -38,7 +38,7 @@ impl PyCommunicator {
     /// Example:
     ///     >>> ranks = ringroad.Communicator.in_process(4)
     ///     >>> cart = ranks[1].cart((2, 2), periodic=(True, False))
-    ///     >>> cart.coordinates, cart.shift(0), cart.shift(1) == (0, ringroad.NOBODY)
+    ///     >>> cart.coordinates, cart.shift(0), cart.shift(1) == (0, ringroad.PROC_NULL)
     ///     ((0, 1), (3, 3), True)
     #[pyo3(signature = (shape, *, periodic=None, reorder=false, timeout=None))]
     fn cart<'py>(

@@ -177,7 +177,7 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     obj: Any object that can be pickled.
-    ///     peer: The rank that receives, which may be this one. `ringroad.NOBODY`: nothing is sent.
+    ///     peer: The rank that receives, which may be this one. `ringroad.PROC_NULL`: nothing is sent.
     ///     tag: From 0 to 2**28 - 1; a `recv_object` takes objects of its own tag only. Do not use it for
     ///         arrays at the same time.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
@@ -212,7 +212,7 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     peer: The rank that sends. None or `ringroad.ANY`: any rank; the first object with this tag is received.
-    ///         `ringroad.NOBODY`: nothing is received.
+    ///         `ringroad.PROC_NULL`: nothing is received.
     ///     tag: From 0 to 2**28 - 1, as the sender passed it. `ringroad.ANY`: any tag.
     ///     timeout: Seconds after which the call fails. None: the communicator's `timeout`.
     ///     async_op: True: return a `Work` at once instead of waiting.
@@ -247,7 +247,7 @@ impl PyCommunicator {
     ///
     /// Args:
     ///     obj: Any object that can be pickled.
-    ///     destination: The rank that receives it. `ringroad.NOBODY`: nothing is sent.
+    ///     destination: The rank that receives it. `ringroad.PROC_NULL`: nothing is sent.
     ///     source: The rank that sends the other object, as for `recv_object`.
     ///     tag: The tag of both objects, from 0 to 2**28 - 1.
     ///     recv_tag: The tag of the object that is received, if it has another; `ringroad.ANY`: any tag.

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyBytes, PyEllipsis, PySlice, PyString};
-use ringroad_runtime::{DType, Memory, Message, NOBODY};
+use ringroad_runtime::{DType, Memory, Message, PROC_NULL};
 
 use crate::arguments::number_of;
 use crate::array::{self, Array};
@@ -129,7 +129,7 @@ impl Outcome {
         message: Option<Message>,
         output: impl FnOnce() -> Memory,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let came = message.filter(|message| message.source != NOBODY);
+        let came = message.filter(|message| message.source != PROC_NULL);
         match (self, came) {
             (Outcome::Known(result), _) => Ok(result.as_ref().map(|result| result.clone_ref(py))),
             (Outcome::Received(landing), Some(message)) => landing.result(py, message.bytes).map(Some),

@@ -18,7 +18,7 @@ mod network;
 pub mod os;
 pub mod transport;
 
-pub use calls::call::{CallKey, MaxError, Operation, Precision, NOBODY};
+pub use calls::call::{CallKey, MaxError, Operation, Precision, PROC_NULL};
 pub use calls::function::Function;
 pub use calls::request::Request;
 pub use calls::work::Message;

@@ -9,7 +9,7 @@ use common::{config, each, group, group_with, watch, MEANS, SLOW};
 use ringroad_core::random::Random;
 use ringroad_core::Rank;
 use ringroad_runtime::{
-    Communicator, DType, Error, Memory, Message, Operation, Options, Request, Work, NOBODY,
+    Communicator, DType, Error, Memory, Message, Operation, Options, Request, Work, PROC_NULL,
 };
 
 fn send(peer: Rank, tag: u32, content: [u8; 2]) -> Request {
@@ -175,8 +175,8 @@ fn nobody_and_probes() {
     for means in MEANS {
         each(&group(2, means), |communicator| {
             let (me, peer) = (communicator.rank(), 1 - communicator.rank());
-            communicator.run(send(NOBODY, 1, [1, 2])).map(drop).unwrap();
-            let untouched = receive(Operation::Receive { peer: NOBODY, tag: 1 });
+            communicator.run(send(PROC_NULL, 1, [1, 2])).map(drop).unwrap();
+            let untouched = receive(Operation::Receive { peer: PROC_NULL, tag: 1 });
             assert_eq!(communicator.run(untouched).unwrap().to_vec::<u8>(), [0, 0]);
             let sent = communicator.start(send(peer, 8, [me as u8, 8])).unwrap();
             let probe = Operation::Probe { peer: Some(peer), tag: None };

@@ -19,7 +19,7 @@ use crate::transport::{Subject, Tag};
 pub const TAGS: u32 = 1 << 28;
 
 /// No rank: a message to or from it ends at once, and a receive leaves its memory as it is.
-pub const NOBODY: Rank = Rank::MAX;
+pub const PROC_NULL: Rank = Rank::MAX;
 
 /// The number of bits of the check that hold the digest. The others count how often the sequence numbers have wrapped
 /// around.
@@ -109,7 +109,7 @@ impl Operation {
         match (direction, peer, tag) {
             ("send", Some(peer), Some(tag)) => Ok(Operation::Send { peer, tag }),
             ("send", ..) => Err(Error::Type("send needs a peer and a tag".to_owned())),
-            ("recv", Some(NOBODY), _) => Ok(Operation::Receive { peer: NOBODY, tag: tag.unwrap_or(0) }),
+            ("recv", Some(PROC_NULL), _) => Ok(Operation::Receive { peer: PROC_NULL, tag: tag.unwrap_or(0) }),
             ("recv", Some(peer), Some(tag)) => Ok(Operation::Receive { peer, tag }),
             ("recv", ..) => Ok(Operation::ReceiveAny { peer, tag }),
             _ => Err(Error::Argument(format!("direction {direction:?} is neither send nor recv"))),
@@ -323,7 +323,7 @@ impl CallKey {
             self.check_precision()?;
         }
         if let Some((peer, tag)) = self.operation.ends() {
-            if let Some(peer) = peer.filter(|peer| *peer >= ranks && *peer != NOBODY) {
+            if let Some(peer) = peer.filter(|peer| *peer >= ranks && *peer != PROC_NULL) {
                 return refused(format!("peer {peer} is not one of the ranks 0 to {}", ranks - 1));
             }
             if let Some(tag) = tag.filter(|tag| *tag >= TAGS) {
@@ -620,7 +620,7 @@ struct Source(Option<Rank>, Option<u32>);
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(NOBODY) => write!(f, "nobody")?,
+            Some(PROC_NULL) => write!(f, "nobody")?,
             Some(peer) => write!(f, "rank {peer}")?,
             None => write!(f, "any rank")?,
         }

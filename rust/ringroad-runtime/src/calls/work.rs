@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use ringroad_core::Rank;
 
-use crate::calls::call::{code_of, Operation, Prepared, NOBODY};
+use crate::calls::call::{code_of, Operation, Prepared, PROC_NULL};
 use crate::error::{Error, Result};
 use crate::kernels::dtype::DType;
 use crate::os::lock::Mutex;
@@ -37,7 +37,7 @@ pub struct Message {
 impl Message {
     /// What is received from nobody.
     pub(crate) fn of_nobody(tag: Option<u32>) -> Message {
-        Message { source: NOBODY, tag: tag.unwrap_or(0), bytes: 0, dtype: DType::U8 }
+        Message { source: PROC_NULL, tag: tag.unwrap_or(0), bytes: 0, dtype: DType::U8 }
     }
 
     pub(crate) fn of(Unclaimed { tag, bytes }: Unclaimed) -> Message {
@@ -113,8 +113,8 @@ impl Completion {
         let Prepared { key, lengths, .. } = self.call();
         match (self.message.get(), key.operation) {
             (Some(message), _) => Some(*message),
-            (None, Operation::Receive { peer: NOBODY, tag }) => Some(Message::of_nobody(Some(tag))),
-            (None, Operation::Probe { peer: Some(NOBODY), tag }) => Some(Message::of_nobody(tag)),
+            (None, Operation::Receive { peer: PROC_NULL, tag }) => Some(Message::of_nobody(Some(tag))),
+            (None, Operation::Probe { peer: Some(PROC_NULL), tag }) => Some(Message::of_nobody(tag)),
             (None, Operation::Receive { peer, tag }) if self.is_done() => {
                 Some(Message { source: peer, tag, bytes: lengths[1], dtype: key.dtype })
             }

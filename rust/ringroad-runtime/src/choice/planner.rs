@@ -10,7 +10,7 @@ use ringroad_core::schedule::{Expressions, Rounding, Side};
 use ringroad_core::selection::Choice;
 use ringroad_core::{Bytes, Collective, Plan, Port, Rank, Schedule, Wire};
 
-use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared, NOBODY};
+use crate::calls::call::{CallKey, MaxError, Operation, Precision, Prepared, PROC_NULL};
 use crate::calls::request::Request;
 use crate::choice::choices::Choices;
 use crate::choice::plan_cache::Kept;
@@ -143,7 +143,7 @@ impl Planner {
             Ok(prepared)
         };
         match key.operation {
-            Operation::Send { peer: NOBODY, .. } | Operation::Receive { peer: NOBODY, .. } => {
+            Operation::Send { peer: PROC_NULL, .. } | Operation::Receive { peer: PROC_NULL, .. } => {
                 message(Plan::nothing())
             }
             Operation::Probe { .. } => message(Plan::nothing()),

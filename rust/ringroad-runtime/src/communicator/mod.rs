@@ -37,7 +37,7 @@ pub use self::patience::GoOn;
 use self::quiesce::{Admission, Quiesce};
 use self::status::Reporting;
 use crate::bootstrap::EndpointInfo;
-use crate::calls::call::{CallKey, Operation, Prepared, NOBODY};
+use crate::calls::call::{CallKey, Operation, Prepared, PROC_NULL};
 use crate::calls::callbacks::Callbacks;
 use crate::calls::request::Request;
 use crate::calls::work::{Completion, Message};
@@ -399,7 +399,7 @@ impl Communicator {
     pub fn glance(&self, peer: Option<Rank>, tag: Option<u32>) -> Result<Option<Message>> {
         let probe = CallKey::new(Operation::Probe { peer, tag }, DType::U8, 0);
         probe.lengths(self.rank, self.size())?;
-        if peer == Some(NOBODY) {
+        if peer == Some(PROC_NULL) {
             return Ok(Some(Message::of_nobody(tag)));
         }
         let driver = self.driver.get()?;

@@ -8,7 +8,7 @@
 use ringroad_core::Rank;
 
 use super::{Engine, Task};
-use crate::calls::call::{code_of, Operation, NOBODY};
+use crate::calls::call::{code_of, Operation, PROC_NULL};
 use crate::calls::work::Message;
 use crate::error::Error;
 use crate::kernels::dtype::DType;
@@ -34,7 +34,7 @@ impl Task {
 impl Engine {
     /// Whether a call has to wait in the list until its message has come.
     pub(super) fn must_wait(&self, task: &Task) -> bool {
-        if task.source() == Some(NOBODY) {
+        if task.source() == Some(PROC_NULL) {
             return false;
         }
         match task.call().key.operation {
