@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// How long another host may be silent.
-const SILENCE: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_secs(3);
 /// How many times the kernel must have asked it meanwhile.
 const ASKED: u8 = 2;
 /// The states of a connection that nobody has answered (`TCP_SYN_SENT`), and of one that only the other side has closed
