@@ -14,23 +14,23 @@ from ringroad.lab import routes as tables
 def routes(
     topology: Annotated[
         str,
-        typer.Argument(metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."),
+        typer.Argument(metavar="SPEC", help="Network, such as torus:4x4x2 (see `ringroad topology`), or a file."),
     ],
     method: Annotated[str, typer.Option(help="balanced, shortest or up-down.")] = "balanced",
-    channels: Annotated[str, typer.Option(help="How hops get virtual channels: turns or lash.")] = "turns",
-    gap: Annotated[float, fraction_option(help="Stop at this distance from the bound: 0.004 is 0.4 percent.")] = 0.004,
-    budget: Annotated[float | None, time_option(help="Stop the search after this time in any case.")] = None,
+    channels: Annotated[str, typer.Option(help="Virtual channel assignment: turns or lash.")] = "turns",
+    gap: Annotated[
+        float, fraction_option(help="Stop within this fraction of the bound: 0.004 is 0.4 percent.")
+    ] = 0.004,
+    budget: Annotated[float | None, time_option(help="Time limit of the search.")] = None,
     save: Annotated[
         Path | None,
-        file_option(
-            help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop."
-        ),
+        file_option(help="Write the table as .json, for Routes.from_json, or as .csv with a line per hop."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a routing table that loads links evenly, without deadlock.
+    """Make a balanced, deadlock-free routing table.
 
-    It spreads an all-to-all over the links. Prints the load of the busiest link beside a lower bound of all routes.
+    Balances an all-to-all over the links. Prints the busiest link's load beside a lower bound for any routes.
     """
     made = _made(Topology(topology), method, channels, gap, budget)
     if save is not None:
