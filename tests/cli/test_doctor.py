@@ -107,13 +107,17 @@ def test_how_hosts_are_connected():
     spec = "switch:2, links of 10 Gbit/s"
     assumed, found = Part(network=spec, origin="assumed"), Part(network=spec, origin="found")
     (unknown,) = comparison.network(apart, {0: assumed, 1: assumed})
-    check(unknown, "note", f"not known; assumed is {spec}", "UDP")
+    check(unknown, "note", f"unknown; assuming {spec}", "UDP")
     (known,) = comparison.network(apart, {0: found})
-    check(known, "ok", f"{spec}, as the ranks have found")
+    check(known, "ok", f"{spec}, as discovered")
     assert list(comparison.network(together, {0: assumed})) == []
     wrong = Part(network=spec, origin="given", differences=[f"link {number}" for number in range(8)], spec="ring:2")
     (named,) = comparison.network(apart, {0: wrong})
-    words = [f"named is {spec}, but link 0; link 1", "link 5; 2 more differences", "Set RINGROAD_TOPOLOGY=ring:2"]
+    words = [
+        f"RINGROAD_TOPOLOGY names {spec}, but link 0; link 1",
+        "link 5; 2 more differences",
+        "Set RINGROAD_TOPOLOGY=ring:2",
+    ]
     check(named, "warning", *words)
     assert "link 6" not in named.found
     (nameless,) = comparison.network(apart, {0: Part(network=spec, origin="given", differences=["hosts"])})

@@ -90,7 +90,7 @@ class Stage:
     failed: dict[int, str] = field(default_factory=dict)
     connections: dict[int, list[dict]] = field(default_factory=dict)
     deaf: tuple[int, ...] = ()
-    """Processes whose GIL is not to be had."""
+    """Processes whose GIL is not available."""
 
     def host(self, process):
         return f"host{process if self.alone else process // 2}"

@@ -258,7 +258,7 @@ OMPI = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
         (TORCHRUN, {}, r"RINGROAD_STORE=tcp://host:port"),
         (TORCHRUN, {"MASTER_ADDR": "a"}, "MASTER_ADDR is set, but MASTER_PORT is not"),
         (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
-        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "70000"}, "MASTER_PORT=70000 is no port"),
+        (TORCHRUN, {"MASTER_ADDR": "a", "MASTER_PORT": "70000"}, "MASTER_PORT=70000 is not a port"),
         *(
             (TORCHRUN, {"MASTER_ADDR": given, "MASTER_PORT": "29500"}, f"more than a host.* set {written}$")
             for given, written in {

@@ -50,7 +50,7 @@ def _fraction(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number <= 1:
-        raise ValueError(f"{text!r} is no number from 0 to 1")
+        raise ValueError(f"{text!r} is not a number from 0 to 1")
     return number
 
 

@@ -23,7 +23,7 @@ from ringroad.start import launchers, rendezvous
 _WIDTH = 80  # at most
 _SLOWEST = 6
 _ENDS = {
-    "ok": "all is well",
+    "ok": "no problems found",
     "note": "communication works; the notes say what could be better, or matters to some jobs",
     "warning": "communication works, but the warnings slow it down or may end a job",
     "failure": "ranks cannot communicate until the failures are corrected",

@@ -143,7 +143,7 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
-        raise ValueError(f"{option} {text[:_SHOWN]!r} is no list of whole numbers such as 1,2,3") from None
+        raise ValueError(f"{option} {text[:_SHOWN]!r} is not a list of whole numbers such as 1,2,3") from None
 
 
 def _place(rank: int, ranks_of_host: list[int]) -> dict[str, str]:

@@ -103,11 +103,11 @@ def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
             "See that UDP and TCP between the hosts are not blocked; or name the network in RINGROAD_TOPOLOGY, such as "
             "ring:8,bandwidth=10Gbit/s"
         )
-        yield Finding("network", "note", f"not known; assumed is {part.network}", remedy)
+        yield Finding("network", "note", f"unknown; assuming {part.network}", remedy)
     elif part.differences:
         yield _wrongly_named(part)
     else:
-        how = "as it is named" if part.origin == "given" else "as the ranks have found"
+        how = "as named" if part.origin == "given" else "as discovered"
         yield Finding("network", "ok", f"{part.network}, {how}")
 
 
@@ -120,7 +120,7 @@ def _wrongly_named(part: Part) -> Finding:
         else "Set RINGROAD_TOPOLOGY=auto, or name the file that ringroad discover --save network.json writes"
     )
     remedy += ", or mend the cables; ringroad discover --plot network.png draws what was found"
-    return Finding("network", "warning", f"named is {part.network}, but {text}", remedy)
+    return Finding("network", "warning", f"RINGROAD_TOPOLOGY names {part.network}, but {text}", remedy)
 
 
 def local(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:

@@ -67,7 +67,7 @@ class TuningOptions:
     def __post_init__(self) -> None:
         for name in self.collectives:
             if name not in COLLECTIVES:
-                raise ValueError(f"tune: {name!r} cannot be measured; there are {', '.join(COLLECTIVES)}")
+                raise ValueError(f"tune: {name!r} cannot be measured; expected one of: {', '.join(COLLECTIVES)}")
         if not self.collectives or not self.sizes or self.lengths[0] < 1:
             raise ValueError("tune: name one collective and one size of a byte or more")
         if not self.budget > 0:

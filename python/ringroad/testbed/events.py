@@ -43,7 +43,7 @@ class Event:
         action, *words = text.split() or [""]
         readers = _ACTIONS.get(action)
         if readers is None or len(words) != len(readers):
-            raise ValueError(f"{text[:_SHOWN]!r} is no event of a testbed: write {_FORMS}")
+            raise ValueError(f"{text[:_SHOWN]!r} is not an event of a testbed; expected one of: {_FORMS}")
         return Event(
             seconds, text.strip(), action, tuple(read(word) for read, word in zip(readers, words, strict=True))
         )

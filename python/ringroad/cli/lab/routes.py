@@ -43,7 +43,7 @@ def routes(
 
 def _made(topology: Topology, method: str, channels: str, gap: float, budget: float | None) -> tables.Routes:
     if channels not in ("turns", "lash"):
-        raise ValueError(f"--channels is turns or lash, not {channels!r}")
+        raise ValueError(f"--channels must be turns or lash, not {channels!r}")
     if method == "balanced":
         return tables.balanced(topology, gap=gap, budget=budget, channels=channels)  # type: ignore[arg-type]
     if method == "shortest":
@@ -51,7 +51,7 @@ def _made(topology: Topology, method: str, channels: str, gap: float, budget: fl
     elif method == "up-down":
         made = tables.up_down(topology)
     else:
-        raise ValueError(f"--method is balanced, shortest or up-down, not {method!r}")
+        raise ValueError(f"--method must be balanced, shortest or up-down, not {method!r}")
     return made.with_bound(gap=gap, budget=budget)
 
 
