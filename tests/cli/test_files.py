@@ -44,7 +44,7 @@ def test_files_that_are_none(files: Path) -> None:
             ("deep.json", "is nested too deeply"),
             ("bytes.json", "is not text"),
         ],
-        formats.read: [*irregular, ("deep.json", "this is not a schedule"), ("bytes.json", "no text in UTF-8")],
+        formats.read: [*irregular, ("deep.json", "this is not a schedule"), ("bytes.json", "not UTF-8 text")],
         ringroad.Topology: [*irregular, ("deep.json", "cannot be read as a graph")],
         Model.load: [*irregular, ("deep.toml", "is nested too deeply")],
     }
