@@ -97,7 +97,7 @@ def test_only_own_files_are_replaced(tmp_path: Path) -> None:
     for name in ("own", "missing"):
         check_own(tmp_path / name, b"ringroad")
     for name in ("other", "empty", "folder", "fifo", "link", "dangling"):
-        with pytest.raises(FileExistsError, match=f"{name} is there, and ringroad has not written it"):
+        with pytest.raises(FileExistsError, match=f"{name} exists, and ringroad has not written it"):
             check_own(tmp_path / name, b"ringroad")
 
 

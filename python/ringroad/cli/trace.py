@@ -41,7 +41,7 @@ def trace(
     rows = [[c.call, str(c.times), seconds_text(c.median), seconds_text(c.slowest)] for c in traced.calls]
     print_table(["call", "times", "median", "slowest"], rows, right=["times", "median", "slowest"])
     if traced.lost:
-        print_wrapped(f"\n{traced.lost} events are lost, because a rank had recorded as many as it can")
+        print_wrapped(f"\n{traced.lost} events were lost, because a rank's recorder was full")
     return None
 
 

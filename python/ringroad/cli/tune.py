@@ -120,7 +120,7 @@ def _path(file_name: str, output: Path | None) -> Path:
     if config.profile is not None:
         return Path(config.profile)
     if config.profiles is None:
-        raise ConfigError("there is no place for profiles: set RINGROAD_CACHE or HOME, or say --output FILE")
+        raise ConfigError("there is no place for profiles: set RINGROAD_CACHE or HOME, or pass --output FILE")
     return Path(config.profiles, file_name)
 
 

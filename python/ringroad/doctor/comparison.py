@@ -76,7 +76,7 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
         remedy = (
             f"On {info.host} see whether process {info.pid} still runs and what it does: py-spy dump --pid {info.pid}"
         )
-        yield Finding("communicator", "failure", f"{info} came but does not answer any more", remedy)
+        yield Finding("communicator", "failure", f"{info} came but no longer answers", remedy)
     errors: dict[str, list[int]] = {}
     for rank, part in sorted(parts.items()):
         if part.error:
@@ -100,8 +100,8 @@ def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
         return
     if part.origin == "assumed":
         remedy = (
-            "See that UDP and TCP between the hosts are not blocked; or name the network in RINGROAD_TOPOLOGY, such as "
-            "ring:8,bandwidth=10Gbit/s"
+            "Check that UDP and TCP between the hosts are not blocked, or name the network in RINGROAD_TOPOLOGY, "
+            "such as ring:8,bandwidth=10Gbit/s"
         )
         yield Finding("network", "note", f"unknown; assuming {part.network}", remedy)
     elif part.differences:
@@ -151,7 +151,7 @@ def sent_again(parts: Mapping[int, Part]) -> Iterator[Finding]:
     found = [(part, rank, peer) for rank, one in parts.items() for peer, part in one.again if part > _LOST]
     if found:
         part, rank, peer = max(found)
-        text = f"rank {rank} had to send {part:.1%} of its bytes to rank {peer} again; so had {len(found) - 1} others"
+        text = f"rank {rank} retransmitted {part:.1%} of its bytes to rank {peer}; so did {len(found) - 1} others"
         remedy = "Compare cables, ports, MTU and queues of the network on the way; run it again when it is idle"
         yield Finding("lost packets", "warning", text, remedy)
 

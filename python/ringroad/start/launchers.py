@@ -228,7 +228,7 @@ def _first_host(launcher: Launcher, environ: Mapping[str, str]) -> str:
     """The host of rank 0 of a Slurm step."""
     if not _is_step(environ):
         raise ConfigError(
-            f"this process is in a job of Slurm, but srun has not started it: start the {launcher.size} ranks by srun, "
+            f"this process is in a Slurm job, but was not started by srun: start the {launcher.size} ranks with srun, "
             "or pass rank=0, size=1 for this process alone"
         )
     hosts = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST")
