@@ -41,7 +41,7 @@ def main(
 ) -> None:
     """Measure allreduce of float32 beside other libraries, and compare its times with goals."""
     if cache not in (None, "shared", "separate"):
-        raise typer.BadParameter(f"--cache {cache}: there are shared, separate")
+        raise typer.BadParameter(f"--cache {cache}: expected shared or separate")
     if testbed:
         reenter()
     network = Topology(testbed) if testbed else None

@@ -53,7 +53,7 @@ export function fromFragment(fragment) {
   const whole = (name, most) => {
     const number = Number(words.get(name));
     if (!Number.isInteger(number) || number < 0 || number > most)
-      throw new Error(`the address has ${name}=${words.get(name).slice(0, 20)}, which is no number from 0 on`);
+      throw new Error(`the address has ${name}=${words.get(name).slice(0, 20)}, which is not a number from 0 on`);
     return number;
   };
   if (words.has("network")) state.spec = words.get("network").slice(0, 400);
@@ -78,7 +78,7 @@ export function fromFragment(fragment) {
     if (!words.has(name)) continue;
     const number = Number(words.get(name));
     if (!Number.isFinite(number) || number < 0)
-      throw new Error(`the address has ${name}=${words.get(name).slice(0, 20)}, which is no number from 0 on`);
+      throw new Error(`the address has ${name}=${words.get(name).slice(0, 20)}, which is not a number from 0 on`);
     state[name] = number;
   }
   if (words.get("axis") === "ratio") state.axis = "ratio";

@@ -68,7 +68,7 @@ class ScheduleBuilder:
         up.
 
         Raises:
-            ScheduleError: There are so many ranks, chunks and slots that it would take too much memory to verify.
+            ScheduleError: There are too many ranks, chunks and slots to verify in memory.
         """
         sends = [send for step in self._steps for send in step._sends]
         locals = [local for step in self._steps for local in step._locals]

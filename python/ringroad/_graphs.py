@@ -157,7 +157,7 @@ def _nodes(graph: Any) -> tuple[list[Any], list[Any]]:
     for node, data in graph.nodes(data=True):
         kind = data.get("kind", "rank")
         if kind not in kinds:
-            raise TopologyError(f"node {node!r} is of kind {kind!r}; write rank or switch")
+            raise TopologyError(f"node {node!r} is of kind {kind!r}; expected rank or switch")
         kinds[kind].append(node)
     ranks = kinds["rank"]
     numbers = {node: graph.nodes[node]["rank"] for node in ranks if "rank" in graph.nodes[node]}
@@ -177,7 +177,7 @@ def _number(data: dict[str, Any], key: str, default: float, where: str) -> float
         return float(value)
     except (TypeError, ValueError):
         if not isinstance(value, str) or key not in _READERS:
-            raise TopologyError(f"{where} has {key} {value!r}; write a number") from None
+            raise TopologyError(f"{where} has {key} {value!r}; expected a number") from None
     try:
         return _READERS[key](value)
     except ValueError as error:
@@ -189,7 +189,7 @@ def _sizes(dimensions: object) -> list[int]:
         return []
     text = dimensions if isinstance(dimensions, str) else "x".join(map(str, dimensions))  # type: ignore[call-overload]
     if not re.fullmatch(r"[0-9]+(x[0-9]+)*", text):
-        raise TopologyError(f"the graph has dimensions {dimensions!r}; write sizes such as 4x4")
+        raise TopologyError(f"the graph has dimensions {dimensions!r}; expected sizes such as 4x4")
     return [int(size) for size in text.split("x")]
 
 
@@ -245,7 +245,7 @@ def _csv(lines: list[str], graph: Any) -> Any:
     unknown = set(rows.fieldnames) - {"source", "target", *_DEFAULTS}
     if unknown or not {"source", "target"} <= set(rows.fieldnames):
         columns = ", ".join(rows.fieldnames)
-        raise TopologyError(f"CSV has the columns {columns}; write source, target and any of {', '.join(_DEFAULTS)}")
+        raise TopologyError(f"CSV has columns {columns}; expected source, target and any of: {', '.join(_DEFAULTS)}")
     for row in rows:
         if None in row or None in row.values():
             raise TopologyError(f"line {rows.line_num} of CSV does not have as many columns as the header")

@@ -43,7 +43,7 @@ class Connection:
         stream: Counts the connections to the peer by the same device, from 0.
         sent: The bytes that have been sent.
         received: The bytes that have come.
-        sent_again: The bytes that had to be sent again.
+        sent_again: The retransmitted bytes.
         round_trip: How long an answer usually takes, in seconds.
         rate: The bytes per second that have arrived at the peer when it was last measured; short messages make it low.
     """

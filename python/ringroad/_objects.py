@@ -40,7 +40,7 @@ def allgather_object(
 def allgather_bytes(
     comm: Communicator, data: Bytes, timeout: float | None, call: str, most: int | None = None
 ) -> list[Bytes]:
-    """The bytes of every rank: at most so many of each, if ranks may be strangers."""
+    """The bytes of every rank: at most this many of each, if ranks may be strangers."""
     left = countdown(comm, timeout)
     counts = _lengths(comm, call, [data.size], left)[:, 0]
     if most is not None and not all(0 <= count <= most for count in counts):

@@ -37,7 +37,7 @@ def test_formats_that_are_only_written(swing, tmp_path):
 
 
 def test_wrong_formats(swing, tmp_path):
-    with pytest.raises(ValueError, match=r"'swing\.doc' does not say the format; choose one of json, msccl"):
+    with pytest.raises(ValueError, match=r"'swing\.doc' does not say the format; expected one of: json, msccl"):
         formats.write(swing, tmp_path / "swing.doc")
     with pytest.raises(ValueError, match="unknown format 'pdf'"):
         formats.write(swing, tmp_path / "swing.json", format="pdf")

@@ -253,7 +253,7 @@ def test_bounds_and_margins():
     check(Claim("sweet spot", "", {}, stated="1MiB", margin=1.5), False)
     check(Claim("winner", "", at, stated="swing"), True)
     check(Claim("winner", "", at, stated="ring"), False)
-    with pytest.raises(ValueError, match=r"unknown quantity 'speed'; one of gain,"):
+    with pytest.raises(ValueError, match=r"unknown quantity 'speed'; expected one of: gain,"):
         judge(definition.model, figure, Claim("speed", "", {}, stated=1), [panel])
     with pytest.raises(ValueError, match=r"torus:64x64 has no form 'bruck'; it has swing-latency/0,"):
         panel.form("bruck")
@@ -300,7 +300,7 @@ def test_one_figure(reports):
     (report,) = reproduce("zhao", "Table 5")
     assert report.name == "Table 5"
     assert [report.name for report in reports["zhao"]] == [name for name, _ in zhao.reports(introduction("zhao"))]
-    with pytest.raises(ValueError, match=r"swing has no figure 'Figure 1' here; there are Table 2, Figure 7, "):
+    with pytest.raises(ValueError, match=r"swing has no figure 'Figure 1' here; expected one of: Table 2, Figure 7, "):
         reproduce("swing", "Figure 1")
 
 
@@ -321,4 +321,4 @@ def test_command(tmp_path):
     assert (first["bytes"], first["form"]) == (32, "trivance-latency")
     run = _run("swings")
     assert run.returncode == 2
-    assert run.stderr == "ringroad: unknown paper 'swings'; write one of swing, trivance, kolmakov, zhao, basu\n"
+    assert run.stderr == "ringroad: unknown paper 'swings'; expected one of: swing, trivance, kolmakov, zhao, basu\n"

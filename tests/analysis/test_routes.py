@@ -125,7 +125,7 @@ def test_what_makes_no_sense():
         routes.balanced("petersen", gap=2)
     with pytest.raises(ValueError, match="budget is a number of seconds"):
         routes.balanced("petersen", budget=-1)
-    with pytest.raises(ValueError, match='by turns or lash, not by "none"'):
+    with pytest.raises(ValueError, match='must be turns or lash, not "none"'):
         routes.shortest("petersen", channels="none")
     made = routes.shortest("petersen")
     with pytest.raises(IndexError, match="10 ranks"):

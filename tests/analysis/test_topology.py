@@ -147,7 +147,7 @@ def test_a_torus_with_a_broken_cable(tmp_path):
     assert ringroad.Topology.from_graph(graph, dimensions=[2, 8]).dimensions == (2, 8)
     graph.graph["dimensions"] = (16,)
     assert ringroad.Topology.from_graph(graph).dimensions == (16,)
-    for wrong, message in [("4 by 4", "write sizes such as 4x4"), ("4x5", "not one of its 16 ranks")]:
+    for wrong, message in [("4 by 4", "expected sizes such as 4x4"), ("4x5", "not one of its 16 ranks")]:
         graph.graph["dimensions"] = wrong
         with pytest.raises(ringroad.TopologyError, match=message):
             ringroad.Topology.from_graph(graph)
@@ -179,7 +179,7 @@ def _graph(*edges, nodes=(), directed=False, **attributes):
         (_graph((0, 1), (1, 1)), "joins node 1 to itself; leave it out"),
         (_graph((0, 1), nodes=[(2, {})]), "no path leads from rank 0 to rank 2"),
         (_graph(nodes=[(0, {"kind": "switch"})]), "has no ranks"),
-        (_graph((0, 1), nodes=[(0, {"kind": "router"})]), "node 0 is of kind 'router'; write rank or switch"),
+        (_graph((0, 1), nodes=[(0, {"kind": "router"})]), "node 0 is of kind 'router'; expected rank or switch"),
         (_graph((0, 1), nodes=[(0, {"rank": 0})]), "numbered 0 to 1, each once, or none"),
         (_graph((0, 1), nodes=[(0, {"rank": 1}), (1, {"rank": 1})]), "numbered 0 to 1, each once"),
         (_graph((0, 1), bandwidth="fast"), 'edge 0 to 1: "fast" is not a bandwidth; write for example 100Gbit/s'),
@@ -327,11 +327,11 @@ def test_ranks_are_placed():
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("net.csv", "a,b\n0,1\n", "columns a, b; write source, target and any of bandwidth"),
+        ("net.csv", "a,b\n0,1\n", "columns a, b; expected source, target and any of: bandwidth"),
         ("net.csv", "source,target,colour\n0,1,red\n", "columns source, target, colour"),
         ("net.csv", "source,target\n0\n", "line 2 of CSV does not have as many columns"),
         ("net.csv", "source,target,latency\n0,1,soon\n", "edge '0' to '1': \"soon\" is not a time"),
-        ("net.csv", "", "write source, target"),
+        ("net.csv", "", "expected source, target"),
         ("net.json", "{}", 'JSON of a topology has a "spec"'),
         ("net.json", "[1", "cannot be read as a graph"),
         ("net.json", '{"spec": "rings:4"}', "did you mean ring?"),

@@ -134,8 +134,12 @@ def test_topologies():
         (ringroad.ScheduleError, "did you mean ring", lambda: training.iterate(BY_HAND, 4, algorithm="rong")),
         (ValueError, "shipped model; those are alexnet", lambda: Model.load("alexnett")),
         (FileNotFoundError, "none.toml", lambda: Model.load("none.toml")),
-        (ValueError, "batch of 0", lambda: Model.load("alexnet", batch=0)),
-        (ValueError, "throughput of nan", lambda: Model.load("alexnet", throughput=math.nan)),
+        (ValueError, "batch must be 1 sample or more, not 0", lambda: Model.load("alexnet", batch=0)),
+        (
+            ValueError,
+            "throughput must be above 0 operations per second, not nan",
+            lambda: Model.load("alexnet", throughput=math.nan),
+        ),
     ],
 )
 def test_what_makes_no_sense(error, text, act):
@@ -209,7 +213,7 @@ def test_files(tmp_path):
         ("batch = 2", "batch = true", "not True"),
         ("batch = 2", "batches = 2", "mine.toml: key 'batches' is unknown; known keys are batch, dtype"),
         ("batch = 2", "name = 3", "mine.toml: key 'name' must be a string, not 3"),
-        ("bfloat16", "int3", "mine.toml: dtype 'int3' is unknown; write one of float16"),
+        ("bfloat16", "int3", "mine.toml: dtype 'int3' is unknown; expected one of: float16"),
         ("throughput = 100", "throughput = 0", "mine.toml: throughput is 0"),
         ("throughput = 100", "throughput = -inf", "key 'throughput' must be a number of 0 or more, not -inf"),
         ("throughput = 100", "", "layer 'first': flops need a throughput"),

@@ -6,7 +6,7 @@ import ringroad
 
 def test_an_argument_says_so_as_well():
     group = ringroad.Communicator.in_process(5, deterministic="size-invariant")
-    with pytest.raises(ValueError, match='write "size-invariant" or None'):
+    with pytest.raises(ValueError, match='expected "size-invariant" or None'):
         ringroad.Communicator.in_process(2, deterministic="yes")  # type: ignore[arg-type]
     chosen = {group[0].algorithm_for("allreduce", size) for size in (8, 1 << 16, 1 << 28)}
     assert "direct" not in chosen and chosen <= set(ringroad.measure.contestants(group[0], "allreduce"))

@@ -274,7 +274,7 @@ def test_exchanges_on_different_grids_are_different_calls(pair, call):
             comm.barrier()
 
     for kind, text in in_threads(4, lambda comm: failure_of(lambda: run(comm)), timeout=60):
-        # Who hears of it between two calls raises AbortedError with the same text; a rank that is late has no row.
+        # A rank that hears of it between two calls raises AbortedError with this text; a rank that is late has no row.
         rows = dict(re.findall(r"rank (\d).*: .*?((?:cart|graph of) [^'\n]*)", text))
         assert kind in ("MismatchError", "AbortedError") and len(set(rows.values())) == 2, text
         assert all((one if rank == "0" else other) in name for rank, name in rows.items()), text

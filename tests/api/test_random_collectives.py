@@ -50,6 +50,6 @@ def test_wrong_programs(ranks):
             expected = wrong_collectives.LEAVES[what][1]
             assert "" not in raised and expected in raised and raised <= {expected, "AbortedError"}, (what, errors)
         elif raised != {""}:
-            # Who hears between two calls that the others have failed says why.
+            # A rank that hears between two calls that the others have failed says why.
             assert raised <= {"MismatchError", "AbortedError"}, (what, errors)
             assert all("different calls" in error for error in errors), (what, errors)

@@ -311,7 +311,7 @@ def test_what_only_computes_ends_at_once(monkeypatch, capsys, command, handler):
         (["explain", "allreduce", "--topology", "ring:8", "--algorithm", "ring", "--all"], "leave --algorithm out"),
         (["explain", "allreduce", "--topology", "ring:8", "--bytes", "many"], '"many" is not a number of bytes'),
         (["explain", "allreduce", "--topology", "ring:8", "--bytes", "99999999999999999999999"], "is too large"),
-        (["explain", "foo"], 'unknown collective "foo"; choose one of allreduce'),
+        (["explain", "foo"], 'unknown collective "foo"; expected one of: allreduce'),
         (
             ["lab", "simulate", "ring", "--topology", "ring:8", "--bytes", "8", "--fail-link", "0:9" + 400 * "9"],
             "--fail-link",

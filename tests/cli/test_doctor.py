@@ -40,7 +40,7 @@ def roster(*infos, size=None):
 @pytest.mark.parametrize("text", ["", "[" * 100_000, "[]", '{"rank": Infinity}', '{"rank": 0, "host": 5}'])
 def test_what_is_no_report_in_the_store(text):
     for shape in (_INFO, _PART):
-        with pytest.raises(ringroad.StoreError, match=r"what rank 1 has published .*see that no other job"):
+        with pytest.raises(ringroad.StoreError, match=r"what rank 1 has published .*check that no other job"):
             read("rank 1", text, shape)
 
 
@@ -83,7 +83,7 @@ def test_ranks_that_cannot_be_reached():
     together = roster(info(0), info(1, "b"), info(2, "b"))
     parts = {0: Part(transport="shared memory"), 1: Part(transport="shared memory")}
     (silent,) = comparison.connected(together, parts)
-    check(silent, "failure", "rank 2 (host b, process 102) came but does not answer", "On b see", "--pid 102")
+    check(silent, "failure", "rank 2 (host b, process 102) came but no longer answers", "On b see", "--pid 102")
     broken = Part(error="connection refused")
     (refused,) = comparison.connected(together, {0: broken, 1: broken, 2: broken})
     check(refused, "failure", "rank 0 (host a, process 100) and 2 more: connection refused", "RINGROAD_NET_DEVICES")
@@ -107,13 +107,17 @@ def test_how_hosts_are_connected():
     spec = "switch:2, links of 10 Gbit/s"
     assumed, found = Part(network=spec, origin="assumed"), Part(network=spec, origin="found")
     (unknown,) = comparison.network(apart, {0: assumed, 1: assumed})
-    check(unknown, "note", f"not known; assumed is {spec}", "UDP")
+    check(unknown, "note", f"unknown; assuming {spec}", "UDP")
     (known,) = comparison.network(apart, {0: found})
-    check(known, "ok", f"{spec}, as the ranks have found")
+    check(known, "ok", f"{spec}, as discovered")
     assert list(comparison.network(together, {0: assumed})) == []
     wrong = Part(network=spec, origin="given", differences=[f"link {number}" for number in range(8)], spec="ring:2")
     (named,) = comparison.network(apart, {0: wrong})
-    words = [f"named is {spec}, but link 0; link 1", "link 5; 2 more differences", "Set RINGROAD_TOPOLOGY=ring:2"]
+    words = [
+        f"RINGROAD_TOPOLOGY names {spec}, but link 0; link 1",
+        "link 5; 2 more differences",
+        "Set RINGROAD_TOPOLOGY=ring:2",
+    ]
     check(named, "warning", *words)
     assert "link 6" not in named.found
     (nameless,) = comparison.network(apart, {0: Part(network=spec, origin="given", differences=["hosts"])})
@@ -144,7 +148,7 @@ def test_lost_packets():
     few, many = Part(again=[(1, 0.01)]), Part(again=[(0, 0.03), (2, 0.125)])
     assert list(comparison.sent_again({0: few})) == []
     (found,) = comparison.sent_again({0: few, 1: many})
-    check(found, "warning", "rank 1 had to send 12.5% of its bytes to rank 2 again", "1 others", "cables")
+    check(found, "warning", "rank 1 retransmitted 12.5% of its bytes to rank 2", "1 others", "cables")
 
 
 def test_no_time_for_pairs():
@@ -311,7 +315,7 @@ def test_a_job_whose_rank_dies_or_hangs(tmp_path, hangs):
     first, second = launch(PROGRAMS / "silent_doctor.py", 2, env=env, timeout=150)
     failures = [Finding(**one) for one in json.loads(first.out)["findings"] if one["verdict"] == "failure"]
     who = f"rank 1 (host {socket.gethostname()}, process {second.pid})"
-    assert any(one.found.startswith(f"{who} came but does not answer") for one in failures), failures
+    assert any(one.found.startswith(f"{who} came but no longer answers") for one in failures), failures
     assert first.status == 1 and any("rank 0 (host" in one.found for one in failures), failures
 
 

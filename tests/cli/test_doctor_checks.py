@@ -390,7 +390,7 @@ def test_settings_that_make_sense(bare, settings, tmp_path):
         ("RINGROAD_TCP_PORTS", "20000-20006", "failure", ["fewer than two ports for each of the 4 ranks", "Widen"]),
         ("RINGROAD_UCX_LIBRARY", "/nonexistent/libucp.so.0", "failure", ["/nonexistent", "no such file"]),
         ("RINGROAD_TUNER_FILE", "/nonexistent/rules", "failure", ["no such file"]),
-        ("RINGROAD_TUNER_FILE", "/dev/null", "failure", ["no regular file"]),
+        ("RINGROAD_TUNER_FILE", "/dev/null", "failure", ["not a regular file"]),
         ("RINGROAD_SCHEDULES", "/nonexistent/schedules", "failure", ["no such directory"]),
         ("RINGROAD_STORE", "file:///proc/version/store", "failure", ["/proc/version cannot be written"]),
         ("RINGROAD_TRACE", "/proc/version/traces", "warning", ["/proc/version cannot be written"]),

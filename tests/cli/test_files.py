@@ -44,7 +44,7 @@ def test_files_that_are_none(files: Path) -> None:
             ("deep.json", "is nested too deeply"),
             ("bytes.json", "is not text"),
         ],
-        formats.read: [*irregular, ("deep.json", "this is not a schedule"), ("bytes.json", "no text in UTF-8")],
+        formats.read: [*irregular, ("deep.json", "this is not a schedule"), ("bytes.json", "not UTF-8 text")],
         ringroad.Topology: [*irregular, ("deep.json", "cannot be read as a graph")],
         Model.load: [*irregular, ("deep.toml", "is nested too deeply")],
     }
@@ -97,7 +97,7 @@ def test_only_own_files_are_replaced(tmp_path: Path) -> None:
     for name in ("own", "missing"):
         check_own(tmp_path / name, b"ringroad")
     for name in ("other", "empty", "folder", "fifo", "link", "dangling"):
-        with pytest.raises(FileExistsError, match=f"{name} is there, and ringroad has not written it"):
+        with pytest.raises(FileExistsError, match=f"{name} exists, and ringroad has not written it"):
             check_own(tmp_path / name, b"ringroad")
 
 

@@ -30,7 +30,7 @@ def kinds(cell):
 
 def is_unexpected(output):
     """Errors and warnings. Ranks say on standard error which network they have found, and if another one was named."""
-    shown = ("ringroad: the ranks have found", "ringroad: warning: the ranks stand on another network")
+    shown = ("ringroad: discovered ", "ringroad: warning: the network is not ")
     said = output.get("name") == "stderr" and not output.text.startswith(shown)
     return said or output.output_type == "error"
 

@@ -335,7 +335,7 @@ HOSTILE = {
     "#links=0-9999&at=0:0": "at most 256 nodes",
     "#at=a:b": "cannot be read",
     "#cut=0-0": "no link joins 0 and 0",
-    "#bandwidth=-1": "no number from 0 on",
+    "#bandwidth=-1": "not a number from 0 on",
 }
 
 

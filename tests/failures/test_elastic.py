@@ -317,7 +317,7 @@ def test_a_record_keeps_its_process_from_founding(tmp_path: Path) -> None:
         assert record.exists()
     assert not record.exists()
     record.write_text("mine")
-    with pytest.raises(ValueError, match="is no record of an elastic group"):
+    with pytest.raises(ValueError, match="is not a record of an elastic group"):
         group_at(place, 0, record=record)
     assert record.read_text() == "mine"
     assert [one.name for one in tmp_path.iterdir()] == ["record"]

@@ -90,7 +90,7 @@ class Stage:
     failed: dict[int, str] = field(default_factory=dict)
     connections: dict[int, list[dict]] = field(default_factory=dict)
     deaf: tuple[int, ...] = ()
-    """Processes whose GIL is not to be had."""
+    """Processes whose GIL is not available."""
 
     def host(self, process):
         return f"host{process if self.alone else process // 2}"
@@ -220,12 +220,12 @@ STAGED = {
     ),
     "the last rank gets nothing": (
         Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)}),
-        "network", [1, 3], "sent 10 of 2000 tcp segments again",
+        "network", [1, 3], "retransmitted 10 of 2000 tcp segments",
     ),
     "a connection loses": (
         Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)},
               connections={1: [connection(2, 0), connection(3, 3 << 20)]}),
-        "network", [1, 3], "rank 1 has sent 3 MiB of 1 GiB to 3 again",
+        "network", [1, 3], "rank 1 retransmitted 3 MiB of 1 GiB to 3",
     ),
     "all are slow": (
         Stage(2, does={"world": {0: [call(8, waits=[1])], 1: [call(8, waits=[0])]}}), "slow", [0, 1], "too few cores",

@@ -104,18 +104,18 @@ def test_launches(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-d", "float8"], "there are float16"),
+        (["-d", "float8"], "-d float8: expected one of: float16"),
         (["allreduced"], 'unknown collective "allreduced"; did you mean allreduce?'),
         (["--algorithms", "rign"], "did you mean ring?"),
         (["-b", "8", "-e", "4"], "-b must be at least 1 and at most -e"),
-        (["--ranks", "two"], "numbers with commas"),
+        (["--ranks", "two"], "comma-separated numbers"),
         (["--launches", "0"], "--launches"),
         (["--ranks", "99999999999999999999999"], "numbers from 1 to 1024"),
-        (["--peers", "glo"], "but not glo"),
-        (["--peers", "mpi4py-tcp"], "but not mpi4py-tcp"),
+        (["--peers", "glo"], "--peers glo: expected gloo, "),
+        (["--peers", "mpi4py-tcp"], "--peers mpi4py-tcp: expected gloo, "),
         (["--testbed", "ring:3"], "--testbed needs --rate"),
         (["--testbed", "rign:3", "--rate", "1Mbit"], "rign"),
-        (["reduce", "--ranks", "2", "-r", "2"], "no rank of 2"),
+        (["reduce", "--ranks", "2", "-r", "2"], "not a rank of 2"),
     ],
 )
 def test_refusals(capsys, arguments, message):
@@ -145,7 +145,7 @@ def test_a_testbed_is_measured_beside_the_model_and_the_simulator(tmp_path):
 def test_one_place_only(tmp_path):
     rows = record(tmp_path / "r.jsonl", "--sizes", "8", "--ranks", "2", "-n", "3", "--place", "in_place")
     assert [row["place"] for row in rows] == [IN]
-    assert "--place in_place: there are out_of_place" in bench("alltoall", "--place", "in_place", status=2)
+    assert "--place in_place: expected one of: out_of_place" in bench("alltoall", "--place", "in_place", status=2)
 
 
 def test_open_mpi_may_take_part_in_one_way():

@@ -82,7 +82,7 @@ def test_reference_is_right():
 
 
 def test_refusals():
-    assert "there are shared, separate" in goals("--sizes", "8", "--cache", "fra", status=2)
+    assert "expected shared or separate" in goals("--sizes", "8", "--cache", "fra", status=2)
     with pytest.raises(ValueError, match="not for --testbed"):
         conductor(options(testbed=ringroad.Topology("ring:3"), rate=1e6), plain=True)
     with pytest.raises(launch.BenchError, match="float32 in allreduce only"):

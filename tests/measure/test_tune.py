@@ -119,7 +119,7 @@ def test_ranks_of_a_launcher_measure_together(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--collectives", "barrier"], 'unknown collective "barrier"; choose one of allreduce'),
+        (["--collectives", "barrier"], 'unknown collective "barrier"; expected one of: allreduce'),
         (["--collectives", ","], "name one collective"),
         (["--budget", "0"], "above 0 seconds"),
         (["--ranks", "1", "--dry-run"], "nothing to measure with fewer than two"),

@@ -526,7 +526,7 @@ def test_what_a_killed_testbed_left_ends_with_the_next_one(tmp_path):
         (("ring:3", "--rate", "fast", "--", "true"), "not a bandwidth"),
         (("ring:3", "--rate", "1e3", "--", "true"), "too little"),
         (("ring:3", "--rate", RATE, "--tell", "much", "--", "true"), "nothing"),
-        (("ring:3", "--rate", RATE, "--hosts", "1,two,3", "--", "true"), "no list of whole numbers"),
+        (("ring:3", "--rate", RATE, "--hosts", "1,two,3", "--", "true"), "not a list of whole numbers"),
         (("ring:3", "--rate", RATE, "--order", "0,1", "--", "true"), "from 0 to 2 once"),
         (("ring:3", "--rate", RATE, "--at", "3s slow 0 1", "--", "true"), "slow A B FACTOR"),
         (("ring:4", "--rate", RATE, "--at", "3s slow 0 2 4", "--", "true"), "no cable leads from rank 0"),

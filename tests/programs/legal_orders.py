@@ -51,7 +51,7 @@ class Call:
     group: int
     case: Case
     actors: list[Actor]
-    """Who takes part; of a message first the sender, then the receiver."""
+    """The ranks that take part; of a message first the sender, then the receiver."""
     tag: int | None = None
     """Of a message."""
     started: set[Actor] = field(default_factory=set)

@@ -58,7 +58,7 @@ def test_shared_frozen_and_unused_layers():
         ("no parameter", lambda: torch.nn.ReLU(), {}),
         ("cannot compute gradients", lambda: chain(), {"loss": lambda out: out}),
         ("cannot compute gradients", lambda: torch.nn.LSTM(8, 4), {}),
-        ("0 repetitions", lambda: chain(), {"repeat": 0}),
+        ("1 repetition or more, not 0", lambda: chain(), {"repeat": 0}),
     ],
 )
 def test_what_cannot_be_measured(text, net, options):

@@ -174,7 +174,7 @@ def judge(
         if everybody and not cut:
             for _, members in made:
                 missing = [rank for rank in everybody - members if gone[rank] < SILENCE]
-                # Who has given up by itself is not there, either.
+                # A rank that has given up by itself is not there, either.
                 gave_up = {rank for rank in missing if any(entry["event"] in ("left", "end") for entry in logs[rank])}
                 if set(missing) - gave_up:
                     findings.append(f"ranks {missing} were left out of {sorted(members)}, and were there")

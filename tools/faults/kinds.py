@@ -199,7 +199,7 @@ class Stops(Kind):
     share = 4.0
     goal = 200
     dies = False
-    # Who hears between two calls that the others gave up raises that the communicator failed earlier.
+    # A rank that hears between two calls that others gave up raises that the communicator failed earlier.
     types = (*Kind.types, "AbortedError")
 
     def draw(self, random: Random, number: int) -> Job:

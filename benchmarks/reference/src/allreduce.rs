@@ -166,7 +166,7 @@ impl Segment {
         unsafe { &*self.start.add(rank * Self::FLAG_BYTES).cast() }
     }
 
-    /// Elements of a rank's room. Who writes them and when is the algorithms' business: ranks only read what they do not
+    /// Elements of a rank's room. The algorithms decide who writes them and when: ranks only read what they do not
     /// write between two barriers.
     #[expect(clippy::mut_from_ref)]
     fn part(&self, rank: usize, start: usize, count: usize) -> &mut [f32] {

@@ -369,7 +369,7 @@ def check_dtype(dtype: np.dtype[Any], name: str) -> None:
 
 
 def flags(given: Any, name: str, count: int) -> tuple[bool, ...]:
-    """True or False for each of so many dimensions. Raises ValueError."""
+    """True or False for each of this many dimensions. Raises ValueError."""
     found = list(given) if np.iterable(given) else []
     if len(found) != count or any(flag not in (True, False) for flag in found):
         raise ValueError(f"{name} must be True or False for each of {count} dimensions, not {given!r}")

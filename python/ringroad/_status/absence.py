@@ -23,7 +23,7 @@ def absent(group: Group, seen: set[ProcessId], patience: float) -> Iterator[Caus
             yield Cause("ended", group.name, [rank], f"process {who} has ended")
         elif process.trouble == "stopped":
             how = f"kill -CONT {process.pid}" if process.state == "T" else "its debugger"
-            yield Cause("stopped", group.name, [rank], f"process {who} is stopped; it goes on by {how}")
+            yield Cause("stopped", group.name, [rank], f"process {who} is stopped; resume it with {how}")
         elif process.trouble == "silent" and process.handle is None:
             yield Cause("silent", group.name, [rank], f"process {who} cannot be asked: {process.why}")
         elif process.trouble == "silent":
@@ -33,7 +33,7 @@ def absent(group: Group, seen: set[ProcessId], patience: float) -> Iterator[Caus
                 text = f"process {who} runs, but has closed or dropped the communicator"
                 yield Cause("left", group.name, [rank], text)
         elif group.standing(rank) is None:
-            text = f"process {who} computes for long, or has no core: its engine is not to be had"
+            text = f"process {who} computes for long, or has no core: its engine does not respond"
             yield Cause("busy", group.name, [rank], text)
     for host, ranks in silent.items():
         why = group.processes[ranks[0]].why

@@ -1,4 +1,4 @@
-"""What a cause is for which a job stands still."""
+"""A cause for which a job hangs."""
 
 from typing import Any, Literal, NamedTuple
 

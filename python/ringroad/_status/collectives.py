@@ -125,14 +125,14 @@ def stalled(group: Group, patience: float) -> Iterator[Cause]:
 def _retransmitted(group: Group, pairs: list[tuple[int, int]]) -> str:
     """What these ranks had to send to each other again, or if that is not known, their hosts to all others."""
     lossy = [
-        f"rank {a} has sent {about_bytes(one['sent_again'])} of {about_bytes(one['sent'])} to {b} again"
+        f"rank {a} retransmitted {about_bytes(one['sent_again'])} of {about_bytes(one['sent'])} to {b}"
         for a, b in pairs
         for one in (group.standing(a) or {}).get("connections", [])
         if one["peer"] == b and one["sent_again"]
     ]
     senders = {p.host: p.report["segments"] for a, _ in pairs if (p := group.processes[a]).report}
     lossy = lossy or [
-        f"host {host} has sent {again} of {sent} tcp segments again"
+        f"host {host} retransmitted {again} of {sent} tcp segments"
         for host, (sent, again) in ((host, found) for host, found in senders.items() if found)
         if again
     ]

@@ -1,4 +1,4 @@
-"""Why a job stands still, from what its processes say (`ringroad._status`)."""
+"""Why a job hangs, from what its processes say (`ringroad._status`)."""
 
 from ringroad._status.absence import absent, failed
 from ringroad._status.asking import Job

@@ -9,9 +9,9 @@ from ringroad._support.text import about_bytes, bandwidth_text, runs_text, secon
 
 HEADER = ["rank", "process", "calls", "in", "step", "since", "waits for", "Python is at"]
 RATE = "calls/s"
-LINKS = ["from", "to", "device", "sent", "came", "sent again", "round trip", "rate"]
+LINKS = ["from", "to", "device", "sent", "came", "resent", "round trip", "rate"]
 _APART = 16
-"""Up to so many ranks have a row each; of more, those that do the same share one."""
+"""Up to this many ranks have a row each; of more, those that do the same share one."""
 
 
 def headline(job: Job) -> str:
@@ -125,14 +125,14 @@ def links(group: Group, before: Group | None = None, seconds: float = 0.0) -> li
 
 
 def again(job: Job, before: Job) -> list[str]:
-    """How many tcp segments the hosts have sent again since an earlier look, of hosts that have."""
+    """How many tcp segments the hosts retransmitted since an earlier look, of hosts that did."""
 
     def counted(one: Job) -> dict[str, tuple[int, int]]:
         return {p.host: tuple(p.report["segments"]) for p in one.processes if p.report and p.report["segments"]}
 
     old, new = counted(before), counted(job)
     both = [(host, new[host][0] - old[host][0], new[host][1] - old[host][1]) for host in new if host in old]
-    return [f"host {host} has sent {resent} of {sent} tcp segments again" for host, sent, resent in both if resent]
+    return [f"host {host} retransmitted {resent} of {sent} tcp segments" for host, sent, resent in both if resent]
 
 
 def happened(job: Job) -> list[str]:

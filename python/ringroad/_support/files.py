@@ -52,7 +52,7 @@ def parse_json(text: str | bytes, what: str, shape: Any = object, most: int = _M
         text: The JSON.
         what: What it is, for the error.
         shape: What its value is: `str`, `bool`, `int` (from 0 on, below 2^63) or another class, `object` for anything;
-            `[shape]` for a list of any length; a tuple of shapes for a list of so many values; a dictionary of shapes
+            `[shape]` for a list of any length; a tuple of shapes for a list as long; a dictionary of shapes
             for an object that has at least these keys.
         most: How many bytes it may have.
 
@@ -74,7 +74,7 @@ def parse_json(text: str | bytes, what: str, shape: Any = object, most: int = _M
     if level:
         raise ValueError(f"{what} is nested too deeply")
     if not _fits(value, shape):
-        raise ValueError(f"{what} has another form than it must have")
+        raise ValueError(f"{what} has the wrong form")
     return value
 
 
@@ -97,4 +97,4 @@ def check_own(path: Path, mark: bytes) -> None:
     """Raises FileExistsError if there is anything but a file that ringroad has written, which has `mark` near its
     beginning: it replaces nothing else in a place that the user has not named itself."""
     if os.path.lexists(path) and (not stat.S_ISREG(path.lstat().st_mode) or mark not in path.open("rb").read(512)):
-        raise FileExistsError(f"{path} is there, and ringroad has not written it; move it away, or name another place")
+        raise FileExistsError(f"{path} exists, and ringroad has not written it; move it, or name another path")

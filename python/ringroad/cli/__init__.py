@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 PANELS = {
-    "This machine and its network": ("info", "doctor", "discover", "topology"),
+    "Machine and network": ("info", "doctor", "discover", "topology"),
     "Algorithms": ("explain", "schedule", "lab"),
-    "Real calls": ("status", "bench", "tune", "trace", "testbed"),
+    "Jobs": ("status", "bench", "tune", "trace", "testbed"),
 }
 """The names of the commands, of their modules in `ringroad.cli`, and of the functions there, by their panels in the
 help. `lab` is a group."""
@@ -83,7 +83,7 @@ def _group() -> Any:
     laboratory = typer.Typer(
         name="lab",
         cls=_Laboratory,
-        help="Simulate; find networks, routes; predict training; papers.",
+        help="Simulate, find networks and routes, predict training.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=app.rich_markup_mode,

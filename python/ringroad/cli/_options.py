@@ -50,7 +50,7 @@ def _fraction(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number <= 1:
-        raise ValueError(f"{text!r} is no number from 0 to 1")
+        raise ValueError(f"{text!r} is not a number from 0 to 1")
     return number
 
 
@@ -142,30 +142,28 @@ ALGORITHM: dict[str, Any] = {"metavar": "ALGORITHM", "autocompletion": _complete
 """Of options and arguments that name an algorithm."""
 SPEC: dict[str, Any] = {
     "metavar": "SPEC",
-    "help": "As `ringroad topology` lists them (torus:4x4x2), or a graph's file.",
+    "help": "Network, such as torus:4x4x2 (see `ringroad topology`), or a file.",
 }
 """Of options that name a network."""
 
-Performed = Annotated[
-    str | None, typer.Option(help="The collective that an algorithm performs; unset: allreduce.", **COLLECTIVE)
-]
-Root = Annotated[int, whole_option(help="The root, for collectives that have one.", most=LAST_RANK)]
+Performed = Annotated[str | None, typer.Option(help="Collective to perform; default: allreduce.", **COLLECTIVE)]
+Root = Annotated[int, whole_option(help="Root rank of rooted collectives.", most=LAST_RANK)]
 Size = Annotated[
     str,
-    typer.Option("--bytes", metavar="BYTES", help="Size of the vector: 8, 64KiB, 1MiB, 2MB; 4M is 4MiB."),
+    typer.Option("--bytes", metavar="BYTES", help="Vector size: 8, 64KiB, 1MiB, 2MB; 4M is 4MiB."),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(metavar="FORMAT", help="json, msccl, mscclpp, goal or chakra; unset: as the name of the file ends."),
+    typer.Option(metavar="FORMAT", help="json, msccl, mscclpp, goal or chakra; default: by the file extension."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 On = Annotated[str, typer.Option("--topology", **SPEC)]
-StepLatency = Annotated[float | None, time_option(help="The time to start a step: 500ns, 1e-6.")]
-HopLatency = Annotated[float | None, time_option(help="The time of a hop; unset: the topology's.")]
+StepLatency = Annotated[float | None, time_option(help="Time to start a step: 500ns, 1e-6.")]
+HopLatency = Annotated[float | None, time_option(help="Time per hop; default: the topology's.")]
 Bandwidth = Annotated[
-    float | None, bandwidth_option(help="Of a link in each direction: 100Gbit/s, 12.5GB/s; unset: the topology's.")
+    float | None, bandwidth_option(help="Link bandwidth per direction: 100Gbit/s; default: the topology's.")
 ]
-ReduceCost = Annotated[float | None, time_option(help="The time to reduce a byte; unset: 0.")]
+ReduceCost = Annotated[float | None, time_option(help="Time to reduce a byte; default: 0.")]
 
 
 def refuse_for_file(name: str, collective: str | None, root: int) -> None:

@@ -30,65 +30,54 @@ _COLLECTIVES = f"{', '.join(COLLECTIVES)}."
 
 def bench(
     name: Annotated[str, typer.Argument(metavar="[COLLECTIVE]", help=_COLLECTIVES)] = "allreduce",
-    minbytes: Annotated[str, typer.Option("-b", "--minbytes", help="The smallest size: 8, 1K (1 KiB), 1KB.")] = "8",
-    maxbytes: Annotated[str, typer.Option("-e", "--maxbytes", help="The largest size: 64M (64 MiB), 64MB.")] = "64M",
+    minbytes: Annotated[str, typer.Option("-b", "--minbytes", help="Smallest size: 8, 1K (1 KiB), 1KB.")] = "8",
+    maxbytes: Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size: 64M (64 MiB), 64MB.")] = "64M",
     factor: Annotated[int, whole_option("-f", "--stepfactor", help="Factor between sizes.", least=2)] = 4,
-    size_list: Annotated[str, typer.Option("--sizes", help="These sizes (8,1K,4M) instead of -b, -e and -f.")] = "",
+    size_list: Annotated[str, typer.Option("--sizes", help="Sizes, such as 8,1K,4M; replaces -b, -e and -f.")] = "",
     calls: Annotated[
         int | None,
-        whole_option("-n", "--iters", help="Timed calls per size and launch; unset: as the budget allows.", least=1),
+        whole_option("-n", "--iters", help="Timed calls per size and launch; default: as --budget allows.", least=1),
     ] = None,
-    warmup: Annotated[int, whole_option("-w", "--warmup_iters", help="Warm-up calls, which do not count.")] = 10,
-    check: Annotated[int, whole_option("-c", "--check", help="0: do not verify results.")] = 1,
+    warmup: Annotated[int, whole_option("-w", "--warmup_iters", help="Untimed warm-up calls.")] = 10,
+    check: Annotated[int, whole_option("-c", "--check", help="Verify results (0: no).")] = 1,
     dtype: Annotated[str, typer.Option("-d", "--datatype", help=f"{', '.join(DTYPES)}.")] = "float32",
     op: Annotated[str, typer.Option("-o", "--op", help=f"{', '.join(OPS)}.")] = "sum",
-    root: Annotated[
-        int, whole_option("-r", "--root", help="The root, for collectives that have one.", most=LAST_RANK)
-    ] = 0,
-    ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4",
+    root: Annotated[int, whole_option("-r", "--root", help="Root rank of rooted collectives.", most=LAST_RANK)] = 0,
+    ranks: Annotated[str, typer.Option(help="Comma-separated numbers of ranks.")] = "2,4",
     testbed: Annotated[
         str,
-        typer.Option(
-            metavar="TOPOLOGY", help="Run on an emulation of this network, on all of its ranks; needs --rate."
-        ),
+        typer.Option(metavar="TOPOLOGY", help="Run on all ranks of this emulated network; needs --rate."),
     ] = "",
     rate: Annotated[
-        float, bandwidth_option(help="Of its cables in each direction, such as 100Mbit.", show_default=False)
+        float, bandwidth_option(help="Cable rate per direction, such as 100Mbit.", show_default=False)
     ] = 0.0,
-    buffers: Annotated[str, typer.Option(help="The kind of buffers: numpy, torch, or both.")] = "numpy",
+    buffers: Annotated[str, typer.Option(help="Buffer types: numpy, torch, or both.")] = "numpy",
     peers: Annotated[
         str,
         typer.Option(
-            help="Peers to compare with: mpi4py (or one of its ways, mpi4py-ob1 or mpi4py-ucx), gloo or another "
-            "backend of torch.distributed."
+            help="Libraries to compare with: mpi4py (also mpi4py-ob1, mpi4py-ucx), gloo or another torch backend."
         ),
     ] = "",
-    place: Annotated[str | None, typer.Option(help="in_place, out_of_place: these calls only.")] = None,
+    place: Annotated[str | None, typer.Option(help="Only in_place or out_of_place calls.")] = None,
     algorithms: Annotated[
         str,
-        typer.Option(
-            help="Algorithms to compare the choice with: names, all, or different (one of those with equal costs)."
-        ),
+        typer.Option(help="Algorithms to compare with the choice: names, all, or different (one per cost)."),
     ] = "",
     wires: Annotated[
         str,
-        typer.Option(
-            "--wire", help="Wire formats to compare exact elements with: int8,bf16. Results are not verified."
-        ),
+        typer.Option("--wire", help="Wire formats to compare with exact elements: int8,bf16; not verified."),
     ] = "",
     tune: Annotated[
         float,
-        time_option(help="First measure for this many seconds, as `ringroad tune` does, and choose by the result."),
+        time_option(help="First tune for this many seconds, as `ringroad tune` does."),
     ] = 0.0,
-    launches: Annotated[
-        int, whole_option(help="Start all ranks this many times, because times differ between starts.", least=1)
-    ] = 1,
-    budget: Annotated[float, time_option(help="Approximate seconds for the whole run; without -n.")] = _BUDGET,
-    hogs: Annotated[int, whole_option(help="Busy processes to run beside.", most=MOST_PROCESSES)] = 0,
-    timeout: Annotated[float, time_option(help="Time limit of a call in seconds.", least=1.0)] = 120.0,
-    json_file: Annotated[Path | None, file_option("--json", help="Also write JSON lines to this file.")] = None,
+    launches: Annotated[int, whole_option(help="Number of launches, because times vary between them.", least=1)] = 1,
+    budget: Annotated[float, time_option(help="Approximate duration of the run, without -n.")] = _BUDGET,
+    hogs: Annotated[int, whole_option(help="Busy background processes.", most=MOST_PROCESSES)] = 0,
+    timeout: Annotated[float, time_option(help="Timeout of a call in seconds.", least=1.0)] = 120.0,
+    json_file: Annotated[Path | None, file_option("--json", help="Also write JSON lines to FILE.")] = None,
 ) -> None:
-    """Measure a collective beside other libraries, and verify results."""
+    """Benchmark a collective against other libraries."""
     if testbed:
         reenter()
     network = Topology(testbed) if testbed else None

@@ -18,20 +18,20 @@ _MOST_LINKS = 64
 
 def discover(
     budget: Annotated[
-        float, time_option(help="About how long it may take, once the ranks are connected; 0: routes only.")
+        float, time_option(help="Approximate duration, once the ranks are connected; 0: routes only.")
     ] = _discovery.BUDGET,
     save: Annotated[
-        Path | None, file_option("--save", help="Write the network as .json, for RINGROAD_TOPOLOGY.")
+        Path | None, file_option("--save", help="Write the network as JSON, for RINGROAD_TOPOLOGY.")
     ] = None,
     plot: Annotated[Path | None, picture_option("--plot", help="Draw the network")] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what was found as JSON; -: print it.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the findings as JSON; -: print them.")
     ] = None,
 ) -> None:
-    """Find out how the hosts of a job are connected.
+    """Detect the network between a job's hosts.
 
-    It finds routes, links, rates and latencies. Every rank runs this. Start it as you start the job, such as `srun -n 8
-    ringroad discover` or `torchrun --no-python ... ringroad discover`. Rank 0 prints and writes.
+    Measures routes, links, rates and latencies. Start it like the job, on every rank: `srun -n 8 ringroad discover` or
+    `torchrun --no-python ... ringroad discover`. Rank 0 prints and writes.
     """
     with ringroad.init(settings={"RINGROAD_TOPOLOGY": "off"}) as comm:
         if comm.rank == 0 and json_file != Path("-"):

@@ -23,7 +23,7 @@ from ringroad.start import launchers, rendezvous
 _WIDTH = 80  # at most
 _SLOWEST = 6
 _ENDS = {
-    "ok": "all is well",
+    "ok": "no problems found",
     "note": "communication works; the notes say what could be better, or matters to some jobs",
     "warning": "communication works, but the warnings slow it down or may end a job",
     "failure": "ranks cannot communicate until the failures are corrected",
@@ -31,21 +31,21 @@ _ENDS = {
 
 
 def doctor(
-    alone: Annotated[bool, typer.Option("--alone", help="Check this machine only, also within a job.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Check only this machine, even within a job.")] = False,
     timeout: Annotated[
-        float, time_option(help="How long to wait for ranks, and to measure between them, in seconds.", least=1.0)
+        float, time_option(help="Seconds to wait for ranks and to measure between them.", least=1.0)
     ] = 60,
     as_json: Json = False,
 ) -> None:
-    """Find what keeps ranks from communicating well, and its remedy.
+    """Diagnose communication problems, and suggest remedies.
 
-    It examines this machine and, in a job, its ranks together.
+    Checks this machine and, in a job, its ranks together.
 
-    In a job, start it in place of the program: for example
+    In a job, start it in place of the program, for example
     torchrun --nproc-per-node 4 -m ringroad doctor
-    It then also measures latency and bandwidth between the ranks, and names
-    ranks that cannot be reached. Rank 0 prints the report.
-    The exit status is 1 if there is a failure.
+    It then also measures latency and bandwidth between ranks, and names
+    unreachable ranks. Rank 0 prints the report.
+    Exits with status 1 if there is a failure.
     """
     in_job = not alone and launchers.launcher_of(os.environ) is not None
     rank, size = rendezvous._place(None, None, os.environ) if in_job else (0, 1)

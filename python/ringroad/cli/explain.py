@@ -34,17 +34,17 @@ _SHOWN_CANDIDATES = 5
 
 def explain(
     collective: Annotated[
-        str | None, typer.Argument(help="The collective, such as allreduce; unset: list the algorithms.", **COLLECTIVE)
+        str | None, typer.Argument(help="Collective, such as allreduce; default: list algorithms.", **COLLECTIVE)
     ] = None,
     topology: Annotated[str | None, typer.Option("--topology", **SPEC)] = None,
     sizes: Annotated[
-        list[str] | None, typer.Option("--bytes", metavar="BYTES", help="Size of the vector; may be repeated.")
+        list[str] | None, typer.Option("--bytes", metavar="BYTES", help="Vector size; may be repeated.")
     ] = None,
     algorithm: Annotated[
-        str | None, typer.Option("--algorithm", help="Explain the cost of this algorithm only.", **ALGORITHM)
+        str | None, typer.Option("--algorithm", help="Explain only this algorithm's cost.", **ALGORITHM)
     ] = None,
     listed: Annotated[
-        bool, typer.Option("--list", help="List the algorithms: what each needs and costs, and its source.")
+        bool, typer.Option("--list", help="List algorithms with their requirements, costs and sources.")
     ] = False,
     root: Root = 0,
     step_latency: StepLatency = None,
@@ -52,31 +52,27 @@ def explain(
     bandwidth: Bandwidth = None,
     reduce_cost: ReduceCost = None,
     overlapped: Annotated[bool, typer.Option("--overlapped", help="Reduce during transfers.")] = False,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Use the costs that `ringroad tune` measured.")
-    ] = None,
+    profile: Annotated[Path | None, typer.Option(metavar="FILE", help="Use costs measured by `ringroad tune`.")] = None,
     schedules: Annotated[
         list[Path] | None,
-        typer.Option("--schedule", metavar="FILE", help="A schedule of your own that competes; may be repeated."),
+        typer.Option("--schedule", metavar="FILE", help="Also compare your own schedule; may be repeated."),
     ] = None,
-    csv: Annotated[
-        Path | None, file_option(help="Also write the choice among algorithms in the format of RINGROAD_TUNER_FILE.")
-    ] = None,
+    csv: Annotated[Path | None, file_option(help="Also write the choice in RINGROAD_TUNER_FILE format.")] = None,
     max_error: Annotated[
         float | None,
         typer.Option(
             "--max-error",
             min=0,
-            help="Also compare wire formats whose error is at most this fraction of the ranks' largest magnitudes.",
+            help="Also compare wire formats with errors up to this fraction of the ranks' largest magnitudes.",
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show all candidates, not just the best.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say which algorithm is chosen at which size, and why.
+    """Explain the choice of algorithm at each size.
 
-    It compares all algorithms for a collective on a network, and says what would change the choice. With --algorithm it
-    shows the parts of one algorithm's cost. Without a collective, or with --list, it lists the algorithms.
+    Compares all algorithms for a collective on a network, and shows what would change the choice. With --algorithm,
+    breaks down one algorithm's cost. Without a collective, or with --list, lists algorithms.
     """
     if collective is None or listed:
         return print_list(Topology(topology or _DEFAULT_NETWORK), collective, as_json)

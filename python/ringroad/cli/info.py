@@ -20,7 +20,7 @@ _WIDTH = 100  # at most
 
 
 def info(as_json: Json = False) -> None:
-    """Show versions, UCX, network and cores here, and every setting."""
+    """Show versions, devices and settings."""
     report = facts.describe()
     if as_json:
         return print_json(report)

@@ -20,24 +20,21 @@ def schedule(
     name: Annotated[
         str,
         typer.Argument(
-            help="An algorithm, or a file of a schedule: .json, MSCCL's .xml.", **{**ALGORITHM, "metavar": "SCHEDULE"}
+            help="Algorithm, or a schedule file: .json, MSCCL's .xml.", **{**ALGORITHM, "metavar": "SCHEDULE"}
         ),
     ],
     topology: Annotated[str | None, typer.Option("--topology", **SPEC)] = None,
     collective: Performed = None,
     root: Root = 0,
     show: Annotated[bool, typer.Option("--show", help="Print every step.")] = False,
-    output: Annotated[
-        Path | None, file_option("--output", "-o", "--save", help="Write the schedule to a file.")
-    ] = None,
+    output: Annotated[Path | None, file_option("--output", "-o", "--save", help="Write the schedule to FILE.")] = None,
     format: Format = None,
     size: Size = "1MiB",
     as_json: Json = False,
 ) -> None:
-    """Build, read, verify, describe and convert schedules.
+    """Build, verify, show and convert schedules.
 
-    It builds the schedule of an algorithm for a topology, or reads one from a file. With -o it also writes it, in
-    another format if you like.
+    Builds an algorithm's schedule for a topology, or reads one from a file. With -o, also writes it, in any format.
     """
     if format is not None and output is None:
         raise ValueError(f"--format {format} needs a file to write; add -o FILE")

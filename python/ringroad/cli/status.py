@@ -24,22 +24,20 @@ _PAUSE = 2.0
 def status(
     job: Annotated[
         str | None,
-        typer.Option(metavar="JOB", help="A job's key, the number of a process, or tcp://host:port of its store."),
+        typer.Option(metavar="JOB", help="Job key, process ID, or tcp://host:port of the store."),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Look every 2 seconds, until Ctrl-C.")] = False,
-    stacks: Annotated[bool, typer.Option("--stacks", help="Print where all Python threads are.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat every 2 seconds, until Ctrl-C.")] = False,
+    stacks: Annotated[bool, typer.Option("--stacks", help="Print the Python threads' stacks.")] = False,
     connections: Annotated[
-        bool, typer.Option("--connections", help="Print the tcp connections between hosts, with what was sent again.")
+        bool, typer.Option("--connections", help="Print tcp connections between hosts, with retransmissions.")
     ] = False,
-    flight: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write it for torchfrtrace, a file for each rank.")
-    ] = None,
+    flight: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a file per rank for torchfrtrace.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Ask a running job why it stands still.
+    """Show why a running job hangs.
 
-    It names ranks that are late, stopped or gone, and calls that differ. Run it on any host of the job, as the same
-    user, with the job's RINGROAD_SECRET. Calls of the job pay nothing for it.
+    Names ranks that are late, stopped or gone, and calls that differ. Run it on any host of the job, as the same user,
+    with the job's RINGROAD_SECRET. It does not slow down the job.
     """
     before: Job | None = None
     for now in _looks(job, watch):

@@ -27,73 +27,68 @@ _SHOWN = 30  # errors show this many characters of a wrong list
 
 
 def testbed(
-    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="A spec or a file, with 2 to 36 ranks.")],
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="The command that each rank runs.")],
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="Spec or file, with 2 to 36 ranks.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND ...", help="Command to run on each rank.")],
     rate: Annotated[
         float,
-        bandwidth_option(
-            help="Bandwidth of a cable in each direction, such as 100Mbit; of the fastest, if a file states several."
-        ),
+        bandwidth_option(help="Cable rate per direction, such as 100Mbit; of the fastest, if a file states several."),
     ],
-    mtu: Annotated[int, whole_option(help="Bytes of the longest packet.", least=LEAST_MTU, most=MOST_MTU)] = MTU,
+    mtu: Annotated[int, whole_option(help="Maximum packet size in bytes.", least=LEAST_MTU, most=MOST_MTU)] = MTU,
     hosts: Annotated[
         str | None,
-        typer.Option(
-            metavar="NUMBERS", help="The ranks of TOPOLOGY are hosts, with so many ranks each, such as 1,2,3; unset: 1."
-        ),
+        typer.Option(metavar="NUMBERS", help="Number of ranks on each host of TOPOLOGY, such as 1,2,3; default: 1."),
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option(metavar="NUMBERS", help="The place in TOPOLOGY where each rank runs, such as 3,0,1,2."),
+        typer.Option(metavar="NUMBERS", help="Position of each rank in TOPOLOGY, such as 3,0,1,2."),
     ] = None,
-    shuffle: Annotated[int | None, whole_option(help="A seed: each rank runs in a random place.")] = None,
+    shuffle: Annotated[int | None, whole_option(help="Place ranks at random, with this seed.")] = None,
     bridges: Annotated[
-        bool, typer.Option("--bridges", help="Switches are bridges, which have no addresses and pass on all packets.")
+        bool, typer.Option("--bridges", help="Make switches transparent bridges, without addresses.")
     ] = False,
     delay: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="How long a packet is on each cable: 5ms; stated: as long as TOPOLOGY says of its links.",
+            help="Delay of each cable: 5ms; stated: as TOPOLOGY's links state.",
         ),
     ] = "0s",
     prepare: Annotated[
         str | None,
         typer.Option(
             metavar="COMMAND",
-            help="What every host and every switch runs by sh before the ranks start; `hostname` says which it is.",
+            help="Shell command for every host and switch before the ranks start; `hostname` tells which.",
         ),
     ] = None,
     tell: Annotated[
         Tell,
         typer.Option(
-            help="What ranks are told of the network: all, also the rates of links; graph, without rates; nothing, but "
-            "for what torchrun would tell them."
+            help="What to tell ranks of the network: all; graph, without rates; nothing beyond what torchrun tells."
         ),
     ] = "all",
     at: Annotated[
         list[str] | None,
         typer.Option(
             metavar="EVENT",
-            help="What happens how long after the start of the ranks: '3s slow 0 1 4', '5s load 0 2 50Mbit', "
-            "'6s cut 1 2', '6.5s reroute', '8s restore'. Give it as often as you like.",
+            help="Event after the ranks start: '3s slow 0 1 4', '5s load 0 2 50Mbit', '6s cut 1 2', '6.5s reroute', "
+            "'8s restore'; may be repeated.",
         ),
     ] = None,
     events: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A file with such an event on each line, and comments after #.")
+        Path | None, typer.Option(metavar="FILE", help="File with an event per line, and comments after #.")
     ] = None,
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Run the command once, on the first host: for mpirun, which finds the other hosts by itself."
+            "--once", help="Run the command once, on the first host: for mpirun, which finds the others itself."
         ),
     ] = False,
 ) -> None:
     """Run a command on every rank of an emulated network.
 
-    Each host is a namespace, and each link a cable. Ranks get the variables that torchrun sets (RANK, WORLD_SIZE,
-    MASTER_ADDR and so on) and those by which ringroad, gloo and Open MPI find the network. Of the latter, those
-    that are already set stay, and with --tell nothing no others are set.
+    Each host is a namespace, each link a cable. Ranks get torchrun's variables (RANK, WORLD_SIZE, MASTER_ADDR and so
+    on) and those by which ringroad, gloo and Open MPI find the network. The latter are kept where already set, and
+    not added with --tell nothing.
     """
     reenter()
     planned = [*(read(events) if events else ()), *map(parse, at or ())]
@@ -148,7 +143,7 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
-        raise ValueError(f"{option} {text[:_SHOWN]!r} is no list of whole numbers such as 1,2,3") from None
+        raise ValueError(f"{option} {text[:_SHOWN]!r} is not a list of whole numbers such as 1,2,3") from None
 
 
 def _place(rank: int, ranks_of_host: list[int]) -> dict[str, str]:

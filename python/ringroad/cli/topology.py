@@ -12,20 +12,18 @@ from ringroad.cli._options import Json, bandwidth_option, file_option, time_opti
 
 
 def topology(
-    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]", help="A spec or a file; unset: list them.")] = None,
+    spec: Annotated[str | None, typer.Argument(metavar="[SPEC]", help="Spec or file; default: list specs.")] = None,
     routing: Annotated[str | None, typer.Option(help="minimal, dimension-ordered or single-path.")] = None,
-    bandwidth: Annotated[float | None, bandwidth_option(help="Of every link: 100Gbit/s, 12.5GB/s.")] = None,
-    latency: Annotated[float | None, time_option(help="The time that every link takes: 500ns.")] = None,
-    processing: Annotated[
-        float | None, time_option(help="The time that every node takes to forward a message.")
-    ] = None,
+    bandwidth: Annotated[float | None, bandwidth_option(help="Link bandwidth: 100Gbit/s, 12.5GB/s.")] = None,
+    latency: Annotated[float | None, time_option(help="Link latency: 500ns.")] = None,
+    processing: Annotated[float | None, time_option(help="Time for a node to forward a message.")] = None,
     file: Annotated[
         Path | None,
-        file_option("--save", help="Write the network as .json or .graphml, with its links."),
+        file_option("--save", help="Write the network and its links as .json or .graphml."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Describe a network, or list the kinds of networks."""
+    """Describe a network, or list network families."""
     if spec is None:
         return _list(as_json)
     network = Topology(spec, bandwidth=bandwidth, latency=latency, processing=processing, routing=routing)

@@ -12,15 +12,15 @@ from ringroad.measure.traces import Trace
 
 
 def trace(
-    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The directory that RINGROAD_TRACE named.")],
-    output: Annotated[Path | None, file_option(help="Write one file with all ranks, for ui.perfetto.dev.")] = None,
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Directory named by RINGROAD_TRACE.")],
+    output: Annotated[Path | None, file_option(help="Write all ranks to FILE, for ui.perfetto.dev.")] = None,
     plot: Annotated[Path | None, picture_option(help="Draw the ranks' timelines")] = None,
     communicator: Annotated[
-        str | None, typer.Option(help="The beginning of the files' names, if there are several communicators.")
+        str | None, typer.Option(help="Prefix of the file names, if there are several communicators.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Merge the files of RINGROAD_TRACE, and print the times of calls."""
+    """Merge the ranks' traces and summarise calls."""
     traced = Trace.read(*_files(directory, communicator or ""))
     if output is not None:
         traced.save_chrome_trace(output)
@@ -41,7 +41,7 @@ def trace(
     rows = [[c.call, str(c.times), seconds_text(c.median), seconds_text(c.slowest)] for c in traced.calls]
     print_table(["call", "times", "median", "slowest"], rows, right=["times", "median", "slowest"])
     if traced.lost:
-        print_wrapped(f"\n{traced.lost} events are lost, because a rank had recorded as many as it can")
+        print_wrapped(f"\n{traced.lost} events were lost, because a rank's recorder was full")
     return None
 
 

@@ -37,30 +37,30 @@ def tune(
     ranks: Annotated[
         int | None,
         whole_option(
-            help="Start this many ranks here; unset: use those of torchrun, srun or mpirun, else one per core.",
+            help="Ranks to start here; default: those of torchrun, srun or mpirun, else one per core.",
             least=1,
             most=MOST_PROCESSES,
         ),
     ] = None,
-    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="The network; unset: the detected one.")] = None,
-    collectives: Annotated[str, typer.Option(help=f"Some of {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
+    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="Network; default: the detected one.")] = None,
+    collectives: Annotated[str, typer.Option(help=f"Any of {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
         tuning.DEFAULT_COLLECTIVES
     ),
-    sizes: Annotated[str, typer.Option(help="Sizes of vectors: 8,1K,4M (4 MiB), 4MB; unset: 8 B to 32 MiB.")] = "",
-    budget: Annotated[float, time_option(help="The most seconds for the run, once the ranks are connected.")] = 60.0,
+    sizes: Annotated[str, typer.Option(help="Vector sizes: 8,1K,4M (4 MiB), 4MB; default: 8 B to 32 MiB.")] = "",
+    budget: Annotated[float, time_option(help="Time limit in seconds, once the ranks are connected.")] = 60.0,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The file of the profile; unset: the place where communicators look for it."),
+        typer.Option(metavar="FILE", help="Profile to write; default: where communicators look for it."),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the choice in the format of RINGROAD_TUNER_FILE.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the choice in RINGROAD_TUNER_FILE format.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write no profile.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure every algorithm between real ranks, for later jobs.
+    """Measure algorithms and store a profile for later jobs.
 
-    It fits the cost model and stores a profile, which later communicators use.
+    Fits the cost model. Later communicators use the profile.
     """
     lengths = tuple(parse_bytes(size) for size in names(sizes)) or tuning.SIZES
     options = TuningOptions(_collectives(collectives), lengths, budget)
@@ -120,7 +120,7 @@ def _path(file_name: str, output: Path | None) -> Path:
     if config.profile is not None:
         return Path(config.profile)
     if config.profiles is None:
-        raise ConfigError("there is no place for profiles: set RINGROAD_CACHE or HOME, or say --output FILE")
+        raise ConfigError("there is no place for profiles: set RINGROAD_CACHE or HOME, or pass --output FILE")
     return Path(config.profiles, file_name)
 
 

@@ -76,7 +76,7 @@ def connected(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
         remedy = (
             f"On {info.host} see whether process {info.pid} still runs and what it does: py-spy dump --pid {info.pid}"
         )
-        yield Finding("communicator", "failure", f"{info} came but does not answer any more", remedy)
+        yield Finding("communicator", "failure", f"{info} came but no longer answers", remedy)
     errors: dict[str, list[int]] = {}
     for rank, part in sorted(parts.items()):
         if part.error:
@@ -100,14 +100,14 @@ def network(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
         return
     if part.origin == "assumed":
         remedy = (
-            "See that UDP and TCP between the hosts are not blocked; or name the network in RINGROAD_TOPOLOGY, such as "
-            "ring:8,bandwidth=10Gbit/s"
+            "Check that UDP and TCP between the hosts are not blocked, or name the network in RINGROAD_TOPOLOGY, "
+            "such as ring:8,bandwidth=10Gbit/s"
         )
-        yield Finding("network", "note", f"not known; assumed is {part.network}", remedy)
+        yield Finding("network", "note", f"unknown; assuming {part.network}", remedy)
     elif part.differences:
         yield _wrongly_named(part)
     else:
-        how = "as it is named" if part.origin == "given" else "as the ranks have found"
+        how = "as named" if part.origin == "given" else "as discovered"
         yield Finding("network", "ok", f"{part.network}, {how}")
 
 
@@ -120,7 +120,7 @@ def _wrongly_named(part: Part) -> Finding:
         else "Set RINGROAD_TOPOLOGY=auto, or name the file that ringroad discover --save network.json writes"
     )
     remedy += ", or mend the cables; ringroad discover --plot network.png draws what was found"
-    return Finding("network", "warning", f"named is {part.network}, but {text}", remedy)
+    return Finding("network", "warning", f"RINGROAD_TOPOLOGY names {part.network}, but {text}", remedy)
 
 
 def local(roster: Roster, parts: Mapping[int, Part]) -> Iterator[Finding]:
@@ -151,7 +151,7 @@ def sent_again(parts: Mapping[int, Part]) -> Iterator[Finding]:
     found = [(part, rank, peer) for rank, one in parts.items() for peer, part in one.again if part > _LOST]
     if found:
         part, rank, peer = max(found)
-        text = f"rank {rank} had to send {part:.1%} of its bytes to rank {peer} again; so had {len(found) - 1} others"
+        text = f"rank {rank} retransmitted {part:.1%} of its bytes to rank {peer}; so did {len(found) - 1} others"
         remedy = "Compare cables, ports, MTU and queues of the network on the way; run it again when it is idle"
         yield Finding("lost packets", "warning", text, remedy)
 

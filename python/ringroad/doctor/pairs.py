@@ -16,7 +16,7 @@ from ringroad.doctor.messages import measure, one_line, over
 from ringroad.doctor.roster import Roster
 
 ALL_PAIRS = 64
-"""Up to so many ranks all pairs are measured; of more ranks only neighbours."""
+"""Of up to this many ranks all pairs are measured; of more ranks only neighbours."""
 GRACE = 5.0
 
 

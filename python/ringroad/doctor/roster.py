@@ -83,14 +83,14 @@ def meet(store: Any, rank: int, size: int, timeout: float) -> tuple[Board, Roste
     """Rank 0 waits for all ranks, up to the timeout; the others for rank 0's decision. Raises StoreError."""
     info = RankInfo.own(rank)
     word = json.dumps(asdict(info))
-    advice = "see that rank 0 runs and uses the same store"
+    advice = "check that rank 0 runs and uses the same store"
     try:
         called = RollCall(store, rank, size, timeout, word)
     except RingroadTimeout as error:
         raise StoreError(f"{info}: rank 0 did not come within {timeout:g} s; {advice}") from error
     words = called.words
     if words[rank] != word:
-        raise StoreError(f"{info}: rank 0 went on without it; start all ranks at the same time, or set --timeout")
+        raise StoreError(f"{info}: rank 0 continued without it; start all ranks at the same time, or set --timeout")
     said = {one: read(f"rank {one}", word, _INFO) for one, word in enumerate(words) if word}
     return called, Roster(size, {one: RankInfo(**{name: info[name] for name in _INFO}) for one, info in said.items()})
 
@@ -100,4 +100,4 @@ def read(who: str, text: str, shape: Any) -> Any:
     try:
         return parse_json(text, f"what {who} has published in the store", shape)
     except ValueError as error:
-        raise StoreError(f"{error}; see that no other job uses this store") from None
+        raise StoreError(f"{error}; check that no other job uses this store") from None

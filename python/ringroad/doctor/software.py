@@ -164,9 +164,9 @@ def _obstacle(path: str, a_folder: bool) -> str | None:
     except OSError as error:
         return str(error.strerror)
     if a_folder:
-        return None if stat.S_ISDIR(mode) else "it is no directory"
+        return None if stat.S_ISDIR(mode) else "not a directory"
     if not stat.S_ISREG(mode):
-        return "it is no regular file"
+        return "not a regular file"
     return None if os.access(path, os.R_OK, effective_ids=True) else "this user may not read it"
 
 
@@ -177,7 +177,7 @@ def _devices(chosen: Mapping[str, str], interfaces: Sequence[str], root: Path) -
     missing = sorted({device for device in named_devices(chosen) if device.partition(":")[0] not in known})
     if missing:
         text = f"RINGROAD_NET_DEVICES names {', '.join(missing)}, which this host does not have"
-        yield Finding("settings", "failure", text, f"Use some of {', '.join(known)}")
+        yield Finding("settings", "failure", text, f"Set one or more of: {', '.join(known)}")
 
 
 def _of_the_job(chosen: Mapping[str, str], size: int, ranks_here: int) -> Iterator[Finding]:

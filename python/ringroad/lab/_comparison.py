@@ -75,7 +75,7 @@ def compare(
             continue
         schedule = Schedule.build(given, network, collective, root) if isinstance(given, str) else given
         if schedule.collective != performed:
-            raise ValueError(f"{name} is a schedule of {schedule.collective}, not of {performed}; say collective=")
+            raise ValueError(f"{name} is a schedule of {schedule.collective}, not of {performed}; pass collective=")
         costs[name] = model.cost(schedule, network, some[0])
     if not any(costs.values()):
         Schedule.build(next(iter(costs)), network, collective, root)  # says why not

@@ -291,7 +291,7 @@ class Simulation:
                 return viz.timeline(self, **options)
             case "links":
                 return viz.link_loads(self, **options)
-        raise ValueError(f"unknown picture {what!r}; choose timeline or links")
+        raise ValueError(f"unknown picture {what!r}; expected timeline or links")
 
     def rows(self) -> list[tuple[str, str]]:
         """Returns the results as tuples of a name and a text."""

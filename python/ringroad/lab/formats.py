@@ -124,5 +124,5 @@ def _chosen(path: Path, name: str | None) -> Format:
     if not found:
         known = ", ".join(format.name for format in FORMATS)
         what = f"unknown format {name!r}" if name else f"{path.name!r} does not say the format"
-        raise ValueError(f"{what}; choose one of {known}")
+        raise ValueError(f"{what}; expected one of: {known}")
     return max(found, key=lambda format: len(format.suffix))

@@ -328,7 +328,7 @@ def path_rate(
         elif paths == "disjoint":
             found = nx.edge_disjoint_paths(graph, source, target)
         else:
-            raise ValueError(f"paths are shortest or disjoint, not {paths!r}")
+            raise ValueError(f"paths must be shortest or disjoint, not {paths!r}")
         every += [(pair, [number[hop] for hop in pairwise(path)]) for path in found]
     rate = len(every)
     program = _Program(rate + 1)

@@ -67,7 +67,7 @@ class TuningOptions:
     def __post_init__(self) -> None:
         for name in self.collectives:
             if name not in COLLECTIVES:
-                raise ValueError(f"tune: {name!r} cannot be measured; there are {', '.join(COLLECTIVES)}")
+                raise ValueError(f"tune: {name!r} cannot be measured; expected one of: {', '.join(COLLECTIVES)}")
         if not self.collectives or not self.sizes or self.lengths[0] < 1:
             raise ValueError("tune: name one collective and one size of a byte or more")
         if not self.budget > 0:
@@ -128,7 +128,7 @@ class _Clock:
         return self.until - self.now
 
     def allow(self, seconds: float) -> None:
-        """Reads the clock, and raises an error if so many seconds are not left. Collective, and a barrier."""
+        """Reads the clock, and raises an error if fewer seconds are left. Collective, and a barrier."""
         self.agree()
         if seconds > self.left():
             raise _OutOfTimeError
@@ -385,6 +385,6 @@ def _doubts(profile: Profile, topology: str) -> list[str]:
     median, _, worst = profile.errors
     return [
         f"the model is off by {100 * median:.0f} % in the median, and by {100 * worst:.0f} % at worst: the topology "
-        f"{topology} is probably not that of this network; say the right one with --topology. For sizes that were "
+        f"{topology} is probably not that of this network; pass the right one with --topology. For sizes that were "
         "measured, the measured times decide"
     ]

@@ -3,8 +3,8 @@
 A door is a store with one entry, the view. The process that can listen at an address serves it, member or not; members
 see to it that every door that they know shows their view, and take over doors that nobody serves any more.
 
-Two groups meet at a door. Each member that finds the view of another group there asks its members where they stand. Who
-stands behind a group that answers gives way (`Doors.rival`), and all others write their own view over the other one. A
+Two groups meet at a door. Each member that finds the view of another group there asks its members where they stand. A
+member behind a group that answers gives way (`Doors.rival`), and all others write their own view over the other one. A
 member only gives way to a standing that another one really had, and standings only grow. So of all members that run,
 the one that stands first never gives way, and every other one does when it next looks. Silence proves nothing: only
 who has just founded a group gives way to silent members, too.

@@ -45,7 +45,7 @@ def elastic(
             one that answers is enough. `group.address` has the addresses of the present members.
         state: What all members hold in common: NumPy arrays by name, which steps change in place. A newcomer's are
             overwritten. For models and optimizers see `ringroad.torch.elastic`.
-        minimum: If there is no group yet, found one as soon as so many processes have come. Only the process at the
+        minimum: If there is no group yet, found one once this many processes have come. Only the process at the
             first address does so. None: only join.
         timeout: Seconds within which every call of the group must end. A member that is stopped is noticed then.
         patience: Seconds within which this process must be taken in, now or when it was left out, and within which

@@ -134,7 +134,7 @@ def address_of(text: str) -> tuple[str, int]:
     """Host and port of `tcp://host:port`. Raises ValueError."""
     host, _, port = text.removeprefix("tcp://").rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is no address; write tcp://host:port")
+        raise ValueError(f"{text!r} is not an address; expected tcp://host:port")
     return host.strip("[]"), int(port)
 
 
@@ -154,7 +154,7 @@ def master(launcher: Launcher | None, environ: Mapping[str, str], ports: tuple[i
         raise ConfigError(f"{one} is set, but {other} is not: set both, or neither")
     wanted = number("MASTER_PORT", environ)
     if not 0 < wanted < 65536:
-        raise ConfigError(f"MASTER_PORT={port} is no port; set a number from 1 to 65535")
+        raise ConfigError(f"MASTER_PORT={port} is not a port; expected a number from 1 to 65535")
     # Launchers may call several jobs the same, or have no name for them.
     job = f"{job_of(launcher, environ)} MASTER_PORT={wanted}".strip()
     # At that port itself torch.distributed has its store, or torchrun's agent.
@@ -228,7 +228,7 @@ def _first_host(launcher: Launcher, environ: Mapping[str, str]) -> str:
     """The host of rank 0 of a Slurm step."""
     if not _is_step(environ):
         raise ConfigError(
-            f"this process is in a job of Slurm, but srun has not started it: start the {launcher.size} ranks by srun, "
+            f"this process is in a Slurm job, but was not started by srun: start the {launcher.size} ranks with srun, "
             "or pass rank=0, size=1 for this process alone"
         )
     hosts = environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_JOB_NODELIST")

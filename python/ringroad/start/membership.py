@@ -113,7 +113,7 @@ class Membership:
         return self._old
 
     def show(self, step: int) -> None:
-        """Says to all who ask that this member has done so many steps, and records it."""
+        """Says to all who ask how many steps this member has done, and records it."""
         view = View(step, self._epoch, self._group, tuple(self._members), self._told)
         self._doors.show(view)
         if view.step or view.epoch > 1:  # else a founder may still wait for others
@@ -210,7 +210,7 @@ class Membership:
             self._record.forget()
 
     def _use(self, comm: Communicator, members: list[str], old: int) -> None:
-        """Members of the group have this communicator from now on; so many of its first ranks are no newcomers."""
+        """Members of the group have this communicator from now on; this many of its first ranks are no newcomers."""
         self.comm, self._members, self._old, self._agreements = comm, members, old, 0
         comm._watch()
 

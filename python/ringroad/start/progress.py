@@ -96,7 +96,7 @@ class Progress:
             raise
 
     def level(self, comm: Communicator, old: int) -> None:
-        """Brings all members to the same step, with the same bits; only the first ranks, so many of them, may hold the
+        """Brings all members to the same step, with the same bits; only the first `old` ranks may hold the
         state. Collective. May fail at any point, and is then repeated with those that are left."""
         own = self.step, self.holds, self._apply is not None
         places = [_Place(*place) for place in allgather_json(comm, own, (int, bool, bool), _MOST)]

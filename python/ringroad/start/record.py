@@ -31,7 +31,7 @@ class Record:
             text = None
         view = View.read(text)
         if text is not None and view is None:
-            raise ValueError(f"{self._path} is no record of an elastic group; pass another path as record=")
+            raise ValueError(f"{self._path} is not a record of an elastic group; pass another path as record=")
         return view
 
     def write(self, view: View) -> None:

@@ -48,7 +48,7 @@ def emulate(
         tell: What ranks are told of their network: "all", also the rates of its links; "graph", without rates; or
             "nothing", so that they know only rank, size and the address of rank 0, as on a network that nobody has
             described.
-        hosts: The ranks of `topology` are hosts, and so many ranks run on each of them. None: one.
+        hosts: The number of ranks on each host; the ranks of `topology` are hosts. None: one.
         order: For each rank the place in `topology` where it runs. None: each in its own.
         bridges: Switches are bridges, which have no addresses: all hosts see each other in one hop. The switches must
             form a tree, and each host have one cable.

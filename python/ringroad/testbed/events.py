@@ -28,7 +28,7 @@ _SHOWN = 60  # errors show this many characters of a wrong event
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happens after so many seconds."""
+    """Something that happens after a number of seconds."""
 
     seconds: float
     text: str
@@ -39,11 +39,11 @@ class Event:
     def of(seconds: float, text: str) -> "Event":
         """Reads what happens, such as `slow 0 1 4`. Raises ValueError."""
         if not 0 <= seconds < float("inf"):
-            raise ValueError(f"an event happens after so many seconds, from 0 on, and not after {seconds:g}")
+            raise ValueError(f"an event happens 0 or more seconds after the start, not {seconds:g}")
         action, *words = text.split() or [""]
         readers = _ACTIONS.get(action)
         if readers is None or len(words) != len(readers):
-            raise ValueError(f"{text[:_SHOWN]!r} is no event of a testbed: write {_FORMS}")
+            raise ValueError(f"{text[:_SHOWN]!r} is not an event of a testbed; expected one of: {_FORMS}")
         return Event(
             seconds, text.strip(), action, tuple(read(word) for read, word in zip(readers, words, strict=True))
         )
@@ -83,7 +83,7 @@ class Script:
             event.check(network)
 
     def happen(self, seconds: float) -> list[Event]:
-        """Lets everything happen that is due after so many seconds, and returns it."""
+        """Lets everything happen that is due after this many seconds, and returns it."""
         happened = []
         while self._left and self._left[0].seconds <= seconds:
             happened.append(self._left.pop(0))

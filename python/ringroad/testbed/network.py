@@ -55,7 +55,7 @@ class EmulatedNetwork:
         of the topology in whose place it runs. `bridges`: whether switches are bridges, which have no address. `delay`:
         seconds that a packet is on a cable; "stated": the latencies of the topology's links."""
         if tell not in TELL:
-            raise ValueError(f"tell={tell!r}: it is one of {', '.join(TELL)}")
+            raise ValueError(f"tell={tell!r}: expected one of: {', '.join(TELL)}")
         if not LEAST_MTU <= whole("mtu", mtu) <= MOST_MTU:
             raise ValueError(f"mtu is from {LEAST_MTU} to {MOST_MTU} bytes, not {mtu}")
         namespaces.require()
@@ -210,7 +210,7 @@ class EmulatedNetwork:
         if isinstance(place, int):
             return self.wiring.host_of(place)
         if place not in self.wiring.names:
-            raise ValueError(f"{place!r} is none of the nodes of this testbed, {', '.join(self.wiring.names)}")
+            raise ValueError(f"{place!r} is not a testbed node; expected one of: {', '.join(self.wiring.names)}")
         return self.wiring.names.index(place)
 
     def _called(self, place: int | str) -> str:

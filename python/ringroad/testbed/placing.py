@@ -21,7 +21,7 @@ def placed(
 
 
 def populated(topology: Topology, counts: Sequence[int], memory: float) -> tuple[Topology, list[int]]:
-    """The network whose hosts are the ranks of `topology`, with so many ranks on each; and the host of every rank.
+    """The network whose hosts are the ranks of `topology`, with these numbers of ranks; and the host of every rank.
 
     Its nodes are the ranks, then the hosts' memories, then switches. `memory`: what joins a rank and its memory, in
     bandwidths of the fastest link.

@@ -1,6 +1,6 @@
 """A program that sends packets at a steady rate: `python sender.py SOCKET PIPE BYTES SECONDS`.
 
-It sends so many bytes at a time, once in so many seconds, on a connected socket. It ends when the pipe's other end is
+It sends BYTES at a time, once in SECONDS, on a connected socket. It ends when the pipe's other end is
 closed. What the socket does not take at once is not sent.
 """
 

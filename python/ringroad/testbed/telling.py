@@ -71,7 +71,7 @@ def mpi(directory: str, slots: Sequence[tuple[str, int]], enter: Sequence[Sequen
         lines.write("#!/bin/sh\nhost=$1; shift\ncase $host in\n")
         for (name, _), prefix in zip(slots, enter, strict=True):
             lines.write(f'{name}) exec {shlex.join(prefix)} sh -c "$*" ;;\n')
-        lines.write('esac\necho "$host is no host of this testbed" >&2; exit 1\n')
+        lines.write('esac\necho "$host is not a host of this testbed" >&2; exit 1\n')
     os.chmod(agent, 0o700)
     agents = {f"{prefix}_{name}": agent for prefix, name in _AGENTS}
     return agents | {"OMPI_MCA_orte_default_hostfile": file, "PRTE_MCA_prte_default_hostfile": file}

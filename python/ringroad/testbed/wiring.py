@@ -76,7 +76,7 @@ class Wiring:
     def host_of(self, rank: int) -> int:
         """The host of a rank. Raises ValueError for an unknown rank."""
         if not 0 <= rank < len(self.host_of_rank):
-            raise ValueError(f"rank {rank} is none of the {len(self.host_of_rank)} ranks of this testbed")
+            raise ValueError(f"rank {rank} is not one of the {len(self.host_of_rank)} ranks of this testbed")
         return self.host_of_rank[rank]
 
     def ranks_of(self, host: int) -> list[int]:

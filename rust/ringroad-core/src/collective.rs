@@ -274,7 +274,7 @@ pub(crate) fn is_name(text: &str, name: &str) -> bool {
 
 /// A text that names no collective.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown collective {name:?}; {meant}choose one of {all}", name = .0, meant = did_you_mean(nearest(.0, names())), all = names().collect::<Vec<_>>().join(", "))]
+#[error("unknown collective {name:?}; {meant}one of: {all}", name = .0, meant = did_you_mean(nearest(.0, names())), all = names().collect::<Vec<_>>().join(", "))]
 pub struct UnknownCollective(pub String);
 
 fn names() -> impl Iterator<Item = &'static str> {

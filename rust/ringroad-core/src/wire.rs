@@ -181,7 +181,7 @@ impl fmt::Display for Wire {
 
 /// A name that no wire format has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown wire format {name:?}; {meant}write one of {}", Wire::ALL.map(Wire::name).join(", "))]
+#[error("unknown wire format {name:?}; {meant}one of: {}", Wire::ALL.map(Wire::name).join(", "))]
 pub struct UnknownWire {
     name: String,
     meant: String,
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(Wire::Int4.encoded(3), 6);
         assert_eq!(
             "int16".parse::<Wire>().unwrap_err().to_string(),
-            "unknown wire format \"int16\"; did you mean int4? Otherwise write one of f16, bf16, int8, fp8, int4"
+            "unknown wire format \"int16\"; did you mean int4? Expected one of: f16, bf16, int8, fp8, int4"
         );
     }
 

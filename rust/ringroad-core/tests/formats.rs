@@ -243,8 +243,8 @@ fn refused_files() {
     };
     check("", 1, "there is no element algo");
     check("[1, 2]", 1, "there is text between the elements");
-    check("<algo", 1, "this is no XML");
-    check(&good[..good.len() - 20], 16, "this is no XML");
+    check("<algo", 1, "this is not XML");
+    check(&good[..good.len() - 20], 16, "this is not XML");
     check(&good[..good.len() - 8], 18, "the file ends within an element");
     edit("<algo", "<!DOCTYPE algo [<!ENTITY a \"aaaa\">]><algo", 1, "a document type is not allowed");
     edit("name=\"hand\"", "name=\"&a;\"", 1, "");
@@ -256,7 +256,7 @@ fn refused_files() {
     edit("ngpus=\"2\"", "ngpus=\"0\"", 1, "ngpus=0 has no ranks");
     edit("ngpus=\"2\"", "ngpus=\"99999999\"", 1, "ngpus=\"99999999\" is not from 0 to 8192");
     edit("ngpus=\"2\"", "ngpus=\"3\"", 19, "there is no gpu 2 of 3");
-    edit("coll=\"allreduce\"", "coll=\"custom\"", 1, "coll=\"custom\" is no collective that ringroad has");
+    edit("coll=\"allreduce\"", "coll=\"custom\"", 1, "coll=\"custom\" is not a collective of ringroad");
     edit("coll=\"allreduce\"", "coll=\"allgather\"", 1, "multiple of 2");
     edit("nchunksperloop=\"1\"", "nchunksperloop=\"-1\"", 1, "nchunksperloop=\"-1\" is not from 0");
     edit("inplace=\"1\"", "inplace=\"2\"", 1, "inplace=\"2\" is not from 0 to 1");
@@ -270,14 +270,14 @@ fn refused_files() {
     edit("chan=\"0\"", "chan=\"1\"", 4, "gpu 1 does not receive this message over channel 1");
     edit("chan=\"0\"", "chan=\"-1\"", 3, "chan=\"-1\" is not from 0");
     edit("tb id=\"1\"", "tb id=\"0\"", 6, "gpu 0 has two with id=0");
-    edit("type=\"s\"", "type=\"x\"", 4, "type=\"x\" is none of s, r, rcs");
+    edit("type=\"s\"", "type=\"x\"", 4, "type=\"x\" is not one of s, r, rcs");
     edit("type=\"s\"", "type=\"nop\"", 15, "gpu 0 does not send this message");
     edit("s=\"0\" type", "s=\"1\" type", 4, "s=1 is step 0 of its thread block");
     edit("cnt=\"1\"", "cnt=\"0\"", 4, "type=\"s\" with cnt=0 does nothing");
     edit("cnt=\"1\"", "cnt=\"9\"", 4, "ends at 9, after the 1 chunks of the buffer");
-    edit("cnt=\"1\"", "cnt=\"99999999999999999999\"", 4, "is no number");
+    edit("cnt=\"1\"", "cnt=\"99999999999999999999\"", 4, "is not a number");
     edit("srcoff=\"0\"", "srcoff=\"1\"", 4, "ends at 2, after the 1 chunks");
-    edit("srcbuf=\"i\"", "srcbuf=\"x\"", 4, "is none of the buffers i, o and s");
+    edit("srcbuf=\"i\"", "srcbuf=\"x\"", 4, "is not one of the buffers i, o, s");
     edit("srcbuf=\"i\"", "srcbuf=\"s\"", 4, "it reads s[0] of gpu 0, which holds nothing");
     edit(
         "depid=\"0\" deps=\"0\"",
@@ -724,7 +724,7 @@ fn contents_say_the_format() {
         (b"", "this is not a schedule: "),
         (b"{}", "this is not a schedule: missing field `format_version`"),
         (b"\n<algo/>", "line 2: algo: the attribute ngpus is missing"),
-        (b"<algo\n\n\xff", "line 3: this is no text in UTF-8"),
+        (b"<algo\n\n\xff", "line 3: this is not UTF-8 text"),
     ];
     for (content, expected) in cases {
         let error = interchange::read(content).unwrap_err().to_string();

@@ -93,7 +93,7 @@ pub fn options(
         Some("size-invariant") => Some(true),
         Some(other) => {
             return Err(PyValueError::new_err(format!(
-                "deterministic={other:?} is unknown; write \"size-invariant\" or None"
+                "deterministic={other:?} is unknown; expected \"size-invariant\" or None"
             )));
         }
     };

@@ -84,7 +84,7 @@ pub fn plain_routes(
         "own" => RoutingTable::of,
         _ => {
             return Err(PyValueError::new_err(format!(
-                "unknown method {method:?}; write shortest, up-down or own"
+                "unknown method {method:?}; expected one of: shortest, up-down, own"
             )))
         }
     };
@@ -131,7 +131,7 @@ impl PyRoutingTable {
         let way = match way {
             "turns" => Channels::Turns,
             "lash" => Channels::Lash,
-            _ => return Err(PyValueError::new_err(format!("channels are by turns or lash, not by {way:?}"))),
+            _ => return Err(PyValueError::new_err(format!("channels must be turns or lash, not {way:?}"))),
         };
         py.detach(|| {
             let made = self.table.with_channels(&self.topology, way).map_err(raise)?;

@@ -70,7 +70,7 @@ fn one_of<T: Copy>(what: &str, word: &str, choices: [(&str, T); 2]) -> PyResult<
     let chosen = choices.iter().find(|(name, _)| *name == word);
     chosen.map(|(_, choice)| *choice).ok_or_else(|| {
         let [(first, _), (second, _)] = choices;
-        PyValueError::new_err(format!("unknown {what} {word:?}; write {first:?} or {second:?}"))
+        PyValueError::new_err(format!("unknown {what} {word:?}; expected {first:?} or {second:?}"))
     })
 }
 

@@ -119,7 +119,7 @@ settings! {
     }
     "RINGROAD_COST" => cost: Cost {
         default: unset,
-        values: Values::Words("some of bandwidth=100Gbit/s, step_latency=1us, hop_latency=500ns, message_latency=300ns, incast_latency=100ns and reduce_cost=0.1ns, separated by commas, as CostModel has them"),
+        values: Values::Words("any of bandwidth=100Gbit/s, step_latency=1us, hop_latency=500ns, message_latency=300ns, incast_latency=100ns and reduce_cost=0.1ns, separated by commas, as in CostModel"),
         help: "numbers of the cost model. bandwidth: of every link. step_latency: the time to start a step. hop_latency: the time of every hop of a message. message_latency: what each further message of a step costs its sender. incast_latency: what each further rank costs that sends to the same port in a step. reduce_cost: the time to reduce a byte. Left out: as measured, or the model's and the topology's own",
         read: |text| Cost::default().set(text),
     }
@@ -144,7 +144,7 @@ settings! {
     }
     "RINGROAD_BUDGET" => budget: Budget {
         default: "discovery=1.5s,synthesis=2s",
-        values: Values::Words("some of discovery=1.5s, synthesis=2s and adaptation=500ms, separated by commas, each a time, 0 or more"),
+        values: Values::Words("any of discovery=1.5s, synthesis=2s and adaptation=500ms, separated by commas, each a time, 0 or more"),
         help: "how long ranks may take to choose well. discovery: to find out when they start how several hosts are connected; 0: routes only, without measuring rates. synthesis: to make schedules for the network's graph on rank 0; those that are not made by then are left out, but an algorithm that RINGROAD_ALGO names alone is made in any case. adaptation: to measure the network of several hosts again when calls take longer or shorter than they used to, and choose again; 0 on any rank: never; left out: 500ms if ranks have found out by themselves what the network is, else never, as sums then may differ in the last bits from one run to another; never with RINGROAD_TOPOLOGY=off or a device for each port",
         read: |text| Budget::default().set(rows::budget.default.unwrap_or_default())?.set(text),
     }

@@ -444,10 +444,10 @@ fn all_learn_at_once_that_ranks_are_numbered_wrongly() {
         let first = scope.spawn(|| connect(0));
         while !first.is_finished() {
             let third = connect(2);
-            assert!(third.starts_with("rank 2 of 2 makes no sense"), "{third}");
+            assert!(third.starts_with("rank 2 of 2 is out of range"), "{third}");
         }
         let first = first.join().unwrap();
-        assert!(first.contains("cannot take part: rank 2 of 2 makes no sense"), "{first}");
+        assert!(first.contains("cannot take part: rank 2 of 2 is out of range"), "{first}");
     });
 }
 
@@ -961,13 +961,13 @@ fn invalid_values_are_explained() {
         (
             "RINGROAD_TIMEOUT",
             "soon",
-            "RINGROAD_TIMEOUT=\"soon\" cannot be used; write a time above 0 and up to a year",
+            "RINGROAD_TIMEOUT=\"soon\" cannot be used; expected a time above 0 and up to a year",
         ),
-        ("RINGROAD_TIMEOUT", "0", "write a time above 0"),
+        ("RINGROAD_TIMEOUT", "0", "expected a time above 0"),
         ("RINGROAD_TIMEOUT", "inf", "up to a year"),
         ("RINGROAD_TIMEOUT", "NaN", "up to a year"),
         ("RINGROAD_ALGO", "rign", "unknown algorithm \"rign\"; did you mean ring?"),
-        ("RINGROAD_ALGO", "allredcue:ring", "unknown collective \"allredcue\"; did you mean allreduce? Otherwise choose one of"),
+        ("RINGROAD_ALGO", "allredcue:ring", "unknown collective \"allredcue\"; did you mean allreduce? Expected one of: "),
         (
             "RINGROAD_ALGO",
             "broadcast:ring",
@@ -982,40 +982,40 @@ fn invalid_values_are_explained() {
             "swing,^ring",
             "\"swing,^ring\" both names and leaves out; write a list of its own after a semicolon, such as ;^ring",
         ),
-        ("RINGROAD_DETERMINISTIC", "yes", "cannot be used; write size-invariant"),
+        ("RINGROAD_DETERMINISTIC", "yes", "cannot be used; expected size-invariant"),
         ("RINGROAD_TOPOLOGY", "rnig:8", "did you mean ring?"),
         ("RINGROAD_TOPOLOGY", "/nowhere/net.json", "No such file or directory"),
         ("RINGROAD_TOPOLOGY", "/dev/null", "the path of a .json file that Topology.save has written"),
-        ("RINGROAD_TRANSPORT", "pigeons", "there is no \"pigeons\" among auto, cma or no-cma, or ucx or tcp; write auto, cma or no-cma"),
+        ("RINGROAD_TRANSPORT", "pigeons", "there is no \"pigeons\" among auto, cma or no-cma, or ucx or tcp; expected auto, cma or no-cma"),
         ("RINGROAD_TRANSPORT", "tcp,ucx", "\"ucx\" is one too many"),
         ("RINGROAD_TRANSPORT", "auto,cma", "\"cma\" is one too many"),
         ("RINGROAD_TRANSPORT", "cma:2", "\"cma:2\" is one too many"),
         ("RINGROAD_TRANSPORT", "ucx:2", "\"ucx:2\" is not tcp with a number of connections from 1 to 16"),
         ("RINGROAD_TRANSPORT", "tcp:17", "\"tcp:17\" is not tcp with"),
-        ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; write network devices"),
-        ("RINGROAD_NET_DEVICES", "per-port:eth0,,eth1", "a name is empty; write network devices"),
+        ("RINGROAD_NET_DEVICES", "eth0,", "a name is empty; expected network devices"),
+        ("RINGROAD_NET_DEVICES", "per-port:eth0,,eth1", "a name is empty; expected network devices"),
         ("RINGROAD_NET_DEVICES", "per-port:", "a name is empty"),
-        ("RINGROAD_NET_DEVICES", "eth0 eth1", "\"eth0 eth1\" has a space within, where a comma belongs; write"),
-        ("RINGROAD_TCP_PORTS", "2000", "cannot be used; write the first and the last TCP port"),
+        ("RINGROAD_NET_DEVICES", "eth0 eth1", "\"eth0 eth1\" has a space within, where a comma belongs; expected"),
+        ("RINGROAD_TCP_PORTS", "2000", "cannot be used; expected the first and the last TCP port"),
         ("RINGROAD_TCP_PORTS", "0-5", "ports are above 0"),
         ("RINGROAD_TCP_PORTS", "9-5", "the first is not above the last"),
-        ("RINGROAD_TCP_PORTS", "1-99999", "\"99999\" is no port"),
+        ("RINGROAD_TCP_PORTS", "1-99999", "\"99999\" is not a port"),
         (
             "RINGROAD_STORE",
             "/shared",
-            "write a directory that all ranks can reach, such as file:///shared/job-17",
+            "expected a directory that all ranks can reach, such as file:///shared/job-17",
         ),
         ("RINGROAD_STORE", "file://shared", "the path must begin with a slash"),
         ("RINGROAD_STORE", "tcp://node1", "the port is missing"),
         ("RINGROAD_STORE", "tcp://node1:0", "the port must be a number from 1 to 65535"),
         ("RINGROAD_STORE", "tcp://:29500", "the host is missing"),
-        ("RINGROAD_SEGMENT", "1e6", "write a number of bytes, 64 or more"),
+        ("RINGROAD_SEGMENT", "1e6", "expected a number of bytes, 64 or more"),
         ("RINGROAD_SEGMENT", "63", "64 or more"),
-        ("RINGROAD_DEBUG", "verbose", "write WARN, INFO or TRACE"),
+        ("RINGROAD_DEBUG", "verbose", "expected WARN, INFO or TRACE"),
         (
             "RINGROAD_COST",
             "step_latency=-1",
-            "cannot be used: step_latency must be a time, 0 or more, such as 500ns; write some of bandwidth=100Gbit/s",
+            "cannot be used: step_latency must be a time, 0 or more, such as 500ns; expected any of bandwidth=100Gbit/s",
         ),
         ("RINGROAD_COST", "bandwidth=1GB/s,hop_latency=1h", "hop_latency must be a time"),
         ("RINGROAD_COST", "bandwidth=0", "bandwidth must be a bandwidth above 0, such as 100Gbit/s"),
@@ -1024,9 +1024,9 @@ fn invalid_values_are_explained() {
         ("RINGROAD_COST", "bandwith=1GB/s", "there is no \"bandwith\"; did you mean bandwidth?"),
         ("RINGROAD_COST", "5us", "\"5us\" is not written as name=value"),
         ("RINGROAD_COST", "hop_latency=1us,", "\"\" is not written as name=value"),
-        ("RINGROAD_COST", "hop_latency=1us,hop_latency=2us", "hop_latency is there twice"),
+        ("RINGROAD_COST", "hop_latency=1us,hop_latency=2us", "hop_latency is given twice"),
         ("RINGROAD_BUDGET", "synthesis=-1", "synthesis must be a time of up to a year, such as 500ms"),
-        ("RINGROAD_BUDGET", "patience=1", "there is no \"patience\"; write some of discovery=1.5s"),
+        ("RINGROAD_BUDGET", "patience=1", "there is no \"patience\"; expected any of discovery=1.5s"),
     ];
     for (name, value, expected) in cases {
         let error = read(&[(name, value)]).unwrap_err();

@@ -434,5 +434,5 @@ fn names_and_codes_are_inverses() {
     }
     assert_eq!(ReduceOp::PremulSum.to_string(), "premul_sum");
     let error = "nothing".parse::<DType>().unwrap_err().to_string();
-    assert!(error.starts_with("unknown data type \"nothing\"; write one of float16, "), "{error}");
+    assert!(error.starts_with("unknown data type \"nothing\"; expected one of: float16, "), "{error}");
 }

@@ -83,9 +83,9 @@ const SCENARIOS: &[Scenario] = &[
         &["lo", "lo,lo"],
         "the ranks have different numbers of ports: 1 on rank 0, 2 on ranks 1, 2; name equally many devices in RINGROAD_NET_DEVICES=per-port:... on all",
     ),
-    refused("unknown_device", &["lo,nonesuch0"], "ucx: RINGROAD_NET_DEVICES names \"nonesuch0\", which is none of "),
+    refused("unknown_device", &["lo,nonesuch0"], "ucx: RINGROAD_NET_DEVICES names \"nonesuch0\", which is not a "),
     // UCX has words for devices that are no names.
-    refused("no_name", &["all"], "ucx: RINGROAD_NET_DEVICES names \"all\", which is none of "),
+    refused("no_name", &["all"], "ucx: RINGROAD_NET_DEVICES names \"all\", which is not a "),
 ];
 
 macro_rules! tests {

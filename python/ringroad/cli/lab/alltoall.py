@@ -26,32 +26,30 @@ _BUSIEST = 8
 def alltoall(
     topology: Annotated[
         str,
-        typer.Argument(metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."),
+        typer.Argument(metavar="SPEC", help="Network, such as torus:4x4x2 (see `ringroad topology`), or a file."),
     ],
     size: Annotated[
         str,
-        typer.Option(
-            "--bytes", metavar="BYTES", help="The bytes that each rank has for all ranks together: 64KiB, 1MiB, 2MB."
-        ),
+        typer.Option("--bytes", metavar="BYTES", help="Bytes of each rank for all ranks together: 64KiB, 1MiB, 2MB."),
     ] = "1MiB",
     demands: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file of bytes by source and target, instead of --bytes: a line for each source, with commas.",
+            help="CSV file of bytes, a line per source, a column per target; replaces --bytes.",
         ),
     ] = None,
     gap: Annotated[
-        float, fraction_option(help="Stop at this distance from the bound: 0.005 is half a percent.")
+        float, fraction_option(help="Stop within this fraction of the bound: 0.005 is 0.5 percent.")
     ] = 0.005,
-    budget: Annotated[float | None, time_option(help="Stop after this time in any case.")] = None,
-    plot: Annotated[Path | None, picture_option(help="Draw the links' loads, by direct sends and by the flow")] = None,
+    budget: Annotated[float | None, time_option(help="Time limit of the search.")] = None,
+    plot: Annotated[Path | None, picture_option(help="Draw link loads of direct sends and of the flow")] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the fastest all-to-all on a network, and prove it.
+    """Find and prove the fastest all-to-all on a network.
 
-    It finds the paths, and a bound: no all-to-all is faster. Ranks forward the messages of others over links between
-    neighbours (maximum concurrent flow). Times do not include latencies.
+    Finds paths, and a bound that no all-to-all can beat. Ranks forward the messages of others over links between
+    neighbours (maximum concurrent flow). Times exclude latencies.
     """
     network = Topology(topology)
     each = parse_bytes(size) / network.ranks if demands is None else _read(demands)

@@ -21,13 +21,13 @@ from ringroad.lab._finding import find as search
 
 def find(
     ranks: Annotated[int | None, whole_option(help="Number of ranks.", least=1)] = None,
-    degree: Annotated[int | None, whole_option(help="Number of links out of each rank, and into it.", least=1)] = None,
+    degree: Annotated[int | None, whole_option(help="Links out of each rank, and into it.", least=1)] = None,
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="N:M",
-            help="Instead of --ranks and --degree: N ranks and at most M cables in all (per cable a link each way, or "
-            "two links one way). Searches all degrees for which the cables suffice.",
+            help="N ranks and at most M cables (a link each way, or two links one way); replaces --ranks and --degree. "
+            "Searches all degrees that fit.",
         ),
     ] = None,
     alpha: Annotated[float, time_option(help="Start-up time of a step: 10us, 500ns.", show_default="10us")] = 10e-6,
@@ -35,7 +35,7 @@ def find(
     bandwidth: Annotated[
         float,
         bandwidth_option(
-            help="Of a rank over all its links together, which share it equally: 100Gbit/s, 50GB/s.",
+            help="Bandwidth of a rank, shared equally by its links: 100Gbit/s, 50GB/s.",
             show_default="100Gbit/s",
         ),
     ] = 12.5e9,
@@ -44,18 +44,18 @@ def find(
     ] = "allreduce",
     bidirectional: Annotated[
         bool,
-        typer.Option("--bidirectional", "--undirected", help="Find only networks with a link back for every link."),
+        typer.Option("--bidirectional", "--undirected", help="Find only networks with a link back for each link."),
     ] = False,
     plot: Annotated[Path | None, picture_option(help="Draw the frontier")] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the networks in which a collective takes the least time.
+    """Find the fastest networks for a collective.
 
-    They have few steps, equally busy links, or a compromise.
+    They have few steps, balanced links, or a compromise.
 
-    Times are those of the algorithm in the row: breadth-first broadcast (bfb), or the schedule of the smaller network
-    that this one is made of (expanded). Pass a network from the list to `ringroad topology`, `explain allreduce
-    --algorithm bfb --topology` or `lab simulate bfb --topology`, with the bandwidth of a link.
+    Times are for the algorithm in the row: breadth-first broadcast (bfb), or the schedule of a smaller network
+    (expanded). Pass a listed network to `ringroad topology`, `explain allreduce --algorithm bfb --topology` or `lab
+    simulate bfb --topology`, with the bandwidth of a link.
     """
     findings = search(
         ranks,

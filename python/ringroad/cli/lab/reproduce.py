@@ -15,10 +15,10 @@ from ringroad.lab.reproduce.definition import ORIGINS, Definition, NetworkDefini
 
 def reproduce(
     paper: Annotated[str, typer.Argument(metavar="PAPER", help=f"One of {', '.join(PAPERS)}.")],
-    folder: Annotated[Path | None, folder_option("--plot", help="Draw every figure into this directory")] = None,
+    folder: Annotated[Path | None, folder_option("--plot", help="Draw all figures into this directory")] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute a paper's evaluation, and compare it with the paper."""
+    """Recompute a paper's evaluation and compare results."""
     definition = introduction(paper)
     found: list[Report | TableReport] = []
     if not as_json:

@@ -14,23 +14,23 @@ from ringroad.lab import routes as tables
 def routes(
     topology: Annotated[
         str,
-        typer.Argument(metavar="SPEC", help="As `ringroad topology` lists them (torus:4x4x2), or a graph's file."),
+        typer.Argument(metavar="SPEC", help="Network, such as torus:4x4x2 (see `ringroad topology`), or a file."),
     ],
     method: Annotated[str, typer.Option(help="balanced, shortest or up-down.")] = "balanced",
-    channels: Annotated[str, typer.Option(help="How hops get virtual channels: turns or lash.")] = "turns",
-    gap: Annotated[float, fraction_option(help="Stop at this distance from the bound: 0.004 is 0.4 percent.")] = 0.004,
-    budget: Annotated[float | None, time_option(help="Stop the search after this time in any case.")] = None,
+    channels: Annotated[str, typer.Option(help="Virtual channel assignment: turns or lash.")] = "turns",
+    gap: Annotated[
+        float, fraction_option(help="Stop within this fraction of the bound: 0.004 is 0.4 percent.")
+    ] = 0.004,
+    budget: Annotated[float | None, time_option(help="Time limit of the search.")] = None,
     save: Annotated[
         Path | None,
-        file_option(
-            help="Write the table: as .json, which Routes.from_json reads, or as .csv with a line for each hop."
-        ),
+        file_option(help="Write the table as .json, for Routes.from_json, or as .csv with a line per hop."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a routing table that loads links evenly, without deadlock.
+    """Make a balanced, deadlock-free routing table.
 
-    It spreads an all-to-all over the links. Prints the load of the busiest link beside a lower bound of all routes.
+    Balances an all-to-all over the links. Prints the busiest link's load beside a lower bound for any routes.
     """
     made = _made(Topology(topology), method, channels, gap, budget)
     if save is not None:
@@ -43,7 +43,7 @@ def routes(
 
 def _made(topology: Topology, method: str, channels: str, gap: float, budget: float | None) -> tables.Routes:
     if channels not in ("turns", "lash"):
-        raise ValueError(f"--channels is turns or lash, not {channels!r}")
+        raise ValueError(f"--channels must be turns or lash, not {channels!r}")
     if method == "balanced":
         return tables.balanced(topology, gap=gap, budget=budget, channels=channels)  # type: ignore[arg-type]
     if method == "shortest":
@@ -51,7 +51,7 @@ def _made(topology: Topology, method: str, channels: str, gap: float, budget: fl
     elif method == "up-down":
         made = tables.up_down(topology)
     else:
-        raise ValueError(f"--method is balanced, shortest or up-down, not {method!r}")
+        raise ValueError(f"--method must be balanced, shortest or up-down, not {method!r}")
     return made.with_bound(gap=gap, budget=budget)
 
 

@@ -29,55 +29,55 @@ from ringroad.lab._simulation import simulate as run
 
 
 def simulate(
-    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="As `ringroad explain` lists them, or a file.")],
-    topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them.")],
+    name: Annotated[str, typer.Argument(metavar="ALGORITHM", help="Algorithm (see `ringroad explain`), or a file.")],
+    topology: Annotated[str, typer.Option("--topology", metavar="SPEC", help="Network (see `ringroad topology`).")],
     size: Size,
     collective: Performed = None,
     root: Root = 0,
-    free_running: Annotated[bool, typer.Option("--free-running", help="Ranks do not wait between steps.")] = False,
+    free_running: Annotated[bool, typer.Option("--free-running", help="Do not wait between steps.")] = False,
     store: Annotated[
-        bool, typer.Option("--store-and-forward", help="Nodes forward a message only when they have all of it.")
+        bool, typer.Option("--store-and-forward", help="Forward messages only after complete arrival.")
     ] = False,
-    late: Annotated[list[str] | None, typer.Option(metavar="RANK:SECONDS", help="A rank that enters late.")] = None,
+    late: Annotated[list[str] | None, typer.Option(metavar="RANK:SECONDS", help="Start a rank late.")] = None,
     slow_rank: Annotated[
         list[str] | None,
-        typer.Option(metavar="RANK:FACTOR", help="A rank whose start-ups and reductions take FACTOR times as long."),
+        typer.Option(metavar="RANK:FACTOR", help="Slow a rank's start-ups and reductions by FACTOR."),
     ] = None,
     slow_link: Annotated[
-        list[str] | None, typer.Option(metavar="FROM:TO:FRACTION", help="Links with a fraction of their bandwidth.")
+        list[str] | None, typer.Option(metavar="FROM:TO:FRACTION", help="Reduce link bandwidth to FRACTION.")
     ] = None,
     fail_link: Annotated[
-        list[str] | None, typer.Option(metavar="FROM:TO", help="Links that carry nothing; messages go around them.")
+        list[str] | None, typer.Option(metavar="FROM:TO", help="Fail links; messages are routed around them.")
     ] = None,
     replan: Annotated[
-        bool, typer.Option("--replan", help="Also simulate the best algorithm on the network without the failed links.")
+        bool, typer.Option("--replan", help="Also simulate the best algorithm for the network without failed links.")
     ] = False,
-    skew: Annotated[float, time_option(help="Ranks enter at random times within this time.")] = 0.0,
-    seed: Annotated[int, whole_option(help="Seed of these random times.")] = 0,
+    skew: Annotated[float, time_option(help="Start ranks at random within this time.")] = 0.0,
+    seed: Annotated[int, whole_option(help="Seed for --skew.")] = 0,
     step_latency: StepLatency = None,
-    message_latency: Annotated[float | None, time_option(help="The time for each further message of a rank.")] = None,
+    message_latency: Annotated[float | None, time_option(help="Time for each further message of a rank.")] = None,
     incast_latency: Annotated[
-        float | None, time_option(help="The time for each further rank that sends to the same port.")
+        float | None, time_option(help="Time for each further rank that sends to the same port.")
     ] = None,
     hop_latency: HopLatency = None,
     bandwidth: Bandwidth = None,
     reduce_cost: ReduceCost = None,
     overlapped: Annotated[
-        bool, typer.Option("--overlapped", help="In synchronous steps, reduce while transfers go on.")
+        bool, typer.Option("--overlapped", help="In synchronous steps, reduce during transfers.")
     ] = False,
-    segment: Annotated[str | None, typer.Option(metavar="BYTES", help="Maximum size of a message.")] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Show every step's end and most loaded link.")] = False,
+    segment: Annotated[str | None, typer.Option(metavar="BYTES", help="Maximum message size.")] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Show the end and busiest link of each step.")] = False,
     save_trace: Annotated[Path | None, file_option(help="Write the timeline as JSON.")] = None,
     save_chrome_trace: Annotated[
         Path | None, file_option(help="Write the timeline for ui.perfetto.dev or chrome://tracing.")
     ] = None,
     plot: Annotated[Path | None, picture_option(help="Draw each rank's timeline")] = None,
-    plot_links: Annotated[Path | None, picture_option(help="Draw the load of the links in each step")] = None,
+    plot_links: Annotated[Path | None, picture_option(help="Draw link loads per step")] = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate an algorithm on a network, also with failures.
+    """Simulate an algorithm on a network.
 
-    It shows the timeline of every rank and link. Some may be slow, late or failed.
+    Shows the timeline of every rank and link, which may be slow, late or failed.
     """
     if replan and not fail_link:
         raise ValueError("--replan needs links that have failed; write for example --fail-link 0:1 --replan")

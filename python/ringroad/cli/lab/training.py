@@ -14,31 +14,29 @@ from ringroad.lab.training.iteration import BUCKET, AnyNetwork
 
 def training(
     model: Annotated[
-        str | None, typer.Argument(metavar="[MODEL]", help="A shipped model or a .toml; unset: list the shipped ones.")
+        str | None, typer.Argument(metavar="[MODEL]", help="Shipped model or .toml file; default: list models.")
     ] = None,
     topology: Annotated[
         list[str] | None,
-        typer.Option("--topology", metavar="SPEC", help="As `ringroad topology` lists them; may be repeated."),
+        typer.Option("--topology", metavar="SPEC", help="Network (see `ringroad topology`); may be repeated."),
     ] = None,
     line: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME:SECONDS:PER_BYTE", help="A network on which an allreduce takes SECONDS + bytes * PER_BYTE."
+            metavar="NAME:SECONDS:PER_BYTE", help="Network where an allreduce takes SECONDS + bytes * PER_BYTE."
         ),
     ] = None,
     bucket: Annotated[
         str,
-        typer.Option(
-            metavar="BUCKET", help="The gradients of one allreduce: layer, model, backlog, or a number of bytes."
-        ),
+        typer.Option(metavar="BUCKET", help="Gradients per allreduce: layer, model, backlog, or a number of bytes."),
     ] = BUCKET,
     algorithm: Annotated[
-        str | None, typer.Option(help="The allreduce algorithm; unset: the cheapest for each bucket.")
+        str | None, typer.Option(help="Allreduce algorithm; default: the cheapest for each bucket.")
     ] = None,
-    batch: Annotated[int | None, whole_option(help="Samples per rank; unset: the model's.", least=1)] = None,
+    batch: Annotated[int | None, whole_option(help="Samples per rank; default: the model's.", least=1)] = None,
     throughput: Annotated[
         float | None,
-        typer.Option(help="Operations per second, for layers that state flops; inf: computing takes no time."),
+        typer.Option(help="Operations per second, for layers that state flops; inf: no compute time."),
     ] = None,
     step_latency: StepLatency = None,
     hop_latency: HopLatency = None,
@@ -49,7 +47,7 @@ def training(
 ) -> None:
     """Predict an iteration of data-parallel training.
 
-    It overlaps computing gradients and reducing them.
+    Overlaps computing gradients with reducing them.
     """
     if model is None:
         return _list(as_json)

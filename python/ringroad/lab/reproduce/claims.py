@@ -187,7 +187,7 @@ def judge(model: Model, figure: Figure, claim: Claim, panels: list[Panel]) -> li
     """The verdicts of a claim on each of its panels. Raises ValueError for an unknown quantity."""
     if claim.quantity not in QUANTITIES:
         raise ValueError(
-            f"{figure.name} states the unknown quantity {claim.quantity!r}; one of {', '.join(QUANTITIES)}"
+            f"{figure.name} states the unknown quantity {claim.quantity!r}; expected one of: {', '.join(QUANTITIES)}"
         )
     wanted = range(len(panels)) if claim.panels is None else claim.panels
     return [_judge(model, figure.name, claim, panels[index]) for index in wanted]

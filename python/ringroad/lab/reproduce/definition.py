@@ -192,7 +192,7 @@ def introduction(paper: str) -> Definition | NetworkDefinition:
 
 def _data(paper: str) -> dict[str, Any]:
     if paper not in PAPERS:
-        raise ValueError(f"unknown paper {paper!r}; write one of {', '.join(PAPERS)}")
+        raise ValueError(f"unknown paper {paper!r}; expected one of: {', '.join(PAPERS)}")
     return tomllib.loads(resources.files(__package__).joinpath(f"{paper}.toml").read_text())
 
 

@@ -86,7 +86,7 @@ def reproduce(paper: str, figure: str | None = None) -> Iterator[Report | TableR
     chosen = [make for name, make in made if figure in (None, name)]
     if not chosen:
         names = ", ".join(dict.fromkeys(name for name, _ in made))
-        raise ValueError(f"{paper} has no figure {figure!r} here; there are {names}")
+        raise ValueError(f"{paper} has no figure {figure!r} here; expected one of: {names}")
     return (make() for make in chosen)
 
 

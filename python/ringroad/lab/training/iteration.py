@@ -260,10 +260,10 @@ def iterate(
             bucket = parse_bytes(bucket)
         except ValueError:
             raise ValueError(
-                f"bucket {bucket!r} is unknown; write layer, model, backlog or a size such as 25MiB"
+                f"bucket {bucket!r} is unknown; expected layer, model, backlog or a size such as 25MiB"
             ) from None
     if not isinstance(bucket, str) and whole("bucket", bucket) < 1:
-        raise ValueError(f"a bucket of {bucket} bytes is too small; write layer for a bucket of each layer")
+        raise ValueError(f"a bucket of {bucket} bytes is too small; use layer for a bucket per layer")
     run = _backlog if bucket == "backlog" else _in_buckets
     return Iteration(model, network, bucket, tuple(run(list(model.gradients()), network, bucket)))
 

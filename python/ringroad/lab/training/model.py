@@ -104,9 +104,9 @@ class Model:
         """
         check_class("model", model, str, os.PathLike)
         if batch is not None and whole("batch", batch) < 1:
-            raise ValueError(f"a batch of {batch} samples makes no sense; give 1 or more")
+            raise ValueError(f"batch must be 1 sample or more, not {batch}")
         if throughput is not None and not number("throughput", throughput) > 0:
-            raise ValueError(f"a throughput of {throughput} operations per second makes no sense; give more than 0")
+            raise ValueError(f"throughput must be above 0 operations per second, not {throughput}")
         if str(model) in SHIPPED:
             return _Reader(str(model), table(str(model)), batch, throughput).model()
         if not (Path(model).exists() or Path(model).suffix):
@@ -191,7 +191,7 @@ class _Reader:
             raise ValueError(f"{file}: throughput is 0; give operations per second")
         dtype = _text(data, "dtype", file, "float32")
         if dtype not in _ITEM_BYTES:
-            raise ValueError(f"{file}: dtype {dtype!r} is unknown; write one of {', '.join(_ITEM_BYTES)}")
+            raise ValueError(f"{file}: dtype {dtype!r} is unknown; expected one of: {', '.join(_ITEM_BYTES)}")
         self.item_bytes = _ITEM_BYTES[dtype]
         layers = tuple(self._layers(data, file, ""))
         names = [layer.name for layer in layers]

@@ -64,7 +64,7 @@ def profile_layers(
     """
     check_class("model", model, torch.nn.Module)
     if whole("repeat", repeat) < 1:
-        raise ValueError(f"ringroad: a profile of {repeat} repetitions makes no sense; give 1 or more")
+        raise ValueError(f"ringroad: a profile needs 1 repetition or more, not {repeat}")
     owners = _owners(model)
     if not owners:
         raise ValueError(

@@ -118,7 +118,7 @@ def _spread(steps: int, fitting: int) -> list[int]:
 
 
 def _left_out(steps: list[int], all_steps: int, columns: int) -> str:
-    """Which steps are not drawn, in lines of at most so many characters."""
+    """Which steps are not drawn, in lines of at most this many characters."""
     ranges: list[list[int]] = []
     for step in steps:
         if ranges and ranges[-1][1] == step - 1:
@@ -173,7 +173,7 @@ def scale(top: float) -> Any:
 
 
 def panel_size(drawing: Drawing, most: float = 7.0, unit: float = 0.7) -> tuple[float, float]:
-    """Width and height of a panel of at most so many inches, with so many between neighbours."""
+    """Width and height of a panel of at most this many inches, with this many between neighbours."""
     spread = drawing.nodes.max(axis=0) - drawing.nodes.min(axis=0) + 1.5
     width, height = spread * min(unit, most / float(spread.max()))
     return max(float(width), 2.4), max(float(height), 1.2)

@@ -68,8 +68,7 @@ def require_backend(name: str) -> None:
     if not torch.distributed.is_backend_available(name):
         ways = ", ".join(f"{MPI}-{pml}" for pml in PMLS)
         raise BenchError(
-            f"bench: --peers {name}: there are gloo and other backends of torch.distributed, but not {name}; "
-            f"also {MPI} ({ways})"
+            f"bench: --peers {name}: expected gloo, another backend of torch.distributed, or {MPI} ({ways})"
         )
 
 

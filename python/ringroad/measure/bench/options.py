@@ -88,7 +88,7 @@ class BenchOptions:
         if not self.ranks or min(self.ranks) < 1 or max(self.ranks) > MOST_PROCESSES:
             raise ValueError(f"bench: --ranks needs one or more numbers from 1 to {MOST_PROCESSES}")
         if not 0 <= self.root < min(self.ranks):
-            raise ValueError(f"bench: -r {self.root} is no rank of {min(self.ranks)}")
+            raise ValueError(f"bench: -r {self.root} is not a rank of {min(self.ranks)}")
         if self.tune < 0 or (self.tune and self.collective.name not in tuning.COLLECTIVES):
             raise ValueError(f"bench: --tune {self.tune:g}: {self.collective.name} cannot be measured for so long")
         if self.tune and self.buffers != ["numpy"]:
@@ -121,7 +121,7 @@ class BenchOptions:
 def _among(flag: str, values: Sequence[str], allowed: Sequence[str]) -> None:
     for value in values:
         if value not in allowed:
-            raise ValueError(f"bench: {flag} {value}: there are {', '.join(allowed)}")
+            raise ValueError(f"bench: {flag} {value}: expected one of: {', '.join(allowed)}")
 
 
 def numbers(flag: str, text: str) -> list[int]:
@@ -129,7 +129,7 @@ def numbers(flag: str, text: str) -> list[int]:
     try:
         return [int(part) for part in names(text)]
     except ValueError:
-        raise ValueError(f"bench: {flag} {text}: write numbers with commas between them") from None
+        raise ValueError(f"bench: {flag} {text}: expected comma-separated numbers") from None
 
 
 def names(text: str) -> list[str]:

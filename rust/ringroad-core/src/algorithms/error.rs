@@ -200,7 +200,7 @@ fn join<T: AsRef<str>>(words: &[T], last: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownAlgorithm {
     /// There is no such algorithm.
-    #[error("unknown algorithm {name:?}; did you mean {nearest}? There are {}", join(&all_names(), "and"))]
+    #[error("unknown algorithm {name:?}; did you mean {nearest}? Expected one of: {}", all_names().join(", "))]
     Name {
         /// The name that was asked for.
         name: String,

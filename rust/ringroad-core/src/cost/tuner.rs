@@ -89,7 +89,7 @@ fn rule(line: &str) -> Result<Rule, String> {
     }
     let number = |name: &str, text: &str| match text {
         "-1" => Ok(None),
-        _ => text.parse::<u64>().map(Some).map_err(|_| format!("{name} {text:?} is no number")),
+        _ => text.parse::<u64>().map(Some).map_err(|_| format!("{name} {text:?} is not a number")),
     };
     let count = |name: &str, text: &str| {
         let small = |n: u64| usize::try_from(n).map_err(|_| format!("{name} {text:?} is too large"));
@@ -119,7 +119,7 @@ fn collective(name: &str) -> Result<Collective, String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace(['_', '-'], "");
     let found = Collective::ALL.into_iter().find(|collective| plain(collective.name()) == plain(name));
     let known = || Collective::ALL.map(|collective| collective.name()).join(", ");
-    found.ok_or_else(|| format!("unknown collective {name:?}; choose one of {}", known()))
+    found.ok_or_else(|| format!("unknown collective {name:?}; expected one of: {}", known()))
 }
 
 fn algorithm(name: &str, collective: Collective) -> Result<Member, String> {
@@ -293,13 +293,16 @@ ReduceScatter,-1,-1,halving_doubling,-1,-1,2,16
             assert!(error.line == 2 && error.what.contains(expected), "{error}");
         };
         check("allreduce,0,1,ring", "has 4 fields instead of 8 to 10");
-        check("allredcue,0,1,ring,simple,1,1,1", "unknown collective \"allredcue\"; choose one of allreduce");
+        check(
+            "allredcue,0,1,ring,simple,1,1,1",
+            "unknown collective \"allredcue\"; expected one of: allreduce",
+        );
         check("allreduce,0,1,nvls,simple,1,1,1", "unknown algorithm \"nvls\"");
         check("broadcast,0,1,ring,simple,1,1,1", "ring performs no broadcast");
         check("reduce_scatter,0,1,generalized:1,simple,1,1,1", "generalized:1 performs no reduce_scatter");
         check("allreduce,2,1,ring,simple,1,1,1", "minbytes 2 is above maxbytes 1");
-        check("allreduce,many,1,ring,simple,1,1,1", "minbytes \"many\" is no number");
-        check("allreduce,0,1,ring,simple,1,1,-2", "nRanks \"-2\" is no number");
+        check("allreduce,many,1,ring,simple,1,1,1", "minbytes \"many\" is not a number");
+        check("allreduce,0,1,ring,simple,1,1,-2", "nRanks \"-2\" is not a number");
         check("allreduce,0,1,ring,4,1,1,1", "protocol \"4\" is a number");
     }
 

@@ -30,7 +30,7 @@ pub fn read(content: &[u8]) -> Result<Schedule, InterchangeError> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let before = &content[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        InterchangeError::at(line, "this is no text in UTF-8")
+        InterchangeError::at(line, "this is not UTF-8 text")
     })?;
     let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with('<') {

@@ -139,10 +139,10 @@ pub enum SelectionError {
 
 fn advice(others: &[Member]) -> String {
     match others {
-        [] => "none at all is known to on so many ranks; take at most 256, for direct-ordered".to_owned(),
+        [] => "none does on that many ranks; use at most 256, for direct-ordered".to_owned(),
         others => {
             let names: Vec<String> = others.iter().map(Member::name).collect();
-            format!("allow one of {}", names.join(", "))
+            format!("allow one of: {}", names.join(", "))
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     /// The schedule does not have this rank.
-    #[error("rank {rank} is late or slow, but the schedule has the ranks 0 to {}; name one of them", ranks - 1)]
+    #[error("rank {rank} is late or slow, but the schedule has only ranks 0 to {}", ranks - 1)]
     NoSuchRank {
         /// The rank.
         rank: Rank,

@@ -149,7 +149,7 @@ pub(super) fn operator(name: &str) -> Option<&'static Operator> {
 /// An example of every family, and what there is besides: `ring:8, torus:4x4x2, ... or ...`.
 pub(super) fn examples() -> String {
     let families: Vec<&str> = families().map(|family| family.example).collect();
-    let graphs = "a graph with a name such as petersen, or what an operator makes such as line(petersen)";
+    let graphs = "a named graph such as petersen, or an operator such as line(petersen)";
     format!("{}, {graphs}", families.join(", "))
 }
 

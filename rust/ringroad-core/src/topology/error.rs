@@ -7,7 +7,7 @@ use crate::units::{did_you_mean, LinkId, NodeId, NotAQuantity, Seconds};
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TopologyError {
     /// The word before the colon names no family.
-    #[error("unknown topology {spec:?}; {}write {examples}", did_you_mean(*suggestion))]
+    #[error("unknown topology {spec:?}; {}{examples}", did_you_mean(*suggestion))]
     UnknownFamily {
         /// The text that was read.
         spec: String,
@@ -123,7 +123,7 @@ pub enum TopologyError {
         what: String,
     },
     /// A word that names no routing.
-    #[error("unknown routing {routing:?}; {}write {}", did_you_mean(*suggestion), Routing::ALL.map(Routing::name).join(" or "))]
+    #[error("unknown routing {routing:?}; {}one of: {}", did_you_mean(*suggestion), Routing::ALL.map(Routing::name).join(", "))]
     UnknownRouting {
         /// The text that was read.
         routing: String,

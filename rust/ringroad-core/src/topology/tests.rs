@@ -88,14 +88,14 @@ fn what_is_wrong_is_said_with_what_is_right() {
     };
     let examples: Vec<&str> = families().map(|family| family.example).collect();
     let unknown = format!(
-        "write {}, a graph with a name such as petersen, or what an operator makes such as line(petersen)",
+        "{}, a named graph such as petersen, or an operator such as line(petersen)",
         examples.join(", ")
     );
-    assert!(unknown.starts_with("write ring:8, torus:4x4x2, mesh:4x4, "), "{unknown}");
-    check("rings:8", &format!("unknown topology \"rings:8\"; did you mean ring? Otherwise {unknown}"));
-    check("tours:4x4", &format!("unknown topology \"tours:4x4\"; did you mean torus? Otherwise {unknown}"));
-    check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; {unknown}"));
-    check("", &format!("unknown topology \"\"; {unknown}"));
+    assert!(unknown.starts_with("ring:8, torus:4x4x2, mesh:4x4, "), "{unknown}");
+    check("rings:8", &format!("unknown topology \"rings:8\"; did you mean ring? Expected {unknown}"));
+    check("tours:4x4", &format!("unknown topology \"tours:4x4\"; did you mean torus? Expected {unknown}"));
+    check("dragonfly:9", &format!("unknown topology \"dragonfly:9\"; expected {unknown}"));
+    check("", &format!("unknown topology \"\"; expected {unknown}"));
     check("ring", "malformed topology \"ring\"; write for example ring:8");
     check("ring:4x4", "malformed topology \"ring:4x4\"; write for example ring:8");
     check("ring:-4", "malformed topology \"ring:-4\"; write for example ring:8");
@@ -104,7 +104,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
     check("switch:many", "malformed topology \"switch:many\"; write for example switch:16");
     check("torus:4x0", "topology \"torus:4x0\" has no ranks; write sizes of 1 or more");
     check("hosts:8", "malformed topology \"hosts:8\"; write for example hosts:2x4");
-    check("host:2x4", &format!("unknown topology \"host:2x4\"; did you mean hosts? Otherwise {unknown}"));
+    check("host:2x4", &format!("unknown topology \"host:2x4\"; did you mean hosts? Expected {unknown}"));
     for spec in ["hosts:2x3,1", "hosts:", "hosts:2x2x2", "hosts:1:2"] {
         check(spec, &format!("malformed topology {spec:?}; write for example hosts:2x4"));
     }
@@ -117,14 +117,14 @@ fn what_is_wrong_is_said_with_what_is_right() {
     for spec in ["hammingmesh:2x2", "hammingmesh:2x2:4", "hammingmesh:2x2x2:4x4", "hammingmesh:2x2:4x4:4x4"] {
         check(spec, &format!("malformed topology \"{spec}\"; {boards}"));
     }
-    check("hypermesh:4", &format!("unknown topology \"hypermesh:4\"; {unknown}"));
+    check("hypermesh:4", &format!("unknown topology \"hypermesh:4\"; expected {unknown}"));
     check(
         "hamming-mesh:2x2:4x4",
-        &format!("unknown topology \"hamming-mesh:2x2:4x4\"; did you mean hammingmesh? Otherwise {unknown}"),
+        &format!("unknown topology \"hamming-mesh:2x2:4x4\"; did you mean hammingmesh? Expected {unknown}"),
     );
     check(
         "fat-tree:4x8",
-        &format!("unknown topology \"fat-tree:4x8\"; did you mean fattree? Otherwise {unknown}"),
+        &format!("unknown topology \"fat-tree:4x8\"; did you mean fattree? Expected {unknown}"),
     );
     for ratios in ["", "x", "-2", "two", "1e3", "inf", "."] {
         let spec = format!("fattree:4x8:{ratios}");
@@ -158,14 +158,14 @@ fn what_is_wrong_is_said_with_what_is_right() {
     }
     check(
         "ring:8,routing=fast",
-        "unknown routing \"fast\"; write minimal or dimension-ordered or single-path",
+        "unknown routing \"fast\"; expected one of: minimal, dimension-ordered, single-path",
     );
-    check("ring:8,routing=singlepath", "unknown routing \"singlepath\"; did you mean single-path? Otherwise write minimal or dimension-ordered or single-path");
+    check("ring:8,routing=singlepath", "unknown routing \"singlepath\"; did you mean single-path? Expected one of: minimal, dimension-ordered, single-path");
     check(
         "ring:8,single-path",
         "malformed topology \"ring:8,single-path\"; write for example torus:4x4,routing=single-path",
     );
-    let files = format!("names a file, which has to be read first; write {} here", &unknown[6..]);
+    let files = format!("names a file, which has to be read first; write {unknown} here");
     for file in ["nets/mine", "mine.graphml", "./a.JSON"] {
         check(file, &format!("{file:?} {files}"));
     }

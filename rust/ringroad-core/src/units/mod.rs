@@ -44,7 +44,7 @@ pub fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&
     (distance <= 2).then_some(name)
 }
 
-/// What errors say of a name that was perhaps meant, before the list of all names.
+/// What errors say before the list of all names: which was perhaps meant.
 pub fn did_you_mean(suggestion: Option<&str>) -> String {
-    suggestion.map(|name| format!("did you mean {name}? Otherwise ")).unwrap_or_default()
+    suggestion.map_or("expected ".to_owned(), |name| format!("did you mean {name}? Expected "))
 }

@@ -72,7 +72,7 @@ impl RollCall {
 }
 
 fn look(rendezvous: &Rendezvous, kind: &str, rank: Rank) -> Result<Option<String>, BootstrapError> {
-    let read = |bytes| String::from_utf8(bytes).map_err(|_| refused(kind, rank, "is no text".to_owned()));
+    let read = |bytes| String::from_utf8(bytes).map_err(|_| refused(kind, rank, "is not text".to_owned()));
     rendezvous.look(kind, rank, MOST)?.map(read).transpose()
 }
 

@@ -403,7 +403,7 @@ fn load(endpoints: &[EndpointInfo], rank: Rank) -> HostLoad {
 pub(super) fn check_group(rank: Rank, size: usize) -> Result<()> {
     if size == 0 || rank >= size || size > Tag::RANKS {
         return Err(Error::Argument(format!(
-            "rank {rank} of {size} makes no sense: ranks count from 0 to size - 1, and size is from 1 to {}",
+            "rank {rank} of {size} is out of range: ranks count from 0 to size - 1, and size is from 1 to {}",
             Tag::RANKS
         )));
     }

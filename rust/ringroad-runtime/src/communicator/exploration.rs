@@ -103,12 +103,10 @@ fn mismatch(
 /// What to say if the ranks stand on another network than the user names.
 pub(super) fn warning(named: &Topology, mismatch: &Mismatch) -> String {
     let remedy = match &mismatch.spec {
-        Some(spec) => format!("RINGROAD_TOPOLOGY={spec} would be right"),
-        None => "RINGROAD_TOPOLOGY=auto uses it".to_owned(),
+        Some(spec) => format!("RINGROAD_TOPOLOGY={spec}"),
+        None => "RINGROAD_TOPOLOGY=auto".to_owned(),
     };
-    format!(
-        "the ranks stand on another network than {named}: {mismatch}; `ringroad discover` shows all of it, and {remedy}"
-    )
+    format!("the network is not {named}: {mismatch}; set {remedy}, or see `ringroad discover`")
 }
 
 /// How long it may take to check a network that the user names.

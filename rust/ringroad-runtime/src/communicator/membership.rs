@@ -91,7 +91,7 @@ impl Communicator {
     ) -> Result<Decision> {
         if self.driver.get()?.with(|engine| engine.is_closed()) {
             return Err(Error::Aborted(format!(
-                "communicator {:?} is closed, and takes no part in agreements any more: call shrink before close",
+                "communicator {:?} is closed, and no longer takes part in agreements: call shrink before close",
                 self.name
             )));
         }
@@ -130,7 +130,7 @@ impl Communicator {
                 Err(Error::Store("a rank has sent an invalid list of the remaining ranks".to_owned()))
             }
             Outcome::LeftOut => Err(Error::Aborted(format!(
-                "the other ranks have taken {} for dead, since it did not answer for seconds, and go on without it",
+                "the other ranks declared {} dead, since it did not answer for seconds, and continue without it",
                 self.endpoints[self.rank]
             ))),
             Outcome::Paused => Err(Error::Aborted(format!(

@@ -174,7 +174,7 @@ impl Communicator {
         let (mut is_first, mut next_vote) = (true, None);
         let mut state = self.state.lock();
         let State { planner, calls, quiesce: Some(quiesce) } = &mut *state else { return };
-        // Making plans takes long where the choices have changed: not while the engine stands still. They are kept.
+        // Making plans takes long where the choices have changed: not while the engine is paused. They are kept.
         for call in &held {
             if !planner.is_current(call) {
                 let _ = planner.prepare_again(call);

@@ -218,8 +218,7 @@ impl Communicator {
     pub(super) fn means(&self) -> Result<&Means> {
         self.means.as_deref().ok_or_else(|| {
             Error::Argument(
-                "ranks that are threads of one process are lost together; there is nobody to regroup"
-                    .to_owned(),
+                "ranks that are threads of one process are lost together; none is left to regroup".to_owned(),
             )
         })
     }

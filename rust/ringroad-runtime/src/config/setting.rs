@@ -101,7 +101,7 @@ pub struct Entry {
 
 /// The error for a variable whose value cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}={value:?} cannot be used{}; write {values}", if reason.is_empty() { String::new() } else { format!(": {reason}") })]
+#[error("{variable}={value:?} cannot be used{}; expected {values}", if reason.is_empty() { String::new() } else { format!(": {reason}") })]
 pub struct ConfigError {
     /// The variable's name.
     pub variable: &'static str,

@@ -166,7 +166,7 @@ macro_rules! parts {
                         }
                     }
                     if named.contains(&name) {
-                        return Err(format!("{name} is there twice"));
+                        return Err(format!("{name} is given twice"));
                     }
                     named.push(name);
                 }
@@ -295,7 +295,7 @@ pub(super) fn store(text: &str) -> Result<Option<StoreSource>, String> {
 
 pub(super) fn tcp_ports(text: &str) -> Result<Ports, String> {
     let (first, last) = text.split_once('-').ok_or("")?;
-    let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{text:?} is no port"));
+    let port = |text: &str| text.trim().parse::<u16>().map_err(|_| format!("{text:?} is not a port"));
     let (first, last) = (port(first)?, port(last)?);
     if first == 0 || first > last {
         return Err("ports are above 0, and the first is not above the last".to_owned());

@@ -169,7 +169,7 @@ impl Engine {
         } else {
             ""
         };
-        format!("Who waits for whom:\n{}{advice}", lines.join("\n"))
+        format!("Waiting ranks:\n{}{advice}", lines.join("\n"))
     }
 
     /// Where a call stands: `in call number 3 of "world" (allreduce ...), at step 1, waiting for rank 2 (host, pid)`.

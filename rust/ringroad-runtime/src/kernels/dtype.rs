@@ -342,7 +342,7 @@ pub enum WrongFactor {
 
 /// A name that the enum does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {name:?}; {meant}write one of {known}")]
+#[error("unknown {what} {name:?}; {meant}one of: {known}")]
 pub struct UnknownName {
     what: &'static str,
     name: String,

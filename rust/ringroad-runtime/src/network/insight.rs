@@ -29,20 +29,17 @@ impl Insight {
             (Some(found), _) => {
                 let measured = found.links.iter().filter(|link| link.how == How::Measured);
                 let rates = measured.map(|link| link.bytes_per_second);
-                format!("the ranks have found that their {hosts} hosts form {topology}{}", rates_text(rates))
+                format!("discovered {topology} ({hosts} hosts{})", rates_text(rates))
             }
             (None, failure) => {
                 let rates = topology.links().iter().map(Link::bytes_per_second);
                 let why = failure.as_deref().unwrap_or("RINGROAD_TOPOLOGY=off");
-                format!(
-                    "how the {hosts} hosts are connected is not known ({why}); assumed is {topology}{}",
-                    rates_text(rates)
-                )
+                format!("unknown network ({why}); assuming {topology} ({hosts} hosts{})", rates_text(rates))
             }
         };
         let notes = self.found.iter().flat_map(|found| &found.notes).map(|note| format!("; {note}"));
         format!(
-            "{known}{}; `ringroad discover` shows more, and RINGROAD_TOPOLOGY names another",
+            "{known}{}; `ringroad discover` shows more, RINGROAD_TOPOLOGY overrides it",
             notes.collect::<String>()
         )
     }
@@ -102,7 +99,7 @@ fn rates_text(rates: impl Iterator<Item = f64> + Clone) -> String {
     let (least, most) = (rates.clone().reduce(f64::min), rates.reduce(f64::max));
     match least.zip(most).map(|(least, most)| (rate_text(least), rate_text(most))) {
         None => String::new(),
-        Some((least, most)) if least == most => format!(" with links of {least}"),
-        Some((least, most)) => format!(" with links of {least} to {most}"),
+        Some((least, most)) if least == most => format!(", {least} links"),
+        Some((least, most)) => format!(", {least} to {most} links"),
     }
 }

@@ -14,7 +14,7 @@ use super::Limits;
 /// How long flows of one round run.
 const SHORTEST: Duration = Duration::from_millis(60);
 pub(super) const LONGEST: Duration = Duration::from_millis(250);
-/// Time is kept for so many rounds that only the first ones show to be needed.
+/// Time is kept for this many rounds, which only the first ones show to be needed.
 const RESERVE: usize = 4;
 /// A round begins so long after rank 0 has announced it: flows that began earlier would delay the news to others.
 const LEAD: Duration = Duration::from_millis(30);

@@ -210,7 +210,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
 }
 
 /// The rates of a flow in a round that began at `start` and took so long. The average is that of the same part of the round
-/// for all flows, unless the flow had nothing more to send before: one that stands still leaves the link to the others.
+/// for all flows, unless the flow had nothing more to send before: one that stalls leaves the link to the others.
 fn evaluate(points: &[(Instant, f64)], start: Instant, duration: Duration) -> Option<Measured> {
     let since = |at: Instant| at.saturating_duration_since(start).as_secs_f64();
     let points: Vec<(f64, f64)> = points.iter().map(|(at, bytes)| (since(*at), *bytes)).collect();

@@ -160,7 +160,7 @@ impl Flows<'_> {
                 serde_json::from_slice(text).map_err(|e| refused(&kind, rank, unreadable(&e)))?;
             match one.is_sensible(self.facts.len()) {
                 true => Ok(one),
-                false => Err(refused(&kind, rank, "its rates make no sense".to_owned()).into()),
+                false => Err(refused(&kind, rank, "its rates are invalid".to_owned()).into()),
             }
         };
         all.iter().enumerate().map(read).collect()

@@ -33,7 +33,7 @@ impl Facts {
     pub fn check(&self) -> std::result::Result<(), String> {
         let fits = self.addresses.len() == self.stated.len() && self.addresses.len() <= MOST_ADDRESSES;
         let rates = self.stated.iter().all(|rate| rate.is_finite() && *rate >= 0.0);
-        (fits && rates).then_some(()).ok_or_else(|| "its addresses make no sense".to_owned())
+        (fits && rates).then_some(()).ok_or_else(|| "its addresses are invalid".to_owned())
     }
 
     pub fn stated_by(&self, address: IpAddr) -> Option<f64> {
@@ -64,7 +64,7 @@ impl View {
             seen.address < facts.addresses.len() && times
         };
         let sensible = self.seen.iter().all(known) && self.route.len() <= usize::from(u8::MAX);
-        sensible.then_some(()).ok_or_else(|| format!("what it says of host {} makes no sense", self.to))
+        sensible.then_some(()).ok_or_else(|| format!("what it says of host {} is invalid", self.to))
     }
 }
 

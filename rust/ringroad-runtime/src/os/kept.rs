@@ -101,7 +101,7 @@ impl Kept {
         let folder = match self.folder.symlink_metadata() {
             Err(_) => return Ok(None),
             Ok(about) if about.is_dir() => check_owner(&self.folder, &about),
-            Ok(_) => Err("it is no directory".to_owned()),
+            Ok(_) => Err("it is not a directory".to_owned()),
         };
         folder.map_err(|reason| (&*self.folder, reason))?;
         let own = |file: File| {

@@ -94,7 +94,7 @@ fn a_failure_is_told_to_all_ranks() {
             let function: Arc<dyn Function> =
                 if communicator.rank() == 1 { Arc::new(Refuses) } else { Arc::new(Steps) };
             let request = request(communicator, Collective::Allreduce, 10, function);
-            // Who had all values before the failure came learns of it at the next call.
+            // A rank that had all values before the failure came learns of it at the next call.
             let result = communicator.run(request.by(find("direct-latency").unwrap()));
             let error = result.and_then(|_| communicator.barrier(None)).unwrap_err();
             let told = matches!(&error, Error::Aborted(text) if text.contains("it does not want to"));

@@ -26,7 +26,7 @@ const DISTURBED: f64 = 0.5;
 /// A rate that is off by more, relative to what its hosts can do, wants to be explained.
 const OFF: f64 = 0.1;
 
-/// Of so many matchings, that is run which tells the most.
+/// Of this many matchings, the one that tells the most is run.
 const CANDIDATES: usize = 60;
 /// If a host in another rack would make the rates wrong by no more than this, its place is doubtful.
 const DOUBTFUL: f64 = 0.8;

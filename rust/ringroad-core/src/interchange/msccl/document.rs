@@ -250,7 +250,7 @@ impl Attributes {
             text => text
                 .parse()
                 .map(Some)
-                .map_err(|_| self.error(format!("{name}={text:?} is no number from -1 on"))),
+                .map_err(|_| self.error(format!("{name}={text:?} is not a number from -1 on"))),
         }
     }
 
@@ -281,7 +281,7 @@ impl Attributes {
             "i" => Ok(Area::Input),
             "o" => Ok(Area::Output),
             "s" => Ok(Area::Scratch),
-            other => Err(self.error(format!("{name}={other:?} is none of the buffers i, o and s"))),
+            other => Err(self.error(format!("{name}={other:?} is not one of the buffers i, o, s"))),
         }
     }
 }
@@ -333,7 +333,7 @@ pub(super) fn read(text: &str) -> Result<Program, InterchangeError> {
         let start = reader.buffer_position() as usize;
         let event = reader.read_event();
         let line = lines.at(start);
-        match event.map_err(|error| InterchangeError::at(line, format!("this is no XML: {error}")))? {
+        match event.map_err(|error| InterchangeError::at(line, format!("this is not XML: {error}")))? {
             Event::Start(tag) => reading.open(&tag, line, false)?,
             Event::Empty(tag) => reading.open(&tag, line, true)?,
             Event::End(_) => reading.close()?,
@@ -501,7 +501,7 @@ impl Reading {
             return Err(step.error(format!("s={number} is step {} of its thread block", range.len())));
         }
         let kind = Kind::named(name).ok_or_else(|| {
-            step.error(format!("type={name:?} is none of s, r, rcs, rrs, rrc, rrcs, cpy, re, nop"))
+            step.error(format!("type={name:?} is not one of s, r, rcs, rrs, rrc, rrcs, cpy, re, nop"))
         })?;
         for (needed, peer, attribute) in [(kind.sends, send, "send"), (kind.receives, receive, "recv")] {
             if needed && peer.is_none() {
@@ -587,7 +587,7 @@ fn algo(algo: &Attributes) -> Result<Program, InterchangeError> {
         "reduce" => Collective::Reduce { root },
         other => {
             let known = "allreduce, allgather, reduce_scatter, alltoall, broadcast, reduce";
-            return Err(algo.error(format!("coll={other:?} is no collective that ringroad has ({known})")));
+            return Err(algo.error(format!("coll={other:?} is not a collective of ringroad ({known})")));
         }
     };
     let vector = algo.number("nchunksperloop", MOST_PLACES)?;

@@ -59,7 +59,7 @@ pub enum Unsuitable {
         /// The collectives that they perform.
         instead: &'static str,
     },
-    /// There are so many ranks that packing would take too long.
+    /// There are too many ranks to pack trees in time.
     #[error("{variant} trees are packed for up to {most} ranks, not {ranks}")]
     TooLarge {
         /// The kind of trees.

@@ -171,7 +171,7 @@ impl TcpStore {
         let answer = match answer.kind {
             Kind::Value => Some(answer.value),
             Kind::Nothing => None,
-            _ => return Err(io::Error::new(ErrorKind::InvalidData, "a request is no answer")),
+            _ => return Err(io::Error::new(ErrorKind::InvalidData, "a request is not an answer")),
         };
         *place = Some(channel);
         Ok(answer)

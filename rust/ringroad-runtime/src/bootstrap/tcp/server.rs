@@ -271,7 +271,7 @@ impl Shared {
             Instant::now() + LONGEST_WAIT.min(Duration::from_millis(number.into()))
         };
         let hostile =
-            || StoreError::Failed { action: "answer".to_owned(), reason: "it is no request".to_owned() };
+            || StoreError::Failed { action: "answer".to_owned(), reason: "it is not a request".to_owned() };
         match kind {
             Kind::Set => self.values.set(&key, &value).map(|()| Some(Arc::default())),
             Kind::Get => Ok(self.values.wait_for(&key, Instant::now())),

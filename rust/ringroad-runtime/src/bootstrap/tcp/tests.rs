@@ -143,7 +143,7 @@ fn an_error_ends_the_connection_but_not_the_store() {
     });
     let store = TcpStore::connect(&handle, None, soon()).unwrap();
     let error = store.get("key").unwrap_err();
-    assert!(error.to_string().contains("is no answer"), "{error}");
+    assert!(error.to_string().contains("is not an answer"), "{error}");
     assert_eq!(store.get("key"), Ok(Some(b"new".to_vec())));
     server.join().unwrap();
 }

@@ -111,7 +111,7 @@ impl Home {
         // The number comes from the store. Another rank's pipe, or a terminal, must not get the bytes.
         let kind = doorbell.metadata().map_err(|error| refused(&path, &error))?.file_type();
         if !kind.is_fifo() {
-            return Err(format!("{path} is no pipe: the memory found is not that of rank {rank}"));
+            return Err(format!("{path} is not a pipe: the memory found is not that of rank {rank}"));
         }
         let open = || Cma::open(offer.pid, offer.address, offer.instance);
         let cma = if cma { open() } else { Err("RINGROAD_TRANSPORT=no-cma".to_owned()) };
@@ -211,7 +211,7 @@ mod tests {
         assert!(home.open(0, &offer, false).is_ok());
         let file = File::open("/dev/null").unwrap();
         let error = home.open(0, &Offer { doorbell: file.as_raw_fd(), ..offer }, false).err();
-        assert!(error.as_ref().is_some_and(|error| error.contains("is no pipe")), "{error:?}");
+        assert!(error.as_ref().is_some_and(|error| error.contains("is not a pipe")), "{error:?}");
     }
 
     /// How much memory a rank of a large job takes depends on how many neighbours it has.

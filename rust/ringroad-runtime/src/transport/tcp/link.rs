@@ -23,7 +23,7 @@ use crate::transport::buffer::Region;
 
 /// Why a peer may not answer as it should.
 const STRANGER: &str =
-    "it is no rank of this group, or one with another secret (RINGROAD_SECRET); set the same for all ranks";
+    "it is not a rank of this group, or has another RINGROAD_SECRET; set the same for all ranks";
 
 /// How long another host may take to answer a call.
 const CALL: Duration = Duration::from_secs(3);

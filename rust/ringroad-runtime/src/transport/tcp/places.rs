@@ -70,7 +70,7 @@ impl Device {
             let known: BTreeSet<&str> = all.iter().map(|one| one.device.as_str()).collect();
             let known = known.into_iter().collect::<Vec<_>>().join(", ");
             return Err(format!(
-                "RINGROAD_NET_DEVICES names {name:?}, which is none of the network devices that have an address: {known}"
+                "RINGROAD_NET_DEVICES names {name:?}, which is not a network device with an address: {known}"
             ));
         }
         let leads_out = |one: &&Address| match names.is_empty() {

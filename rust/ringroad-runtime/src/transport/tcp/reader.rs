@@ -172,7 +172,7 @@ impl Reader {
 
     fn hear(&mut self, who: Who, desk: &mut Desk) -> Result<(), String> {
         let frame = Frame::read(&self.header, self.check);
-        let frame = frame.ok_or("it has sent what is no header of this connection")?;
+        let frame = frame.ok_or("it has sent an invalid header")?;
         match desk.heard(who, frame)? {
             Consequence::Body(place) if frame.body() == 0 => desk.came(who, place),
             Consequence::Body(place) => self.body = Some(Body { place, bytes: frame.body(), came: 0 }),

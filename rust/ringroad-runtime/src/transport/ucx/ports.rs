@@ -82,7 +82,7 @@ fn unknown(name: &str, devices: &[String], tls: Option<&str>) -> String {
         devices.join(", ")
     };
     format!(
-        "RINGROAD_NET_DEVICES names {name:?}, which is none of the network devices that UCX finds{with}: {there}"
+        "RINGROAD_NET_DEVICES names {name:?}, which is not a network device that UCX finds{with}: {there}"
     )
 }
 
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn unknown_names_are_explained() {
         let devices = ["eth0".to_owned(), "lo".to_owned()];
-        let expected = "RINGROAD_NET_DEVICES names \"eth7\", which is none of the network devices that UCX finds with UCX_TLS=tcp: eth0, lo";
+        let expected = "RINGROAD_NET_DEVICES names \"eth7\", which is not a network device that UCX finds with UCX_TLS=tcp: eth0, lo";
         assert_eq!(unknown("eth7", &devices, Some("tcp")), expected);
         let expected = "with UCX_TLS=posix,self: none; allow a transport that uses the network, such as tcp";
         assert!(unknown("lo", &[], Some("posix,self")).ends_with(expected));
