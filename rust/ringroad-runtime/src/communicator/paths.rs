@@ -8,7 +8,8 @@ use ringroad_core::{Rank, Topology};
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::{Error, Result};
 use crate::os::routes::{interfaces, NetDevice, Routes};
-use crate::transport::ucx::{UcxTransport, Wiring};
+use crate::transport::ucx::UcxTransport;
+use crate::transport::wiring::Wiring;
 
 const WAYS: &str = "ways";
 /// More bytes than a rank has to say.

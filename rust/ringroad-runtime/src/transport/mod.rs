@@ -22,6 +22,7 @@ mod tags;
 pub mod tcp;
 #[allow(unsafe_code)]
 pub mod ucx;
+pub(crate) mod wiring;
 
 pub use description::{Connection, Description};
 pub use forks::notice_forks;

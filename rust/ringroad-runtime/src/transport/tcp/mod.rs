@@ -1,7 +1,7 @@
 //! Messages over TCP connections of our own, for hosts that are joined by Ethernet.
 //!
 //! **Connections.** A rank calls the peers to which it has something to send, unless they have called before: two ranks share
-//! a connection (`connections`). Each device that serves ports has its own (see `ucx::ports`).
+//! a connection (`connections`). Each device that serves ports has its own (see `wiring`).
 //!
 //! **Messages.** A short message leaves with its header (eager). A longer one is announced; its bytes leave in parts once the receiver
 //! has accepted it, and are read straight into the receiver's memory. So are those of an eager message whose receive has
@@ -57,7 +57,7 @@ use self::places::Device;
 use self::reader::SCRATCH;
 use super::events::EventWait;
 use super::forks::Watched;
-use super::ucx::Wiring;
+use super::wiring::Wiring;
 use super::{
     Connection, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
     Unclaimed, Wait,

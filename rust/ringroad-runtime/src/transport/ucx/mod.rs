@@ -2,7 +2,7 @@
 //!
 //! Each network device that is used has a `Device`: a UCX context and a worker. One device serves all ports unless
 //! the user lists several; then port `p` uses device `p` modulo their number. A message arrives at the device that
-//! the sender's device is joined to (see `ports`). A peer that one device has lost counts as lost for all.
+//! the sender's device is joined to (see `wiring`). A peer that one device has lost counts as lost for all.
 //!
 //! UCX calls back only from within calls that the transport makes, and the caller of those holds the transport by
 //! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`. The
@@ -35,9 +35,9 @@ use self::endpoint::Endpoint;
 use self::flow::Flow;
 use self::keep_alive::Connections;
 use self::notices::Farewell;
-pub(crate) use self::ports::Wiring;
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
+use super::wiring::Wiring;
 use super::{
     Description, Event, Failure, Kind, Lack, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
     TransportError, Unclaimed, Wait,
