@@ -5,6 +5,7 @@
 
 #[allow(unsafe_code)]
 pub mod buffer;
+mod carrier;
 mod description;
 #[allow(unsafe_code)]
 mod events;
@@ -24,6 +25,7 @@ pub mod tcp;
 pub mod ucx;
 pub(crate) mod wiring;
 
+pub use carrier::{Carrier, Opening};
 pub use description::{Connection, Description};
 pub use forks::notice_forks;
 pub(crate) use local::Returns;
