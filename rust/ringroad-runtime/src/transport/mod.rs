@@ -22,6 +22,7 @@ mod tags;
 #[allow(unsafe_code)]
 pub mod tcp;
 #[allow(unsafe_code)]
+#[cfg_attr(not(feature = "ucx"), path = "no_ucx.rs")]
 pub mod ucx;
 pub(crate) mod wiring;
 
