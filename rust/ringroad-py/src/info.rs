@@ -10,8 +10,8 @@ use ringroad_core::units;
 use ringroad_runtime::config::{Config, Entry, Origin, ProfileSource, Scope, StoreSource, Values};
 use ringroad_runtime::os::files;
 use ringroad_runtime::os::machine::Machine;
+use ringroad_runtime::transport::ucx;
 use ringroad_runtime::{DType, ReduceOp};
-use ucx_sys::LoadOptions;
 
 use crate::arguments::argument;
 use crate::errors::raise;
@@ -244,15 +244,8 @@ pub fn between_hosts(py: Python<'_>) -> PyResult<String> {
 #[pyfunction]
 pub fn ucx_info(py: Python<'_>) -> PyResult<HashMap<&'static str, String>> {
     let wheel = ucx_wheel(py)?;
-    let explicit = Config::from_env().map_err(raise)?.ucx_library;
-    let options = LoadOptions { explicit, wheel, environment: true, ..LoadOptions::default() };
-    let ucx = py.detach(|| ucx_sys::load(&options)).map_err(raise)?;
-    let why = ucx.reason.clone().map(|why| ("why", why));
-    let known = [
-        ("path", ucx.path.display().to_string()),
-        ("version", ucx.version_string.clone()),
-        ("origin", format!("{:?}", ucx.origin)),
-        ("UCX_TLS", std::env::var("UCX_TLS").unwrap_or_default()),
-    ];
-    Ok(known.into_iter().chain(why).collect())
+    let config = Config::from_env().map_err(raise)?;
+    let known = py.detach(|| ucx::library(&config, wheel.as_ref())).map_err(raise)?;
+    let tls = ("UCX_TLS", std::env::var("UCX_TLS").unwrap_or_default());
+    Ok(known.into_iter().chain([tls]).collect())
 }

@@ -89,7 +89,6 @@ macro_rules! convert {
 pub(crate) use convert;
 
 convert! {
-    ucx_sys::LoadError => Transport,
     ringroad_core::algorithms::Unavailable => Schedule,
     ringroad_core::algorithms::UnknownAlgorithm => Schedule,
     ringroad_core::schedule::VerifyError => Schedule,

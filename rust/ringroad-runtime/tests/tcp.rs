@@ -16,7 +16,7 @@ use ringroad_core::{algorithms, Collective, Rank, Topology};
 use ringroad_runtime::config::Config;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::tcp::{TcpSettings, TcpTransport};
-use ringroad_runtime::transport::{Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport};
+use ringroad_runtime::transport::{Carrier, Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport};
 use ringroad_runtime::{Communicator, DType, Options, ReduceOp};
 
 /// More time than anything here takes. A test that waits this long fails.

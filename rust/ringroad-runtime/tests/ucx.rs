@@ -14,7 +14,7 @@ use ringroad_core::Topology;
 use ringroad_runtime::transport::buffer::Region;
 use ringroad_runtime::transport::ucx::{UcxSettings, UcxTransport};
 use ringroad_runtime::transport::{
-    Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport, TransportError,
+    Carrier, Event, Failure, Kind, Lack, Posted, RequestId, Tag, Transport, TransportError,
 };
 use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use ucx_sys::{load, LoadOptions};
@@ -649,12 +649,12 @@ impl Peer {
         let addresses = transport.addresses();
         assert_eq!(addresses.len(), count);
         publish(directory, &format!("addresses{rank}"), &serde_json::to_vec(&addresses).unwrap());
-        let addresses = (0..2).map(|rank| {
+        let addresses = [0, 1].map(|rank| {
             let path = directory.join(format!("addresses{rank}"));
             let bytes = wait_for("an address", || std::fs::read(&path).ok());
             serde_json::from_slice(&bytes).unwrap()
         });
-        transport.set_addresses(addresses.collect(), &topology.unwrap());
+        transport.set_addresses(&addresses, &topology.unwrap()).unwrap();
         let (done, notices, failed) = Default::default();
         let (tls, directory) = (tls.to_owned(), directory.to_owned());
         Peer {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Collective, Rank};
 
 use super::after_pauses::{self, Followed};
-use super::carrier::{self, unshared, Carrier, Opening};
+use super::carrier::{self, unshared};
 use super::exploration::{explore, interface, share_loopback, warning};
 use super::paths;
 use super::status::Reporting;
@@ -20,7 +20,7 @@ use crate::bootstrap::{
     report_by, BootstrapError, EndpointInfo, Handle, Rendezvous, Reporter, Store, StoreError,
 };
 use crate::calls::request::Request;
-use crate::choice::agreement::{agree, choose};
+use crate::choice::agreement::{agree, choose, send_buffer};
 use crate::choice::choices::Choices;
 use crate::choice::choices::Origin;
 use crate::choice::options::Options;
@@ -40,7 +40,7 @@ use crate::os::scheduler::HostLoad;
 use crate::transport::in_process::InProcess;
 use crate::transport::notice::Reason;
 use crate::transport::shared::SharedMemory;
-use crate::transport::{Tag, Transport};
+use crate::transport::{ucx, Opening, Tag, Transport};
 
 /// How often the first barrier checks whether the user has interrupted or a rank has given up.
 const LISTEN: Duration = Duration::from_millis(50);
@@ -89,7 +89,7 @@ impl Means {
             offered.announce(&mut endpoint, config);
             endpoint.handle = handle.clone();
             endpoint.adaptation = config.adaptation();
-            endpoint.rdma = !ucx_sys::rdma_devices().is_empty();
+            endpoint.rdma = !ucx::rdma_devices().is_empty();
             endpoint.asked = config.transport.between.map(|between| between.name().to_owned());
             let joined = Rendezvous::join(store.clone(), name, endpoint, secret, time.clone());
             let mut rendezvous = match joined {
@@ -128,31 +128,43 @@ impl Means {
         if !around.is_complete {
             let between = carrier::between(rendezvous, &endpoints, config, wheel.as_ref())?;
             let interface = explored.interface.clone().or_else(|| interface(&endpoints, rendezvous.host()));
+            let doorbell =
+                around.home.as_ref().map(|(home, _)| home.doorbell()).transpose().map_err(unshared)?;
             let opening = Opening {
+                rank,
+                size: endpoints.len(),
+                config,
                 wheel: wheel.as_ref(),
+                several_hosts: endpoints.iter().any(|endpoint| endpoint.host != endpoints[0].host),
                 interface,
-                ..Opening::new(rank, &endpoints, config, options, between, explored.slowest, &around)
+                send_buffer: send_buffer(config, options, explored.slowest),
+                others: doorbell.into_iter().collect(),
             };
-            let transport = Carrier::open(opening)?;
+            let transport = carrier::open(between, opening, &around)?;
             if !share_loopback(&endpoints) {
                 let secret = config.secret.as_ref().map(Secret::reveal);
                 let host = rendezvous.host();
                 rendezvous.endpoint.handle =
                     listen(Handle::for_all(secret, host.as_deref(), config.tcp_ports));
-                rendezvous.endpoint.devices = transport.ucx().map(paths::devices).unwrap_or_default();
+                rendezvous.endpoint.devices =
+                    transport.routed_devices().map(paths::devices).unwrap_or_default();
             }
-            endpoints = transport.tell_addresses(rendezvous)?;
+            endpoints = rendezvous.exchange_addresses(
+                transport.name(),
+                transport.version(),
+                transport.addresses(),
+            )?;
             network = Some(transport);
         }
         let choices =
             agree(rendezvous, rank, &endpoints, config, options, around.per_host, &explored.insight)?;
         if let Some(network) = &mut network {
             paths::check(rendezvous, &endpoints, rank, &choices.topology, network.version())?;
-            let addresses = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
-            network.set_addresses(addresses, &choices.topology)?;
+            let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
+            network.set_addresses(&addresses, &choices.topology)?;
         }
         let transport: Box<dyn Transport> = match (around.home, network) {
-            (None, Some(network)) => network.boxed(),
+            (None, Some(network)) => network,
             (Some((home, neighbours)), network) => {
                 let waiter = match &network {
                     Some(network) => network.waiter(),

@@ -8,15 +8,14 @@ use ringroad_core::{Rank, Topology};
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::{Error, Result};
 use crate::os::routes::{interfaces, NetDevice, Routes};
-use crate::transport::ucx::{UcxTransport, Wiring};
+use crate::transport::wiring::Wiring;
 
 const WAYS: &str = "ways";
 /// More bytes than a rank has to say.
 const LONGEST: usize = 4 << 10;
 
-/// The devices that this rank uses; none if UCX does not ask for routes there.
-pub(super) fn devices(transport: &UcxTransport) -> Vec<NetDevice> {
-    let named = transport.routed_devices().unwrap_or_default();
+/// The devices with these names, which serve the ports of this rank.
+pub(super) fn devices(named: Vec<Vec<String>>) -> Vec<NetDevice> {
     let ports = |name: &String| (0..named.len()).filter(|port| named[*port].contains(name)).collect();
     let all = interfaces().into_iter();
     let all = all.map(|one| NetDevice { ports: ports(&one.name), name: one.name, address: one.address });

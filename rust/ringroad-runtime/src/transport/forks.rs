@@ -35,6 +35,7 @@ static LACKS_THREAD: AtomicBool = AtomicBool::new(false);
 
 /// Whether UCX had a worker when this process was forked off. Then this process lacks the thread by which UCX accepts
 /// connections, and UCX does not start another.
+#[cfg_attr(not(feature = "ucx"), allow(dead_code))]
 pub(in crate::transport) fn lacks_thread() -> bool {
     LACKS_THREAD.load(Ordering::Relaxed)
 }

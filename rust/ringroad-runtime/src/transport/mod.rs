@@ -5,6 +5,7 @@
 
 #[allow(unsafe_code)]
 pub mod buffer;
+mod carrier;
 mod description;
 #[allow(unsafe_code)]
 mod events;
@@ -21,8 +22,11 @@ mod tags;
 #[allow(unsafe_code)]
 pub mod tcp;
 #[allow(unsafe_code)]
+#[cfg_attr(not(feature = "ucx"), path = "no_ucx.rs")]
 pub mod ucx;
+pub(crate) mod wiring;
 
+pub use carrier::{Carrier, Opening};
 pub use description::{Connection, Description};
 pub use forks::notice_forks;
 pub(crate) use local::Returns;

@@ -1,7 +1,7 @@
 //! Messages over TCP connections of our own, for hosts that are joined by Ethernet.
 //!
 //! **Connections.** A rank calls the peers to which it has something to send, unless they have called before: two ranks share
-//! a connection (`connections`). Each device that serves ports has its own (see `ucx::ports`).
+//! a connection (`connections`). Each device that serves ports has its own (see `wiring`).
 //!
 //! **Messages.** A short message leaves with its header (eager). A longer one is announced; its bytes leave in parts once the receiver
 //! has accepted it, and are read straight into the receiver's memory. So are those of an eager message whose receive has
@@ -57,18 +57,20 @@ use self::places::Device;
 use self::reader::SCRATCH;
 use super::events::EventWait;
 use super::forks::Watched;
-use super::ucx::Wiring;
+use super::routed::Routed;
+use super::shared::SharedMemory;
+use super::wiring::Wiring;
 use super::{
-    Connection, Description, Event, LocalMemory, Posted, RequestId, Subject, Tag, Transport, TransportError,
-    Unclaimed, Wait,
+    Carrier, Connection, Description, Event, LocalMemory, Opening, Posted, RequestId, Subject, Tag,
+    Transport, TransportError, Unclaimed, Wait,
 };
-use crate::config::MOST_STREAMS;
+use crate::config::{Secret, MOST_STREAMS};
 use crate::os::ports::Ports;
 use crate::transport::buffer::Region;
 
 const NAME: &str = "tcp";
 /// The version of what travels on the connections: ranks with different ones cannot talk to each other.
-pub const VERSION: &str = "1";
+const VERSION: &str = "1";
 /// How many connections are looked at at a time.
 const READY: usize = 64;
 /// How many callers are let in at a time.
@@ -105,7 +107,7 @@ pub struct TcpSettings {
 
 /// The transport over TCP.
 ///
-/// Make one, publish [`TcpTransport::addresses`], and pass all ranks' addresses to [`TcpTransport::set_addresses`].
+/// Make one, publish its [`Carrier::addresses`], and pass all ranks' addresses to [`Carrier::set_addresses`].
 pub struct TcpTransport {
     rank: Rank,
     settings: TcpSettings,
@@ -128,6 +130,21 @@ pub struct TcpTransport {
     is_closed: bool,
     /// Dropped last: until then, children close these sockets.
     _watched: Watched,
+}
+
+/// Opens it as the settings say.
+pub(crate) fn open(opening: Opening) -> Result<Box<dyn Carrier>, TransportError> {
+    let config = opening.config;
+    let named = config.devices_of_all().or(opening.interface);
+    let settings = TcpSettings {
+        devices: named.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect(),
+        ports: config.devices_of_ports().to_vec(),
+        range: config.tcp_ports,
+        send_buffer: opening.send_buffer,
+        streams: config.transport.streams,
+        secret: config.secret.as_ref().map(Secret::reveal).map(str::to_owned),
+    };
+    Ok(Box::new(TcpTransport::new(opening.rank, opening.size, settings, opening.others)?))
 }
 
 impl TcpTransport {
@@ -175,13 +192,38 @@ impl TcpTransport {
         })
     }
 
-    /// What the other ranks need to connect to this one, for each device.
-    pub fn addresses(&self) -> Vec<Vec<u8>> {
+    /// The index of the device that serves `port`, on any rank.
+    fn device(&self, port: Port) -> usize {
+        port % self.devices.len()
+    }
+
+    /// Takes the event that says that this request is complete, if it has been the last to be noted.
+    fn completed(&mut self, request: RequestId) -> Posted {
+        let done = Event::Completed { request, result: Ok(()) };
+        match self.desk.events.last() {
+            Some(last) if *last == done => {
+                self.desk.events.pop();
+                Posted::Complete
+            }
+            _ => Posted::Pending,
+        }
+    }
+}
+
+impl Carrier for TcpTransport {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &str {
+        VERSION
+    }
+
+    fn addresses(&self) -> Vec<Vec<u8>> {
         self.published.clone()
     }
 
-    /// Takes the [`TcpTransport::addresses`] of all ranks, and the network, which says how the devices are joined.
-    pub fn set_addresses(
+    fn set_addresses(
         &mut self,
         published: &[Vec<Vec<u8>>],
         topology: &Topology,
@@ -203,21 +245,8 @@ impl TcpTransport {
         Ok(())
     }
 
-    /// The index of the device that serves `port`, on any rank.
-    fn device(&self, port: Port) -> usize {
-        port % self.devices.len()
-    }
-
-    /// Takes the event that says that this request is complete, if it has been the last to be noted.
-    fn completed(&mut self, request: RequestId) -> Posted {
-        let done = Event::Completed { request, result: Ok(()) };
-        match self.desk.events.last() {
-            Some(last) if *last == done => {
-                self.desk.events.pop();
-                Posted::Complete
-            }
-            _ => Posted::Pending,
-        }
+    fn beside(self: Box<Self>, local: SharedMemory) -> Box<dyn Transport> {
+        Box::new(Routed::new(local, *self))
     }
 }
 

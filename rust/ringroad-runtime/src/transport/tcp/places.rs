@@ -8,6 +8,7 @@ use super::socket;
 use crate::error::refused;
 use crate::os::ports::Ports;
 use crate::os::random::secret;
+use crate::transport::ucx;
 
 /// How many bytes of a published address strangers cannot guess.
 const NONCE: usize = 16;
@@ -61,7 +62,7 @@ impl Device {
         let mut unknown =
             given.iter().zip(&names).filter(|(_, name)| all.iter().all(|one| one.device != **name));
         if let Some((name, _)) = unknown.next() {
-            if name.contains(':') || ucx_sys::rdma_devices().iter().any(|device| device == name) {
+            if name.contains(':') || ucx::rdma_devices().iter().any(|device| device == name) {
                 return Err(format!(
                     "RINGROAD_NET_DEVICES names {name:?}, the name of an RDMA device, which only UCX can use; set \
                      RINGROAD_TRANSPORT=ucx on all ranks, or name network devices that have an address"

@@ -2,7 +2,7 @@
 //!
 //! Each network device that is used has a `Device`: a UCX context and a worker. One device serves all ports unless
 //! the user lists several; then port `p` uses device `p` modulo their number. A message arrives at the device that
-//! the sender's device is joined to (see `ports`). A peer that one device has lost counts as lost for all.
+//! the sender's device is joined to (see `wiring`). A peer that one device has lost counts as lost for all.
 //!
 //! UCX calls back only from within calls that the transport makes, and the caller of those holds the transport by
 //! `&mut`. So the callbacks' state (`requests`, `endpoint`) is shared by `Rc` and written through `Cell`. The
@@ -13,6 +13,7 @@ mod endpoint;
 mod flow;
 mod keep_alive;
 mod notices;
+mod opening;
 mod ports;
 mod requests;
 mod shutdown;
@@ -29,23 +30,27 @@ use ucx_sys::{
     ucs_ptr_status, ucs_status_ptr_t, ucs_status_t, Ucx, UCS_ERR_ENDPOINT_TIMEOUT, UCS_ERR_NO_MEMORY, UCS_OK,
 };
 
-pub(crate) use self::device::can_use;
 use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
 use self::flow::Flow;
 use self::keep_alive::Connections;
 use self::notices::Farewell;
-pub(crate) use self::ports::Wiring;
+pub use self::opening::library;
+pub(crate) use self::opening::{obstacle, open, rdma_devices};
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
 use super::events::EventWait;
+use super::routed::Routed;
+use super::shared::SharedMemory;
+use super::wiring::Wiring;
 use super::{
-    Description, Event, Failure, Kind, Lack, LocalMemory, Posted, RequestId, Subject, Tag, Transport,
-    TransportError, Unclaimed, Wait,
+    Carrier, Description, Event, Failure, Kind, Lack, LocalMemory, Posted, RequestId, Subject, Tag,
+    Transport, TransportError, Unclaimed, Wait,
 };
 use crate::error::{is_shortage, refused};
 use crate::transport::buffer::Region;
 
-/// The first version that does.
+const NAME: &str = "ucx";
+/// The first version that connects only by best routes.
 const ASKS_FOR_ROUTES: (u32, u32, u32) = (1, 20, 0);
 
 /// Settings of UCX in addition to its environment variables.
@@ -66,7 +71,7 @@ pub struct UcxSettings {
 
 /// The transport over UCX.
 ///
-/// Make one, publish [`UcxTransport::addresses`], and pass all ranks' addresses to [`UcxTransport::set_addresses`].
+/// Make one, publish its [`Carrier::addresses`], and pass all ranks' addresses to [`Carrier::set_addresses`].
 /// Dropping it ends everything in flight by force, within a second.
 pub struct UcxTransport {
     ucx: &'static Ucx,
@@ -160,39 +165,6 @@ impl UcxTransport {
             connections: Connections::default(),
             draining: Vec::new(),
         })
-    }
-
-    /// The version of UCX.
-    pub fn version(&self) -> &'static str {
-        &self.ucx.version_string
-    }
-
-    /// The network devices of each port, if UCX connects by best routes between them: over tcp, from 1.20 on.
-    pub(crate) fn routed_devices(&self) -> Option<Vec<Vec<String>>> {
-        if self.ucx.version < ASKS_FOR_ROUTES {
-            return None;
-        }
-        let of = |device: &Device| {
-            let resources = device.context().network_resources()?;
-            let over_tcp = !resources.is_empty() && resources.iter().all(|(transport, _)| transport == "tcp");
-            over_tcp.then(|| resources.into_iter().map(|(_, name)| name).collect())
-        };
-        self.devices.iter().map(of).collect()
-    }
-
-    /// What the other ranks need to connect to this one: an address for each device.
-    pub fn addresses(&self) -> Vec<Vec<u8>> {
-        self.own_addresses.clone()
-    }
-
-    /// Takes the [`UcxTransport::addresses`] of all ranks, and the network, which says how the devices are joined.
-    /// The addresses must be authentic: UCX may abort the process on others.
-    pub fn set_addresses(&mut self, addresses: Vec<Vec<Vec<u8>>>, topology: &Topology) {
-        assert_eq!(addresses.len(), self.size, "the addresses of each rank");
-        let devices = self.own_addresses.len();
-        assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
-        self.addresses = addresses;
-        self.wiring = Wiring::new(topology, self.rank, devices);
     }
 
     /// The index of the device that serves `port`, on any rank.
@@ -346,6 +318,51 @@ impl UcxTransport {
                 });
             }
         }
+    }
+}
+
+impl Carrier for UcxTransport {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &str {
+        &self.ucx.version_string
+    }
+
+    fn addresses(&self) -> Vec<Vec<u8>> {
+        self.own_addresses.clone()
+    }
+
+    /// UCX may abort the process on addresses that are not authentic.
+    fn set_addresses(
+        &mut self,
+        addresses: &[Vec<Vec<u8>>],
+        topology: &Topology,
+    ) -> Result<(), TransportError> {
+        assert_eq!(addresses.len(), self.size, "the addresses of each rank");
+        let devices = self.own_addresses.len();
+        assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
+        self.addresses = addresses.to_vec();
+        self.wiring = Wiring::new(topology, self.rank, devices);
+        Ok(())
+    }
+
+    /// UCX connects so over tcp, from 1.20 on.
+    fn routed_devices(&self) -> Option<Vec<Vec<String>>> {
+        if self.ucx.version < ASKS_FOR_ROUTES {
+            return None;
+        }
+        let of = |device: &Device| {
+            let resources = device.context().network_resources()?;
+            let over_tcp = !resources.is_empty() && resources.iter().all(|(transport, _)| transport == "tcp");
+            over_tcp.then(|| resources.into_iter().map(|(_, name)| name).collect())
+        };
+        self.devices.iter().map(of).collect()
+    }
+
+    fn beside(self: Box<Self>, local: SharedMemory) -> Box<dyn Transport> {
+        Box::new(Routed::new(local, *self))
     }
 }
 
@@ -512,7 +529,7 @@ impl Drop for UcxTransport {
 }
 
 fn error(reason: impl Into<String>) -> TransportError {
-    TransportError { transport: "ucx", reason: reason.into(), lacks: None }
+    TransportError { transport: NAME, reason: reason.into(), lacks: None }
 }
 
 /// Converts a status pointer that is not a request to a result.
