@@ -20,6 +20,7 @@ const LAYERS: &[(&str, usize)] = &[
     ("wire", 1),
     ("discovery", 2),
     ("schedule", 2),
+    ("interchange", 3),
     ("algorithms", 4),
     ("synthesis", 3),
     ("plan", 5),
@@ -27,7 +28,6 @@ const LAYERS: &[(&str, usize)] = &[
     ("cost", 7),
     ("simulate", 8),
     ("selection", 9),
-    ("interchange", 10),
     ("changes", 3),
 ];
 
