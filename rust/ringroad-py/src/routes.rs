@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use ringroad_core::synthesis::routes as search;
-use ringroad_core::synthesis::routes::NoRoutes;
 use ringroad_core::topology::{Channels, RoutingTable};
 use ringroad_core::Topology;
+use ringroad_lab::routes::{self as search, NoRoutes};
 
 use crate::arguments::argument;
 use crate::errors::{raise, schedule_error};

@@ -3,8 +3,7 @@
 //! Known algorithms are written for rings, tori and hypercubes. The modules here take any graph and decide who sends
 //! what to which neighbour, and when. [`bfb`] works breadth first, so that every block takes shortest paths only.
 //! [`trees`] packs trees side by side, for long vectors on graphs with switches, unequal links or failed links.
-//! [`expand`] turns schedules of smaller graphs into schedules of larger ones. [`alltoall`] follows a flow, and
-//! [`routes`] searches along it for the path of each pair of ranks.
+//! [`expand`] turns schedules of smaller graphs into schedules of larger ones. [`alltoall`] follows a flow.
 
 pub mod alltoall;
 pub mod bfb;
@@ -13,7 +12,6 @@ mod digraph;
 pub mod expand;
 mod flow;
 mod ratio;
-pub mod routes;
 pub mod trees;
 
 pub use budget::{Budget, Spent};

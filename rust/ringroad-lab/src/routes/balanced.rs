@@ -1,9 +1,9 @@
 //! One path for each pair of ranks, such that an all-to-all loads the links nearly as evenly as any flow does.
 
-use super::alltoall::{concurrent_flow, in_chunks, Concurrent, Demands, Progress, Trip};
-use super::{Budget, Digraph, Unsuitable};
-use crate::topology::{Routing, RoutingTable, Topology, TopologyError};
-use crate::units::{LinkId, Seconds};
+use ringroad_core::synthesis::alltoall::{concurrent_flow, in_chunks, Concurrent, Demands, Progress, Trip};
+use ringroad_core::synthesis::{Arc, Budget, Digraph, Unsuitable};
+use ringroad_core::topology::{Routing, RoutingTable, Topology, TopologyError};
+use ringroad_core::units::{LinkId, Seconds};
 
 /// Routes for a topology, with a proof of how good they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +97,7 @@ impl<'a> Lanes<'a> {
         let ends = |link: &LinkId| (topology.links()[*link].source, topology.links()[*link].target);
         let mut links: Vec<LinkId> = (0..topology.links().len()).collect();
         links.sort_by_key(ends);
-        let range = |arc: &super::Arc| {
+        let range = |arc: &Arc| {
             let between = (arc.source, arc.target);
             let first = links.partition_point(|link| ends(link) < between);
             (first, links.partition_point(|link| ends(link) <= between))
