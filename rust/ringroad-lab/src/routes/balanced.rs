@@ -5,6 +5,8 @@ use ringroad_core::synthesis::{Arc, Budget, Digraph, Unsuitable};
 use ringroad_core::topology::{Routing, RoutingTable, Topology, TopologyError};
 use ringroad_core::units::{LinkId, Seconds};
 
+use super::{greedy, NoRoutes};
+
 /// Routes for a topology, with a proof of how good they are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BalancedRoutes {
@@ -13,17 +15,6 @@ pub struct BalancedRoutes {
     /// A lower bound in seconds: no routes have a smaller [`RoutingTable::load`], even if they spread pairs over
     /// several paths.
     pub bound: Seconds,
-}
-
-/// Why there are no routes.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum NoRoutes {
-    /// Some ranks do not reach each other.
-    #[error(transparent)]
-    Unsuitable(#[from] Unsuitable),
-    /// The paths do not form a table for this topology.
-    #[error(transparent)]
-    Topology(#[from] TopologyError),
 }
 
 /// The most ranks whose paths are balanced: all are kept in memory several times.
@@ -52,7 +43,7 @@ pub fn balanced_routes(
         Ok::<(), TopologyError>(())
     })?;
     // On few ranks, rounding can make a flow worse than shortest paths.
-    let shortest = RoutingTable::shortest(topology)?;
+    let shortest = greedy::shortest(topology)?;
     let better = shortest.load(topology) < table.load(topology) * (1.0 - 1e-9);
     Ok(BalancedRoutes { table: if better { shortest } else { table }, bound })
 }
