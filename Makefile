@@ -88,7 +88,7 @@ check-all: check ## Run check, loom, the long tests (larger networks, many more 
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom
-	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core -p ringroad-runtime --quiet
+	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core -p ringroad-lab -p ringroad-runtime --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q
 	tools/fuzz.sh 20000
 

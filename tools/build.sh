@@ -28,6 +28,6 @@ PYTHONPATH="$trained/package" "$venv/bin/python" tools/train.py
 "$llvm_profdata" merge --output="$trained/profile" "$trained/raw"
 # Cargo compares only the profile's file name, which stays the same, so clean our crates. Other crates keep their first
 # profile.
-cargo clean --quiet --release -p ringroad-core -p ringroad-runtime -p ringroad-py -p ucx-sys
+cargo clean --quiet --release -p ringroad-core -p ringroad-lab -p ringroad-runtime -p ringroad-py -p ucx-sys
 RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-use=$trained/profile" maturin develop --release --quiet
 touch "$venv/.built"

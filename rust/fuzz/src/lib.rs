@@ -2,9 +2,10 @@
 
 use ringroad_core::algorithms::{self, find};
 use ringroad_core::cost::{Candidate, CostModel, ScheduleCost, SwitchTable};
-use ringroad_core::interchange::{chakra, goal, msccl, mscclpp};
+use ringroad_core::interchange::msccl;
 use ringroad_core::simulate::Simulator;
 use ringroad_core::{Collective, Schedule, Topology};
+use ringroad_lab::formats::{chakra, goal, mscclpp};
 
 /// The most ranks, chunks and slots of a schedule that is verified.
 const MOST: [usize; 3] = [16, 64, 8];

@@ -6,6 +6,7 @@ use ringroad_core::synthesis::alltoall::{
     concurrent_flow, held_by_relays, relayed, Concurrent, Demands, Limits, MOST_CHUNKS,
 };
 use ringroad_core::synthesis::{Budget, Digraph};
+use ringroad_lab::alltoall::{paths, FlowReport};
 
 use crate::arguments::argument;
 use crate::errors::schedule_error;
@@ -58,7 +59,7 @@ impl PyAlltoallFlow {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] times: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, SYNTHESIS, &self.flow.report(&self.network, times))
+        object(py, SYNTHESIS, &FlowReport::of(&self.flow, &self.network, times))
     }
 
     /// Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.
@@ -102,6 +103,6 @@ impl PyAlltoallFlow {
         if source >= ranks {
             return Err(PyIndexError::new_err(format!("there are {ranks} ranks, numbered from 0")));
         }
-        object(py, SYNTHESIS, &self.flow.paths(&self.network, source))
+        object(py, SYNTHESIS, &paths(&self.flow, &self.network, source))
     }
 }

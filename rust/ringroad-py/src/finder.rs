@@ -1,7 +1,7 @@
 //! The topology finder.
 
 use pyo3::prelude::*;
-use ringroad_core::synthesis::finder::Wanted;
+use ringroad_lab::finder::Wanted;
 
 use crate::arguments::{argument, length};
 use crate::errors::raise;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use ringroad_core::synthesis::routes as search;
-use ringroad_core::synthesis::routes::NoRoutes;
-use ringroad_core::topology::{Channels, RoutingTable};
+use ringroad_core::topology::RoutingTable;
 use ringroad_core::Topology;
+use ringroad_lab::routes::{self as lab, BalancedRoutes, Channels, NoRoutes, RouteFacts};
+use ringroad_runtime::error::Error;
 
 use crate::arguments::argument;
 use crate::errors::{raise, schedule_error};
@@ -37,7 +37,7 @@ impl PyRoutingTable {
 fn no_routes(error: NoRoutes) -> PyErr {
     match error {
         NoRoutes::Unsuitable(error) => schedule_error(error),
-        NoRoutes::Topology(error) => raise(error),
+        other => raise(Error::Topology(other.to_string())),
     }
 }
 
@@ -51,8 +51,8 @@ pub fn balanced_routes(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(PyRoutingTable, f64)> {
     let topology = topology.resolve()?;
-    let found = watched(py, gap, budget, progress, |go_on| search::balanced_routes(&topology, gap, go_on))?;
-    let search::BalancedRoutes { table, bound } = found.map_err(no_routes)?;
+    let found = watched(py, gap, budget, progress, |go_on| lab::balanced_routes(&topology, gap, go_on))?;
+    let BalancedRoutes { table, bound } = found.map_err(no_routes)?;
     Ok((py.detach(|| PyRoutingTable::checked(topology, table))?, bound))
 }
 
@@ -66,7 +66,7 @@ pub fn least_load(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<f64> {
     let topology = topology.resolve()?;
-    let found = watched(py, gap, budget, progress, |go_on| search::least_load(&topology, gap, go_on))?;
+    let found = watched(py, gap, budget, progress, |go_on| lab::least_load(&topology, gap, go_on))?;
     found.map_err(no_routes)
 }
 
@@ -79,8 +79,8 @@ pub fn plain_routes(
 ) -> PyResult<PyRoutingTable> {
     let topology = topology.resolve()?;
     let make = match method {
-        "shortest" => RoutingTable::shortest,
-        "up-down" => RoutingTable::up_down,
+        "shortest" => lab::shortest,
+        "up-down" => lab::up_down,
         "own" => RoutingTable::of,
         _ => {
             return Err(PyValueError::new_err(format!(
@@ -105,7 +105,7 @@ impl PyRoutingTable {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] bound: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, ROUTES, &py.detach(|| self.table.facts(&self.topology, bound)))
+        object(py, ROUTES, &py.detach(|| RouteFacts::of(&self.table, &self.topology, bound)))
     }
 
     /// Returns the hops of one path.
@@ -119,7 +119,7 @@ impl PyRoutingTable {
         if source.max(target) >= ranks {
             return Err(PyIndexError::new_err(format!("there are {ranks} ranks, numbered from 0")));
         }
-        object(py, ROUTES, &self.table.path_of(&self.topology, source, target))
+        object(py, ROUTES, &lab::path_of(&self.table, &self.topology, source, target))
     }
 
     /// Returns the same paths on virtual channels on which messages cannot deadlock.
@@ -134,13 +134,13 @@ impl PyRoutingTable {
             _ => return Err(PyValueError::new_err(format!("channels must be turns or lash, not {way:?}"))),
         };
         py.detach(|| {
-            let made = self.table.with_channels(&self.topology, way).map_err(raise)?;
+            let made = lab::with_channels(&self.table, &self.topology, way).map_err(no_routes)?;
             PyRoutingTable::checked(self.topology.clone(), made)
         })
     }
 
     /// Returns the lines of a CSV file for the paths of one source.
     fn csv(&self, #[pyo3(from_py_with = argument)] source: usize) -> String {
-        self.table.csv(&self.topology, source)
+        lab::csv(&self.table, &self.topology, source)
     }
 }

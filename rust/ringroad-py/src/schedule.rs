@@ -6,12 +6,13 @@ use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use ringroad_core::interchange::{self, chakra, goal, msccl, mscclpp};
+use ringroad_core::interchange::{self, msccl};
 use ringroad_core::plan::LowerOptions;
 use ringroad_core::schedule::{Local, Send, Step};
 use ringroad_core::simulate::Simulator;
 use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, ChunkSet, Collective, Plan, Schedule};
+use ringroad_lab::formats::{chakra, goal, mscclpp};
 
 use crate::arguments::{argument, length};
 use crate::cost::PyCostModel;

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use ringroad_core::algorithms::find;
 use ringroad_core::cost::{rules_of_table, write_rules, CostModel, Measurement, SwitchTable};
 use ringroad_core::interchange::msccl;
-use ringroad_core::topology::{families, named_graphs, operators, Link, RoutingTable};
+use ringroad_core::topology::{families, named_graphs, operators, Link};
 use ringroad_core::{Collective, Schedule, Topology, Wire};
+use ringroad_lab::routes::shortest;
 use ringroad_runtime::bootstrap::{EndpointInfo, Handle};
 use ringroad_runtime::choice::profile::{Machine, Profile, Site};
 use ringroad_runtime::fuzzing;
@@ -53,7 +54,7 @@ fn specs() -> Vec<String> {
 fn networks() -> Vec<String> {
     let parse = |spec: &str| Topology::parse(spec).unwrap();
     let torus = parse("torus:2x2");
-    let routed = RoutingTable::shortest(&torus).unwrap();
+    let routed = shortest(&torus).unwrap();
     let link =
         |(source, target)| Link { capacity: 2.0, extra_latency: 1e-6, ..Link::between(source, target) };
     let links = [(0, 2), (2, 0), (1, 2), (2, 1)].map(link).to_vec();

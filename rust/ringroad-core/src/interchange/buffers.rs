@@ -8,13 +8,17 @@ use crate::units::{ChunkId, Rank, Slot};
 
 /// A buffer of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Buffer {
+pub enum Buffer {
+    /// What the caller gives.
     Input,
+    /// What the caller gets.
     Output,
+    /// What the program needs besides.
     Scratch,
 }
 
 impl Buffer {
+    /// Its name in the formats.
     pub fn letter(self) -> &'static str {
         match self {
             Buffer::Input => "i",
@@ -25,18 +29,21 @@ impl Buffer {
 }
 
 /// A buffer and the chunk in it.
-pub(super) type Location = (Buffer, usize);
+pub type Location = (Buffer, usize);
 
 /// Chunks whose places follow each other at both ends: the first place at each, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub struct Run {
+    /// The place of the first chunk where it is read.
     pub source: Location,
+    /// The place of the first chunk where it is written.
     pub target: Location,
+    /// How many chunks there are.
     pub count: usize,
 }
 
 /// The places of all slots. Collectives are in place, but for the all-to-all.
-pub(super) struct Buffers {
+pub struct Buffers {
     collective: Collective,
     ranks: usize,
     chunks: usize,
@@ -109,7 +116,7 @@ impl Buffers {
     }
 
     /// The place of a slot that the schedule uses.
-    pub fn place(&self, rank: Rank, chunk: ChunkId, slot: Slot) -> Location {
+    fn place(&self, rank: Rank, chunk: ChunkId, slot: Slot) -> Location {
         let home = self.home(rank, chunk, slot);
         home.unwrap_or_else(|| (Buffer::Scratch, self.scratch[rank][&(slot, chunk)]))
     }

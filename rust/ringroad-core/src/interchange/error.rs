@@ -1,7 +1,6 @@
 //! Why a file cannot be read or written.
 
 use crate::schedule::FormatError;
-use crate::simulate::SimulationError;
 
 /// Why a schedule cannot be read from a format or written in it.
 #[derive(Debug, thiserror::Error)]
@@ -33,9 +32,6 @@ pub enum InterchangeError {
         /// What it cannot express.
         what: String,
     },
-    /// The schedule is wrong, or a call cannot have so many bytes.
-    #[error(transparent)]
-    Call(#[from] SimulationError),
 }
 
 impl InterchangeError {

@@ -1,16 +1,11 @@
-//! Schedules in the formats of other programs: text or bytes in, values out.
+//! Files of schedules.
 //!
-//! [`read`] reads whatever a file has, ringroad's own JSON included.
-//! [`msccl`] reads and writes the XML of MSCCL. The others are only written: [`mscclpp`] (execution plans of MSCCL++),
-//! [`goal`] (LogGOPSim) and [`chakra`] (execution traces for ASTRA-sim). The first two say what happens to chunks, as a
-//! schedule does. The last two have bytes and dependencies, so they are written from the plans that the simulator runs.
+//! [`read`] reads whatever a file has: ringroad's own JSON, or the XML of MSCCL, which [`msccl`] reads and writes.
+//! [`buffers`] are the places that programs for GPUs have for chunks.
 
-mod buffers;
-pub mod chakra;
+pub mod buffers;
 mod error;
-pub mod goal;
 pub mod msccl;
-pub mod mscclpp;
 
 pub use error::InterchangeError;
 

@@ -317,7 +317,7 @@ impl Simulator {
     }
 
     /// The plans of all ranks, for elements of one byte.
-    pub(crate) fn plans(&self, schedule: &Schedule, bytes: Bytes) -> Result<Vec<Arc<Plan>>, SimulationError> {
+    pub fn plans(&self, schedule: &Schedule, bytes: Bytes) -> Result<Vec<Arc<Plan>>, SimulationError> {
         let Schedule { ranks, collective, .. } = *schedule;
         let too_large = LowerError::TooLarge { elements: usize::MAX, element_bytes: 1 };
         let bytes_here = usize::try_from(bytes).map_err(|_| too_large)?;

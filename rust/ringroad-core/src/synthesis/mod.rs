@@ -3,18 +3,15 @@
 //! Known algorithms are written for rings, tori and hypercubes. The modules here take any graph and decide who sends
 //! what to which neighbour, and when. [`bfb`] works breadth first, so that every block takes shortest paths only.
 //! [`trees`] packs trees side by side, for long vectors on graphs with switches, unequal links or failed links.
-//! [`expand`] turns schedules of smaller graphs into schedules of larger ones. [`alltoall`] follows a flow. [`finder`]
-//! searches for the graph itself, [`routes`] for the path of each pair of ranks.
+//! [`expand`] turns schedules of smaller graphs into schedules of larger ones. [`alltoall`] follows a flow.
 
 pub mod alltoall;
 pub mod bfb;
 mod budget;
 mod digraph;
 pub mod expand;
-pub mod finder;
 mod flow;
 mod ratio;
-pub mod routes;
 pub mod trees;
 
 pub use budget::{Budget, Spent};

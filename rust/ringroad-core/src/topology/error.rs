@@ -1,7 +1,7 @@
 //! The error type of topologies.
 
 use super::{RouteFault, Routing, MAX_HOPS, MAX_LINKS, MAX_RANKS};
-use crate::units::{did_you_mean, LinkId, NodeId, NotAQuantity, Seconds};
+use crate::units::{did_you_mean, NodeId, NotAQuantity, Seconds};
 
 /// Why a topology cannot be made, changed or used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -181,24 +181,4 @@ pub enum TopologyError {
         /// How many ranks there are.
         ranks: usize,
     },
-    /// More virtual channels than a table can hold.
-    #[error("the routes on {spec} need more than 256 virtual channels; use shorter routes, or the other way to assign channels (turns or lash)")]
-    TooManyChannels {
-        /// The topology.
-        spec: String,
-    },
-    /// Routes on which messages can deadlock.
-    #[error("routes on {spec} can deadlock: messages on them may wait for each other in a cycle of {} links, {}", cycle.len(), listed(cycle))]
-    Deadlock {
-        /// The topology.
-        spec: String,
-        /// Links and channels. A message that holds one of them may wait for the next, and one that holds the last may
-        /// wait for the first.
-        cycle: Vec<(LinkId, u8)>,
-    },
-}
-
-fn listed(cycle: &[(LinkId, u8)]) -> String {
-    let hop = |(link, channel): &(LinkId, u8)| format!("{link} (channel {channel})");
-    cycle.iter().map(hop).collect::<Vec<String>>().join(", ")
 }

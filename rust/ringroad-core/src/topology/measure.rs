@@ -5,12 +5,13 @@ use crate::units::{LinkId, NodeId, Port, Rank};
 
 /// Links by node: those of node `v` are `links[first[v]..first[v + 1]]`, ascending.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Adjacency {
+pub struct Adjacency {
     first: Vec<usize>,
     links: Vec<LinkId>,
 }
 
 impl Adjacency {
+    /// The links at each of so many nodes, of links that are at these in turn.
     pub fn new(nodes: usize, ends: impl Iterator<Item = NodeId> + Clone) -> Adjacency {
         let mut first = vec![0; nodes + 1];
         ends.clone().for_each(|node| first[node + 1] += 1);
@@ -26,6 +27,7 @@ impl Adjacency {
         Adjacency { first, links }
     }
 
+    /// The links at a node.
     pub fn of(&self, node: NodeId) -> &[LinkId] {
         &self.links[self.first[node]..self.first[node + 1]]
     }

@@ -59,15 +59,15 @@ pub(crate) use grid::{coordinates, port_towards};
 pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
 pub(crate) use lattice::{Lattice, Way};
 pub use link::{Link, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
+pub use measure::Adjacency;
 pub use parse::{names_a_file, operands};
 pub(crate) use placement::inverse;
 pub use policy::Routing;
 pub use routing::{Route, Routes, Unreachable};
-pub use table::{Channels, Hop, RouteFacts, RouteFault, RoutingTable, MAX_HOPS};
+pub use table::{RouteFault, RoutingTable, MAX_HOPS};
 
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
 use family::{Ends, Layout, Ports, Traits};
-use measure::Adjacency;
 use placement::Placement;
 use stored::Stored;
 
@@ -279,7 +279,7 @@ impl Topology {
     }
 
     /// The spec without routing.
-    pub(crate) fn wiring(&self) -> String {
+    pub fn wiring(&self) -> String {
         if let Some(Placement { base, positions, .. }) = self.placement.as_deref() {
             return format!("{}@{}", base.wiring(), text::list(positions));
         }

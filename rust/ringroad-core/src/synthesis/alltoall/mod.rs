@@ -15,13 +15,11 @@ mod cut;
 mod equilibrium;
 mod exact;
 mod paths;
-mod report;
 mod steps;
 mod symmetric;
 
 pub use bounds::{of_degree, Bounds};
 pub use chunks::{in_chunks, in_few_chunks, Trip};
-pub use report::{FlowReport, LinkLoad, Path};
 pub use steps::{held_by_relays, relayed, schedule, Limits, Relayed, MOST_CHUNKS};
 
 use serde::Serialize;

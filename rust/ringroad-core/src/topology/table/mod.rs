@@ -7,20 +7,13 @@
 //!
 //! Paths may lead over switches and over other ranks, and need not be shortest.
 
-mod channels;
-mod facts;
 mod fault;
-mod greedy;
-mod layers;
 mod stored;
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use channels::Channels;
-pub use facts::{Hop, RouteFacts};
 pub use fault::RouteFault;
 use stored::StoredTable;
 
@@ -31,14 +24,6 @@ use crate::units::{LinkId, NodeId, Rank, Seconds};
 
 /// The most hops that all paths of a table may have together, since they are held in memory.
 pub const MAX_HOPS: usize = 1 << 28;
-
-/// An error where the pairs of ranks alone are more than the hops of a table, before any memory is taken for them.
-pub(crate) fn check_size(ranks: usize) -> Result<(), TopologyError> {
-    match ranks.saturating_mul(ranks - 1) > MAX_HOPS {
-        true => Err(TopologyError::TooManyHops { ranks }),
-        false => Ok(()),
-    }
-}
 
 /// One path for each ordered pair of ranks. [`Topology::with_routes`] checks that the table fits a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,13 +38,21 @@ pub struct RoutingTable {
 }
 
 impl RoutingTable {
+    /// An error where the pairs of ranks alone are more than the hops of a table, before any memory is taken for them.
+    pub fn check_size(ranks: usize) -> Result<(), TopologyError> {
+        match ranks.saturating_mul(ranks - 1) > MAX_HOPS {
+            true => Err(TopologyError::TooManyHops { ranks }),
+            false => Ok(()),
+        }
+    }
+
     /// Makes a table. `path` is called for every pair of different ranks, by source, then by target, and appends the
     /// links from the source to the target.
     pub fn new<E: From<TopologyError>>(
         ranks: usize,
         mut path: impl FnMut(Rank, Rank, &mut Vec<u32>) -> Result<(), E>,
     ) -> Result<RoutingTable, E> {
-        check_size(ranks)?;
+        RoutingTable::check_size(ranks)?;
         let mut starts = Vec::with_capacity(ranks * ranks + 1);
         let mut links = Vec::new();
         starts.push(0);
@@ -82,7 +75,7 @@ impl RoutingTable {
             return Ok((**table).clone());
         }
         let (mut routes, ranks) = (Routes::new(topology), topology.ranks());
-        check_size(ranks)?;
+        RoutingTable::check_size(ranks)?;
         let bad = |source, target, fault| topology.bad_route(source, target, fault);
         let mut route = |source, target| {
             let found = routes.route(source, target);
@@ -129,9 +122,16 @@ impl RoutingTable {
     }
 
     /// All pairs of different ranks, by source, then by target.
-    fn pairs(&self) -> impl Iterator<Item = (Rank, Rank)> {
+    pub fn pairs(&self) -> impl Iterator<Item = (Rank, Rank)> {
         let ranks = self.ranks;
         (0..ranks * ranks).map(move |pair| (pair / ranks, pair % ranks)).filter(|(a, b)| a != b)
+    }
+
+    /// The same paths on these virtual channels: one for each hop, in the order of the paths; none where all hops use
+    /// channel 0.
+    pub fn on_channels(self, channels: Vec<u8>) -> RoutingTable {
+        assert!(channels.is_empty() || channels.len() == self.links.len(), "every hop has one channel");
+        RoutingTable { channels, ..self }
     }
 
     /// How many virtual channels the hops use.
@@ -150,21 +150,6 @@ impl RoutingTable {
     pub fn load(&self, topology: &Topology) -> Seconds {
         let counts = self.counts(topology).into_iter().zip(topology.links());
         counts.map(|(count, link)| count as f64 / link.bytes_per_second()).fold(0.0, f64::max)
-    }
-
-    /// The hops of all paths of a source as comma-separated values, one line each: source, target, hop, from, to, link,
-    /// channel.
-    pub fn csv(&self, topology: &Topology, source: Rank) -> String {
-        let mut text = String::new();
-        for target in (0..self.ranks).filter(|target| *target != source) {
-            for (hop, (id, channel)) in self.hops(source, target).enumerate() {
-                let link = &topology.links()[id];
-                let (from, to) = (link.source, link.target);
-                // Writing to a String cannot fail.
-                let _ = writeln!(text, "{source},{target},{hop},{from},{to},{id},{channel}");
-            }
-        }
-        text
     }
 
     pub(super) fn digest(&self, hash: &mut Fnv) {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ringroad_core::synthesis::alltoall::{Bounds, Concurrent, Ended};
+use ringroad_core::synthesis::{Arc, Digraph};
+use ringroad_core::units::{Rank, Seconds};
 use serde::Serialize;
-
-use super::{Bounds, Concurrent, Ended};
-use crate::synthesis::Digraph;
-use crate::units::{Rank, Seconds};
 
 /// A flow that meets all demands of an all-to-all, with a proven bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,41 +48,41 @@ pub struct Path {
     pub share: f64,
 }
 
-impl Concurrent {
-    /// What the flow on this network is, for demands of which each is `times` as large as stated.
-    pub fn report(&self, network: &Digraph, times: f64) -> FlowReport {
-        let link = |(arc, load): (&crate::synthesis::Arc, &f64)| LinkLoad {
+impl FlowReport {
+    /// What a flow on this network is, for demands of which each is `times` as large as stated.
+    pub fn of(flow: &Concurrent, network: &Digraph, times: f64) -> FlowReport {
+        let link = |(arc, load): (&Arc, &f64)| LinkLoad {
             source: arc.source,
             target: arc.target,
             bandwidth: arc.bandwidth,
             seconds: times * load / arc.bandwidth,
         };
         let rate = |bound: f64| bound * network.unit() / times;
-        let Bounds { distance, rank, bisection, degree } = self.bounds;
+        let Bounds { distance, rank, bisection, degree } = flow.bounds;
         FlowReport {
-            seconds: times * self.load / network.unit(),
-            least_seconds: times * self.bound / network.unit(),
-            gap: self.gap(),
-            ended: self.ended,
-            iterations: self.iterations,
+            seconds: times * flow.load / network.unit(),
+            least_seconds: times * flow.bound / network.unit(),
+            gap: flow.gap(),
+            ended: flow.ended,
+            iterations: flow.iterations,
             bounds: Bounds {
                 distance: rate(distance),
                 rank: rate(rank),
                 bisection: bisection.map(rate),
                 degree: degree.map(rate),
             },
-            links: network.arcs().iter().zip(&self.loads).map(link).collect(),
+            links: network.arcs().iter().zip(&flow.loads).map(link).collect(),
         }
     }
+}
 
-    /// The paths of what `source` sends, by target.
-    pub fn paths(&self, network: &Digraph, source: Rank) -> BTreeMap<Rank, Vec<Path>> {
-        let mut paths: BTreeMap<Rank, Vec<Path>> = BTreeMap::new();
-        self.each_path(source, |target, share, arcs| {
-            let next = arcs.iter().map(|arc| network.arcs()[*arc as usize].target);
-            let ranks = std::iter::once(source).chain(next).collect();
-            paths.entry(target).or_default().push(Path { ranks, share });
-        });
-        paths
-    }
+/// The paths of what `source` sends, by target.
+pub fn paths(flow: &Concurrent, network: &Digraph, source: Rank) -> BTreeMap<Rank, Vec<Path>> {
+    let mut paths: BTreeMap<Rank, Vec<Path>> = BTreeMap::new();
+    flow.each_path(source, |target, share, arcs| {
+        let next = arcs.iter().map(|arc| network.arcs()[*arc as usize].target);
+        let ranks = std::iter::once(source).chain(next).collect();
+        paths.entry(target).or_default().push(Path { ranks, share });
+    });
+    paths
 }

@@ -5,44 +5,41 @@
 //! shortest paths, as in OpenSM); Schroeder et al.: Autonet, IEEE Journal on Selected Areas in Communications 9, 1991
 //! (up*/down*).
 
-use super::super::measure::Adjacency;
-use super::super::{Topology, TopologyError};
+use ringroad_core::topology::{Adjacency, RouteFault, RoutingTable, Topology, TopologyError};
+use ringroad_core::units::{LinkId, NodeId, Rank};
+
 use super::channels::{Labels, ROOTS};
-use super::{check_size, RouteFault, RoutingTable};
-use crate::units::{LinkId, NodeId, Rank};
 
-impl RoutingTable {
-    /// Single shortest paths. Each source has a tree of paths with the fewest links; of these the paths whose links
-    /// carry the fewest paths so far are taken.
-    pub fn shortest(topology: &Topology) -> Result<RoutingTable, TopologyError> {
-        check_size(topology.ranks())?;
-        let links = topology.links().iter().enumerate().map(|(id, link)| Step {
-            from: link.source,
-            to: link.target,
-            link: id,
-        });
-        Trees::new(topology, topology.nodes(), links.collect()).table(RouteFault::Missing)
-    }
+/// Single shortest paths. Each source has a tree of paths with the fewest links; of these the paths whose links
+/// carry the fewest paths so far are taken.
+pub fn shortest(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+    RoutingTable::check_size(topology.ranks())?;
+    let links = topology.links().iter().enumerate().map(|(id, link)| Step {
+        from: link.source,
+        to: link.target,
+        link: id,
+    });
+    Trees::new(topology, topology.nodes(), links.collect()).table(RouteFault::Missing)
+}
 
-    /// Shortest paths among those that lead towards a root first and then away from it, by the order in which a search
-    /// from the root finds nodes. They need one channel. Several roots are tried, and the one whose busiest link
-    /// carries the least is taken. An error where no root has such paths for all pairs of ranks.
-    pub fn up_down(topology: &Topology) -> Result<RoutingTable, TopologyError> {
-        check_size(topology.ranks())?;
-        let load = |table: &RoutingTable| table.load(topology);
-        let mut best: Option<Result<RoutingTable, TopologyError>> = None;
-        for labels in Labels::from_some_roots(topology, ROOTS) {
-            let made = up_down_from(topology, &labels);
-            // Whether such paths exist may depend on the root.
-            let better = match (&best, &made) {
-                (None, _) | (Some(Err(_)), Ok(_)) => true,
-                (Some(Ok(best)), Ok(made)) => load(made) < load(best),
-                (Some(_), Err(_)) => false,
-            };
-            best = if better { Some(made) } else { best };
-        }
-        best.unwrap_or_else(|| Err(TopologyError::Zero(topology.spec())))
+/// Shortest paths among those that lead towards a root first and then away from it, by the order in which a search
+/// from the root finds nodes. They need one channel. Several roots are tried, and the one whose busiest link
+/// carries the least is taken. An error where no root has such paths for all pairs of ranks.
+pub fn up_down(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+    RoutingTable::check_size(topology.ranks())?;
+    let load = |table: &RoutingTable| table.load(topology);
+    let mut best: Option<Result<RoutingTable, TopologyError>> = None;
+    for labels in Labels::from_some_roots(topology, ROOTS) {
+        let made = up_down_from(topology, &labels);
+        // Whether such paths exist may depend on the root.
+        let better = match (&best, &made) {
+            (None, _) | (Some(Err(_)), Ok(_)) => true,
+            (Some(Ok(best)), Ok(made)) => load(made) < load(best),
+            (Some(_), Err(_)) => false,
+        };
+        best = if better { Some(made) } else { best };
     }
+    best.unwrap_or_else(|| Err(TopologyError::Zero(topology.spec())))
 }
 
 /// The up-down table for one root. State `v` means that the path is at node `v` and has not gone down yet, `v + nodes`
@@ -114,8 +111,12 @@ impl<'a> Trees<'a> {
                 self.grow(source);
             }
             let first = path.len();
-            let mut state =
-                self.end(target).ok_or_else(|| self.topology.bad_route(source, target, missing))?;
+            let mut state = self.end(target).ok_or_else(|| TopologyError::Route {
+                spec: self.topology.wiring(),
+                from: source,
+                to: target,
+                fault: missing,
+            })?;
             while let Some(Reached { step, .. }) = self.reached[state].filter(|reached| reached.hops > 0) {
                 let Step { from, link, .. } = self.steps[step];
                 self.load[link] += self.weight[link];

@@ -7,12 +7,13 @@
 //! separated by colons. The excess is in parts of a vector that a rank has of it: allgather, and reduce-scatter unless it
 //! is equal; it is left out if both are 0.
 //!
-//! `bases.zlib` is the table, compressed. `cargo run --release -p ringroad-core --example bases` writes it anew.
+//! `bases.zlib` is the table, compressed. `cargo run --release -p ringroad-lab --example bases` writes it anew.
 
 use std::sync::LazyLock;
 
+use ringroad_core::synthesis::Ratio;
+
 use super::evaluate::{least_bandwidth, Cost};
-use crate::synthesis::Ratio;
 
 /// The table as text.
 pub static TABLE: LazyLock<String> = LazyLock::new(|| {

@@ -1,10 +1,11 @@
 //! Writes the lines of the table (see [`super::table`]).
 
+use ringroad_core::synthesis::Ratio;
+
 use super::closure::Closure;
 use super::draw::draw;
 use super::evaluate::{kautz, Cost};
 use super::table::{read_point, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
-use crate::synthesis::Ratio;
 
 /// Searches for bases with `ranks` ranks and returns their lines of the table. Takes up to some seconds.
 pub fn lines(ranks: usize) -> String {

@@ -1,10 +1,11 @@
 //! Random Cayley graphs, reproducible on every machine: a draw is a number, and the table stores the numbers of good
 //! draws.
 
+use ringroad_core::random::Random;
+use ringroad_core::topology::moore_steps;
+
 use super::evaluate::{cayley, least_bandwidth, Cost};
 use super::group::{products, Group};
-use crate::random::Random;
-use crate::topology::moore_steps;
 
 /// The number of graphs that are drawn for an entry: between these two, fewer for larger graphs.
 const DRAWS: usize = 400;

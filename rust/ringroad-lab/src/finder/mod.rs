@@ -1,7 +1,7 @@
 //! Finds the networks with a given number of ranks and of links per rank in which collectives take the least time.
 //!
 //! Zhao et al.: Efficient Direct-Connect Topologies for Collective Communications (arXiv 2202.03356), section 5.4. The
-//! time of a collective by breadth-first broadcast ([`super::bfb`]) has two parts: steps, and a bandwidth term. Few
+//! time of a collective by breadth-first broadcast ([`bfb`]) has two parts: steps, and a bandwidth term. Few
 //! steps require a small diameter; a small term requires equally busy links. The bytes, the start-up time and the
 //! bandwidth decide which network is the best, so the result is all networks of which no other one is at least as good
 //! in both parts.
@@ -28,10 +28,11 @@ pub use findings::{Findings, FrontierNetwork, Wanted};
 pub use lines::{compressed, lines, pruned};
 pub use table::{TABLE, TABLE_DEGREE, TABLE_RANKS};
 
-use super::{bfb, expand, Digraph, Ratio};
-use crate::collective::Collective;
-use crate::schedule::Schedule;
-use crate::topology::Topology;
+use ringroad_core::collective::Collective;
+use ringroad_core::schedule::Schedule;
+use ringroad_core::synthesis::{bfb, expand, Digraph, Ratio};
+use ringroad_core::topology::Topology;
+
 use closure::{Closure, Point};
 use table::Table;
 

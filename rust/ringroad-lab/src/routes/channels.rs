@@ -15,11 +15,11 @@
 
 use std::collections::HashSet;
 
-use super::super::measure::{search, Adjacency};
-use super::super::{Link, Topology, TopologyError};
+use ringroad_core::topology::{Adjacency, Link, RoutingTable, Topology};
+use ringroad_core::units::{LinkId, NodeId};
+
 use super::layers::Layers;
-use super::RoutingTable;
-use crate::units::{LinkId, NodeId};
+use super::NoRoutes;
 
 /// How many roots are tried to find the best numbering of nodes.
 pub(super) const ROOTS: usize = 8;
@@ -36,75 +36,72 @@ pub enum Channels {
     Lash,
 }
 
-impl RoutingTable {
-    /// The same paths on virtual channels on which they cannot deadlock, which is checked; all on channel 0 where one
-    /// channel is enough. An error where more than 256 channels are needed.
-    pub fn with_channels(&self, topology: &Topology, way: Channels) -> Result<RoutingTable, TopologyError> {
-        let plain = RoutingTable { channels: Vec::new(), ..self.clone() };
-        if plain.is_deadlock_free() {
-            return Ok(plain);
-        }
-        let too_many = || TopologyError::TooManyChannels { spec: topology.spec() };
-        let channels = match way {
-            Channels::Turns => plain.turns(topology),
-            Channels::Lash => plain.layers(topology),
-        };
-        let made = RoutingTable { channels: channels.ok_or_else(too_many)?, ..plain };
-        match made.cycle() {
-            None => Ok(made),
-            Some(cycle) => Err(TopologyError::Deadlock { spec: topology.spec(), cycle }),
-        }
+/// The same paths on virtual channels on which they cannot deadlock, which is checked; all on channel 0 where one
+/// channel is enough. An error where more than 256 channels are needed.
+pub fn with_channels(
+    table: &RoutingTable,
+    topology: &Topology,
+    way: Channels,
+) -> Result<RoutingTable, NoRoutes> {
+    let plain = table.clone().on_channels(Vec::new());
+    if cycle(&plain).is_none() {
+        return Ok(plain);
     }
+    let channels = match way {
+        Channels::Turns => turns(&plain, topology),
+        Channels::Lash => layers(&plain, topology),
+    };
+    let channels = channels.ok_or_else(|| NoRoutes::TooManyChannels { spec: topology.spec() })?;
+    let made = plain.on_channels(channels);
+    match cycle(&made) {
+        None => Ok(made),
+        Some(cycle) => Err(NoRoutes::Deadlock { spec: topology.spec(), cycle }),
+    }
+}
 
-    /// Whether messages on these paths and channels cannot wait for each other in a cycle.
-    pub fn is_deadlock_free(&self) -> bool {
-        self.cycle().is_none()
+/// A cycle of links and channels, or `None` where there is none: a message that holds one of them may wait for the
+/// next, and one that holds the last may wait for the first.
+pub fn cycle(table: &RoutingTable) -> Option<Vec<(LinkId, u8)>> {
+    let node = |(link, channel): (LinkId, u8)| (link as u32, channel);
+    let mut found = HashSet::new();
+    for (source, target) in table.pairs() {
+        let hops = table.hops(source, target).map(node);
+        found.extend(hops.clone().zip(hops.skip(1)));
     }
+    let mut waits: Vec<(Held, Held)> = found.into_iter().collect();
+    waits.sort_unstable();
+    cycle_of(&waits).map(|held| held.into_iter().map(|(link, channel)| (link as LinkId, channel)).collect())
+}
 
-    /// A cycle of links and channels, or `None` where there is none: a message that holds one of them may wait for the
-    /// next, and one that holds the last may wait for the first.
-    pub fn cycle(&self) -> Option<Vec<(LinkId, u8)>> {
-        let node = |(link, channel): (LinkId, u8)| (link as u32, channel);
-        let mut found = HashSet::new();
-        for (source, target) in self.pairs() {
-            let hops = self.hops(source, target).map(node);
-            found.extend(hops.clone().zip(hops.skip(1)));
+/// The channels of all hops by [`Channels::Turns`]; `None` where there are more than 256.
+fn turns(table: &RoutingTable, topology: &Topology) -> Option<Vec<u8>> {
+    let labels = Labels::from_some_roots(topology, ROOTS);
+    let either = labels.flat_map(|labels| [labels.turned(), labels]);
+    let best = either.min_by_key(|labels| most_turns(table, topology, labels))?;
+    let mut channels = Vec::new();
+    for (source, target) in table.pairs() {
+        for channel in turns_of(table.path(source, target), topology, &best) {
+            channels.push(u8::try_from(channel).ok()?);
         }
-        let mut waits: Vec<(Held, Held)> = found.into_iter().collect();
-        waits.sort_unstable();
-        cycle(&waits).map(|held| held.into_iter().map(|(link, channel)| (link as LinkId, channel)).collect())
     }
+    Some(channels)
+}
 
-    /// The channels of all hops by [`Channels::Turns`]; `None` where there are more than 256.
-    fn turns(&self, topology: &Topology) -> Option<Vec<u8>> {
-        let labels = Labels::from_some_roots(topology, ROOTS);
-        let either = labels.flat_map(|labels| [labels.turned(), labels]);
-        let best = either.min_by_key(|labels| self.most_turns(topology, labels))?;
-        let mut channels = Vec::with_capacity(self.links.len());
-        for (source, target) in self.pairs() {
-            for channel in turns_of(self.path(source, target), topology, &best) {
-                channels.push(u8::try_from(channel).ok()?);
-            }
-        }
-        Some(channels)
-    }
+fn most_turns(table: &RoutingTable, topology: &Topology, labels: &Labels) -> usize {
+    let last = |(source, target)| turns_of(table.path(source, target), topology, labels).last();
+    table.pairs().filter_map(last).max().unwrap_or(0)
+}
 
-    fn most_turns(&self, topology: &Topology, labels: &Labels) -> usize {
-        let last = |(source, target)| turns_of(self.path(source, target), topology, labels).last();
-        self.pairs().filter_map(last).max().unwrap_or(0)
+/// The channels of all hops by [`Channels::Lash`]; `None` where there are more than 256.
+fn layers(table: &RoutingTable, topology: &Topology) -> Option<Vec<u8>> {
+    let mut layers = Layers::new(topology);
+    let mut channels = Vec::new();
+    for (source, target) in table.pairs() {
+        let path = table.path(source, target);
+        let layer = u8::try_from(layers.take(path)).ok()?;
+        channels.extend(path.iter().map(|_| layer));
     }
-
-    /// The channels of all hops by [`Channels::Lash`]; `None` where there are more than 256.
-    fn layers(&self, topology: &Topology) -> Option<Vec<u8>> {
-        let mut layers = Layers::new(topology);
-        let mut channels = Vec::with_capacity(self.links.len());
-        for (source, target) in self.pairs() {
-            let path = self.path(source, target);
-            let layer = u8::try_from(layers.take(path)).ok()?;
-            channels.extend(path.iter().map(|_| layer));
-        }
-        Some(channels)
-    }
+    Some(channels)
 }
 
 /// For every hop, how many turns from down to up come before it.
@@ -127,9 +124,19 @@ pub(super) struct Labels(Vec<usize>);
 impl Labels {
     /// Numbers the nodes in the order in which a search from `root` finds them.
     fn from_root(topology: &Topology, outgoing: &Adjacency, root: NodeId) -> Labels {
-        let (_, order) = search(outgoing, |id| topology.links()[id].target, root);
         let mut labels = vec![usize::MAX; topology.nodes()];
-        order.iter().enumerate().for_each(|(label, node)| labels[*node] = label);
+        labels[root] = 0;
+        let mut order = vec![root];
+        let mut done = 0;
+        while let Some(&node) = order.get(done) {
+            done += 1;
+            for target in outgoing.of(node).iter().map(|id| topology.links()[*id].target) {
+                if labels[target] == usize::MAX {
+                    labels[target] = order.len();
+                    order.push(target);
+                }
+            }
+        }
         let missing = labels.iter_mut().filter(|label| **label == usize::MAX);
         missing.enumerate().for_each(|(more, label)| *label = order.len() + more);
         Labels(labels)
@@ -159,7 +166,7 @@ type Held = (u32, u8);
 
 /// A cycle among these pairs, which are sorted, or `None` where there is none. A depth-first search that enters each
 /// node once.
-fn cycle(waits: &[(Held, Held)]) -> Option<Vec<Held>> {
+fn cycle_of(waits: &[(Held, Held)]) -> Option<Vec<Held>> {
     let first = |node: Held| waits.partition_point(|(from, _)| *from < node);
     let mut entered = vec![false; waits.len()];
     // For each node on the path, the index of its first pair, which identifies the node, and of its next pair to

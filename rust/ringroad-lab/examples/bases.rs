@@ -1,7 +1,7 @@
 //! Writes the table of the topology finder anew:
 //!
 //! ```text
-//! cargo run --release -p ringroad-core --example bases > rust/ringroad-core/src/synthesis/finder/bases.zlib
+//! cargo run --release -p ringroad-lab --example bases > rust/ringroad-lab/src/finder/bases.zlib
 //! ```
 //!
 //! Takes about half an hour of one core, divided by the cores that there are.
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
 
-use ringroad_core::synthesis::finder::{compressed, lines, pruned, TABLE_RANKS};
+use ringroad_lab::finder::{compressed, lines, pruned, TABLE_RANKS};
 
 fn main() -> io::Result<()> {
     let next = AtomicUsize::new(3);

@@ -19,11 +19,10 @@
 
 use std::fmt::Write;
 
-use super::InterchangeError;
-use crate::plan::{Command, Plan};
-use crate::schedule::Schedule;
-use crate::simulate::{SimulationError, Simulator};
-use crate::units::{Bytes, Rank, Seconds};
+use ringroad_core::plan::{Command, Plan};
+use ringroad_core::schedule::Schedule;
+use ringroad_core::simulate::{SimulationError, Simulator};
+use ringroad_core::units::{Bytes, Rank, Seconds};
 
 /// What an operation is, to a simulator.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,7 +76,7 @@ pub(super) fn operations(plan: &Plan, reduce_cost: Seconds) -> Vec<(GoalStep, Ve
 }
 
 /// Writes a call of a schedule, for a vector of `bytes`, with the plans and the cost of reductions of `simulator`.
-pub fn write(schedule: &Schedule, bytes: Bytes, simulator: &Simulator) -> Result<String, InterchangeError> {
+pub fn write(schedule: &Schedule, bytes: Bytes, simulator: &Simulator) -> Result<String, SimulationError> {
     schedule.verify().map_err(SimulationError::from)?;
     let mut text = format!("num_ranks {}\n", schedule.ranks);
     let mut push = |arguments: std::fmt::Arguments<'_>| {

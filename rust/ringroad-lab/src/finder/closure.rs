@@ -9,15 +9,16 @@
 //! | product(G, H), both with the least term | product | sum | sum | the least |
 //! | bidirectional(G), if both directions take equally long | N | 2d | unchanged | unchanged |
 //!
-//! The expanded schedules of [`crate::synthesis::expand`] cost this or less. Breadth-first broadcast on the network
-//! itself takes no more steps than these; its bandwidth term is mostly the same or smaller, but not always.
+//! The expanded schedules of [`ringroad_core::synthesis::expand`] cost this or less. Breadth-first broadcast on the
+//! network itself takes no more steps than these; its bandwidth term is mostly the same or smaller, but not always.
 
 use std::rc::Rc;
+
+use ringroad_core::synthesis::Ratio;
 
 use super::bases::{bases, Base, Name};
 use super::evaluate::Cost;
 use super::table::{Entry, Kind, Table};
-use crate::synthesis::Ratio;
 
 /// A network and its costs.
 #[derive(Debug, Clone)]

@@ -6,12 +6,12 @@
 //!
 //! Source: `et_def.proto`, `et_feeder_node.cpp` and `generator.py` of mlcommons/chakra; the schema's version is 1.0.0.
 
+use ringroad_core::plan::Plan;
+use ringroad_core::schedule::Schedule;
+use ringroad_core::simulate::{SimulationError, Simulator};
+use ringroad_core::units::{Bytes, Rank};
+
 use super::goal::{operations, GoalStep};
-use super::InterchangeError;
-use crate::plan::Plan;
-use crate::schedule::Schedule;
-use crate::simulate::{SimulationError, Simulator};
-use crate::units::{Bytes, Rank};
 
 /// The version of the schema that the traces name.
 pub const SCHEMA_VERSION: &str = "1.0.0";
@@ -82,7 +82,7 @@ pub fn write(
     schedule: &Schedule,
     bytes: Bytes,
     simulator: &Simulator,
-) -> Result<Vec<Vec<u8>>, InterchangeError> {
+) -> Result<Vec<Vec<u8>>, SimulationError> {
     schedule.verify().map_err(SimulationError::from)?;
     let plans = simulator.plans(schedule, bytes)?;
     Ok(plans.iter().enumerate().map(|(rank, plan)| file(rank, plan, simulator)).collect())

@@ -1,12 +1,12 @@
 //! The best networks for a collective: the networks of several numbers of links, with their times.
 
+use ringroad_core::collective::Collective;
+use ringroad_core::synthesis::Ratio;
+use ringroad_core::topology::moore_steps;
+use ringroad_core::units::{Bytes, Seconds};
 use serde::Serialize;
 
 use super::{find, least_bandwidth, FindError, Found};
-use crate::collective::Collective;
-use crate::synthesis::Ratio;
-use crate::topology::moore_steps;
-use crate::units::{Bytes, Seconds};
 
 /// Which networks are wanted, and what they are for.
 #[derive(Debug, Clone, PartialEq)]

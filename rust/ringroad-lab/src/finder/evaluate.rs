@@ -1,13 +1,14 @@
 //! The exact costs of breadth-first broadcast on a graph: on Cayley graphs from one node's row, else from all rows.
 //!
 //! In step `t` a node receives the blocks of all ranks at distance `t`, by any of the links that lie on a shortest
-//! path. The step takes as long as the busiest link needs ([`crate::synthesis::bfb::share`]). The bandwidth term is `d
+//! path. The step takes as long as the busiest link needs ([`least_time`]). The bandwidth term is `d
 //! / N` times the sum of the steps, in units of the time that a node takes to send the whole vector.
 
+use ringroad_core::synthesis::bfb::share::{least_time, Class, Mask};
+use ringroad_core::synthesis::Ratio;
+use ringroad_core::topology::moore_steps;
+
 use super::group::Group;
-use crate::synthesis::bfb::share::{least_time, Class, Mask};
-use crate::synthesis::Ratio;
-use crate::topology::moore_steps;
 
 /// The costs of a graph of `ranks` nodes with `degree` links in and out of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

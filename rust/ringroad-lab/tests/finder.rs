@@ -1,9 +1,9 @@
 //! Tests of the topology finder: the costs that it states are right, and as good as in the paper or better.
 
-use ringroad_core::synthesis::finder::{find, least_bandwidth, lines, pruned, Found, TABLE, TABLE_DEGREE};
 use ringroad_core::synthesis::{bfb, expand, Digraph, Ratio};
 use ringroad_core::topology::moore_steps;
 use ringroad_core::{Collective, Topology};
+use ringroad_lab::finder::{find, least_bandwidth, lines, pruned, Found, TABLE, TABLE_DEGREE};
 
 /// Compares the stated costs with those of breadth-first broadcast on the network.
 fn check(found: &Found) {

@@ -1,9 +1,11 @@
 //! One path for each pair of ranks, such that an all-to-all loads the links nearly as evenly as any flow does.
 
-use super::alltoall::{concurrent_flow, in_chunks, Concurrent, Demands, Progress, Trip};
-use super::{Budget, Digraph, Unsuitable};
-use crate::topology::{Routing, RoutingTable, Topology, TopologyError};
-use crate::units::{LinkId, Seconds};
+use ringroad_core::synthesis::alltoall::{concurrent_flow, in_chunks, Concurrent, Demands, Progress, Trip};
+use ringroad_core::synthesis::{Arc, Budget, Digraph, Unsuitable};
+use ringroad_core::topology::{Routing, RoutingTable, Topology, TopologyError};
+use ringroad_core::units::{LinkId, Seconds};
+
+use super::{greedy, NoRoutes};
 
 /// Routes for a topology, with a proof of how good they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,17 +15,6 @@ pub struct BalancedRoutes {
     /// A lower bound in seconds: no routes have a smaller [`RoutingTable::load`], even if they spread pairs over
     /// several paths.
     pub bound: Seconds,
-}
-
-/// Why there are no routes.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum NoRoutes {
-    /// Some ranks do not reach each other.
-    #[error(transparent)]
-    Unsuitable(#[from] Unsuitable),
-    /// The paths do not form a table for this topology.
-    #[error(transparent)]
-    Topology(#[from] TopologyError),
 }
 
 /// The most ranks whose paths are balanced: all are kept in memory several times.
@@ -52,7 +43,7 @@ pub fn balanced_routes(
         Ok::<(), TopologyError>(())
     })?;
     // On few ranks, rounding can make a flow worse than shortest paths.
-    let shortest = RoutingTable::shortest(topology)?;
+    let shortest = greedy::shortest(topology)?;
     let better = shortest.load(topology) < table.load(topology) * (1.0 - 1e-9);
     Ok(BalancedRoutes { table: if better { shortest } else { table }, bound })
 }
@@ -97,7 +88,7 @@ impl<'a> Lanes<'a> {
         let ends = |link: &LinkId| (topology.links()[*link].source, topology.links()[*link].target);
         let mut links: Vec<LinkId> = (0..topology.links().len()).collect();
         links.sort_by_key(ends);
-        let range = |arc: &super::Arc| {
+        let range = |arc: &Arc| {
             let between = (arc.source, arc.target);
             let first = links.partition_point(|link| ends(link) < between);
             (first, links.partition_point(|link| ends(link) <= between))

@@ -4,9 +4,8 @@
 //! Pearce, Kelly: A dynamic topological sort algorithm for directed acyclic graphs, ACM Journal of Experimental
 //! Algorithmics 11, 2006.
 
-use super::super::measure::Adjacency;
-use super::super::{Link, Topology};
-use crate::units::LinkId;
+use ringroad_core::topology::{Adjacency, Link, Topology};
+use ringroad_core::units::LinkId;
 
 /// What a layer knows about a pair of consecutive links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

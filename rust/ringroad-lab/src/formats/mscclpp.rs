@@ -13,13 +13,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use ringroad_core::collective::Collective;
+use ringroad_core::interchange::buffers::{Buffer, Buffers, Location, Run};
+use ringroad_core::interchange::InterchangeError;
+use ringroad_core::schedule::{Action, Schedule, Send};
+use ringroad_core::units::{ChunkId, Rank, Slot};
 use serde::Serialize;
-
-use super::buffers::{Buffer, Buffers, Location, Run};
-use super::InterchangeError;
-use crate::collective::Collective;
-use crate::schedule::{Action, Schedule, Send};
-use crate::units::{ChunkId, Rank, Slot};
 
 /// The version of MSCCL++ whose executor reads the plans.
 pub const VERSION: &str = "0.9.0";
