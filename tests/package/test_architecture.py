@@ -93,15 +93,17 @@ def test_modules_import_each_other_in_no_cycle():
     assert left == {}
 
 
-def test_the_extension_needs_the_library_only():
-    """Its methods that are written in Python are in the library."""
+def test_only_the_laboratory_of_the_extension_needs_the_laboratory():
+    """The rest of the extension calls no Python beyond the library and its rooms."""
     rust = PACKAGE.parent.parent / "rust" / "ringroad-py" / "src"
-    named = {
-        name
-        for file in rust.glob("*.rs")
-        for name in re.findall(r'(?:import\(|str = )"ringroad\.(\w+)"', file.read_text())
-    }
-    assert named and all(name in MODULES and room_of(name) == LIBRARY for name in named), named
+    named: dict[bool, set[str]] = {True: set(), False: set()}
+    for file in rust.rglob("*.rs"):
+        code = re.sub(r"^ *///.*", "", file.read_text(), flags=re.MULTILINE)
+        named["lab" in file.parts] |= set(re.findall(r'"ringroad\.([\w.]+)"', code))
+        assert "lab" in file.parts or "ringroad_lab" not in code, file
+    assert all(name.startswith("lab.") and name in MODULES for name in named[True]), named[True]
+    beyond = ROOMS[ROOMS.index("doctor") :]
+    assert named[True] and named[False] and not [name for name in named[False] if room_of(name) in beyond], named[False]
 
 
 def test_a_public_name_has_one_path():

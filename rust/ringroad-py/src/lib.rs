@@ -6,7 +6,6 @@ mod docs;
 
 mod adapters;
 mod algorithm;
-mod alltoall;
 mod arguments;
 #[allow(unsafe_code)]
 mod array;
@@ -18,9 +17,9 @@ mod cost;
 mod detached;
 mod digest;
 mod errors;
-mod finder;
 mod info;
 mod interned;
+mod lab;
 mod messages;
 mod neighbours;
 mod notebook;
@@ -37,13 +36,10 @@ mod results;
 mod roll_call;
 #[allow(unsafe_code)]
 mod rounding;
-mod routes;
 mod schedule;
 mod shutdown;
-mod simulate;
 mod status;
 mod store;
-mod synthesis;
 #[allow(unsafe_code)]
 mod tensor;
 mod topology;
@@ -58,13 +54,11 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     errors::register(module)?;
+    lab::register(module)?;
     module.add_class::<topology::PyTopology>()?;
     module.add_class::<schedule::PySchedule>()?;
     module.add_class::<algorithm::PyAlgorithm>()?;
     module.add_class::<cost::PyCostModel>()?;
-    module.add_class::<simulate::PyOutcome>()?;
-    module.add_class::<alltoall::PyAlltoallFlow>()?;
-    module.add_class::<routes::PyRoutingTable>()?;
     module.add_class::<profile::PyProfile>()?;
     module.add_function(wrap_pyfunction!(profile::keep_profile, module)?)?;
     module.add_class::<store::PyMemoryStore>()?;
@@ -84,14 +78,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(algorithm::collective_name, module)?)?;
     module.add_function(wrap_pyfunction!(algorithm::collectives, module)?)?;
     module.add_function(wrap_pyfunction!(digest::digest, module)?)?;
-    module.add_function(wrap_pyfunction!(finder::find_networks, module)?)?;
-    module.add_function(wrap_pyfunction!(finder::moore_steps, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
-    module.add_function(wrap_pyfunction!(synthesis::bfb_cost, module)?)?;
-    module.add_function(wrap_pyfunction!(alltoall::alltoall_flow, module)?)?;
-    module.add_function(wrap_pyfunction!(routes::balanced_routes, module)?)?;
-    module.add_function(wrap_pyfunction!(routes::least_load, module)?)?;
-    module.add_function(wrap_pyfunction!(routes::plain_routes, module)?)?;
     module.add_function(wrap_pyfunction!(regroup::handle, module)?)?;
     module.add_function(wrap_pyfunction!(regroup::regroup, module)?)?;
     module.add_class::<info::PySetting>()?;

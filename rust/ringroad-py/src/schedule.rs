@@ -9,13 +9,10 @@ use pyo3::types::PyTuple;
 use ringroad_core::interchange::{self, msccl};
 use ringroad_core::plan::LowerOptions;
 use ringroad_core::schedule::{Local, Send, Step};
-use ringroad_core::simulate::Simulator;
 use ringroad_core::synthesis::alltoall::held_by_relays;
 use ringroad_core::{algorithms, Action, ChunkSet, Collective, Plan, Schedule};
-use ringroad_lab::formats::{chakra, goal, mscclpp};
 
-use crate::arguments::{argument, length};
-use crate::cost::PyCostModel;
+use crate::arguments::argument;
 use crate::errors::{raise, schedule_error};
 use crate::notebook::{hash, shown};
 use crate::topology::TopologyArgument;
@@ -81,10 +78,6 @@ fn screen(text: &str) -> String {
 
 pub(crate) fn collective_of(name: &str, root: Option<usize>) -> PyResult<Collective> {
     Ok(name.parse::<Collective>().map_err(raise)?.with_root(root.unwrap_or(0)))
-}
-
-fn simulator(model: Option<&PyCostModel>) -> Simulator {
-    Simulator { model: model.map(|model| model.0).unwrap_or_default(), ..Simulator::default() }
 }
 
 /// Which rank sends which chunks to which other in which step, for all ranks.
@@ -304,62 +297,6 @@ impl PySchedule {
     ///     True
     fn to_msccl(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| msccl::write(&self.0)).map_err(schedule_error)
-    }
-
-    /// Returns an execution plan for MSCCL++ 0.9.0, as JSON.
-    ///
-    /// Raises:
-    ///     ScheduleError: MSCCL++ does not have the collective, or the plan would be longer than its executor
-    ///         accepts.
-    fn to_mscclpp(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| mscclpp::write(&self.0)).map_err(schedule_error)
-    }
-
-    /// Returns a call as GOAL, the text that LogGOPSim reads. It has the messages that `ringroad.lab.simulate`
-    /// simulates.
-    ///
-    /// Args:
-    ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
-    ///     model: The cost model, for the time of reductions; None: the default one.
-    ///
-    /// Raises:
-    ///     ScheduleError: The schedule is wrong.
-    ///
-    /// Example:
-    ///     >>> ringroad.Schedule.build("ring", 2, "allgather").to_goal(16).splitlines()[0]
-    ///     'num_ranks 2'
-    #[pyo3(signature = (bytes, model=None))]
-    fn to_goal(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
-    ) -> PyResult<String> {
-        let simulator = simulator(model);
-        py.detach(|| goal::write(&self.0, bytes, &simulator)).map_err(schedule_error)
-    }
-
-    /// Returns a call as Chakra execution traces, which ASTRA-sim reads: the contents of a file for each rank.
-    ///
-    /// Args:
-    ///     bytes: The length of the vector: a number of bytes, or a text such as "1MiB".
-    ///     model: The cost model, for the time of reductions; None: the default one.
-    ///
-    /// Raises:
-    ///     ScheduleError: The schedule is wrong.
-    ///
-    /// Example:
-    ///     >>> len(ringroad.Schedule.build("ring", 4).to_chakra(1 << 20))
-    ///     4
-    #[pyo3(signature = (bytes, model=None))]
-    fn to_chakra(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = length)] bytes: u64,
-        #[pyo3(from_py_with = argument)] model: Option<&PyCostModel>,
-    ) -> PyResult<Vec<Vec<u8>>> {
-        let simulator = simulator(model);
-        py.detach(|| chakra::write(&self.0, bytes, &simulator)).map_err(schedule_error)
     }
 
     /// Checks that the schedule performs its collective. Counts every rank's contribution to every chunk.

@@ -8,11 +8,11 @@ use ringroad_core::synthesis::alltoall::{
 use ringroad_core::synthesis::{Budget, Digraph};
 use ringroad_lab::alltoall::{paths, FlowReport};
 
+use super::synthesis::SYNTHESIS;
 use crate::arguments::argument;
 use crate::errors::schedule_error;
 use crate::results::object;
 use crate::schedule::PySchedule;
-use crate::synthesis::SYNTHESIS;
 use crate::topology::TopologyArgument;
 use crate::watch::watched;
 
