@@ -76,7 +76,6 @@ class History:
         record = f"record-{number}" if self.supervised == "record" else ""
         command = [sys.executable, PROGRAMS / "elastic_member.py", self.address, str(minimum), self.place, fall, record]
         env = os.environ | (OWN["own"] if self.count % 2 else {}) | {"PYTHONHASHSEED": "0"}
-        env.pop("RINGROAD_TEST_FULL", None)
         enter = None
         if hosts := self.hosts:
             side = len(self.processes) % 2

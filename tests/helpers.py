@@ -31,17 +31,16 @@ from ringroad._support.processes import Processes
 from ringroad.measure.bench.launch import BenchError, mpirun
 from ringroad.testbed.network import EmulatedNetwork
 
-os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", None)  # for the Rust tests: ranks would warn of an unknown variable
-
+# Ranks would warn of variables that are for tests only.
+os.environ.pop("RINGROAD_TEST_REQUIRE_UCX", None)
+FULL = os.environ.pop("RINGROAD_TEST_FULL", None) is not None
+"""Whether long tests run, too: more networks, ranks and sizes, which Rust's tests have or which take long."""
 
 ROOT = Path(__file__).parents[1]
 """The repository."""
 PROGRAMS = ROOT / "tests" / "programs"
 """Programs that tests start."""
 
-
-FULL = "RINGROAD_TEST_FULL" in os.environ
-"""Whether long tests run, too: more networks, ranks and sizes, which Rust's tests have or which take long."""
 
 long = pytest.mark.skipif(not FULL, reason="takes long: RINGROAD_TEST_FULL=1, or make check-all")
 
@@ -242,12 +241,15 @@ def in_child(action: Callable[[], Any], meanwhile: Callable[[], Any] = lambda: N
     return said["returned"]
 
 
+_PORTS = random.sample(range(20_000, 32_000), 12_000)
+
+
 def free_port() -> str:
-    """A port that the kernel does not give to clients: these connect before the server listens, and one could get the
-    port.
+    """A port that no other call has returned, and that the kernel does not give to clients: these connect before the
+    server listens, and one could get the port.
     """
     while True:
-        port = random.randrange(20_000, 32_000)
+        port = _PORTS.pop()
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return str(port)
