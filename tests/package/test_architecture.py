@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,6 +106,16 @@ def test_only_the_laboratory_of_the_extension_needs_the_laboratory():
     assert all(name.startswith("lab.") and name in MODULES for name in named[True]), named[True]
     beyond = ROOMS[ROOMS.index("doctor") :]
     assert named[True] and named[False] and not [name for name in named[False] if room_of(name) in beyond], named[False]
+
+
+def test_calls_need_nothing_of_the_laboratory():
+    code = (
+        "import sys, numpy, ringroad\n"
+        "comm = ringroad.Communicator.in_process(1)[0]\n"
+        "comm.allreduce(numpy.ones(4)), comm.explain('allreduce', 8), comm.cart(1), ringroad.CostModel()\n"
+        "print([name for name in sys.modules if name.startswith(('ringroad.lab', 'ringroad.cli'))])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_a_public_name_has_one_path():
