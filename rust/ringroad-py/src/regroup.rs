@@ -22,7 +22,7 @@ use crate::work::may_call;
 /// Returns a text by which other processes find this one, to form a group with it.
 ///
 /// Each call returns a new handle. Bring the handles of all processes together in any way, for example
-/// in a file, and pass them to `ringroad.regroup`. Whoever holds a handle can join this process's
+/// in a file, and pass them to `ringroad.regroup`. Anyone with a handle can join this process's
 /// groups; if RINGROAD_SECRET is set, they also need the secret.
 ///
 /// Returns:

@@ -75,7 +75,7 @@ impl PyFileStore {
 ///     rank: The number of this rank. Rank 0 serves, the others connect.
 ///     job: Any text that only ranks of this job have, so that they meet no others.
 ///     timeout: Seconds within which rank 0 must be found. None: RINGROAD_TIMEOUT, or 300.
-///     settings: Values of RINGROAD_* variables, by name, as for `Communicator`. Whoever connects must
+///     settings: Values of RINGROAD_* variables, by name, as for `Communicator`. A process that connects must
 ///         have the same RINGROAD_SECRET.
 ///
 /// Raises:

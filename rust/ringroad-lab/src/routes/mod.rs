@@ -1,6 +1,6 @@
 //! Routes: one path for each pair of ranks, and the virtual channels on which no messages wait for each other in a cycle.
 //!
-//! Whoever has a table of them puts it on a network by [`Topology::with_routes`](ringroad_core::Topology::with_routes).
+//! [`Topology::with_routes`](ringroad_core::Topology::with_routes) puts a table of them on a network.
 
 mod balanced;
 mod channels;

@@ -181,7 +181,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
         let _ = stream.write_all(&[0]);
         return None;
     }
-    // Whoever has waited long enough has taken what had arrived, and wants no more.
+    // A receiver that has waited long enough has taken what had arrived, and wants no more.
     let (all, changed) = &**results;
     let note = |change: &dyn Fn(&mut Arrivals)| {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);

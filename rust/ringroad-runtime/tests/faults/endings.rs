@@ -75,7 +75,7 @@ fn abort_ends_calls_that_had_ended_there_but_hang() {
     }
 }
 
-/// A rank gives up while its message is read in place, and its notice is lost. Whoever sees the message and the end together
+/// A rank gives up while its message is read in place, and its notice is lost. A rank that sees the message and the end together
 /// does not trust the message.
 #[test]
 fn messages_of_who_gave_up_do_not_count() {

@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(theirs.host().as_deref(), Some("127.0.0.1"));
     }
 
-    /// Whoever has some of the ports, silent or not, delays the ranks but does not keep them apart.
+    /// A stranger that has some of the ports, silent or not, delays the ranks but does not keep them apart.
     #[test]
     fn ports_that_others_have_are_passed_over() {
         let ports = free(3);

@@ -439,7 +439,7 @@ fn agreements_of_another_process() {
     assert_eq!(store.agree("other", 0, 0, &Request::Learn, at_once()), Ok(Reply::Absent));
 }
 
-/// Whoever can reach a process can ask it how it stands, and is told which processes run here. Nonsense is no question.
+/// Anyone who reaches a process can ask for its state, and for the processes that run here. Nonsense is no question.
 #[test]
 fn processes_say_how_they_stand() {
     let handle = Handle::for_machine(Some("status")).unwrap();

@@ -1,7 +1,7 @@
 //! What is known of messages: receives and messages that wait for each other, and what each peer may send.
 //!
 //! A peer may have sent eager messages of [`Limits::window`] bytes in all that no receive has taken up, with [`COST`] for each
-//! of them. The receiver grants more as it takes them up. Whoever has used this up only announces further messages, so
+//! of them. The receiver grants more as it takes them up. A sender that has used this up only announces further messages, so
 //! that memory for what comes unexpected is bounded, whatever the ranks do.
 //!
 //! Receives may take up messages in any order, so that an announcement cannot wait for earlier ones. The receiver keeps it,
