@@ -18,7 +18,7 @@ from ringroad.measure.bench.options import BenchOptions, names, numbers
 from ringroad.testbed.namespaces import reenter
 
 from goals import record, verdict
-from goals.conductor import conductor
+from goals.runner import runner
 
 
 def main(
@@ -67,7 +67,7 @@ def main(
         launches=launches,
         place=place,
     )
-    rows = run(conductor(options, prediction, cache=cache, plain=reference), json, [record.machine()])
+    rows = run(runner(options, prediction, cache=cache, plain=reference), json, [record.machine()])
     print_wrapped(verdict.text(rows), "#   ")
     if any(row["wrong"] for row in rows):
         raise typer.Exit(1)

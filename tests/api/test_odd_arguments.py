@@ -114,7 +114,7 @@ def objects():
         _native.alltoall_flow(network, None, 0.1, None, None),
         _native.plain_routes(network, "shortest"),
         _native.Notes(),
-        _native.RollCall(ringroad.MemoryStore(), 0, 1, 5.0, "here"),
+        _native.PresenceCheck(ringroad.MemoryStore(), 0, 1, 5.0, "here"),
         _native.simulate(ringroad.Schedule.build("ring", 4), network, 8, [], [], [], []),
     ]
     yield {type(one).__name__: one for one in found}

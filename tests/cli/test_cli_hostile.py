@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 from ringroad import cli
 from ringroad.cli import bench, doctor, testbed, tune
-from ringroad.measure.bench import conductor, launch
+from ringroad.measure.bench import launch, runner
 from typer.main import get_command
 from typer.models import ArgumentInfo
 
@@ -66,7 +66,7 @@ def no_processes(monkeypatch, tmp_path):
     Path("bytes.csv").write_bytes(b"\xff\x00")
     monkeypatch.setattr(tune, "_measure", start)
     monkeypatch.setattr(launch, "require_backend", start)
-    monkeypatch.setattr(conductor.Conductor, "run", start)
+    monkeypatch.setattr(runner.Runner, "run", start)
     monkeypatch.setattr(bench, "reenter", lambda: None)
     monkeypatch.setattr(testbed, "reenter", lambda: None)
     monkeypatch.setattr(testbed, "EmulatedNetwork", start)

@@ -22,7 +22,11 @@ PHRASES = [
 
 def test_no_phrase_reads_as_translated():
     files = subprocess.run(
-        ["git", "ls-files", "*.md", "*.py", "*.pyi", "*.rs", "*.js"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "*.md", "*.py", "*.pyi", "*.rs", "*.js"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
     wrong = re.compile("|".join(PHRASES))
     found = [

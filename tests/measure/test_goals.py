@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import ringroad
 from goals import plot, reference, summary, verdict
-from goals.conductor import conductor
+from goals.runner import runner
 from helpers import ROOT
 from ringroad.measure import facts
-from ringroad.measure.bench import conductor as bench_conductor
 from ringroad.measure.bench import launch
+from ringroad.measure.bench import runner as bench_runner
 from ringroad.measure.bench.collectives import COLLECTIVES, IN
 from ringroad.measure.bench.data import Case
 from test_bench import options
@@ -54,9 +54,9 @@ def test_it_waits_for_caches(monkeypatch, labels):
     """Only rounds count that begin and end with CPUs whose caches are as requested."""
     looks = itertools.cycle(labels)
     monkeypatch.setattr(facts, "caches", lambda: facts.Caches(next(looks), 1.0))
-    monkeypatch.setattr(bench_conductor, "_PAUSE", 0.01)
+    monkeypatch.setattr(bench_runner, "_PAUSE", 0.01)
     budget = 30.0 if "separate" in labels else 2.0  # the run ends after ten counted rounds, or when this is spent
-    rows = list(conductor(options(budget=budget), cache="separate").run())
+    rows = list(runner(options(budget=budget), cache="separate").run())
     measured = [row for row in rows if row["kind"] == "measurement"]
     assert {row["cache"] for row in measured} <= {"separate"}
     assert all(row["cache_by_round"] == ["separate"] * row["rounds"] and 3 <= row["rounds"] <= 10 for row in measured)
@@ -84,16 +84,16 @@ def test_reference_is_right():
 def test_refusals():
     assert "expected shared or separate" in goals("--sizes", "8", "--cache", "fra", status=2)
     with pytest.raises(ValueError, match="not for --testbed"):
-        conductor(options(testbed=ringroad.Topology("ring:3"), rate=1e6), plain=True)
+        runner(options(testbed=ringroad.Topology("ring:3"), rate=1e6), plain=True)
     with pytest.raises(launch.BenchError, match="float32 in allreduce only"):
-        conductor(options(dtype="float64"), plain=True)
+        runner(options(dtype="float64"), plain=True)
 
 
 def test_cargo_is_for_the_reference(monkeypatch):
     monkeypatch.setattr(reference.shutil, "which", lambda name: None)
-    conductor(options(), cache="shared")
+    runner(options(), cache="shared")
     with pytest.raises(launch.BenchError, match="cargo is missing"):
-        conductor(options(), plain=True)
+        runner(options(), plain=True)
 
 
 def test_a_record_is_drawn_by_network(tmp_path):

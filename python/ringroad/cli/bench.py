@@ -18,10 +18,10 @@ from ringroad.cli._options import LAST_RANK, bandwidth_option, file_option, time
 from ringroad.lab._prediction import prediction
 from ringroad.measure.bench import choice, table
 from ringroad.measure.bench.collectives import COLLECTIVES, collective
-from ringroad.measure.bench.conductor import Conductor
 from ringroad.measure.bench.options import BenchOptions, names, numbers, sizes
 from ringroad.measure.bench.peers import OURS
 from ringroad.measure.bench.rows import Row
+from ringroad.measure.bench.runner import Runner
 from ringroad.testbed.namespaces import reenter
 
 _BUDGET = 120.0
@@ -104,13 +104,13 @@ def bench(
         launches=launches,
         place=place,
     )
-    rows = run(Conductor(options, prediction), json_file)
+    rows = run(Runner(options, prediction), json_file)
     print_wrapped(choice.text(rows), "#   ")
     if any(row["wrong"] for row in rows):
         raise typer.Exit(1)
 
 
-def run(conductor: Conductor, record: Path | None, first: Sequence[Row] = ()) -> list[Row]:
+def run(runner: Runner, record: Path | None, first: Sequence[Row] = ()) -> list[Row]:
     """Runs the benchmark, prints the rows, writes them into the record after `first`, and returns the measurements."""
     measured: list[Row] = []
     with ExitStack() as stack:
@@ -124,7 +124,7 @@ def run(conductor: Conductor, record: Path | None, first: Sequence[Row] = ()) ->
             write(row)
         print_wrapped(table.LEGEND, "# ")
         printer = _Printer()
-        for row in conductor.run():
+        for row in runner.run():
             write(row)
             printer.take(row)
             if row["kind"] == "measurement":

@@ -7,7 +7,7 @@ import socket
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from ringroad._native import Config, RollCall, StoreError
+from ringroad._native import Config, PresenceCheck, StoreError
 from ringroad._native import TimeoutError as RingroadTimeout
 from ringroad._support.files import parse_json
 from ringroad.measure import facts
@@ -73,7 +73,7 @@ class Roster:
 
 
 class Board(Protocol):
-    """Where the ranks publish texts for each other: the rendezvous of a roll call."""
+    """Where the ranks publish texts for each other: the rendezvous of a presence check."""
 
     def tell(self, kind: str, text: str) -> None: ...
     def look(self, kind: str, rank: int) -> str | None: ...
@@ -85,7 +85,7 @@ def meet(store: Any, rank: int, size: int, timeout: float) -> tuple[Board, Roste
     word = json.dumps(asdict(info))
     advice = "check that rank 0 runs and uses the same store"
     try:
-        called = RollCall(store, rank, size, timeout, word)
+        called = PresenceCheck(store, rank, size, timeout, word)
     except RingroadTimeout as error:
         raise StoreError(f"{info}: rank 0 did not come within {timeout:g} s; {advice}") from error
     words = called.words

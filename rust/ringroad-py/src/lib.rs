@@ -29,11 +29,11 @@ mod objects;
 mod once;
 mod operation;
 mod prepared;
+mod presence_check;
 mod profile;
 mod received;
 mod regroup;
 mod results;
-mod roll_call;
 #[allow(unsafe_code)]
 mod rounding;
 mod schedule;
@@ -64,7 +64,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::PyMemoryStore>()?;
     module.add_class::<store::PyFileStore>()?;
     module.add_class::<store::PyTcpStore>()?;
-    module.add_class::<roll_call::PyRollCall>()?;
+    module.add_class::<presence_check::PyPresenceCheck>()?;
     module.add_class::<notes::PyNotes>()?;
     module.add_class::<work::PyWork>()?;
     module.add("PROC_NULL", arguments::PROC_NULL)?;

@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::kernels::dtype::DType;
 use crate::kernels::wire::scalar;
 use crate::kernels::InstructionSet;
-use crate::network::Insight;
+use crate::network::DiscoveryReport;
 use crate::transport::notice::Notice;
 use crate::transport::shared::Offer;
 use crate::transport::tcp;
@@ -183,6 +183,7 @@ pub fn cached() -> Vec<u8> {
 pub fn chosen() -> Vec<u8> {
     let options = Options { topology: Some(Topology::parse("ring:4").unwrap()), ..Options::default() };
     let choices =
-        agreement::choose(&endpoints(), &Config::default(), &options, RANKS, &Insight::default()).unwrap();
+        agreement::choose(&endpoints(), &Config::default(), &options, RANKS, &DiscoveryReport::default())
+            .unwrap();
     serde_json::to_vec(&Shared::Ok(choices)).unwrap()
 }

@@ -181,7 +181,7 @@ fn many_messages_are_in_flight() {
     }
 }
 
-/// Both call at the same time, and look in any order. One of them leaves soon, and the other is told so by its farewell.
+/// Both call at the same time, and look in any order. One of them leaves soon, and the other is told so by its goodbye.
 #[test]
 fn ranks_that_call_at_the_same_time_share_connections() {
     for seed in 0..40 {

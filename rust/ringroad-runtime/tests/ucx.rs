@@ -50,7 +50,7 @@ const SCENARIOS: &[Scenario] = &[
     ("abort_within_a_message", abort_within_a_message, false),
     ("abort_without_time", abort_without_time, false),
     ("close", close, false),
-    ("farewells", farewells, false),
+    ("goodbyes", goodbyes, false),
     ("notice_behind_messages", notice_behind_messages, false),
     ("strangers", strangers, false),
     ("ports", ports, false),
@@ -66,7 +66,7 @@ mod two_processes {
     scenarios! {
         ping_pong orders many mismatches notices blocking killed_before_any_message
         killed_while_received_from killed_while_sent_to killed_within_a_message killed_with_a_child last_words abort
-        abort_within_a_message abort_without_time close farewells notice_behind_messages
+        abort_within_a_message abort_without_time close goodbyes notice_behind_messages
         strangers ports shortage
     }
 }
@@ -466,7 +466,7 @@ fn close(peer: &mut Peer) {
 }
 
 /// A rank that leaves says so, over shared memory too, and as its last message.
-fn farewells(peer: &mut Peer) {
+fn goodbyes(peer: &mut Peer) {
     let tag = peer.tag(0, 0, 0);
     peer.inspect = true;
     if peer.rank == 1 {
@@ -480,7 +480,7 @@ fn farewells(peer: &mut Peer) {
     } else {
         peer.expect_bytes(tag, &[1]);
         peer.until_barrier("heard");
-        peer.until("the farewell comes", |peer| !peer.failed.is_empty());
+        peer.until("the goodbye comes", |peer| !peer.failed.is_empty());
         assert_eq!(peer.failed.len(), 1, "{:?}", peer.failed);
         assert_eq!(peer.failed[0].0, 1);
         assert_eq!(peer.notices, [(1, b"bye".to_vec())]);

@@ -101,7 +101,7 @@ pub enum BootstrapError {
         /// Why, and what to do.
         reason: String,
     },
-    /// An announcement or a farewell in the store is invalid.
+    /// An announcement or a goodbye in the store is invalid.
     #[error("{key:?} in the store is not accepted: {reason}")]
     Note {
         /// Its key.

@@ -10,9 +10,9 @@ mod handle;
 mod memory;
 pub(crate) mod neighbourhood;
 mod notes;
+mod presence_check;
 mod refusals;
 mod rendezvous;
-mod roll_call;
 mod seal;
 mod tcp;
 
@@ -35,9 +35,9 @@ pub use file::FileStore;
 pub use handle::Handle;
 pub use memory::MemoryStore;
 pub use notes::Notes;
+pub use presence_check::PresenceCheck;
 pub use rendezvous::Rendezvous;
 pub(crate) use rendezvous::{check_rank, refused, unreadable};
-pub use roll_call::RollCall;
 pub use tcp::{ask_all, ask_at, seen, stacks_by, Beacon, Inquiry, JobPlace, JobStore, Report, Unanswered};
 pub(crate) use tcp::{report_by, Reporter};
 pub(crate) use tcp::{Heard, LifeLine, Line, Question, Server, TcpStore, Unreachable};
@@ -60,7 +60,7 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Waits until those whom this process serves the store have read a rank's farewell, until `deadline` at the latest.
+    /// Waits until those whom this process serves the store have read a rank's goodbye, until `deadline` at the latest.
     fn until_told(&self, _deadline: Instant) {}
 
     /// The host that serves the store, as a name or an address, if there is one. Ranks listen on the network that

@@ -33,7 +33,7 @@ const FEW: usize = 16;
 const LONG_SLICE: Duration = Duration::from_millis(500);
 /// How many other endpoints are looked for in each check.
 const AT_ONCE: usize = 8;
-/// The most bytes of an announcement, an endpoint, and a farewell.
+/// The most bytes of an announcement, an endpoint, and a goodbye.
 const PLACE_BYTES: usize = 64;
 pub(super) const ENDPOINT_BYTES: usize = 1 << 20;
 const END_BYTES: usize = 1 << 20;
@@ -61,11 +61,11 @@ pub struct Rendezvous {
     dead: Vec<Rank>,
     moved: bool,
     refusals: Refusals,
-    /// Kept open so that a rank that runs out of descriptors can still leave its farewell.
+    /// Kept open so that a rank that runs out of descriptors can still leave its goodbye.
     spare: Option<File>,
 }
 
-/// The farewell of a rank that gives up.
+/// The goodbye of a rank that gives up.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct End {
     /// The rank that is lost: this one, or another because of which it gives up.
@@ -83,7 +83,7 @@ impl End {
         End { rank: 0, late: false, conflict: true, message }
     }
 
-    /// Reads and checks the farewell of one of `ranks` ranks.
+    /// Reads and checks the goodbye of one of `ranks` ranks.
     pub(crate) fn read(content: &[u8], ranks: usize) -> Result<End, String> {
         let end: End = serde_json::from_slice(content).map_err(|e| unreadable(&e))?;
         check_rank(end.rank, ranks)?;
@@ -138,7 +138,7 @@ impl Rendezvous {
             rendezvous.announced = Some(key);
             return Ok(rendezvous);
         }
-        // The announcement of an old rendezvous, rank 0's endpoint there, and its farewell.
+        // The announcement of an old rendezvous, rank 0's endpoint there, and its goodbye.
         let (mut over, mut host, mut end) = (None, None, None);
         loop {
             let announced = patiently(&*store, time.end, |store| store.get(&key))?;
@@ -299,7 +299,7 @@ impl Rendezvous {
     }
 
     /// Tells the ranks that wait for this one that it gives up, and why. Does nothing if this rank has not come, or
-    /// if another rank has given up first. The announcement stays, so that ranks that come later read the farewell,
+    /// if another rank has given up first. The announcement stays, so that ranks that come later read the goodbye,
     /// too.
     pub fn give_up(&mut self, error: &Error) {
         let key = end_of(&self.place);
@@ -308,7 +308,7 @@ impl Rendezvous {
         }
         self.spare = None;
         if matches!(self.store.get(&key), Ok(None)) {
-            self.leave_farewell(error);
+            self.leave_goodbye(error);
         } else {
             self.announced = None;
         }
@@ -316,7 +316,7 @@ impl Rendezvous {
         self.store.until_told(Instant::now() + OBJECTION);
     }
 
-    fn leave_farewell(&mut self, error: &Error) {
+    fn leave_goodbye(&mut self, error: &Error) {
         let late = matches!(error, Error::Timeout(_));
         let message: String =
             format!("{} gave up: {error}", self.endpoint).chars().take(END_BYTES / 16).collect();
@@ -432,7 +432,7 @@ impl Rendezvous {
         if kind == ENDPOINT {
             self.look_for_endpoints()?;
         }
-        // In this order, a rank's farewell is found before its end.
+        // In this order, a rank's goodbye is found before its end.
         self.dead.extend(self.liveness.ended());
         match self.go_on() {
             Err(obstacle @ (BootstrapError::GaveUp { .. } | BootstrapError::Conflict(_))) => {
@@ -455,7 +455,7 @@ impl Rendezvous {
         Ok((Instant::now() >= self.deadline).then(|| self.missing(kind, sources)))
     }
 
-    /// The farewell of a rank that gave up here, if there is one.
+    /// The goodbye of a rank that gave up here, if there is one.
     fn end(&self) -> Result<Option<End>, BootstrapError> {
         let key = end_of(&self.place);
         let Some(bytes) = self.get(&key)? else { return Ok(None) };
@@ -556,8 +556,8 @@ fn end_of(place: &str) -> String {
     format!("{place}{END}")
 }
 
-/// Whether a farewell lies under this key.
-pub(super) fn is_farewell(key: &str) -> bool {
+/// Whether a goodbye lies under this key.
+pub(super) fn is_goodbye(key: &str) -> bool {
     key.ends_with(END)
 }
 

@@ -15,7 +15,7 @@ use crate::choice::profile::{Profile, Site};
 use crate::choice::user_schedules;
 use crate::config::{Algorithms, Config, Cost};
 use crate::error::{Error, Result};
-use crate::network::{self, Insight};
+use crate::network::{self, DiscoveryReport};
 use crate::os::files;
 use crate::os::machine::cache::{CacheMode, CacheProbe};
 use crate::os::machine::{
@@ -90,9 +90,9 @@ pub(crate) fn agree(
     config: &Config,
     options: &Options,
     per_host: usize,
-    insight: &Insight,
+    report: &DiscoveryReport,
 ) -> Result<Choices> {
-    let mine = (rank == 0).then(|| choose(endpoints, config, options, per_host, insight).and_then(read_back));
+    let mine = (rank == 0).then(|| choose(endpoints, config, options, per_host, report).and_then(read_back));
     let text = mine.as_ref().map(|choices| {
         let shared: Shared = choices.clone().map_err(Refusal::from);
         serde_json::to_vec(&shared).expect("choices hold only numbers and text")
@@ -167,10 +167,10 @@ pub(crate) fn choose(
     config: &Config,
     options: &Options,
     per_host: usize,
-    insight: &Insight,
+    report: &DiscoveryReport,
 ) -> Result<Choices> {
     let size = endpoints.len();
-    let (topology, origin) = topology(endpoints, config, options, per_host, insight)?;
+    let (topology, origin) = topology(endpoints, config, options, per_host, report)?;
     let place = Site::of(endpoints, per_host, &topology);
     let profile = Profile::wanted(config, &place)?;
     let cores = EndpointInfo::cores_of(&endpoints.iter().collect::<Vec<_>>());
@@ -187,7 +187,7 @@ pub(crate) fn choose(
     let measured = profile.as_ref().filter(|_| config.cost == Cost::default());
     let measured = measured.map_or(Vec::new(), |(profile, _)| profile.rules.clone());
     let model = config.cost_model(prior);
-    let anywhere = suits_any(&topology, &model, origin, insight.hosts);
+    let anywhere = suits_any(&topology, &model, origin, report.hosts);
     let hosts = hosts(endpoints, per_host);
     let wishes = Wishes { measured, anywhere, ..wishes(config, options, size, hosts)? };
     let cache = if per_host > 1 { CacheProbe::new().mode } else { CacheMode::Shared };
@@ -197,8 +197,8 @@ pub(crate) fn choose(
     let segment = config.segment.unwrap_or_else(|| segment(&topology, &model));
     let lowering = Lowering { segment, part, two_areas, cache };
     let mut choices = Choices::make(topology, model, lowering, place, &wishes)?;
-    (choices.origin, choices.notes) = (origin, insight.notes());
-    choices.mismatch = insight.mismatch.clone();
+    (choices.origin, choices.notes) = (origin, report.notes());
+    choices.mismatch = report.mismatch.clone();
     choices.profile = profile.map(|(_, path)| path.display().to_string());
     Ok(choices)
 }
@@ -299,16 +299,16 @@ fn topology(
     config: &Config,
     options: &Options,
     per_host: usize,
-    insight: &Insight,
+    report: &DiscoveryReport,
 ) -> Result<(Topology, Origin)> {
     let size = endpoints.len();
-    let (topology, origin) = match (given(config, options), &insight.found) {
+    let (topology, origin) = match (given(config, options), &report.found) {
         (Some(given), Some(found)) if config.cost.bandwidth.is_none() => {
             (with_found_rates(given, found).unwrap_or_else(|| given.clone()), Origin::Given)
         }
         (Some(given), _) => (given.clone(), Origin::Given),
         (None, Some(found)) => (found.topology.clone(), Origin::Found),
-        (None, None) => (assumed(endpoints, per_host)?.with_links(insight.stated, None)?, Origin::Assumed),
+        (None, None) => (assumed(endpoints, per_host)?.with_links(report.stated, None)?, Origin::Assumed),
     };
     if topology.ranks() != size {
         let (spec, ranks) = (topology.spec(), topology.ranks());

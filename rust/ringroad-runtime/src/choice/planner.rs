@@ -359,7 +359,7 @@ mod tests {
     use crate::choice::options::Options;
     use crate::config::Config;
     use crate::kernels::dtype::DType;
-    use crate::network::Insight;
+    use crate::network::DiscoveryReport;
     use crate::transport::buffer::Memory;
 
     const RANKS: usize = 12;
@@ -369,7 +369,8 @@ mod tests {
         let endpoints: Vec<EndpointInfo> =
             (0..RANKS).map(|rank| EndpointInfo::new(rank, RANKS, "", "", Vec::new())).collect();
         let choices =
-            choose(&endpoints, &Config::default(), &Options::default(), 1, &Insight::default()).unwrap();
+            choose(&endpoints, &Config::default(), &Options::default(), 1, &DiscoveryReport::default())
+                .unwrap();
         let local = Arc::new([false; RANKS]);
         let planner = Planner::new(RANK, local, None, Arc::new(choices), Schedules::new(None));
         Planner { schedules: Kept::new(most), calls: Kept::new(most), ..planner }

@@ -30,7 +30,7 @@ use crate::config::{Config, Debug, Secret, TopologySource, Within};
 use crate::engine::progress::Driver;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::network::Insight;
+use crate::network::DiscoveryReport;
 use crate::os::fork::Own;
 use crate::os::lock::Mutex;
 use crate::os::machine::COPIED;
@@ -157,7 +157,7 @@ impl Means {
             network = Some(transport);
         }
         let choices =
-            agree(rendezvous, rank, &endpoints, config, options, around.per_host, &explored.insight)?;
+            agree(rendezvous, rank, &endpoints, config, options, around.per_host, &explored.report)?;
         if let Some(network) = &mut network {
             paths::check(rendezvous, &endpoints, rank, &choices.topology, network.version())?;
             let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
@@ -210,10 +210,10 @@ impl Means {
         let is_asked_for = config.topology == TopologySource::Off && config.debug < Debug::Info;
         if rank == 0
             && communicator.choices.origin != Origin::Given
-            && explored.insight.hosts > 1
+            && explored.report.hosts > 1
             && !is_asked_for
         {
-            let sentence = explored.insight.sentence(&communicator.choices.topology);
+            let sentence = explored.report.sentence(&communicator.choices.topology);
             say_once(&sentence);
         }
         if let Some(mismatch) = communicator.choices.mismatch.as_ref().filter(|_| rank == 0) {
@@ -256,7 +256,7 @@ impl Communicator {
         check_group(0, size)?;
         let endpoints: Vec<EndpointInfo> =
             (0..size).map(|r| EndpointInfo::new(r, size, "in-process", "", Vec::new())).collect();
-        let choices = choose(&endpoints, config, options, 1, &Insight::default())?;
+        let choices = choose(&endpoints, config, options, 1, &DiscoveryReport::default())?;
         let name = options.name();
         let timeout = options.timeout(config);
         let assemble = |(rank, transport)| {

@@ -14,7 +14,7 @@ use crate::choice::agreement::given;
 use crate::choice::options::Options;
 use crate::config::{Config, TopologySource};
 use crate::error::Result;
-use crate::network::{self, Exchange, Insight, Limits};
+use crate::network::{self, DiscoveryReport, Exchange, Limits};
 use crate::os::interfaces;
 use crate::os::routes;
 use crate::os::scheduler::Cores;
@@ -23,7 +23,7 @@ use crate::os::scheduler::Cores;
 #[derive(Default)]
 pub(super) struct Explored {
     /// Rank 0's.
-    pub insight: Insight,
+    pub report: DiscoveryReport,
     /// The interface by whose address most other hosts reach this one.
     pub interface: Option<String>,
     /// The bytes per second of the slowest flow that was measured.
@@ -57,8 +57,8 @@ pub(super) fn explore(
         serde_json::from_slice(&text).map_err(|e| refused(EXPLORE, 0, unreadable(&e)))?;
     let Some((budget, is_named)) = wanted else {
         let stated = interface(endpoints, rendezvous.host()).and_then(|name| network::stated_speed(&name));
-        let insight = Insight { stated, hosts, ..Insight::default() };
-        return Ok(Explored { insight, ..Explored::default() });
+        let report = DiscoveryReport { stated, hosts, ..DiscoveryReport::default() };
+        return Ok(Explored { report, ..Explored::default() });
     };
     // To check a network that is named, two looks at each link are enough, which are not worth remembering.
     let (memory, rounds) = match is_named {
@@ -69,14 +69,14 @@ pub(super) fn explore(
     let cores = Cores::now();
     let gathered = network::gather(rendezvous, endpoints, rank, &limits)?;
     let own = gathered.main[gathered.evidence.host_of[rank]];
-    let mut insight = if rank == 0 { gathered.insight() } else { Insight::default() };
+    let mut report = if rank == 0 { gathered.report() } else { DiscoveryReport::default() };
     if is_named {
         let named = given(config, options);
-        insight.mismatch = mismatch(rendezvous, endpoints, rank, &limits, named, &insight, cores)?;
+        report.mismatch = mismatch(rendezvous, endpoints, rank, &limits, named, &report, cores)?;
     }
     let named = |address| routes::interfaces().into_iter().find(|one| one.address == address);
     let interface = own.and_then(named).map(|interface| interface.name);
-    Ok(Explored { insight, interface, slowest: gathered.slowest() })
+    Ok(Explored { report, interface, slowest: gathered.slowest() })
 }
 
 /// On rank 0, how the network differs from its name: what a second look finds, too, if no cores have been busy since then.
@@ -86,17 +86,17 @@ fn mismatch(
     rank: Rank,
     limits: &Limits,
     named: Option<&Topology>,
-    insight: &Insight,
+    report: &DiscoveryReport,
     cores: Cores,
 ) -> Result<Option<Mismatch>> {
-    let differs = |insight: &Insight| Mismatch::between(named?, insight.found.as_ref()?);
-    let first = differs(insight);
+    let differs = |report: &DiscoveryReport| Mismatch::between(named?, report.found.as_ref()?);
+    let first = differs(report);
     if rendezvous.collect(DIFFERS, &[u8::from(first.is_some())], 1)?[0] != [1] {
         return Ok(None);
     }
     let again = network::gather(&mut Again(rendezvous), endpoints, rank, limits)?;
     let busy = rendezvous.collect(BUSY, &[u8::from(cores.were_busy())], 1)?;
-    let both = first.zip(differs(&again.insight())).filter(|_| busy.iter().all(|busy| *busy == [0]));
+    let both = first.zip(differs(&again.report())).filter(|_| busy.iter().all(|busy| *busy == [0]));
     Ok(both.and_then(|(first, second)| first.agreed(second, endpoints.len())))
 }
 

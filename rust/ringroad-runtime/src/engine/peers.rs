@@ -111,7 +111,7 @@ impl Peers {
 
     /// Notes that `peer` is gone: nothing more comes from it or is sent to it.
     pub fn lose(&mut self, peer: Rank, reason: &str) {
-        // A farewell says more than the end of the process, which may be noticed before or after it.
+        // A goodbye says more than the end of the process, which may be noticed before or after it.
         if self.broken(peer) != Some(CLOSED) {
             self.broken[peer] = Some(reason.to_owned());
         }
@@ -133,7 +133,7 @@ impl Peers {
         }
     }
 
-    /// Why a peer has died, if it has. A rank that closed its connections did so after its last call; its farewell is
+    /// Why a peer has died, if it has. A rank that closed its connections did so after its last call; its goodbye is
     /// sure to come only if it is local or connected.
     pub fn died(&self, peer: Rank) -> Option<&str> {
         let reason = self.broken(peer).filter(|reason| ![ABORTED, CLOSED].contains(reason))?;

@@ -8,11 +8,11 @@
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
 mod history;
-mod insight;
 mod knock;
 mod plan;
 mod rates;
 mod reach;
+mod report;
 mod rounds;
 mod station;
 mod trace;
@@ -29,8 +29,8 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
 use self::history::Memory;
-pub(crate) use self::insight::{found, Gathered, Insight};
 use self::plan::Plan;
+pub(crate) use self::report::{found, DiscoveryReport, Gathered};
 use self::rounds::Flows;
 pub(crate) use self::station::stated_speed;
 use self::station::{nearest, trace, Facts, Station, View};

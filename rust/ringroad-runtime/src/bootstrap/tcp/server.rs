@@ -13,7 +13,7 @@ use rustix::net::sockopt;
 use super::rounds::Rounds;
 use super::wire::{Key, Kind, Message};
 use super::{beacon, reports};
-use crate::bootstrap::rendezvous::is_farewell;
+use crate::bootstrap::rendezvous::is_goodbye;
 use crate::bootstrap::{refusals, MemoryStore, Store, StoreError};
 use crate::os::counted::Counted;
 use crate::os::fork::Global;
@@ -65,7 +65,7 @@ struct Shared {
     rounds: Rounds,
     /// Connections without a handshake so far, the oldest first.
     unknown: Mutex<VecDeque<Arc<TcpStream>>>,
-    /// How many connections lead to processes that have read no farewell so far.
+    /// How many connections lead to processes that have read no goodbye so far.
     untold: AtomicUsize,
 }
 
@@ -255,13 +255,13 @@ impl Shared {
         };
         let mut untold = Some(Counted::new(&self.untold));
         while let Ok(request) = Message::receive(&mut channel, None, None) {
-            let is_farewell = request.kind != Kind::Set && is_farewell(&request.key);
+            let is_goodbye = request.kind != Kind::Set && is_goodbye(&request.key);
             let Ok(value) = self.answer(request) else { return };
             let kind = if value.is_some() { Kind::Value } else { Kind::Nothing };
             if channel.send(kind, "", &value.unwrap_or_default(), None).is_err() {
                 return;
             }
-            untold = untold.filter(|_| !(is_farewell && kind == Kind::Value));
+            untold = untold.filter(|_| !(is_goodbye && kind == Kind::Value));
         }
     }
 

@@ -123,7 +123,7 @@ pub(super) struct Doorbell {
 
 /// Whether and how a rank has ended; in its own segment.
 #[repr(C, align(64))]
-pub(super) struct Farewell {
+pub(super) struct Goodbye {
     said: AtomicU32,
 }
 
@@ -288,10 +288,10 @@ impl Doorbell {
     }
 }
 
-impl Farewell {
+impl Goodbye {
     #[cfg(all(test, loom))]
-    pub fn new() -> Farewell {
-        Farewell { said: AtomicU32::new(0) }
+    pub fn new() -> Goodbye {
+        Goodbye { said: AtomicU32::new(0) }
     }
 
     /// The owner calls this after its last parcel.
@@ -432,7 +432,7 @@ mod models {
         counters: Counters,
         /// The doorbell of the rank that sleeps in the model.
         doorbell: Doorbell,
-        farewell: Farewell,
+        goodbye: Goodbye,
         /// The memory that the parcels name.
         memory: UnsafeCell<u64>,
     }
@@ -465,7 +465,7 @@ mod models {
                 channel: Channel::new(),
                 counters: Counters::new(),
                 doorbell: Doorbell::new(),
-                farewell: Farewell::new(),
+                goodbye: Goodbye::new(),
                 memory: UnsafeCell::new(0),
             });
             let same = way.clone();
@@ -598,15 +598,15 @@ mod models {
         model(send, receive, |seen, rung| seen || rung);
     }
 
-    /// A rank that sees another's farewell also finds all parcels that were put before.
+    /// A rank that sees another's goodbye also finds all parcels that were put before.
     #[test]
     fn last_words_are_heard() {
         let leave = |way: &Way| {
             way.channel.put(0, &parcel(0));
-            way.farewell.say(End::Closed);
+            way.goodbye.say(End::Closed);
             true
         };
-        let hear = |way: &Way| way.farewell.said().is_none() || way.channel.get(0).is_some();
+        let hear = |way: &Way| way.goodbye.said().is_none() || way.channel.get(0).is_some();
         model(leave, hear, |_, complete| complete);
     }
 

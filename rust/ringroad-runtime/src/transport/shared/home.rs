@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Channel, Counters, Doorbell, Farewell};
+use super::channel::{Channel, Counters, Doorbell, Goodbye};
 use super::cma::Cma;
 use super::segment::Segment;
 use crate::error::refused;
@@ -18,7 +18,7 @@ use crate::transport::Wait;
 
 /// Offsets in a segment.
 pub(super) const DOORBELL: usize = CACHE_LINE;
-pub(super) const FAREWELL: usize = 2 * CACHE_LINE;
+pub(super) const GOODBYE: usize = 2 * CACHE_LINE;
 pub(super) const COUNTERS: usize = PAGE;
 
 pub(super) fn channels(size: usize) -> usize {
@@ -161,9 +161,9 @@ impl Home {
         unsafe { &*self.segment.at(DOORBELL).cast() }
     }
 
-    pub(super) fn own_farewell(&self) -> &Farewell {
-        // SAFETY: as above; zeros are the farewell of a rank that has not ended.
-        unsafe { &*self.segment.at(FAREWELL).cast() }
+    pub(super) fn own_goodbye(&self) -> &Goodbye {
+        // SAFETY: as above; zeros are the goodbye of a rank that has not ended.
+        unsafe { &*self.segment.at(GOODBYE).cast() }
     }
 
     pub(super) fn channel_to(&self, peer: Rank) -> &Channel {

@@ -244,7 +244,7 @@ impl SharedMemory {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.home.own_farewell().say(end);
+        self.home.own_goodbye().say(end);
         for index in 0..self.peers.ranks().len() {
             self.note_news(self.peers.ranks()[index], News::Parcel);
         }

@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::channel::{Channel, Counters, Doorbell, End, Farewell, Form, Parcel, INLINE, SLOTS};
+use super::channel::{Channel, Counters, Doorbell, End, Form, Goodbye, Parcel, INLINE, SLOTS};
 use super::cma::Cma;
 use super::flow::{Inflow, Outflow, Room, LONG, PART};
 use super::gauge::{is_clock_fast, Gauge};
-use super::home::{channels, control, Home, COUNTERS, DOORBELL, FAREWELL};
+use super::home::{channels, control, Home, COUNTERS, DOORBELL, GOODBYE};
 use super::matching::{Came, Message};
 use super::release_set::Released;
 use super::segment::Segment;
@@ -204,8 +204,8 @@ impl Peer {
     #[inline]
     fn end(&self) -> Option<End> {
         // SAFETY: as above.
-        let farewell: &Farewell = unsafe { &*self.segment.at(FAREWELL).cast() };
-        farewell.said().filter(|_| !self.left)
+        let goodbye: &Goodbye = unsafe { &*self.segment.at(GOODBYE).cast() };
+        goodbye.said().filter(|_| !self.left)
     }
 
     #[inline]

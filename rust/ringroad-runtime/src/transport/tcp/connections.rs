@@ -231,15 +231,15 @@ impl TcpTransport {
         if !was_open || is_other {
             outcome = link.attend(&self.key, hello, &mut self.desk, &mut self.scratch);
         }
-        let farewell = link.reader().and_then(|reader| reader.farewell.take());
+        let goodbye = link.reader().and_then(|reader| reader.goodbye.take());
         let is_new = link.is_open() && !was_open;
         let has_answers = !link.writer.is_blocked && !link.writer.is_empty();
         let written = match outcome {
             Ok(Outcome::Open(_)) if can_write || is_new || has_answers => link.write(&mut self.desk),
             _ => Ok(false),
         };
-        if let Some(aborted) = farewell {
-            self.note_farewell(who.peer, aborted);
+        if let Some(aborted) = goodbye {
+            self.note_goodbye(who.peer, aborted);
         }
         match outcome.and_then(|outcome| written.map(|written| (outcome, written))) {
             Ok((Outcome::Open(moved), written)) => {
@@ -305,7 +305,7 @@ impl TcpTransport {
             self.desk.events.push(Event::Lacks { peer: who.peer, what: Lack::Connection, reason });
             return true;
         }
-        // What the peer has sent before, and its farewell, may not have been read yet.
+        // What the peer has sent before, and its goodbye, may not have been read yet.
         let others: Vec<usize> = self.desk.peers[who.peer].links.iter().flatten().copied().collect();
         for other in others {
             if self.links[other].as_ref().is_some_and(Link::is_open) {
@@ -331,11 +331,11 @@ impl TcpTransport {
         Ok(())
     }
 
-    fn note_farewell(&mut self, peer: Rank, aborted: bool) {
+    fn note_goodbye(&mut self, peer: Rank, aborted: bool) {
         let reason = if aborted { ABORTED } else { CLOSED };
         let is_known = self.desk.peers[peer].failed.is_some();
         self.fail(peer, reason);
-        // A farewell says more than a connection that broke.
+        // A goodbye says more than a connection that broke.
         if is_known && !aborted {
             self.desk.events.push(Event::PeerFailed { peer, reason: reason.to_owned() });
         }

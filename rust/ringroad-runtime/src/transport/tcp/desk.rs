@@ -356,7 +356,7 @@ impl Desk {
                 Consequence::Body(room.map_or(Sink::Nowhere, |region| Sink::Notice { region }))
             }
             Frame::Notice { bytes } => return Err(format!("it has sent an invalid notice of {bytes} bytes")),
-            Frame::Farewell { aborted } => Consequence::Leaves { aborted },
+            Frame::Goodbye { aborted } => Consequence::Leaves { aborted },
             Frame::Welcome => Consequence::Opens,
         })
     }

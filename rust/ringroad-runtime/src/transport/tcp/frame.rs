@@ -25,7 +25,7 @@ pub(crate) enum Frame {
     /// The sender has taken the call of the receiver.
     Welcome,
     /// The sender leaves: after its last message, or because it has aborted.
-    Farewell { aborted: bool },
+    Goodbye { aborted: bool },
 }
 
 impl Frame {
@@ -47,7 +47,7 @@ impl Frame {
             Frame::Part { receive, offset, bytes } => (5, receive, offset, bytes as u64),
             Frame::Credit { cost } => (6, 0, cost, 0),
             Frame::Notice { bytes } => (7, 0, 0, bytes as u64),
-            Frame::Farewell { aborted } => (8, u32::from(aborted), 0, 0),
+            Frame::Goodbye { aborted } => (8, u32::from(aborted), 0, 0),
             Frame::Welcome => (9, 0, 0, 0),
         };
         debug_assert!(second <= LENGTH);
@@ -74,7 +74,7 @@ impl Frame {
             5 => Frame::Part { receive: number, offset: first, bytes },
             6 => Frame::Credit { cost: first },
             7 => Frame::Notice { bytes },
-            8 => Frame::Farewell { aborted: number != 0 },
+            8 => Frame::Goodbye { aborted: number != 0 },
             9 => Frame::Welcome,
             _ => return None,
         };
@@ -106,8 +106,8 @@ mod tests {
         Frame::Credit { cost: 1000 },
         Frame::Notice { bytes: 20 },
         Frame::Welcome,
-        Frame::Farewell { aborted: true },
-        Frame::Farewell { aborted: false },
+        Frame::Goodbye { aborted: true },
+        Frame::Goodbye { aborted: false },
     ];
 
     #[test]

@@ -132,11 +132,11 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
             say(Frame::Decline { send: 1 }, 0, 1),
             say(Frame::Notice { bytes: 40 }, 20, 0),
             (0..9).flat_map(|message| [post(message, 0), say(eager(message, 0), 0, 0)].concat()).collect(),
-            say(Frame::Farewell { aborted: false }, 0, 0),
+            say(Frame::Goodbye { aborted: false }, 0, 0),
         ],
         vec![
             say(Frame::Credit { cost: 10 + COST as u64 }, 0, 0),
-            say(Frame::Farewell { aborted: true }, 0, 1),
+            say(Frame::Goodbye { aborted: true }, 0, 1),
         ],
     ];
     all.iter().map(|parts| parts.concat()).collect()

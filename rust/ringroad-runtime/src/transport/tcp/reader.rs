@@ -41,8 +41,8 @@ pub(super) struct Reader {
     pub answers: Vec<Frame>,
     /// Whether this rank may write.
     pub is_welcome: bool,
-    /// The farewell of the peer, once it has come: whether it has aborted.
-    pub farewell: Option<bool>,
+    /// The goodbye of the peer, once it has come: whether it has aborted.
+    pub goodbye: Option<bool>,
 }
 
 impl Reader {
@@ -58,7 +58,7 @@ impl Reader {
             opener,
             answers: Vec::new(),
             is_welcome,
-            farewell: None,
+            goodbye: None,
         }
     }
 
@@ -178,7 +178,7 @@ impl Reader {
             Consequence::Body(place) => self.body = Some(Body { place, bytes: frame.body(), came: 0 }),
             Consequence::Answer(frame) => self.answers.push(frame),
             Consequence::Opens => self.is_welcome = true,
-            Consequence::Leaves { aborted } => self.farewell = Some(aborted),
+            Consequence::Leaves { aborted } => self.goodbye = Some(aborted),
             Consequence::Nothing => {}
         }
         Ok(())

@@ -26,7 +26,7 @@ impl TcpTransport {
             !peers.into_iter().any(is_sending)
                 && this.links.iter().flatten().all(|link| link.writer.is_empty())
         });
-        self.say_farewell(false);
+        self.say_goodbye(false);
         self.drive(deadline, |this| {
             let mut open = this.links.iter().flatten().filter(|link| link.is_open());
             open.all(|link| link.writer.is_empty() && socket::is_acknowledged(&link.socket))
@@ -43,7 +43,7 @@ impl TcpTransport {
             self.desk.forget(peer);
         }
         self.links.iter_mut().flatten().for_each(|link| link.writer.forget_messages());
-        self.say_farewell(true);
+        self.say_goodbye(true);
         let deadline = deadline.min(Instant::now() + LAST_WORDS);
         self.drive(deadline, |this| {
             this.links.iter().flatten().filter(|link| link.is_open()).all(|link| link.writer.is_empty())
@@ -51,10 +51,10 @@ impl TcpTransport {
         self.end();
     }
 
-    fn say_farewell(&mut self, aborted: bool) {
+    fn say_goodbye(&mut self, aborted: bool) {
         for number in 0..self.links.len() {
             let Some(link) = self.links[number].as_mut().filter(|link| link.is_open()) else { continue };
-            link.writer.answer(Frame::Farewell { aborted }, Region::nothing());
+            link.writer.answer(Frame::Goodbye { aborted }, Region::nothing());
             self.write(number);
         }
     }

@@ -34,7 +34,7 @@ use self::device::{Allowed, Device};
 use self::endpoint::Endpoint;
 use self::flow::Flow;
 use self::keep_alive::Connections;
-use self::notices::Farewell;
+use self::notices::Goodbye;
 pub use self::opening::library;
 pub(crate) use self::opening::{obstacle, open, rdma_devices};
 use self::requests::{Ended, Lost, Post, Purpose, Queue, Slots};
@@ -514,7 +514,7 @@ impl Transport for UcxTransport {
     }
 
     fn abort(&mut self, deadline: Instant) {
-        self.end_by_force(Farewell::Aborted, deadline);
+        self.end_by_force(Goodbye::Aborted, deadline);
     }
 
     fn close(&mut self, deadline: Instant) {
@@ -524,7 +524,7 @@ impl Transport for UcxTransport {
 
 impl Drop for UcxTransport {
     fn drop(&mut self) {
-        self.end_by_force(Farewell::Closed, Instant::now() + shutdown::DROP_TIME);
+        self.end_by_force(Goodbye::Closed, Instant::now() + shutdown::DROP_TIME);
     }
 }
 

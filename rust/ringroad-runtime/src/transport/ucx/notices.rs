@@ -1,4 +1,4 @@
-//! Notices: short messages that are probed for now and then, so that no receive has to be posted for them. Farewells
+//! Notices: short messages that are probed for now and then, so that no receive has to be posted for them. Goodbyes
 //! are among them. They say that a rank leaves, which UCX itself does not report over shared memory.
 
 use ringroad_core::Rank;
@@ -12,7 +12,7 @@ use crate::transport::{self, Event, Kind, Tag, Unclaimed, ABORTED};
 
 /// How a rank says that it leaves.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Farewell {
+pub(super) enum Goodbye {
     Closed,
     Aborted,
 }
@@ -30,10 +30,10 @@ impl UcxTransport {
     }
 
     /// Tells all connected peers that this rank leaves.
-    pub(super) fn say_farewell(&mut self, farewell: Farewell) {
-        let message = match farewell {
-            Farewell::Closed => CLOSED,
-            Farewell::Aborted => ABORT,
+    pub(super) fn say_goodbye(&mut self, goodbye: Goodbye) {
+        let message = match goodbye {
+            Goodbye::Closed => CLOSED,
+            Goodbye::Aborted => ABORT,
         };
         for peer in 0..self.size {
             self.tell(peer, message, Region::nothing());
@@ -46,7 +46,7 @@ impl UcxTransport {
     }
 
     /// Sends a notice by the first device that accepts it. A peer that cannot be reached gets none. No connection is
-    /// opened for a farewell, and none for a notice on devices that lead elsewhere: UCX crashes if a peer goes away
+    /// opened for a goodbye, and none for a notice on devices that lead elsewhere: UCX crashes if a peer goes away
     /// while it answers such a connection, which is likely when there is something to tell.
     fn tell(&mut self, peer: Rank, message: u32, payload: Region) {
         let connected = |device: &usize| matches!(self.devices[*device].endpoints.get(peer), Some(Some(_)));
@@ -80,7 +80,7 @@ impl UcxTransport {
         }
     }
 
-    /// Whether the content of a notice is to be read. Other kinds take effect here: farewells, grants, and invalid
+    /// Whether the content of a notice is to be read. Other kinds take effect here: goodbyes, grants, and invalid
     /// notices.
     fn regard(&mut self, tag: Tag, length: usize, events: &mut Vec<Event>) -> bool {
         if !self.is_peer(tag.source) {
@@ -93,7 +93,7 @@ impl UcxTransport {
             GRANT if length == 0 && self.granted(tag.source, events) => return false,
             kind => format!("it has sent an invalid notice of kind {kind} and {length} bytes"),
         };
-        // UCX may report the failure, too, even before the farewell has come.
+        // UCX may report the failure, too, even before the goodbye has come.
         let is_first = self.failed[tag.source].replace(UCS_ERR_CONNECTION_RESET).is_none();
         if is_first {
             self.drop_held(tag.source);

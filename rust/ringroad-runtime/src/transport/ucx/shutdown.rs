@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::Rank;
 use ucx_sys::{ucs_ptr_is_ptr, ucs_status_ptr_t, UCS_INPROGRESS, UCS_OK};
 
-use super::notices::Farewell;
+use super::notices::Goodbye;
 use super::requests::{Ended, Lost, Slots};
 use super::UcxTransport;
 use crate::transport::Failure;
@@ -22,10 +22,10 @@ const BUSY_ROUNDS: u32 = 200;
 const PAUSE: Duration = Duration::from_micros(100);
 
 impl UcxTransport {
-    pub(super) fn end_by_force(&mut self, farewell: Farewell, deadline: Instant) {
+    pub(super) fn end_by_force(&mut self, goodbye: Goodbye, deadline: Instant) {
         (0..self.size).for_each(|peer| self.drop_held(peer));
         self.cancel_receives();
-        self.say_farewell(farewell);
+        self.say_goodbye(goodbye);
         self.force(Vec::new(), deadline);
     }
 
@@ -36,11 +36,11 @@ impl UcxTransport {
         let mut pending: Vec<_> = endpoints.map(|endpoint| endpoint.flush()).collect();
         let half = now + deadline.saturating_duration_since(now) / 2;
         if !self.finish(&mut pending, half, |slots| slots.in_use() == 0) {
-            self.say_farewell(Farewell::Closed);
+            self.say_goodbye(Goodbye::Closed);
             return self.force(pending, deadline);
         }
         // After all that was sent.
-        self.say_farewell(Farewell::Closed);
+        self.say_goodbye(Goodbye::Closed);
         let mut pending = self.close_endpoints(false);
         self.finish(&mut pending, deadline, |slots| slots.in_use() == 0);
         self.abandon(pending);

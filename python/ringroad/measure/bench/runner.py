@@ -58,7 +58,7 @@ class _Bout:
     """The cores that other processes used before the measurements, the maximum over all launches."""
 
 
-class Conductor:
+class Runner:
     """Runs all measurements.
 
     Args:

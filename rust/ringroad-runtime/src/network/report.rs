@@ -9,7 +9,7 @@ use ringroad_core::Topology;
 
 /// What rank 0 knows of the network, besides what the user says.
 #[derive(Debug, Default)]
-pub(crate) struct Insight {
+pub(crate) struct DiscoveryReport {
     pub found: Option<FoundNetwork>,
     /// How it differs from the network that the user names.
     pub mismatch: Option<Mismatch>,
@@ -21,7 +21,7 @@ pub(crate) struct Insight {
     pub hosts: usize,
 }
 
-impl Insight {
+impl DiscoveryReport {
     /// One line for the user: what is known or assumed of a network that nobody has named.
     pub fn sentence(&self, topology: &Topology) -> String {
         let hosts = self.hosts;
@@ -74,17 +74,24 @@ impl Gathered {
     }
 
     /// What rank 0 makes of it.
-    pub fn insight(&self) -> Insight {
+    pub fn report(&self) -> DiscoveryReport {
         let stated = self.stated.iter().flatten().copied().reduce(f64::min);
         let hosts = self.evidence.hosts.len();
         if hosts > 1 && !self.shows_paths() {
             let slowest = self.slowest().filter(|rate| *rate > 0.0);
             let failure = Some("no trace has reached another host; a firewall may drop datagrams".to_owned());
-            return Insight { stated: slowest.or(stated), failure, hosts, ..Insight::default() };
+            return DiscoveryReport {
+                stated: slowest.or(stated),
+                failure,
+                hosts,
+                ..DiscoveryReport::default()
+            };
         }
         match found(&self.evidence) {
-            Ok(found) => Insight { found: Some(found), stated, hosts, ..Insight::default() },
-            Err(error) => Insight { stated, failure: Some(error), hosts, ..Insight::default() },
+            Ok(found) => DiscoveryReport { found: Some(found), stated, hosts, ..DiscoveryReport::default() },
+            Err(error) => {
+                DiscoveryReport { stated, failure: Some(error), hosts, ..DiscoveryReport::default() }
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
-//! A roll call of the ranks of a job, for `ringroad doctor`.
+//! A presence check of the ranks of a job, for `ringroad doctor`.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use ringroad_runtime::bootstrap::{BootstrapError, RollCall, Store};
+use ringroad_runtime::bootstrap::{BootstrapError, PresenceCheck, Store};
 use ringroad_runtime::config::{Config, Secret};
 use ringroad_runtime::Error;
 
@@ -14,14 +14,14 @@ use crate::store::{store_of, Listening};
 use crate::work::duration;
 
 /// The ranks of a job that come in time, and what they tell each other.
-#[pyclass(name = "RollCall", module = "ringroad._native", frozen)]
-pub struct PyRollCall {
-    call: RollCall,
+#[pyclass(name = "PresenceCheck", module = "ringroad._native", frozen)]
+pub struct PyPresenceCheck {
+    call: PresenceCheck,
     listening: Arc<Listening>,
 }
 
 #[pymethods]
-impl PyRollCall {
+impl PyPresenceCheck {
     #[new]
     fn new(
         py: Python<'_>,
@@ -36,9 +36,11 @@ impl PyRollCall {
         let secret = config.secret.as_ref().map(Secret::reveal);
         let listening = store_of(store)?;
         let shared: Arc<dyn Store> = listening.clone();
-        let call = waiting(py, || RollCall::hold(&shared, "roll-call", rank, size, secret, patience, &word));
+        let call = waiting(py, || {
+            PresenceCheck::hold(&shared, "presence-check", rank, size, secret, patience, &word)
+        });
         let call = listening.outcome(py, call.map_err(Error::from))?;
-        Ok(PyRollCall { call, listening })
+        Ok(PyPresenceCheck { call, listening })
     }
 
     /// What each rank said, by rank; None of those that did not come.
@@ -68,7 +70,7 @@ impl PyRollCall {
     }
 }
 
-impl PyRollCall {
+impl PyPresenceCheck {
     fn outcome<T>(&self, py: Python<'_>, result: Result<T, BootstrapError>) -> PyResult<T> {
         self.listening.outcome(py, result.map_err(Error::from))
     }

@@ -1,4 +1,4 @@
-//! A roll call: which ranks of a job come in time, though some may be missing. `ringroad doctor` begins with one.
+//! A presence check: which ranks of a job come in time, though some may be missing. `ringroad doctor` begins with one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ const LOOK: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The ranks that came, at the rendezvous where they go on talking.
-pub struct RollCall {
+pub struct PresenceCheck {
     rendezvous: Rendezvous,
     words: Vec<Option<String>>,
 }
 
-impl RollCall {
+impl PresenceCheck {
     /// Rank 0 waits for the words of all ranks, but no longer than `patience`; the others wait for rank 0's list.
     /// Returns an error if the store fails, or rank 0 does not come in time.
     pub fn hold(
@@ -34,7 +34,7 @@ impl RollCall {
         secret: Option<&str>,
         patience: Duration,
         word: &str,
-    ) -> Result<RollCall, BootstrapError> {
+    ) -> Result<PresenceCheck, BootstrapError> {
         let start = Instant::now();
         loop {
             let endpoint = EndpointInfo::new(rank, ranks, "", "", Vec::new());
@@ -49,7 +49,7 @@ impl RollCall {
             };
             match words {
                 Err(_) if rendezvous.has_moved() => {}
-                words => return Ok(RollCall { words: words?, rendezvous }),
+                words => return Ok(PresenceCheck { words: words?, rendezvous }),
             }
         }
     }
@@ -97,7 +97,7 @@ fn gather(rendezvous: &mut Rendezvous, ranks: usize) -> Result<Vec<Option<String
     Ok(words)
 }
 
-/// The part of another rank. A list without its word may be that of an earlier roll call, which rank 0 then replaces.
+/// The part of another rank. A list without its word may be that of an earlier presence check, which rank 0 then replaces.
 fn listen(
     rendezvous: &mut Rendezvous,
     rank: Rank,
