@@ -209,7 +209,7 @@ impl World {
             }
             Event::Bury(rank, peer) => {
                 next.flights[rank][peer] = None;
-                next.takes(rank, |proposer, acceptor| proposer.bury(acceptor, peer));
+                next.takes(rank, |proposer, acceptor| proposer.mark_dead(acceptor, peer));
             }
             Event::Die(rank) => {
                 if !matches!(next.processes[rank].call, Call::Ended(_)) {

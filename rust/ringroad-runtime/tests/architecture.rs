@@ -33,7 +33,7 @@ const CIRCULAR: &[&str] = &["bootstrap"];
 
 /// Where unsafe code may be.
 const UNSAFE: &[&str] = &[
-    "bootstrap/tcp/beacon.rs",
+    "bootstrap/tcp/local_discovery.rs",
     "kernels",
     "engine/buffers.rs",
     "fuzzing.rs",

@@ -237,7 +237,7 @@ impl Proposer {
     }
 
     /// `peer` has certainly ended.
-    pub fn bury(&mut self, acceptor: &mut Acceptor, peer: Rank) {
+    pub fn mark_dead(&mut self, acceptor: &mut Acceptor, peer: Rank) {
         self.peers[peer].gone = true;
         self.advance(acceptor);
     }

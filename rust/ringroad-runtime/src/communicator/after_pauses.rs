@@ -174,7 +174,7 @@ mod tests {
                 let decision = Decision { vote: false, alive };
                 acceptor.answer(1, &Request::Accept(ballot, decision));
                 // Alone, rank 1 takes what it has accepted.
-                Proposer::join(acceptor, 1, 2, vote).bury(acceptor, 0);
+                Proposer::join(acceptor, 1, 2, vote).mark_dead(acceptor, 0);
             }
         };
         agreements.next.store(4, Ordering::Relaxed);

@@ -105,7 +105,7 @@ impl Communicator {
         let left_out = self.agreements.left_out.lock().clone();
         let proposer = server.rounds().with(&group, number, |acceptor| {
             let mut proposer = Proposer::join(acceptor, self.rank, self.size(), vote);
-            left_out.iter().for_each(|rank| proposer.bury(acceptor, *rank));
+            left_out.iter().for_each(|rank| proposer.mark_dead(acceptor, *rank));
             proposer
         });
         let mut round = Round { of: self, server, group, number, proposer, unable: BTreeMap::new() };
@@ -245,7 +245,7 @@ impl Round<'_> {
                     }
                 }
                 Ok((rank, Heard::Ended(_))) => {
-                    self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
+                    self.step(|proposer, acceptor| proposer.mark_dead(acceptor, rank));
                 }
                 Ok((rank, Heard::Unreached(why @ Unreachable::Refused(_)))) => {
                     // The kernel of who is watched may say in a moment that it has ended, and who was lost before it ended
@@ -272,7 +272,7 @@ impl Round<'_> {
         let ended: Vec<Rank> = ended.map(|(rank, _)| *rank).collect();
         drop(watched);
         for rank in ended {
-            self.step(|proposer, acceptor| proposer.bury(acceptor, rank));
+            self.step(|proposer, acceptor| proposer.mark_dead(acceptor, rank));
         }
     }
 

@@ -63,7 +63,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// How long a collective call may go on after a rank has died from which this one needs nothing more. If that rank had
 /// ended the call before, the others mostly end it, too, within this time. If not, no call may be left that would report
 /// the death: the ranks that need the dead one may be stopped.
-const MOURNING: Duration = Duration::from_secs(1);
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// How long ending everything in flight by force may take.
 const ABORT: Duration = Duration::from_secs(1);
 
@@ -358,7 +358,7 @@ impl Engine {
         // A peer that has left may have sent everything before.
         let patience = |suspect: &Suspect| match self.is_needed(suspect.peer) {
             true => Some(SUSPICION),
-            false => self.mourned(suspect.peer).map(|_| MOURNING),
+            false => self.mourned(suspect.peer).map(|_| GRACE_PERIOD),
         };
         let verdicts: Vec<_> =
             self.peers.suspects.iter().map(|s| patience(s).map(|p| now - s.since > p)).collect();

@@ -5,16 +5,16 @@
 //! it. Datagrams and flows go to addresses of this job's ranks and nowhere else, and need no privileges. Nobody decides
 //! anything because of silence: what could not be found out is missing, and the result says so.
 
+mod connect_probe;
 #[allow(unsafe_code)] // reads what the kernel keeps of a datagram besides its content
 mod datagram;
 mod history;
-mod knock;
 mod plan;
+mod probe_agent;
 mod rates;
 mod reach;
 mod report;
 mod rounds;
-mod station;
 mod trace;
 pub(crate) mod watch;
 
@@ -30,10 +30,10 @@ use serde::{Deserialize, Serialize};
 
 use self::history::Memory;
 use self::plan::Plan;
+pub(crate) use self::probe_agent::stated_speed;
+use self::probe_agent::{nearest, trace, Facts, ProbeAgent, View};
 pub(crate) use self::report::{found, DiscoveryReport, Gathered};
 use self::rounds::Flows;
-pub(crate) use self::station::stated_speed;
-use self::station::{nearest, trace, Facts, Station, View};
 use self::trace::PATIENCE;
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::Result;
@@ -101,13 +101,12 @@ pub(crate) fn gather(
     let host_of = hosts(endpoints);
     let leaders = leaders(&host_of);
     let own = host_of[rank];
-    let station = (leaders[own] == rank).then(|| Station::open(own, limits.ports));
+    let agent = (leaders[own] == rank).then(|| ProbeAgent::open(own, limits.ports));
 
-    let mine = station.as_ref().map(|station| &station.facts);
+    let mine = agent.as_ref().map(|agent| &agent.facts);
     let facts: Vec<Facts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
     check_each(FACTS, &leaders, &facts, Facts::check)?;
-    let mine =
-        station.as_ref().map(|station| station.look(&facts, limits.probes.as_deref().unwrap_or_default()));
+    let mine = agent.as_ref().map(|agent| agent.look(&facts, limits.probes.as_deref().unwrap_or_default()));
     let most = 64 + facts.len() * PAIR_BYTES;
     let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
     check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;
@@ -126,12 +125,12 @@ pub(crate) fn gather(
     };
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let ahead = clocks(&views)[own];
-    let flows = Flows { station: station.as_ref(), facts: &facts, views: &views, leaders: &leaders, ahead };
+    let flows = Flows { agent: agent.as_ref(), facts: &facts, views: &views, leaders: &leaders, ahead };
     let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
     let spaces = || leaders.iter().map(|rank| endpoints[*rank].net_space.clone()).collect::<Vec<_>>();
     let memory = limits.memory.as_ref().filter(|_| rank == 0);
     let memory = memory.map(|directory| Memory::of(directory, &spaces(), &evidence));
-    let epoch = station.as_ref().map_or(start, |station| station.epoch);
+    let epoch = agent.as_ref().map_or(start, |agent| agent.epoch);
     let mut plan = (rank == 0).then(|| Plan::new(&evidence, &wiring, memory.as_ref(), limits, start, epoch));
     let (rounds, recalled) = flows.run(exchange, plan.as_mut(), &wiring)?;
     if let Some(then) = recalled {
@@ -141,7 +140,7 @@ pub(crate) fn gather(
     evidence.rounds = rounds;
     if limits.probes.is_none() && !evidence.rounds.is_empty() && are_worth_another_look(&evidence.traces) {
         // A second later, kernels are willing to complain again.
-        let again = station.as_ref().map(|_| trace(views[own].clone(), &facts, &PATIENCE[..1]));
+        let again = agent.as_ref().map(|_| trace(views[own].clone(), &facts, &PATIENCE[..1]));
         let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most)?;
         check_each(VIEW_AGAIN, &leaders, &views, |views| {
             views.iter().try_for_each(|view| view.check(&facts))

@@ -9,7 +9,7 @@ use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Next, Plan, Recalled, LONGEST};
-use super::station::{nearest, Facts, Station, View};
+use super::probe_agent::{nearest, Facts, ProbeAgent, View};
 use super::{rates, Exchange};
 use crate::bootstrap::{refused, unreadable};
 use crate::error::Result;
@@ -65,7 +65,7 @@ impl Between {
 
 /// Runs rounds of flows.
 pub(super) struct Flows<'a> {
-    pub station: Option<&'a Station>,
+    pub agent: Option<&'a ProbeAgent>,
     pub facts: &'a [Facts],
     pub views: &'a [Vec<View>],
     pub leaders: &'a [Rank],
@@ -110,42 +110,42 @@ impl Flows<'_> {
         start: f64,
         duration: Duration,
     ) -> Vec<(usize, f64, f64)> {
-        let Some(station) = self.station else { return Vec::new() };
-        let streams = self.connect(station, number, flows, fastest);
+        let Some(agent) = self.agent else { return Vec::new() };
+        let streams = self.connect(agent, number, flows, fastest);
         // Without a common clock a host begins at once.
-        let wait = self.ahead.map_or(0.0, |ahead| start + ahead - station.epoch.elapsed().as_secs_f64());
+        let wait = self.ahead.map_or(0.0, |ahead| start + ahead - agent.epoch.elapsed().as_secs_f64());
         if !flows.is_empty() {
             std::thread::sleep(Duration::from_secs_f64(wait.clamp(0.0, LATEST.as_secs_f64())));
         }
         let start = Instant::now();
         rates::send(streams, duration);
         let until = Instant::now() + GRACE;
-        let Some(receiving) = &station.receiving else { return Vec::new() };
+        let Some(receiving) = &agent.receiving else { return Vec::new() };
         let take = |from: usize| {
             let one = receiving.take((number, from as u32), start, duration, until)?;
             Some((from, one.average, one.fastest))
         };
-        flows.iter().filter(|(_, to)| *to == station.own).filter_map(|(from, _)| take(*from)).collect()
+        flows.iter().filter(|(_, to)| *to == agent.own).filter_map(|(from, _)| take(*from)).collect()
     }
 
     fn connect(
         &self,
-        station: &Station,
+        agent: &ProbeAgent,
         number: u32,
         flows: &[(usize, usize)],
         fastest: Option<f64>,
     ) -> Vec<TcpStream> {
-        let own = || flows.iter().filter(|(from, _)| *from == station.own);
+        let own = || flows.iter().filter(|(from, _)| *from == agent.own);
         let count = own().count();
         let connect = |&(_, to): &(usize, usize)| {
-            let view = self.views[station.own].iter().find(|view| view.to == to)?;
+            let view = self.views[agent.own].iter().find(|view| view.to == to)?;
             let facts = &self.facts[to];
             let seen = nearest(&view.seen)?;
             let address = facts.addresses[seen.address];
             let to = SocketAddr::new(address, facts.flows[usize::from(address.is_ipv6())]?);
             // A flow that cannot run is one that is not measured.
             let window = rates::window(seen.seconds, fastest, count);
-            rates::connect(to, window, &facts.token, number, station.own as u32).ok()
+            rates::connect(to, window, &facts.token, number, agent.own as u32).ok()
         };
         own().filter_map(connect).collect()
     }

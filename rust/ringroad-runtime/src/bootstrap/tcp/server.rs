@@ -12,7 +12,7 @@ use rustix::net::sockopt;
 
 use super::rounds::Rounds;
 use super::wire::{Key, Kind, Message};
-use super::{beacon, reports};
+use super::{local_discovery, reports};
 use crate::bootstrap::rendezvous::is_goodbye;
 use crate::bootstrap::{refusals, MemoryStore, Store, StoreError};
 use crate::os::counted::Counted;
@@ -81,7 +81,7 @@ impl Server {
             return Ok(server.clone());
         }
         let new = Arc::new(Server::start(secret)?);
-        if let Err(error) = beacon::light(&new) {
+        if let Err(error) = local_discovery::advertise(&new) {
             warn_once("status", &format!("`ringroad status` cannot find this process: {error}"));
         }
         servers.push((secret.map(str::to_owned), new.clone()));

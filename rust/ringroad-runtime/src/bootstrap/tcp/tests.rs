@@ -427,7 +427,7 @@ fn agreements_of_another_process() {
     }
     assert_eq!(ask(2, &Request::Learn), Reply::LeftOut, "it is long over");
     // A rank that takes part no more stays out, whatever it calls. It still tells what it has decided.
-    server.rounds().with("group", 8, |acceptor| Proposer::join(acceptor, 1, 2, vote).bury(acceptor, 0));
+    server.rounds().with("group", 8, |acceptor| Proposer::join(acceptor, 1, 2, vote).mark_dead(acceptor, 0));
     server.rounds().resign("group");
     let ask = |number| store.agree("group", number, 0, &Request::Learn, at_once()).unwrap();
     assert!(matches!(ask(8), Reply::Decided(_)));
@@ -455,8 +455,8 @@ fn processes_say_how_they_stand() {
     let store = TcpStore::connect(&handle, Some("status"), soon()).unwrap();
     assert_eq!(store.tell(reports::GROUP, b"nonsense"), Ok(None));
     let here = seen().unwrap();
-    let own = here.iter().filter(|beacon| beacon.pid == std::process::id());
-    let found: Vec<_> = own.filter_map(|beacon| beacon.handle.as_ref()).collect();
+    let own = here.iter().filter(|process| process.pid == std::process::id());
+    let found: Vec<_> = own.filter_map(|process| process.handle.as_ref()).collect();
     assert!(found.iter().any(|found| found.token == handle.token), "{here:?}");
 }
 

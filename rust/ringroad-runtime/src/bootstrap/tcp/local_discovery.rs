@@ -25,7 +25,7 @@ const LONGEST: u64 = 8 << 10;
 
 /// A process of this host.
 #[derive(Debug)]
-pub struct Beacon {
+pub struct LocalProcess {
     /// The number of the process.
     pub pid: u32,
     /// What the kernel says of it, as a letter of ps(1): `T` if it is stopped.
@@ -35,7 +35,7 @@ pub struct Beacon {
 }
 
 /// Tells the server's handle from now on.
-pub(super) fn light(server: &Server) -> io::Result<()> {
+pub(super) fn advertise(server: &Server) -> io::Result<()> {
     let pid = std::process::id();
     let name = format!("{PREFIX}{pid}/{}/{:016x}", started(pid).unwrap_or(0), token());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
@@ -58,16 +58,16 @@ pub(super) fn light(server: &Server) -> io::Result<()> {
 }
 
 /// The processes of this user on this host that can be asked; root sees those of all users.
-pub fn seen() -> io::Result<Vec<Beacon>> {
+pub fn seen() -> io::Result<Vec<LocalProcess>> {
     let table = std::fs::read_to_string("/proc/net/unix")?;
     let names = table.lines().filter_map(|line| line.split_whitespace().last()?.strip_prefix('@'));
-    let mut beacons: Vec<Beacon> = names.filter_map(beacon).collect();
-    beacons.sort_by_key(|beacon| beacon.pid);
-    Ok(beacons)
+    let mut processes: Vec<LocalProcess> = names.filter_map(behind).collect();
+    processes.sort_by_key(|process| process.pid);
+    Ok(processes)
 }
 
 /// The process behind a name; `None` if it has ended, or is another user's.
-fn beacon(name: &str) -> Option<Beacon> {
+fn behind(name: &str) -> Option<LocalProcess> {
     let mut parts = name.strip_prefix(PREFIX)?.split('/');
     let pid: u32 = parts.next()?.parse().ok()?;
     // A forked child may hold the socket of a process that has ended.
@@ -78,7 +78,7 @@ fn beacon(name: &str) -> Option<Beacon> {
         // It has answered nobody for long. Whose it is the kernel says in another way.
         Err(Errno::AGAIN) => {
             let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
-            return (own == 0 || owner == own).then_some(Beacon { pid, state, handle: None });
+            return (own == 0 || owner == own).then_some(LocalProcess { pid, state, handle: None });
         }
         stream => stream.ok()?,
     };
@@ -86,12 +86,12 @@ fn beacon(name: &str) -> Option<Beacon> {
         return None;
     }
     if matches!(state, 'T' | 't') {
-        return Some(Beacon { pid, state, handle: None });
+        return Some(LocalProcess { pid, state, handle: None });
     }
     let mut text = String::new();
     let heard =
         stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.take(LONGEST).read_to_string(&mut text));
-    Some(Beacon { pid, state, handle: heard.ok().and_then(|_| Handle::parse(&text).ok()) })
+    Some(LocalProcess { pid, state, handle: heard.ok().and_then(|_| Handle::parse(&text).ok()) })
 }
 
 /// Connects without waiting: who answers nobody has no place for others, and who made that socket may mean harm.
@@ -141,7 +141,7 @@ mod tests {
         listen(&door, 0).unwrap();
         let callers: Vec<_> = std::iter::from_fn(|| connect(&name).ok()).collect();
         assert_eq!(connect(&name).err(), Some(Errno::AGAIN), "after {} callers", callers.len());
-        let seen = beacon(&name).unwrap();
+        let seen = behind(&name).unwrap();
         assert_eq!((seen.pid, seen.handle), (pid, None));
     }
 }

@@ -19,7 +19,7 @@ const BRIEF: Duration = Duration::from_millis(5);
 const STACK: usize = 128 << 10;
 
 /// By which addresses these hosts answer; `None` for a host that is not asked. Their ports are those for flows.
-pub(super) fn knock(targets: &[Option<Target>]) -> Vec<Vec<Seen>> {
+pub(super) fn probe(targets: &[Option<Target>]) -> Vec<Vec<Seen>> {
     let (send, heard) = channel();
     let mut silent: Vec<bool> = targets.iter().map(Option::is_some).collect();
     for (index, target) in targets.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn knock(targets: &[Option<Target>]) -> Vec<Vec<Seen>> {
             let Some(port) = target.ports[usize::from(address.is_ipv6())] else { continue };
             let (token, send) = (target.token, send.clone());
             let ask = move || answer(address, port, &token).map(|seconds| send.send((index, place, seconds)));
-            let thread = std::thread::Builder::new().name("ringroad-knocks".to_owned()).stack_size(STACK);
+            let thread = std::thread::Builder::new().name("ringroad-probes".to_owned()).stack_size(STACK);
             // A host that cannot be asked is one that does not answer.
             let _ = thread.spawn(ask);
         }
@@ -72,7 +72,7 @@ mod tests {
             let addresses = vec![Ipv4Addr::LOCALHOST.into()];
             Some(Target { addresses, ports: receiving.ports, token: [token; 16] })
         };
-        let seen = knock(&[target(7), None, target(8)]);
+        let seen = probe(&[target(7), None, target(8)]);
         assert_eq!(seen[0].iter().map(|seen| (seen.address, seen.hops)).collect::<Vec<_>>(), [(0, None)]);
         assert!(seen[1].is_empty() && seen[2].is_empty(), "{seen:?}");
     }

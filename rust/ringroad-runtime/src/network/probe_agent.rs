@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::discovery::trace_targets;
 use serde::{Deserialize, Serialize};
 
-use super::knock;
+use super::connect_probe;
 use super::rates::Receiving;
 use super::reach::{self, Answering, Questions, Seen, Target, Token};
 use super::trace::{Hops, Routes, PATIENCE};
@@ -69,7 +69,7 @@ impl View {
 }
 
 /// What a host needs to ask others and to be asked.
-pub(super) struct Station {
+pub(super) struct ProbeAgent {
     pub own: usize,
     pub facts: Facts,
     /// When this host's clock began.
@@ -80,9 +80,9 @@ pub(super) struct Station {
     _answering: Option<Answering>,
 }
 
-impl Station {
+impl ProbeAgent {
     /// A host that may open no sockets takes part without them: the others find that it does not answer.
-    pub fn open(own: usize, ports: Ports) -> Station {
+    pub fn open(own: usize, ports: Ports) -> ProbeAgent {
         let (token, epoch) = (fresh_token(), Instant::now());
         let (answering, receiving) =
             (Answering::begin(token, ports, epoch).ok(), Receiving::begin(token, ports).ok());
@@ -95,7 +95,7 @@ impl Station {
             flows: receiving.as_ref().map_or([None; 2], |receiving| receiving.ports),
             token,
         };
-        Station { own, facts, epoch, receiving, questions: Questions::open(), _answering: answering }
+        ProbeAgent { own, facts, epoch, receiving, questions: Questions::open(), _answering: answering }
     }
 
     /// Asks the other hosts, and traces the routes to them; also to those to which there will be flows.
@@ -112,7 +112,7 @@ impl Station {
             *target = target.take().filter(|_| seen[host].is_empty());
             target.iter_mut().for_each(|target| target.ports = facts[host].flows);
         }
-        seen.iter_mut().zip(knock::knock(&targets)).for_each(|(seen, more)| seen.extend(more));
+        seen.iter_mut().zip(connect_probe::probe(&targets)).for_each(|(seen, more)| seen.extend(more));
         let view = |to: usize| View { to, seen: seen[to].clone(), route: Hops::new() };
         trace(wanted.into_iter().map(view).collect(), facts, &PATIENCE)
     }
