@@ -162,8 +162,8 @@ class ScheduleStep:
         for what, count, values in (
             ("rank", self._topology.ranks, (source, destination)),
             ("chunk", self._chunks, several),
-            ("port", _MOST, (port or 0,)),
-            ("slot", _MOST, (from_slot, into_slot)),
+            ("port", _MAX_SLOTS_OR_PORTS, (port or 0,)),
+            ("slot", _MAX_SLOTS_OR_PORTS, (from_slot, into_slot)),
         ):
             for value in values:
                 if not 0 <= _number(where, what, value) < count:
@@ -180,7 +180,7 @@ class ScheduleStep:
         self._sends.append((self._number, source, destination, several, action, port, from_slot, into_slot))
 
 
-_MOST = 1 << 14
+_MAX_SLOTS_OR_PORTS = 1 << 14
 """How many slots a rank may have for a chunk, and more than any rank has ports."""
 
 

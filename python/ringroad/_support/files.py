@@ -10,7 +10,7 @@ from typing import Any
 
 from ringroad import _native
 
-_MOST = 1 << 28
+_MAX_FILE_BYTES = 1 << 28
 """How long a file may be, as `read_file` has it."""
 _DEEPEST = 64
 """How deeply JSON may be nested."""
@@ -45,7 +45,7 @@ def read_json(path: str | PathLike[str]) -> Any:
     return parse_json(read_text(path), str(path))
 
 
-def parse_json(text: str | bytes, what: str, shape: Any = object, most: int = _MOST) -> Any:
+def parse_json(text: str | bytes, what: str, shape: Any = object, most: int = _MAX_FILE_BYTES) -> Any:
     """Returns the value of JSON, whoever has written it.
 
     Args:

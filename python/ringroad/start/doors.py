@@ -24,7 +24,7 @@ from ringroad.start.launchers import _PORTS
 _JOB = "ringroad elastic"
 _PERIOD = 0.5
 """Seconds between two rounds to the doors."""
-_PATIENCE = 1.0
+_ANSWER_TIMEOUT = 1.0
 """Seconds within which a door must answer, or a member of another group."""
 _TRIES = 16
 """At how many ports a process tries to serve a door of its own."""
@@ -142,7 +142,7 @@ class Doors:
         silent = 0
         for member in random.sample(view.members, len(view.members)):
             try:
-                now = View.read(self._notes.read(member, _standing(view.group), _PATIENCE))
+                now = View.read(self._notes.read(member, _standing(view.group), _ANSWER_TIMEOUT))
             except (PeerError, ValueError):  # it has ended, or is no handle
                 continue
             except RingroadError:
@@ -210,7 +210,7 @@ class Doors:
             if not _is_free(address):
                 return False
             try:
-                _open[place] = TcpStore(*address, 0, job=_JOB, timeout=_PATIENCE)
+                _open[place] = TcpStore(*address, 0, job=_JOB, timeout=_ANSWER_TIMEOUT)
             except RingroadError:
                 return False  # another process was faster
         self._served[address] = _open[place]
@@ -219,7 +219,7 @@ class Doors:
     def _store(self, address: Address) -> TcpStore:
         if store := self._served.get(address) or self._reached.get(address):
             return store
-        store = self._reached[address] = TcpStore(*address, 1, job=_JOB, timeout=_PATIENCE)
+        store = self._reached[address] = TcpStore(*address, 1, job=_JOB, timeout=_ANSWER_TIMEOUT)
         return store
 
     def _read(self, address: Address) -> View | None:

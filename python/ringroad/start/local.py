@@ -33,7 +33,7 @@ Starter = Callable[[int, list[str]], tuple[list[str], Mapping[str, str]]]
 """From a rank and its command line to the command line that starts it on its host, and that host's environment
 variables."""
 
-_MOST = 1024  # workers; a wrong number would start processes until the machine has no memory left
+_MAX_WORKERS = 1024  # workers; a wrong number would start processes until the machine has no memory left
 _START_SECONDS = 120.0  # long enough to import NumPy from a slow disk
 _GRACE_SECONDS = 5.0  # for the other workers after one died, and for a worker to exit by itself
 _FAILURE_SECONDS = 30.0  # for the other workers after a function failed
@@ -130,8 +130,8 @@ class LocalCluster:
         _place: "Starter | None" = None,
         _meet: str | None = None,
     ) -> None:
-        if not 1 <= (n := whole("n", n)) <= _MOST:
-            raise ValueError(f"a cluster has from 1 to {_MOST} workers, not {n}")
+        if not 1 <= (n := whole("n", n)) <= _MAX_WORKERS:
+            raise ValueError(f"a cluster has from 1 to {_MAX_WORKERS} workers, not {n}")
         self._size = n
         self._env = dict(by_key("env", env))
         for name, value in self._env.items():

@@ -43,7 +43,7 @@ from ringroad.start.rendezvous import regroup
 
 FAILURES = (PeerError, AbortedError, TimeoutError, TransportError, StoreError)
 """What a member is told when others are lost, or the network is. Other errors are the program's own."""
-_LOOK = 0.02
+_POLL_INTERVAL = 0.02
 """Seconds between two looks at the notes."""
 _AGAIN = 0.3
 """Seconds after which a newcomer asks again."""
@@ -287,7 +287,7 @@ class Membership:
                 return True
             try:
                 if not enough or not self.admit(least):
-                    time.sleep(_LOOK)
+                    time.sleep(_POLL_INTERVAL)
                     continue
                 settle(False)
             except FAILURES:
@@ -332,7 +332,7 @@ class Membership:
             if found := self._notes.kept(invitations := f"elastic/invitation/{_key(self._own)}/"):
                 self._notes.forget(invitations)
                 return _invitation(found[0])
-            time.sleep(_LOOK)
+            time.sleep(_POLL_INTERVAL)
         return None
 
     def _accept(self, invitation: "_Invitation", settle: Callable[[bool], None], recover: Callable[[], object]) -> bool:
@@ -369,7 +369,7 @@ class Membership:
                     continue
                 if verdict:
                     return verdict == b"yes"
-            time.sleep(_LOOK)
+            time.sleep(_POLL_INTERVAL)
         return False
 
 

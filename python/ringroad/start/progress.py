@@ -12,7 +12,7 @@ from ringroad._native import Communicator
 from ringroad._objects import allgather_bytes, allgather_json
 from ringroad._replicas import Part, ReplicaError, part_of
 
-_MOST = 1 << 26
+_MAX_FORM_BYTES = 1 << 26
 """How many bytes the form of a state may have."""
 
 
@@ -99,7 +99,7 @@ class Progress:
         """Brings all members to the same step, with the same bits; only the first `old` ranks may hold the
         state. Collective. May fail at any point, and is then repeated with those that are left."""
         own = self.step, self.holds, self._apply is not None
-        places = [_Place(*place) for place in allgather_json(comm, own, (int, bool, bool), _MOST)]
+        places = [_Place(*place) for place in allgather_json(comm, own, (int, bool, bool), _MAX_FORM_BYTES)]
         places[old:] = [place._replace(holds=False) for place in places[old:]]
         step = max((place.step for place in places if place.holds), default=-1)
         if step < 0:
@@ -109,7 +109,9 @@ class Progress:
         if self.holds and self.step < step:
             self.commit()
         self._apply = None
-        forms = allgather_bytes(comm, np.frombuffer(self._state.form(), np.uint8), None, "form of the state", _MOST)
+        forms = allgather_bytes(
+            comm, np.frombuffer(self._state.form(), np.uint8), None, "form of the state", _MAX_FORM_BYTES
+        )
         if not np.array_equal(forms[comm.rank], forms[able[0]]):
             self._spoil()
             self._state.adopt(forms[able[0]].tobytes())

@@ -8,7 +8,7 @@ use ringroad_core::{Collective, Schedule, Topology};
 use ringroad_lab::formats::{chakra, goal, mscclpp};
 
 /// The most ranks, chunks and slots of a schedule that is verified.
-const MOST: [usize; 3] = [16, 64, 8];
+const MAX_VERIFIED_SIZES: [usize; 3] = [16, 64, 8];
 /// The most messages of such a schedule.
 const MOST_SENDS: usize = 1000;
 
@@ -18,7 +18,7 @@ pub fn schedule(schedule: &Schedule) {
     assert_eq!(&Schedule::from_json(&schedule.to_json()).unwrap(), schedule);
     let sends: usize = schedule.steps.iter().map(|step| step.sends.len() + step.locals.len()).sum();
     let sizes = [schedule.ranks, schedule.chunks, schedule.slots()];
-    if sends > MOST_SENDS || sizes.iter().zip(MOST).any(|(size, most)| *size > most) {
+    if sends > MOST_SENDS || sizes.iter().zip(MAX_VERIFIED_SIZES).any(|(size, most)| *size > most) {
         return;
     }
     let (whole, is_right) = (schedule.expand(), schedule.verify().is_ok());

@@ -15,7 +15,7 @@ use crate::errors::raise;
 use crate::work::duration;
 
 /// How long the process behind a handle may take to answer, if the caller does not say so.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The notes in this process, and the way to those of other processes, by their handles.
 #[pyclass(name = "Notes", module = "ringroad._native", frozen)]
@@ -64,7 +64,7 @@ impl PyNotes {
         #[pyo3(from_py_with = argument)] note: Cow<'_, [u8]>,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<()> {
-        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(PATIENCE));
+        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(DEFAULT_ANSWER_TIMEOUT));
         py.detach(|| self.0.leave(&handle, key, &note, within)).map_err(raise)
     }
 
@@ -77,7 +77,7 @@ impl PyNotes {
         #[pyo3(from_py_with = argument)] key: &str,
         #[pyo3(from_py_with = argument)] timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(PATIENCE));
+        let (handle, within) = (parse(handle)?, duration(timeout)?.unwrap_or(DEFAULT_ANSWER_TIMEOUT));
         let note = py.detach(|| self.0.read(&handle, key, within)).map_err(raise)?;
         Ok(note.map(|note| PyBytes::new(py, &note)))
     }

@@ -31,7 +31,7 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// The thread that ends the interpreter, once its exit has come here. Other threads may no longer take the GIL.
 static LAST: OnceLock<ThreadId> = OnceLock::new();
 /// How long waits may take to end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Counts this thread among those that wait for other ranks or are about to, until the value is dropped: the exit gives it
 /// time to return to Python, whose threads may end anywhere. Python code that the library runs on such a thread may not.
@@ -70,7 +70,7 @@ fn _close_all(py: Python<'_>) -> PyResult<()> {
     py.detach(|| {
         ENDING.store(true, Ordering::SeqCst);
         closers.iter().for_each(Closer::close);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + SHUTDOWN_TIMEOUT;
         while WAITING.load(Ordering::SeqCst) > 0 && Instant::now() < until {
             sleep(Duration::from_millis(1));
         }

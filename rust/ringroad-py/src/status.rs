@@ -15,7 +15,7 @@ use crate::arguments::argument;
 use crate::errors::raise;
 
 /// How long threads may keep the GIL.
-const PATIENCE: Duration = Duration::from_millis(400);
+const GIL_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// What the Python threads of this process do. Another thread takes the GIL for that, if it can be had.
 fn stacks() -> Result<Value, String> {
@@ -38,7 +38,7 @@ fn stacks() -> Result<Value, String> {
         IS_WAITING.store(false, Ordering::Release);
         return Err(format!("cannot start a thread: {error}"));
     }
-    match heard.recv_timeout(PATIENCE) {
+    match heard.recv_timeout(GIL_TIMEOUT) {
         Ok(text) => serde_json::from_str(&text?).map_err(|error| error.to_string()),
         Err(RecvTimeoutError::Timeout) => refused(),
         Err(RecvTimeoutError::Disconnected) => Err("looking at them has panicked".to_owned()),

@@ -278,7 +278,7 @@ struct Foreign {
 /// The most stores that wrap each other.
 const LAYERS: usize = 16;
 /// The time between two looks for a key.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What a method of the store returns. Raises TypeError if that is not what `words` say.
 fn returned<'py, T: FromPyObjectOwned<'py>>(
@@ -338,7 +338,7 @@ impl Store for Foreign {
             if Instant::now() >= deadline {
                 return Err(StoreError::Timeout { key: key.to_owned(), waited: start.elapsed() });
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

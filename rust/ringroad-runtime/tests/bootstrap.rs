@@ -23,7 +23,7 @@ use ringroad_runtime::config::{
 use ringroad_runtime::{Communicator, Error, Options};
 
 /// More time than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Long enough for the ranks that do come, in tests where another one does not.
 const SHORT: Duration = Duration::from_millis(1000);
 
@@ -31,7 +31,7 @@ const SHORT: Duration = Duration::from_millis(1000);
 const EARLIER: Duration = Duration::from_secs(5);
 
 fn soon() -> Instant {
-    Instant::now() + PATIENCE
+    Instant::now() + TEST_TIMEOUT
 }
 
 /// The time of a rank that waits since a little earlier, and goes on for this long.
@@ -228,7 +228,7 @@ fn everybody_gets_all_endpoints() {
         for size in [1, 2, 16] {
             for (store, _guard) in stores(&format!("all-{size}-{}", secret.is_some())) {
                 let endpoints: Vec<EndpointInfo> = (0..size).map(|rank| endpoint(rank, size)).collect();
-                for result in run(&store, &endpoints, |_| secret, PATIENCE) {
+                for result in run(&store, &endpoints, |_| secret, TEST_TIMEOUT) {
                     assert_eq!(result.unwrap(), endpoints);
                 }
             }
@@ -272,7 +272,7 @@ fn differences_are_listed_on_every_rank() {
     for (change, expected) in cases {
         let mut endpoints: Vec<EndpointInfo> = (0..4).map(|rank| endpoint(rank, 4)).collect();
         endpoints[1..3].iter_mut().for_each(change);
-        for result in run(&memory(), &endpoints, |_| None, PATIENCE) {
+        for result in run(&memory(), &endpoints, |_| None, TEST_TIMEOUT) {
             assert_eq!(text(&result), expected.replace("VERSION", env!("CARGO_PKG_VERSION")));
         }
     }
@@ -281,7 +281,7 @@ fn differences_are_listed_on_every_rank() {
 #[test]
 fn different_numbers_of_ranks_are_noticed() {
     let endpoints = [endpoint(0, 2), endpoint(1, 3), endpoint(2, 3)];
-    for result in run(&memory(), &endpoints[..], |_| None, PATIENCE) {
+    for result in run(&memory(), &endpoints[..], |_| None, TEST_TIMEOUT) {
         let text = text(&result);
         assert!(
             text.starts_with("the ranks have different numbers of ranks: 2 on rank 0, 3 on rank"),
@@ -315,7 +315,7 @@ fn damaged_and_foreign_endpoints_are_not_accepted() {
     let refusal = |bytes: &[u8], secret| {
         let store = memory();
         store.set("here/endpoint/1", bytes).unwrap();
-        text(&run(&store, &[endpoint(0, 2)], |_| secret, PATIENCE)[0])
+        text(&run(&store, &[endpoint(0, 2)], |_| secret, TEST_TIMEOUT)[0])
     };
     for (bytes, reason) in cases {
         let text = refusal(&bytes, Some("right"));
@@ -344,7 +344,7 @@ fn endpoints_of_other_versions_can_be_read() {
     let (key, content) = ("here/endpoint/1", br#"{"format": 4, "ringroad": "7.0", "rank": 1, "rails": [1]}"#);
     let store = memory();
     store.set(key, &seal("key", key, content)).unwrap();
-    let text = text(&run(&store, &[endpoint(0, 2)], |_| Some("key"), PATIENCE)[0]);
+    let text = text(&run(&store, &[endpoint(0, 2)], |_| Some("key"), TEST_TIMEOUT)[0]);
     assert!(text.starts_with("the ranks have different versions of ringroad: "), "{text}");
     assert!(text.contains("7.0 on rank 1"), "{text}");
 }
@@ -359,7 +359,7 @@ fn the_limit_names_ranks_in_every_phase() {
     for rank in [0, 1] {
         let store = memory();
         let error = thread::scope(|scope| {
-            let other = scope.spawn(|| meet(1 - rank, PATIENCE, &store).map(drop));
+            let other = scope.spawn(|| meet(1 - rank, TEST_TIMEOUT, &store).map(drop));
             let mut rendezvous = meet(rank, SHORT, &store).unwrap();
             other.join().unwrap().unwrap();
             match rank {
@@ -378,8 +378,9 @@ fn the_limit_names_ranks_in_every_phase() {
 #[test]
 fn ranks_follow_a_rank_0_that_begins_anew() {
     let store = memory();
-    let join =
-        |rank| Rendezvous::join(store.clone(), "world", endpoint(rank, 2), None, lasting(PATIENCE)).unwrap();
+    let join = |rank| {
+        Rendezvous::join(store.clone(), "world", endpoint(rank, 2), None, lasting(TEST_TIMEOUT)).unwrap()
+    };
     let mut first = join(0);
     let joined = Mutex::new(0);
     thread::scope(|scope| {
@@ -414,7 +415,7 @@ fn a_rank_that_was_started_twice_is_noticed() {
     let store = memory();
     let (first, second) = (endpoint(0, 2), endpoint(0, 2));
     store.set("here/endpoint/0", &sealed(&first, None)).unwrap();
-    let result = run(&store, &[second], |_| None, PATIENCE);
+    let result = run(&store, &[second], |_| None, TEST_TIMEOUT);
     assert!(matches!(result[0], Err(BootstrapError::Duplicate { .. })));
     assert!(text(&result[0]).ends_with("start every rank once, and give every job a fresh store"));
 
@@ -429,7 +430,8 @@ fn a_rank_that_was_started_twice_is_noticed() {
 #[test]
 fn all_learn_at_once_that_ranks_are_numbered_wrongly() {
     for _ in 0..10 {
-        let results = run(&memory(), &[endpoint(0, 3), endpoint(1, 3), endpoint(1, 3)], |_| None, PATIENCE);
+        let results =
+            run(&memory(), &[endpoint(0, 3), endpoint(1, 3), endpoint(1, 3)], |_| None, TEST_TIMEOUT);
         for result in &results {
             assert!(text(result).contains("start every rank once"), "{results:?}");
         }
@@ -437,7 +439,7 @@ fn all_learn_at_once_that_ranks_are_numbered_wrongly() {
     }
     let store = memory();
     let connect = |rank| {
-        let made = Means::default().connect(lasting(PATIENCE), store.clone(), rank, 2);
+        let made = Means::default().connect(lasting(TEST_TIMEOUT), store.clone(), rank, 2);
         made.err().map(|error| error.to_string()).unwrap_or_default()
     };
     thread::scope(|scope| {
@@ -473,9 +475,9 @@ fn who_is_refused_is_named_and_ends_nothing() {
     assert!(told.contains("nonsensex") && told.len() < 2000, "{told}");
     // Whatever anybody has written, ranks meet.
     thread::scope(|scope| {
-        let mut first = join_within(PATIENCE, 0, "ours").unwrap();
+        let mut first = join_within(TEST_TIMEOUT, 0, "ours").unwrap();
         store.set("ringroad/refused", b"stop").unwrap();
-        let other = scope.spawn(|| join_within(PATIENCE, 1, "ours").unwrap().exchange());
+        let other = scope.spawn(|| join_within(TEST_TIMEOUT, 1, "ours").unwrap().exchange());
         assert!(first.exchange().is_ok() && other.join().unwrap().is_ok());
     });
 }
@@ -533,7 +535,7 @@ fn a_slow_store_is_asked_again_until_the_deadline() {
     let asked = AtomicUsize::new(0);
     let fails = move |_: &str| asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(3).then(silent);
     let store: Arc<dyn Store> = Arc::new(Failing { inner: memory(), fails });
-    let results = run(&store, &[endpoint(0, 2), endpoint(1, 2)], |_| None, PATIENCE);
+    let results = run(&store, &[endpoint(0, 2), endpoint(1, 2)], |_| None, TEST_TIMEOUT);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     let store: Arc<dyn Store> = Arc::new(Failing { inner: memory(), fails: move |_: &str| Some(silent()) });
     let results = run(&store, &[endpoint(0, 2)], |_| None, SHORT);
@@ -551,7 +553,7 @@ fn all_learn_at_once_that_a_rank_cannot_use_the_store() {
             (key.ends_with(place) && asked.fetch_add(1, Ordering::Relaxed) < times).then(failed)
         };
         let failing: Arc<dyn Store> = Arc::new(Failing { inner: store.clone(), fails });
-        let connect = |rank, store| Means::default().connect(lasting(PATIENCE), store, rank, 2).err();
+        let connect = |rank, store| Means::default().connect(lasting(TEST_TIMEOUT), store, rank, 2).err();
         thread::scope(|scope| {
             let other = scope.spawn(|| connect(0, store));
             let own = connect(1, failing).expect("its store fails").to_string();
@@ -568,7 +570,7 @@ fn an_endpoint_that_was_overwritten_is_noticed_by_both_sides() {
     let other = sealed(&endpoint(0, 2), None);
     let forge = move |key: &str, _: &[u8]| (key == "here/endpoint/0").then(|| other.clone());
     let store: Arc<dyn Store> = Arc::new(Forged { inner: MemoryStore::new(), forge });
-    let results = run(&store, &[endpoint(0, 2), endpoint(1, 2)], |_| None, PATIENCE);
+    let results = run(&store, &[endpoint(0, 2), endpoint(1, 2)], |_| None, TEST_TIMEOUT);
     assert!(matches!(results[0], Err(BootstrapError::Duplicate { .. })), "{results:?}");
     let expected = "rank 0 read other endpoints than rank 1: a rank was started twice, or the store holds endpoints of an earlier job; start every rank once, and give every job a fresh store";
     assert_eq!(text(&results[1]), expected);
@@ -579,12 +581,12 @@ fn what_an_earlier_job_has_left_is_noticed() {
     // The endpoint of rank 1 of the earlier job is found before the new rank 1 has come.
     let store = memory();
     let old: Vec<EndpointInfo> = (0..2).map(|rank| endpoint(rank, 2)).collect();
-    run(&store, &old, |_| None, PATIENCE).into_iter().for_each(|r| assert!(r.is_ok()));
+    run(&store, &old, |_| None, TEST_TIMEOUT).into_iter().for_each(|r| assert!(r.is_ok()));
     let fresh = memory();
     for key in ["here/endpoint/1", "here/digest/1"] {
         fresh.set(key, &store.get(key).unwrap().unwrap()).unwrap();
     }
-    let results = run(&fresh, &[endpoint(0, 2), endpoint(1, 2)], |_| None, PATIENCE);
+    let results = run(&fresh, &[endpoint(0, 2), endpoint(1, 2)], |_| None, TEST_TIMEOUT);
     assert!(matches!(results[0], Err(BootstrapError::Disagree { .. })), "{results:?}");
     assert!(matches!(results[1], Err(BootstrapError::Duplicate { .. })), "{results:?}");
 }
@@ -593,7 +595,7 @@ fn what_an_earlier_job_has_left_is_noticed() {
 fn sharing_goes_from_rank_0_to_all() {
     let store = memory();
     let share = |rank: usize, value: Option<&[u8]>| {
-        Rendezvous::at(store.clone(), PLACE, endpoint(rank, 4), None, lasting(PATIENCE))
+        Rendezvous::at(store.clone(), PLACE, endpoint(rank, 4), None, lasting(TEST_TIMEOUT))
             .share("plan", value, 4)
     };
     thread::scope(|scope| {
@@ -675,7 +677,7 @@ fn nothing_can_be_forged_moved_or_used_again() {
     const LIMIT: Duration = Duration::from_secs(10);
     for secret in [None, Some("sesame")] {
         let (store, said) = listening();
-        connect(&store, secret, PATIENCE).into_iter().for_each(|c| drop(c.unwrap()));
+        connect(&store, secret, TEST_TIMEOUT).into_iter().for_each(|c| drop(c.unwrap()));
         let others = said.lock().unwrap().clone();
         let kinds: Vec<String> = others.keys().cloned().collect();
         let expected = [
@@ -751,8 +753,8 @@ fn what_makes_no_sense_is_not_accepted() {
         };
         let store: Arc<dyn Store> = Arc::new(Forged { inner: MemoryStore::new(), forge });
         let start = Instant::now();
-        let results = connect(&store, Some("sesame"), PATIENCE);
-        assert!(start.elapsed() < PATIENCE / 2, "{target} {new}");
+        let results = connect(&store, Some("sesame"), TEST_TIMEOUT);
+        assert!(start.elapsed() < TEST_TIMEOUT / 2, "{target} {new}");
         let (what, rank) = target.split_once('/').unwrap();
         let refused = format!("the {what} of rank {rank} in the store is not accepted: ");
         for text in texts(&results) {
@@ -771,7 +773,7 @@ fn process() {
     let rank = rank.parse().unwrap();
     let store = FileStore::open(Path::new(directory)).unwrap();
     let mut rendezvous =
-        Rendezvous::at(Arc::new(store), PLACE, endpoint(rank, 3), Some("secret"), lasting(PATIENCE));
+        Rendezvous::at(Arc::new(store), PLACE, endpoint(rank, 3), Some("secret"), lasting(TEST_TIMEOUT));
     let endpoints = rendezvous.exchange().unwrap();
     let pids: BTreeMap<u32, usize> = endpoints.iter().map(|endpoint| (endpoint.pid, endpoint.rank)).collect();
     assert_eq!((pids.len(), pids[&std::process::id()]), (3, rank));

@@ -19,7 +19,7 @@ enum Alias {
 
 /// The longest operands where the length does not matter, the number of repetitions, and the step between the pairs
 /// of an operation and a type that are tried: an interpreter is slow, and all pairs use the same loop.
-const MOST: usize = if cfg!(miri) { 140 } else { 300 };
+const MAX_ELEMENTS: usize = if cfg!(miri) { 140 } else { 300 };
 const CASES: u32 = if cfg!(miri) { 1 } else { 64 };
 const PAIRS: usize = if cfg!(miri) { 7 } else { 1 };
 
@@ -142,7 +142,7 @@ proptest! {
 
     #[test]
     fn reduce_equals_the_scalar_twin_bit_for_bit(
-        elements in 0..MOST,
+        elements in 0..MAX_ELEMENTS,
         seed in any::<u64>(),
         offsets in [0usize..16, 0usize..16, 0usize..16],
         alias in prop::sample::select(&ALIASES[..]),
@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn scale_and_divide_equal_the_scalar_twin_bit_for_bit(
-        elements in 0..MOST,
+        elements in 0..MAX_ELEMENTS,
         seed in any::<u64>(),
         offsets in [0usize..16, 0usize..16, 0usize..16],
         in_place in any::<bool>(),
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn order_of_operands_changes_no_bit(elements in 0..MOST, seed in any::<u64>()) {
+    fn order_of_operands_changes_no_bit(elements in 0..MAX_ELEMENTS, seed in any::<u64>()) {
         for (op, dtype) in supported() {
             let (a, b, c) =
                 (data(dtype, elements, seed), data(dtype, elements, !seed), data(dtype, elements, seed / 3));

@@ -19,7 +19,7 @@ use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, R
 
 const VARIABLE: &str = "RINGROAD_TEST_PORTS_CHILD";
 /// More time than any scenario takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SCENARIO_TIMEOUT: Duration = Duration::from_secs(60);
 /// UCX's transports.
 const MEANS: [&str; 2] = ["posix,cma,self,tcp", "tcp,self"];
 
@@ -221,7 +221,7 @@ fn child() {
     let mut config = Config::from_env().unwrap();
     config.warnings.clear();
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
-    let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
+    let options = Options { timeout: Some(SCENARIO_TIMEOUT / 2), ..Options::default() };
     let means = Means { wheel: None, config, options };
     let made = means.connect(means.time(), store, rank, ranks);
     match (made, scenario.refused) {
@@ -278,7 +278,7 @@ fn run_group(scenario: &Scenario, ucx: &str, library: &str, tls: &str, ranks: us
         child.env(VARIABLE, format!("{}|{rank}|{ranks}|{}", scenario.name, directory.display()));
         child
     };
-    let ended = processes::run((0..ranks).map(start).collect(), PATIENCE);
+    let ended = processes::run((0..ranks).map(start).collect(), SCENARIO_TIMEOUT);
     let _ = std::fs::remove_dir_all(&directory);
     let case = format!("{}, {ucx}, {tls}, {ranks} ranks", scenario.name);
     println!("== {case}");

@@ -19,7 +19,7 @@ use ringroad_runtime::{Communicator, DType, Error, Memory, Operation, Options, R
 
 const VARIABLE: &str = "RINGROAD_TEST_SHARED_MEMORY_CHILD";
 /// More time than any scenario takes on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SCENARIO_TIMEOUT: Duration = Duration::from_secs(60);
 struct Scenario {
     name: &'static str,
     body: fn(&Communicator),
@@ -607,7 +607,7 @@ fn child() {
     config.warnings.clear();
     (scenario.before)(rank);
     let store = Arc::new(FileStore::open(Path::new(directory)).unwrap());
-    let options = Options { timeout: Some(PATIENCE / 2), ..Options::default() };
+    let options = Options { timeout: Some(SCENARIO_TIMEOUT / 2), ..Options::default() };
     let means = Means { wheel: None, config, options };
     let communicator = means.connect(means.time(), store, rank, ranks).unwrap();
     let (transport, expected) = (communicator.transport().unwrap().text, of(scenario.transport, rank));
@@ -679,7 +679,7 @@ fn run_group(scenario: &Scenario, library: &str, ranks: usize) {
         child.env(VARIABLE, format!("{}|{rank}|{ranks}|{}", scenario.name, store.display()));
         child
     };
-    let ended = processes::run((0..ranks).map(start).collect(), 3 * PATIENCE);
+    let ended = processes::run((0..ranks).map(start).collect(), 3 * SCENARIO_TIMEOUT);
     let left = |path: &Path| -> Vec<String> {
         let entries = std::fs::read_dir(path).into_iter().flatten();
         entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()

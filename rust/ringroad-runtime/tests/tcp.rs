@@ -20,7 +20,7 @@ use ringroad_runtime::transport::{Carrier, Event, Failure, Kind, Lack, Posted, R
 use ringroad_runtime::{Communicator, DType, Options, ReduceOp};
 
 /// More time than anything here takes. A test that waits this long fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn settings(secret: Option<&str>) -> TcpSettings {
     let devices = vec!["lo".to_owned()];
@@ -72,7 +72,7 @@ impl Group {
     fn until(&mut self, what: &str, mut is_done: impl FnMut(&mut Group) -> bool) {
         let start = Instant::now();
         while !is_done(self) {
-            assert!(start.elapsed() < PATIENCE, "no sign that {what}");
+            assert!(start.elapsed() < TEST_TIMEOUT, "no sign that {what}");
             (0..self.all.len()).for_each(|rank| self.step(rank));
         }
     }
@@ -210,7 +210,7 @@ fn ranks_that_call_at_the_same_time_share_connections() {
         }
         assert!(group.failed.is_empty(), "{:?}", group.failed);
         let leaver = random.below(2);
-        group.all[leaver].close(Instant::now() + PATIENCE);
+        group.all[leaver].close(Instant::now() + TEST_TIMEOUT);
         group.until("the end is seen", |group| !group.failed.is_empty());
         (0..20).for_each(|_| group.step(1 - leaver));
         let (rank, peer, reason) = group.failed.last().unwrap();
@@ -382,8 +382,8 @@ fn a_rank_that_leaves_is_noticed() {
         group.send(1, 0, tag(1, 1, 0), Region::of(&pattern(1000, 1)));
         let mut leaver = group.all.pop().unwrap();
         match how {
-            0 => leaver.close(Instant::now() + PATIENCE),
-            1 => leaver.abort(Instant::now() + PATIENCE),
+            0 => leaver.close(Instant::now() + TEST_TIMEOUT),
+            1 => leaver.abort(Instant::now() + TEST_TIMEOUT),
             _ => drop(leaver),
         }
         group.until("the end is seen", |group| !group.failed.is_empty());
@@ -408,7 +408,7 @@ fn closing_waits_for_what_was_sent() {
     let mut sender = group.pop().unwrap();
     let size = 5 << 20;
     sender.send(1, 0, tag(0, 0, 0), Region::of(&pattern(size, 9)), 1).unwrap();
-    let thread = std::thread::spawn(move || sender.close(Instant::now() + PATIENCE));
+    let thread = std::thread::spawn(move || sender.close(Instant::now() + TEST_TIMEOUT));
     std::thread::sleep(Duration::from_millis(50));
     assert!(!thread.is_finished());
     let target = Region::zeroed(size);
@@ -416,7 +416,7 @@ fn closing_waits_for_what_was_sent() {
     if receiver.receive(0, tag(0, 0, 0), target.clone(), 7).unwrap() == Posted::Pending {
         let start = Instant::now();
         while !events.contains(&Event::Completed { request: 7, result: Ok(()) }) {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TEST_TIMEOUT);
             receiver.progress(&mut events);
         }
     }
@@ -477,7 +477,7 @@ fn redirected(addresses: &[SocketAddr]) -> Vec<TcpTransport> {
 fn until_something_happens(transport: &mut TcpTransport) -> Vec<Event> {
     let (mut events, start) = (Vec::new(), Instant::now());
     while events.is_empty() {
-        assert!(start.elapsed() < PATIENCE, "no sign of an event");
+        assert!(start.elapsed() < TEST_TIMEOUT, "no sign of an event");
         transport.inspect(None, &mut events);
     }
     events

@@ -20,7 +20,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use ucx_sys::{load, LoadOptions};
 
 const VARIABLE: &str = "RINGROAD_TEST_UCX_CHILD";
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 const DETECTION: Duration = Duration::from_secs(5);
 const SHM: &str = "posix,cma,self";
 const TCP: &str = "tcp,self";
@@ -756,7 +756,7 @@ impl Peer {
     fn until(&mut self, what: &str, mut done: impl FnMut(&mut Peer) -> bool) {
         let (start, mut idle) = (Instant::now(), 0);
         while !done(self) {
-            assert!(start.elapsed() < PATIENCE, "rank {}: no sign that {what}", self.rank);
+            assert!(start.elapsed() < TEST_TIMEOUT, "rank {}: no sign that {what}", self.rank);
             idle = if self.step() { 0 } else { idle + 1 };
             if idle > 500 && self.transport.arm() {
                 self.transport.waiter().block(Duration::from_millis(20));
@@ -869,7 +869,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "no sign of {what}");
+        assert!(start.elapsed() < TEST_TIMEOUT, "no sign of {what}");
         std::thread::sleep(Duration::from_micros(200));
     }
 }
@@ -931,7 +931,7 @@ fn run_pair(scenario: &str, name: &str, library: &str, tls: &str, ports: &str) {
         // A survivor must not wait for the dead rank at the end.
         std::fs::write(directory.join("finished.1"), b"").unwrap();
     }
-    let ended = processes::run(vec![start(0), start(1)], 2 * PATIENCE);
+    let ended = processes::run(vec![start(0), start(1)], 2 * TEST_TIMEOUT);
     let _ = std::fs::remove_dir_all(&directory);
     let case = format!("{scenario}, {name}, {tls}, ports {ports:?}");
     println!("== {case}\n{}{}", ended[0].1, ended[1].1);

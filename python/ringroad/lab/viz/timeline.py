@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = "viridis"
-_MOST = 64  # ranks that are drawn by default
+_MAX_DRAWN_RANKS = 64  # ranks that are drawn by default
 
 
 class _Span(NamedTuple):
@@ -55,7 +55,7 @@ def timeline(shown: Timeline, *, ranks: list[int] | None = None) -> "Figure":
     ]
     if shown.messages and not events:
         raise ValueError("this simulation kept no events; simulate with details=True")
-    rows = list(range(min(shown.ranks, _MOST))) if ranks is None else ranks
+    rows = list(range(min(shown.ranks, _MAX_DRAWN_RANKS))) if ranks is None else ranks
     unit, size = unit_of_time(shown.seconds)
     steps = max(shown.steps, 1)
     colours = [tuple(colour) for colour in colormaps[_COLOURS](np.linspace(0, 1, steps))]

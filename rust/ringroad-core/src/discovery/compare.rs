@@ -16,7 +16,7 @@ const BUSY: f64 = 0.8;
 /// Rates of which one is so many times the other are written as one.
 const ALIKE: std::ops::Range<f64> = 0.8..1.25;
 /// A sentence counts further differences only.
-const MOST: usize = 6;
+const MAX_LISTED_DIFFERENCES: usize = 6;
 
 /// A network that ranks stand on, and that is not the one which was named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, more) = self.words.split_at(MOST.min(self.words.len()));
+        let (first, more) = self.words.split_at(MAX_LISTED_DIFFERENCES.min(self.words.len()));
         write!(f, "{}", first.join("; "))?;
         match more.len() {
             0 => Ok(()),

@@ -95,12 +95,12 @@ impl Schedule {
     pub(crate) fn check_named(&self) -> Result<(), String> {
         let Schedule { ranks, chunks, collective, .. } = self;
         // No machine can replay or store larger schedules.
-        const MOST: usize = 1 << 24;
+        const MAX_COUNT: usize = 1 << 24;
         let blocks = collective.blocks(*ranks);
-        if *ranks == 0 || *chunks == 0 || *ranks > MOST || *chunks > MOST || chunks % blocks != 0 {
+        if *ranks == 0 || *chunks == 0 || *ranks > MAX_COUNT || *chunks > MAX_COUNT || chunks % blocks != 0 {
             return Err(format!(
                 "{collective} over {ranks} ranks needs a positive multiple of {blocks} chunks, not {chunks}, and at \
-                 most {MOST} of each"
+                 most {MAX_COUNT} of each"
             ));
         }
         if let Some(root) = collective.root().filter(|root| root >= ranks) {

@@ -16,7 +16,7 @@ use crate::trace::TraceKind;
 use crate::units::{Rank, Seconds};
 
 /// After so many events a simulation asks whether it may go on.
-const LOOK: u64 = 64;
+const BUDGET_CHECK_INTERVAL: u64 = 64;
 
 /// A reduction that waits for the processor or is in progress.
 struct Reduction {
@@ -108,7 +108,7 @@ impl<'a> Run<'a> {
             self.agenda.enter(*late, Moment::Enter(rank));
         }
         for event in 0u64.. {
-            if event.is_multiple_of(LOOK) {
+            if event.is_multiple_of(BUDGET_CHECK_INTERVAL) {
                 budget.check()?;
             }
             let next = self.agenda.next_time();

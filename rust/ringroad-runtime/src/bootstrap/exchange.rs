@@ -303,10 +303,11 @@ fn table_text(found: &BTreeMap<String, Vec<Rank>>) -> String {
 
 /// The owners of the endpoints; not all of them if there are many.
 fn endpoints_text(endpoints: &[&EndpointInfo]) -> String {
-    const MOST: usize = 16;
-    let mut text = endpoints.iter().take(MOST).map(|c| c.to_string()).collect::<Vec<_>>().join(", ");
-    if endpoints.len() > MOST {
-        text += &format!(" and {} more", endpoints.len() - MOST);
+    const MAX_LISTED_ENDPOINTS: usize = 16;
+    let mut text =
+        endpoints.iter().take(MAX_LISTED_ENDPOINTS).map(|c| c.to_string()).collect::<Vec<_>>().join(", ");
+    if endpoints.len() > MAX_LISTED_ENDPOINTS {
+        text += &format!(" and {} more", endpoints.len() - MAX_LISTED_ENDPOINTS);
     }
     text
 }

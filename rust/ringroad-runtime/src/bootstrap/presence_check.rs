@@ -12,8 +12,8 @@ use super::{BootstrapError, EndpointInfo, Rendezvous, Store};
 const WORD: &str = "word";
 const ROSTER: &str = "roster";
 /// The most bytes of what a rank says.
-const MOST: usize = 1 << 24;
-const LOOK: Duration = Duration::from_millis(20);
+const MAX_MESSAGE_BYTES: usize = 1 << 24;
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How much later than all others rank 0 may decide who came.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -73,7 +73,7 @@ impl PresenceCheck {
 
 fn look(rendezvous: &Rendezvous, kind: &str, rank: Rank) -> Result<Option<String>, BootstrapError> {
     let read = |bytes| String::from_utf8(bytes).map_err(|_| refused(kind, rank, "is not text".to_owned()));
-    rendezvous.look(kind, rank, MOST)?.map(read).transpose()
+    rendezvous.look(kind, rank, MAX_MESSAGE_BYTES)?.map(read).transpose()
 }
 
 /// Rank 0's part. Its endpoint lets others see that it has died.
@@ -88,7 +88,7 @@ fn gather(rendezvous: &mut Rendezvous, ranks: usize) -> Result<Vec<Option<String
             break;
         }
         match rendezvous.look_around(WORD, &(0..ranks))? {
-            None => std::thread::sleep(LOOK),
+            None => std::thread::sleep(POLL_INTERVAL),
             Some(BootstrapError::Missing { .. }) => break,
             Some(obstacle) => return Err(obstacle),
         }
@@ -103,12 +103,12 @@ fn listen(
     rank: Rank,
     word: &str,
 ) -> Result<Vec<Option<String>>, BootstrapError> {
-    let bytes = rendezvous.hear(ROSTER, 0, (ROSTER, 0..1), MOST)?;
+    let bytes = rendezvous.hear(ROSTER, 0, (ROSTER, 0..1), MAX_MESSAGE_BYTES)?;
     let words: Vec<Option<String>> =
         serde_json::from_slice(&bytes).map_err(|error| refused(ROSTER, 0, unreadable(&error)))?;
     while words.get(rank).and_then(Option::as_deref) != Some(word) {
         match rendezvous.look_around(ROSTER, &(0..1))? {
-            None => std::thread::sleep(LOOK),
+            None => std::thread::sleep(POLL_INTERVAL),
             Some(BootstrapError::Missing { .. }) => break,
             Some(obstacle) => return Err(obstacle),
         }

@@ -23,7 +23,7 @@ use crate::os::random::token;
 
 /// The announcement while no rendezvous is open.
 const NOWHERE: &[u8] = b"-";
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// How long a process waits for others, to tell them that they cannot meet.
 const OBJECTION: Duration = Duration::from_secs(2);
 /// How often a rank that waits makes these checks, if it is one of [`FEW`].
@@ -170,7 +170,7 @@ impl Rendezvous {
                 return Err(BootstrapError::Missing { missing: vec![0], came, waited, refused: Vec::new() });
             }
             store.go_on()?;
-            std::thread::sleep(if known { SLICE } else { LOOK });
+            std::thread::sleep(if known { SLICE } else { POLL_INTERVAL });
         }
     }
 
@@ -186,7 +186,7 @@ impl Rendezvous {
                     let place = open_place(secret, &key, &bytes).map(|drawn| format!("{key}/{drawn}"));
                     return drop(place.map(|place| end.leave(store, &place, secret)));
                 }
-                None => std::thread::sleep(LOOK),
+                None => std::thread::sleep(POLL_INTERVAL),
             }
         }
     }

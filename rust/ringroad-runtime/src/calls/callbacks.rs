@@ -14,7 +14,7 @@ use crate::calls::work::Completion;
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 
 /// How long a callback may take before another thread runs the next one.
-const PATIENCE: Duration = Duration::from_millis(2);
+const SLOW_CALLBACK_THRESHOLD: Duration = Duration::from_millis(2);
 
 thread_local! {
     /// The address of the `Callbacks` for which this thread runs callbacks.
@@ -46,7 +46,7 @@ struct State {
 
 impl Default for Callbacks {
     fn default() -> Callbacks {
-        Callbacks::with_patience(PATIENCE)
+        Callbacks::with_patience(SLOW_CALLBACK_THRESHOLD)
     }
 }
 

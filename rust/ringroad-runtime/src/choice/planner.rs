@@ -389,8 +389,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "hundreds of plans, and no unsafe code")]
     fn what_is_kept_is_bounded_and_plans_stay_right() {
-        const MOST: usize = 256 << 10;
-        let (mut small, mut large) = (planner(MOST), planner(usize::MAX));
+        const CACHE_LIMIT: usize = 256 << 10;
+        let (mut small, mut large) = (planner(CACHE_LIMIT), planner(usize::MAX));
         let collectives = [Collective::Allreduce, Collective::Allgather, Collective::Broadcast { root: 5 }];
         let algorithms = [None, Some("ring"), Some("direct"), Some("bfb")];
         for round in 0..200 {
@@ -401,11 +401,11 @@ mod tests {
                         continue;
                     };
                     assert_eq!((&call.algorithm, &call.plan), (&expected.algorithm, &expected.plan));
-                    assert!(small.calls.bytes() <= MOST && small.schedules.bytes() <= MOST);
+                    assert!(small.calls.bytes() <= CACHE_LIMIT && small.schedules.bytes() <= CACHE_LIMIT);
                 }
             }
         }
-        assert!(large.calls.bytes() > 2 * MOST, "{} bytes are no test", large.calls.bytes());
+        assert!(large.calls.bytes() > 2 * CACHE_LIMIT, "{} bytes are no test", large.calls.bytes());
         let again = || request(Collective::Allreduce, 1000, None);
         let call = large.prepare(&again()).unwrap().clone();
         assert!(Arc::ptr_eq(&call, large.prepare(&again()).unwrap()));

@@ -30,7 +30,7 @@ use crate::transport::buffer::Memory;
 const PERIOD: Duration = Duration::from_millis(50);
 const EACH_CALL: Duration = Duration::from_micros(50);
 /// How long looking at the network may take besides what the settings allow.
-const LOOK: Duration = Duration::from_secs(10);
+const MEASUREMENT_ALLOWANCE: Duration = Duration::from_secs(10);
 
 /// When the ranks vote. All numbers are the same on all ranks whenever they begin the same call.
 pub(super) struct Quiesce {
@@ -127,7 +127,7 @@ impl Communicator {
     fn extend_held(&self) -> Duration {
         let budget = self.adaptation.as_ref().map_or(Duration::ZERO, |adaptation| adaptation.budget);
         let synthesis = self.means.as_ref().map_or(Duration::ZERO, |means| means.config.budget.synthesis);
-        let more = budget + synthesis.min(FOREVER) + LOOK;
+        let more = budget + synthesis.min(FOREVER) + MEASUREMENT_ALLOWANCE;
         if let Ok(driver) = self.driver.get() {
             driver.with(|engine| engine.calls.extend_held(more));
         }

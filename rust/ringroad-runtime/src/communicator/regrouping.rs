@@ -33,7 +33,7 @@ type Attempt = (u64, Vec<Rank>, Result<Communicator>);
 /// How long a process may take to take up a call, before the caller looks around and calls again.
 const CALL: Duration = Duration::from_secs(3);
 /// How often rank 0 looks whether all others have answered.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Means {
     /// As [`Means::connect`], as long as the caller has patience.
@@ -391,7 +391,7 @@ fn invite(
     let reached = loop {
         let Some(rank) = watch.unheard() else { break Ok(()) };
         match patience.next(|| format!("{} could not be reached in time", handles[rank])) {
-            Ok(_) => std::thread::sleep(LOOK),
+            Ok(_) => std::thread::sleep(POLL_INTERVAL),
             Err(error) => break Err(error),
         }
     };
@@ -413,7 +413,7 @@ fn join(handles: &[Handle], lists: &Lists<'_>, config: &Config, patience: Patien
         let Some(reached) = store.take().or_else(|| reach(&handles[0], config, patience.deadline).ok())
         else {
             // The watch says whether it is lost.
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
             continue;
         };
         match reached.wait(&invitation(lists.place), until) {

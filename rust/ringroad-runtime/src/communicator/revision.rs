@@ -30,7 +30,7 @@ use crate::os::messages::warn_once;
 use crate::transport::buffer::Memory;
 
 /// How often a rank drives its calls in flight while it waits.
-const LOOK: Duration = Duration::from_millis(1);
+const DRIVE_INTERVAL: Duration = Duration::from_millis(1);
 /// A rank that was in its calls for less than this part of the time of others comes late.
 const LATE: f64 = 0.5;
 
@@ -112,7 +112,7 @@ impl Communicator {
         let patience = Patience { start: Instant::now(), deadline, go_on: &go_on };
         while self.drive()? {
             patience.next(|| "earlier calls have not ended".to_owned())?;
-            std::thread::sleep(LOOK);
+            std::thread::sleep(DRIVE_INTERVAL);
         }
         let driver = self.driver.get()?;
         let number = self.state.lock().calls + 1;

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::transport::{Connection, RequestId};
 
 /// The largest number of events that are kept: about 30 MB in memory, and 90 MB as a file.
-const MOST: usize = 1 << 18;
+const MAX_EVENTS: usize = 1 << 18;
 
 /// The trace of one rank.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ impl Recorder {
 
     /// Records the beginning of an event. Returns its index, or `None` if there is no room.
     fn begin(&mut self, kind: TraceKind, peer: Rank, bytes: usize, task: &Task) -> Option<usize> {
-        if self.events.len() == MOST {
+        if self.events.len() == MAX_EVENTS {
             self.lost += 1;
             return None;
         }

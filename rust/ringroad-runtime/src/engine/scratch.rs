@@ -16,13 +16,13 @@ use crate::transport::Transport;
 const SPARE: usize = 4;
 /// Calls that need this many bytes take turns with [`SPAN`] bytes.
 const TURNS: RangeInclusive<usize> = 512..=1 << 20;
-/// Of regions shorter than this many bytes only [`MOST`] take turns: more of them gain nothing.
+/// Of regions shorter than this many bytes only [`MAX_SHORT_REGIONS`] take turns: more of them gain nothing.
 const SHORT: usize = 4 << 10;
-const MOST: usize = 64;
+const MAX_SHORT_REGIONS: usize = 64;
 /// All regions that take turns have at most this many bytes together.
 const BYTES: usize = 2 * SPAN;
 /// A ring that was not used for this many turns may be dropped to make room for others.
-const PATIENCE: u64 = 256;
+const MAX_IDLE_TURNS: u64 = 256;
 
 /// The regions that are kept. Near ranks may still be reading them.
 pub(super) struct Scratch {
@@ -49,7 +49,7 @@ impl Ring {
     /// How many regions suffice.
     fn enough(&self) -> usize {
         if self.length < SHORT {
-            MOST
+            MAX_SHORT_REGIONS
         } else {
             SPAN.div_ceil(self.length)
         }
@@ -140,7 +140,7 @@ impl Scratch {
             rings.iter().map(|ring| ring.length * ring.members).sum::<usize>() + length <= BYTES
         };
         if !fits(&self.rings) {
-            self.rings.retain(|ring| self.turns - ring.used <= PATIENCE);
+            self.rings.retain(|ring| self.turns - ring.used <= MAX_IDLE_TURNS);
         }
         fits(&self.rings)
     }
@@ -247,7 +247,7 @@ mod tests {
             let expected = SPAN.div_ceil(length(bytes));
             assert_eq!(number(&mut Scratch::new(true), bytes), expected, "{bytes} bytes");
         }
-        assert_eq!(number(&mut Scratch::new(true), SHORT / 2), MOST);
+        assert_eq!(number(&mut Scratch::new(true), SHORT / 2), MAX_SHORT_REGIONS);
     }
 
     /// After the first rounds, no call allocates memory.
@@ -279,7 +279,7 @@ mod tests {
     fn lengths_that_are_not_used_any_more_make_room() {
         let mut scratch = Scratch::new(true);
         for bytes in [2000, 64 << 10, 100 << 10, 200 << 10, 300 << 10, 64 << 10] {
-            places(&mut scratch, &[bytes], 2 * PATIENCE as usize);
+            places(&mut scratch, &[bytes], 2 * MAX_IDLE_TURNS as usize);
             assert_eq!(number(&mut scratch, bytes), scratch.ring(length(bytes)).enough());
             let all = scratch.rings.iter().map(|ring| ring.length * ring.members).sum::<usize>();
             assert!(all <= BYTES, "{all} bytes");

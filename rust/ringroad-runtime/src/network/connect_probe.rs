@@ -12,7 +12,7 @@ use super::rates::{greet, KNOCK};
 use super::reach::{Seen, Target, Token};
 
 /// How long a connection may take to be made, and then the answer.
-const PATIENCE: Duration = Duration::from_millis(250);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 /// After every host has answered by some address, others may do so for so long.
 const BRIEF: Duration = Duration::from_millis(5);
 /// More than a thread needs that waits for an answer.
@@ -35,7 +35,7 @@ pub(super) fn probe(targets: &[Option<Target>]) -> Vec<Vec<Seen>> {
     }
     drop(send);
     let mut seen = vec![Vec::new(); targets.len()];
-    let mut deadline = Instant::now() + 3 * PATIENCE;
+    let mut deadline = Instant::now() + 3 * CONNECT_TIMEOUT;
     loop {
         if !silent.contains(&true) {
             deadline = deadline.min(Instant::now() + BRIEF);
@@ -50,9 +50,9 @@ pub(super) fn probe(targets: &[Option<Target>]) -> Vec<Vec<Seen>> {
 /// How long a connection takes to be made to a host that knows this token.
 fn answer(address: IpAddr, port: u16, token: &Token) -> Option<f64> {
     let start = Instant::now();
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(address, port), PATIENCE).ok()?;
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_TIMEOUT).ok()?;
     let seconds = start.elapsed().as_secs_f64();
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(CONNECT_TIMEOUT)).ok()?;
     greet(&mut stream, token, KNOCK, 0).ok()?;
     stream.read_exact(&mut [0]).ok()?;
     Some(seconds)

@@ -34,7 +34,7 @@ pub(crate) use self::probe_agent::stated_speed;
 use self::probe_agent::{nearest, trace, Facts, ProbeAgent, View};
 pub(crate) use self::report::{found, DiscoveryReport, Gathered};
 use self::rounds::Flows;
-use self::trace::PATIENCE;
+use self::trace::HOP_TIMEOUTS;
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::Result;
 use crate::os::ports::Ports;
@@ -140,7 +140,7 @@ pub(crate) fn gather(
     evidence.rounds = rounds;
     if limits.probes.is_none() && !evidence.rounds.is_empty() && are_worth_another_look(&evidence.traces) {
         // A second later, kernels are willing to complain again.
-        let again = agent.as_ref().map(|_| trace(views[own].clone(), &facts, &PATIENCE[..1]));
+        let again = agent.as_ref().map(|_| trace(views[own].clone(), &facts, &HOP_TIMEOUTS[..1]));
         let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW_AGAIN, again.as_ref(), most)?;
         check_each(VIEW_AGAIN, &leaders, &views, |views| {
             views.iter().try_for_each(|view| view.check(&facts))

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::connect_probe;
 use super::rates::Receiving;
 use super::reach::{self, Answering, Questions, Seen, Target, Token};
-use super::trace::{Hops, Routes, PATIENCE};
+use super::trace::{Hops, Routes, HOP_TIMEOUTS};
 use crate::os::ports::Ports;
 use crate::os::random::token;
 use crate::os::routes::interfaces;
@@ -114,7 +114,7 @@ impl ProbeAgent {
         }
         seen.iter_mut().zip(connect_probe::probe(&targets)).for_each(|(seen, more)| seen.extend(more));
         let view = |to: usize| View { to, seen: seen[to].clone(), route: Hops::new() };
-        trace(wanted.into_iter().map(view).collect(), facts, &PATIENCE)
+        trace(wanted.into_iter().map(view).collect(), facts, &HOP_TIMEOUTS)
     }
 }
 

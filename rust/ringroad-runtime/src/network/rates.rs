@@ -34,9 +34,9 @@ const HELLO: usize = 24;
 /// The round of a connection that brings no flow, but asks for an answer of one byte.
 pub(super) const KNOCK: u32 = u32::MAX;
 /// How long a connection may take to be made, and then to say what it is.
-const PATIENCE: Duration = Duration::from_millis(500);
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often the thread that accepts looks whether it shall end.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The most connections that are read at the same time.
 const MOST_READERS: usize = 512;
 /// The part of a flow that is left out at its beginning, where the measurement ends, and the part that counts.
@@ -161,7 +161,7 @@ fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Res
                 readers.extend(thread.spawn(read));
             }
             Ok(_) => {}
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
@@ -169,7 +169,7 @@ fn accept(listener: &TcpListener, token: Token, stop: &AtomicBool, results: &Res
 /// Reads a connection to its end, and notes what arrives, unless it is a stranger's.
 fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()> {
     stream.set_nonblocking(false).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(CONNECT_TIMEOUT)).ok()?;
     let mut hello = [0; HELLO];
     stream.read_exact(&mut hello).ok()?;
     let number = |at: usize| hello[at..].first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
@@ -189,7 +189,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
     };
     all.lock().unwrap_or_else(PoisonError::into_inner).insert(flow, Arrivals::default());
     // The flow begins when all hosts are ready.
-    stream.set_read_timeout(Some(4 * PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(4 * CONNECT_TIMEOUT)).ok()?;
     let (mut chunk, mut total) = (vec![0; CHUNK], 0u64);
     while let Ok(length @ 1..) = stream.read(&mut chunk) {
         total += length as u64;
@@ -251,10 +251,10 @@ pub(super) fn connect(
     round: u32,
     from: u32,
 ) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
+    let mut stream = TcpStream::connect_timeout(&to, CONNECT_TIMEOUT)?;
     stream.set_nodelay(true)?;
     set_socket_send_buffer_size(&stream, window.min(MOST_BYTES))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
     greet(&mut stream, token, round, from)?;
     Ok(stream)
 }

@@ -23,7 +23,7 @@ const MOST_PATIENT_ROUNDS: usize = 10;
 const PATIENT: Duration = Duration::from_millis(40);
 const BRIEF: Duration = Duration::from_millis(8);
 /// How often the thread that answers looks whether it shall end.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 const QUESTION: &[u8; 4] = b"rrQ2";
 const ANSWER: &[u8; 4] = b"rrA2";
@@ -101,7 +101,7 @@ impl Drop for Answering {
 fn answer(socket: &Datagrams, token: &Token, epoch: Instant, stop: &AtomicBool) {
     let mut content = [0; 64];
     while !stop.load(Ordering::Relaxed) {
-        wait([socket], LOOK);
+        wait([socket], POLL_INTERVAL);
         while let Some(arrival) = socket.receive(&mut content) {
             let asked = content[..arrival.length].strip_prefix(QUESTION).and_then(|rest| rest.first_chunk());
             if arrival.length != LEFT_AT || asked != Some(token) {

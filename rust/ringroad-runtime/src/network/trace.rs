@@ -16,7 +16,7 @@ const FIRST_PORT: u16 = 33434;
 const LONGEST: u8 = 48;
 /// How long answers may take, each time that a hop is asked for. Where hosts are busy, answers are late; asking again then
 /// only uses up what kernels are willing to say.
-pub(super) const PATIENCE: [Duration; 3] =
+pub(super) const HOP_TIMEOUTS: [Duration; 3] =
     [Duration::from_millis(60), Duration::from_millis(100), Duration::from_millis(150)];
 
 /// The addresses of the hops of a route; `None` for a hop that has not answered. The last one is the host itself.
@@ -163,7 +163,7 @@ mod tests {
         let own = IpAddr::from([127, 0, 0, 1]);
         let targets = vec![(own, 1), (own, 0)];
         let mut routes = Routes { targets, owners: HashMap::new(), found: vec![Vec::new(); 2] };
-        routes.trace(&PATIENCE);
+        routes.trace(&HOP_TIMEOUTS);
         assert_eq!(routes.found, [vec![Some(own)], vec![]]);
     }
 }

@@ -18,7 +18,7 @@ use super::messages::warn_once;
 use crate::os::fork::Global;
 
 /// How often processes are looked up that cannot be watched by a descriptor.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The processes that any communicator of this process watches. One descriptor of each serves all communicators.
 static WATCHED: Global<HashMap<Pid, Weak<OwnedFd>>> = Global::new();
@@ -109,7 +109,7 @@ impl Liveness {
     /// The ranks whose processes have ended since the last call.
     pub fn ended(&mut self) -> Vec<Rank> {
         let mut ended = self.ended_by_descriptor();
-        if !self.looked_up.is_empty() && self.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+        if !self.looked_up.is_empty() && self.looked.is_none_or(|looked| looked.elapsed() >= POLL_INTERVAL) {
             self.looked = Some(Instant::now());
             let gone = self.looked_up.extract_if(.., |(_, process)| process.has_ended());
             ended.extend(gone.map(|(rank, _)| rank));

@@ -8,7 +8,7 @@ use rustix::net::sockopt::{set_socket_timeout, Timeout};
 use rustix::net::{send, socket_with, AddressFamily, Protocol, SendFlags, SocketFlags, SocketType};
 
 /// The kernel answers at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// What each message begins with: its length, its kind, and numbers that do not matter here.
 pub(super) const HEADER: usize = 16;
 pub(super) const REQUEST: u16 = 1;
@@ -21,7 +21,7 @@ pub(super) fn ask(
     question: &[u8],
 ) -> Result<OwnedFd, Errno> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
     let mut message = ((HEADER + question.len()) as u32).to_ne_bytes().to_vec();
     message.extend(kind.to_ne_bytes());
     message.extend((REQUEST | flags).to_ne_bytes());

@@ -22,8 +22,8 @@ use ringroad_core::Rank;
 
 use crate::os::lock::Mutex;
 use crate::os::machine::{
-    AWAY, FIRST_BACK_OFF, FIRST_STAY, HELPED, LONGEST_BACK_OFF, LONGEST_STAY, LONG_YIELD, PATIENCE, SOMEBODY,
-    SPIN_ALONE, SPIN_LEAST, SYSTEM_CALLS,
+    AWAY, FIRST_BACK_OFF, FIRST_STAY, HELPED, LONGEST_BACK_OFF, LONGEST_STAY, LONG_YIELD,
+    MAX_CONTENDED_YIELDS, SOMEBODY, SPIN_ALONE, SPIN_LEAST, SYSTEM_CALLS,
 };
 use crate::os::scheduler::{self, HostLoad};
 
@@ -128,7 +128,7 @@ impl Learned {
     fn new(rank: Rank, oversubscribed: bool, system_call: Duration) -> Learned {
         Learned {
             oversubscribed,
-            patience: if oversubscribed { 1 } else { PATIENCE * (1 + rank as u32 % 16) },
+            patience: if oversubscribed { 1 } else { MAX_CONTENDED_YIELDS * (1 + rank as u32 % 16) },
             shared: 0,
             since: Duration::ZERO,
             last: Duration::ZERO,
@@ -241,7 +241,7 @@ mod tests {
     fn moving_that_helps_may_happen_again_soon() {
         let mut learned = learned(0);
         for round in 1..100 {
-            assert_eq!(switches(&mut learned, at(10 * round)), u64::from(PATIENCE));
+            assert_eq!(switches(&mut learned, at(10 * round)), u64::from(MAX_CONTENDED_YIELDS));
             assert_eq!(learned.note(QUICK, at(10 * round + 5)), (true, Advice::Nothing));
         }
         // Moving did not help: the core was uncontended only for a moment.

@@ -55,7 +55,7 @@ impl Means {
 }
 
 /// A test that takes longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(match () {
+const WATCHDOG_TIMEOUT: Duration = Duration::from_secs(match () {
     () if cfg!(miri) => 3600,
     // ThreadSanitizer also watches what tests do with their data.
     () if cfg!(tsan) => 600,
@@ -77,12 +77,12 @@ pub fn watch() -> Watchdog {
         // Second by second, so that the time does not count in which the process is stopped.
         let alive =
             |_: &u64| ended.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout);
-        if (0..PATIENCE.as_secs()).take_while(alive).count() as u64 == PATIENCE.as_secs() {
+        if (0..WATCHDOG_TIMEOUT.as_secs()).take_while(alive).count() as u64 == WATCHDOG_TIMEOUT.as_secs() {
             // Written directly to the terminal: the output that the harness captures is lost.
             let _ = writeln!(
                 io::stderr(),
                 "{name} ({place}) hangs: it still runs after {} s",
-                PATIENCE.as_secs()
+                WATCHDOG_TIMEOUT.as_secs()
             );
             std::process::abort();
         }
@@ -94,7 +94,7 @@ pub fn watch() -> Watchdog {
 pub fn patient() -> Options {
     // Miri would take minutes to compare all algorithms.
     let algorithm = cfg!(miri).then(|| "ring,binomial,pairwise".to_owned());
-    let timeout = Some(PATIENCE * 5 / 6);
+    let timeout = Some(WATCHDOG_TIMEOUT * 5 / 6);
     Options { timeout, algorithm, ..Options::default() }
 }
 

@@ -17,7 +17,7 @@ use ringroad_runtime::transport::{
 use ringroad_testing::fault::FaultInjector;
 
 /// More time than anything here takes. A test that waits this long fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn tag(source: Rank, message: u32, check: u32) -> Tag {
     Tag { source, kind: Kind::Collective, sequence: 7, message, check }
@@ -134,7 +134,7 @@ fn pooled(transport: &mut (impl Transport + ?Sized), len: usize, seed: u8) -> Re
 /// Blocks until something happens, as an engine does.
 fn next(transport: &mut (impl Transport + ?Sized)) -> Vec<Event> {
     let waiter = transport.waiter();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TEST_TIMEOUT;
     loop {
         let events = poll(transport);
         if !events.is_empty() {
@@ -142,13 +142,13 @@ fn next(transport: &mut (impl Transport + ?Sized)) -> Vec<Event> {
         }
         assert!(Instant::now() < deadline, "nothing happened");
         if transport.arm() {
-            waiter.block(PATIENCE);
+            waiter.block(TEST_TIMEOUT);
         }
     }
 }
 
 fn soon() -> Instant {
-    Instant::now() + PATIENCE
+    Instant::now() + TEST_TIMEOUT
 }
 
 #[test]
@@ -524,10 +524,10 @@ fn blocking_ends_when_something_happens() {
                 };
                 if before {
                     act();
-                    waiter.block(PATIENCE);
+                    waiter.block(TEST_TIMEOUT);
                 } else {
                     thread::scope(|scope| {
-                        scope.spawn(|| waiter.block(PATIENCE));
+                        scope.spawn(|| waiter.block(TEST_TIMEOUT));
                         act();
                     });
                 }
@@ -546,8 +546,8 @@ fn who_sleeps_is_woken_through_wrappers() {
     let start = Instant::now();
     a.send(1, 0, tag(0, 0, 0), pattern(8, 0), 1).unwrap();
     a.flush();
-    b.waiter().block(PATIENCE);
-    assert!(start.elapsed() < PATIENCE);
+    b.waiter().block(TEST_TIMEOUT);
+    assert!(start.elapsed() < TEST_TIMEOUT);
     assert_eq!(poll(&mut b), [done(1)]);
 }
 
@@ -558,18 +558,18 @@ fn wake_ends_this_block_or_the_next() {
         let waiter = a.waiter();
         let start = Instant::now();
         waiter.wake();
-        waiter.block(PATIENCE);
+        waiter.block(TEST_TIMEOUT);
         thread::scope(|scope| {
             let (sleeping, asleep) = mpsc::channel();
             let waiter = &waiter;
             scope.spawn(move || {
                 sleeping.send(()).unwrap();
-                waiter.block(PATIENCE);
+                waiter.block(TEST_TIMEOUT);
             });
             asleep.recv().unwrap();
             waiter.wake();
         });
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TEST_TIMEOUT);
         if cfg!(miri) {
             continue; // Nobody really blocks.
         }

@@ -5,7 +5,7 @@ use super::shape::{Recognised, Shape};
 use crate::topology::Topology;
 
 /// The most cables that may be missing, and of how many one may.
-const MOST: [usize; 2] = [2, 20];
+const MAX_MISSING_CABLES: [usize; 2] = [2, 20];
 
 /// The torus or hypercube of which this graph is a part, with nearly all cables, if every rank has its own number there.
 pub(super) fn damaged(shape: &Shape) -> Option<Recognised> {
@@ -22,7 +22,10 @@ pub(super) fn damaged(shape: &Shape) -> Option<Recognised> {
         let whole = Shape::of(&Topology::parse(&spec).ok()?);
         let missing = whole.edges().checked_sub(shape.edges())? / 2;
         let is_part = (0..n).all(|rank| shape.out[rank].iter().all(|to| whole.out[rank].contains(to)));
-        if !is_part || missing == 0 || missing > MOST[0].max(shape.edges() / 2 / MOST[1]) {
+        if !is_part
+            || missing == 0
+            || missing > MAX_MISSING_CABLES[0].max(shape.edges() / 2 / MAX_MISSING_CABLES[1])
+        {
             return None;
         }
         let ends = (0..n).flat_map(|from| whole.out[from].iter().map(move |to| (from, *to)));

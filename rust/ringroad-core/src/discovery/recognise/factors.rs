@@ -1,7 +1,7 @@
 //! Sizes of grids.
 
 /// The most grids that are listed.
-const MOST: usize = 500;
+const MAX_GRIDS: usize = 500;
 
 /// All lists of sizes of at least `least` with this product, in every order; those with fewer sizes first, and among
 /// these the larger sizes first.
@@ -9,7 +9,7 @@ pub(super) fn grids(product: usize, least: usize) -> Vec<Vec<usize>> {
     let mut found = Vec::new();
     let mut open = vec![(Vec::new(), product)];
     while let Some((sizes, left)) = open.pop() {
-        if found.len() >= MOST {
+        if found.len() >= MAX_GRIDS {
             break;
         }
         if left == 1 && !sizes.is_empty() {

@@ -15,9 +15,9 @@ use super::Concurrent;
 const STEEP: f64 = 150.0;
 const STEEPER: f64 = 1.3;
 /// The search ends after this many iterations without a gain.
-const PATIENCE: usize = 12;
+const MAX_STALLED_ITERATIONS: usize = 12;
 /// The largest exponent; beyond it, floating-point numbers overflow.
-const MOST: f64 = 600.0;
+const MAX_EXPONENT: f64 = 600.0;
 
 /// The path of one chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,10 +60,10 @@ pub fn in_chunks(
     let (mut steep, mut without_gain) = (STEEP, 0);
     let widest = capacity.iter().copied().fold(0.0, f64::max);
     let goal = (flow.bound * pieces as f64 * widest * (1.0 - 1e-9)).ceil() / widest;
-    while best.0 > goal && without_gain < PATIENCE {
+    while best.0 > goal && without_gain < MAX_STALLED_ITERATIONS {
         budget.check()?;
         let top = fullest(&loads);
-        improve(&mut pairs, &mut loads, &capacity, steep.min(MOST) / top, top);
+        improve(&mut pairs, &mut loads, &capacity, steep.min(MAX_EXPONENT) / top, top);
         let now = fullest(&loads);
         without_gain += 1;
         if now < best.0 {

@@ -24,13 +24,13 @@ const LOWER: f64 = 4.0;
 const STEEP: f64 = 30.0;
 const STEEPER: f64 = 1.3;
 /// The largest exponent; much beyond it, floating-point numbers overflow.
-const MOST: f64 = 300.0;
+const MAX_EXPONENT: f64 = 300.0;
 /// How many hops longer than the diameter a path may be at first, and how many more each time that this limit keeps the
 /// flow from getting better.
 const DETOUR: usize = 2;
 /// The number of iterations without a gain after which paths may be longer, and after which the search is stuck. A gain is a
 /// gap that is smaller by this fraction.
-const PATIENCE: usize = 24;
+const MAX_STALLED_ITERATIONS: usize = 24;
 const STUCK: usize = 600;
 const GAIN: f64 = 1e-3;
 /// A path with less than this share of its pair's demand is removed.
@@ -206,7 +206,7 @@ impl<'a> Equilibrium<'a> {
     fn length_at(&self, arc: usize) -> f64 {
         // Beyond twice the load of the busiest arc, all lengths are equally large.
         let over = (self.load[arc] / (self.capacity[arc] * self.top) - 1.0).min(1.0);
-        exp((self.steep * over).min(MOST)) / self.capacity[arc] + self.floor
+        exp((self.steep * over).min(MAX_EXPONENT)) / self.capacity[arc] + self.floor
     }
 
     fn add(&mut self, arc: u32, demand: f64) {
@@ -241,7 +241,7 @@ impl<'a> Equilibrium<'a> {
                 (least, gained) = (now.gap(), iteration);
             } else if iteration - gained >= STUCK {
                 return (iteration, Ended::Stuck);
-            } else if iteration - gained.max(eased) >= PATIENCE {
+            } else if iteration - gained.max(eased) >= MAX_STALLED_ITERATIONS {
                 self.longest += if self.refused { DETOUR } else { 0 };
                 self.floor_part /= LOWER;
                 eased = iteration;

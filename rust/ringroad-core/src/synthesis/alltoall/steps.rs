@@ -18,7 +18,7 @@ const STEEP: f64 = 12.0;
 const STEEPER: f64 = 1.25;
 /// The most iterations, and the most iterations without a gain.
 const LOOKS: usize = 16;
-const PATIENCE: usize = 3;
+const MAX_STALLED_ITERATIONS: usize = 3;
 /// Steps that take at most this many times what the flow needs are short enough.
 const ENOUGH: f64 = 1.002;
 
@@ -183,7 +183,7 @@ fn times_in(
             (best, improved) = (length, look);
             kept.clone_from(&times);
         }
-        if best <= load * ENOUGH || look - improved >= PATIENCE {
+        if best <= load * ENOUGH || look - improved >= MAX_STALLED_ITERATIONS {
             break;
         }
         table.steep *= STEEPER;

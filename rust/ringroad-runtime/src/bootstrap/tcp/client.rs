@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::agreement::{Reply, Request};
 use ringroad_core::Rank;
 
-use super::wire::{Channel, Key, Kind, Message, Verdict, LEAST, PATIENCE};
+use super::wire::{Channel, Key, Kind, Message, Verdict, IDLE_TIMEOUT, LEAST};
 use crate::bootstrap::{Handle, Store, StoreError};
 use crate::error::is_shortage;
 use crate::os::lock::Mutex;
@@ -158,16 +158,16 @@ impl TcpStore {
     fn exchange(&self, kind: Kind, key: &str, value: &[u8], within: Duration) -> io::Result<Option<Vec<u8>>> {
         let mut place = self.channel.lock();
         let start = Instant::now();
-        let end = start + self.longest.max(within + PATIENCE);
+        let end = start + self.longest.max(within + IDLE_TIMEOUT);
         // Taken out, so that it is closed after an error: what comes next in it is not the answer to the next
         // request.
         let mut channel = match place.take() {
             Some(channel) => channel,
-            None => open(self.address, &self.key, start + PATIENCE)?
+            None => open(self.address, &self.key, start + IDLE_TIMEOUT)?
                 .map_err(|verdict| io::Error::other(format!("what listens at its address now {verdict}")))?,
         };
         channel.send(kind, key, value, Some(end))?;
-        let answer = Message::receive(&mut channel, Some(Instant::now() + within + PATIENCE), Some(end))?;
+        let answer = Message::receive(&mut channel, Some(Instant::now() + within + IDLE_TIMEOUT), Some(end))?;
         let answer = match answer.kind {
             Kind::Value => Some(answer.value),
             Kind::Nothing => None,

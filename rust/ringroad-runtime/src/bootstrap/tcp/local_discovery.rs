@@ -20,7 +20,7 @@ use crate::os::random::token;
 const STACK: usize = 128 << 10;
 const PREFIX: &str = "ringroad/";
 /// How long a process may take to tell its handle.
-const PATIENCE: Duration = Duration::from_millis(500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 const LONGEST: u64 = 8 << 10;
 
 /// A process of this host.
@@ -89,8 +89,9 @@ fn behind(name: &str) -> Option<LocalProcess> {
         return Some(LocalProcess { pid, state, handle: None });
     }
     let mut text = String::new();
-    let heard =
-        stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.take(LONGEST).read_to_string(&mut text));
+    let heard = stream
+        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .and_then(|()| stream.take(LONGEST).read_to_string(&mut text));
     Some(LocalProcess { pid, state, handle: heard.ok().and_then(|_| Handle::parse(&text).ok()) })
 }
 

@@ -12,7 +12,7 @@ use crate::transport::tcp::seal::{self, open, seal, LENGTH, PLAIN};
 
 /// How long a server may take to answer before it is called again, and how long a message that has begun may make no
 /// progress: on a slow link a long one takes as long as it takes.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a client may take to go on with a handshake. Those that say nothing push each other out.
 const ADMISSION: Duration = Duration::from_secs(30);
 /// Nothing can be done in no time.
@@ -63,7 +63,7 @@ impl Message {
     ) -> io::Result<Message> {
         let mut kind = [0];
         channel.read(&mut kind, None, earlier(start, end))?;
-        let mut go_on = |buffer: &mut [u8]| channel.read(buffer, Some(PATIENCE), end);
+        let mut go_on = |buffer: &mut [u8]| channel.read(buffer, Some(IDLE_TIMEOUT), end);
         let mut lengths = [0; 6];
         go_on(&mut lengths)?;
         let key = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
@@ -119,10 +119,10 @@ fn read(
     Ok(())
 }
 
-/// Sends all bytes before `end`, with pauses of at most [`PATIENCE`].
+/// Sends all bytes before `end`, with pauses of at most [`IDLE_TIMEOUT`].
 fn write(mut stream: &TcpStream, mut bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
     while !bytes.is_empty() {
-        stream.set_write_timeout(allowed(Some(PATIENCE), end)?)?;
+        stream.set_write_timeout(allowed(Some(IDLE_TIMEOUT), end)?)?;
         bytes = &bytes[moved(stream.write(bytes), ErrorKind::WriteZero)?..];
     }
     Ok(())
@@ -183,7 +183,7 @@ impl Key {
             // So the client knows that it has been heard, and not closed because there are too many. It may look whose
             // process this is, and then closes the connection.
             write(&stream, &[0; SECOND], None)?;
-            let _ = read(&stream, &mut [0], Some(PATIENCE), None);
+            let _ = read(&stream, &mut [0], Some(IDLE_TIMEOUT), None);
             return is_client.then(|| Err(verdict())).ok_or_else(|| ErrorKind::InvalidData.into());
         };
         write(&stream, &second, None)?;
@@ -206,7 +206,7 @@ impl Key {
         let (begun, rest) = second.split_at_mut(1);
         read(&stream, begun, Some(within), None)?;
         // A process that begins to answer and does not go on speaks another protocol: a right answer comes in one packet.
-        if read(&stream, rest, Some(PATIENCE), None).is_err() {
+        if read(&stream, rest, Some(IDLE_TIMEOUT), None).is_err() {
             return Ok(Err(STRANGER.to_owned()));
         }
         let Some((session, third)) = caller.finish(&second) else {
@@ -257,7 +257,7 @@ impl Channel {
         self.stream
     }
 
-    /// Sends all bytes before `end`, with pauses of at most [`PATIENCE`].
+    /// Sends all bytes before `end`, with pauses of at most [`IDLE_TIMEOUT`].
     fn write(&mut self, bytes: &[u8], end: Option<Instant>) -> io::Result<()> {
         let Some(cipher) = &self.session.cipher else { return write(&self.stream, bytes, end) };
         let mut record = Vec::new();
@@ -299,9 +299,9 @@ impl Channel {
         let mut length = [0; LENGTH];
         let (begun, rest) = length.split_at_mut(1);
         read(&self.stream, begun, patience, end)?;
-        read(&self.stream, rest, Some(PATIENCE), end)?;
+        read(&self.stream, rest, Some(IDLE_TIMEOUT), end)?;
         let mut record = vec![0; seal::length(length).map_err(hostile)?];
-        read(&self.stream, &mut record, Some(PATIENCE), end)?;
+        read(&self.stream, &mut record, Some(IDLE_TIMEOUT), end)?;
         self.plain.resize(record.len(), 0);
         let count = open(cipher, &mut self.session.received, &record, &mut self.plain);
         self.plain.truncate(count.map_err(hostile)?);

@@ -289,7 +289,7 @@ impl<G: Grid, const RANDOM: bool> Code for Scaled<G, RANDOM> {
                 }
             } else {
                 let all = block.cast::<[E; Wire::BLOCK]>().read_unaligned().map(Into::into);
-                let rare = encode_rare::<G, RANDOM>(&all, [E::LEAST, E::MOST], seed);
+                let rare = encode_rare::<G, RANDOM>(&all, [E::LEAST, E::MAX_MAGNITUDE], seed);
                 record.copy_from_nonoverlapping(rare.as_ptr(), Self::RECORD);
             }
         }

@@ -30,7 +30,7 @@ pub(super) unsafe fn singles<I: Isa, E: Real, const N: usize>(block: *const E, a
 pub(super) trait Real: Element<Lane: Arithmetic> + Into<f64> {
     /// The smallest magnitude and the largest.
     const LEAST: f64;
-    const MOST: f64;
+    const MAX_MAGNITUDE: f64;
 
     /// # Safety
     /// The machine must have what `I` requires.
@@ -50,7 +50,7 @@ macro_rules! of_single_lanes {
     ($($element:ty: $least:expr, $most:expr;)*) => {$(
         impl Real for $element {
             const LEAST: f64 = $least;
-            const MOST: f64 = $most;
+            const MAX_MAGNITUDE: f64 = $most;
 
             #[inline(always)]
             unsafe fn singles<I: Isa, const N: usize>(elements: &[Self; N]) -> [f32; N] {
@@ -74,7 +74,7 @@ of_single_lanes!(
 
 impl Real for f64 {
     const LEAST: f64 = f64::from_bits(1);
-    const MOST: f64 = f64::MAX;
+    const MAX_MAGNITUDE: f64 = f64::MAX;
 
     #[inline(always)]
     unsafe fn singles<I: Isa, const N: usize>(elements: &[f64; N]) -> [f32; N] {

@@ -153,7 +153,7 @@ numbers! {
         "a yield that takes longer than this many other system calls, and than SOMEBODY, has let somebody else run";
     pub(crate) SPIN_LEAST: Duration = Duration::from_micros(1), on TWO_CORES,
         "the shortest spin, and the first one after a yield has found nobody else on the core";
-    pub(crate) PATIENCE: u32 = 8, on TWO_CORES,
+    pub(crate) MAX_CONTENDED_YIELDS: u32 = 8, on TWO_CORES,
         "after this many yields in a row that let somebody run, a thread asks for another core; the number is multiplied by a factor of 1 to 16 that depends on the rank, so that not all ranks move";
     pub(crate) HELPED: Duration = Duration::from_millis(1), on TWO_CORES,
         "a change of core has helped if nobody else runs on the new core for so long; after that the kernel may have woken another rank there";

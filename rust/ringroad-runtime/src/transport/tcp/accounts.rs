@@ -11,11 +11,11 @@ use crate::transport::Connection;
 /// a loss it would take long until there are again.
 const IN_FLIGHT: f64 = (2 << 20) as f64;
 /// The most connections between two ranks by one device that are made because of that.
-const MOST: usize = 8;
+const MAX_CONNECTIONS: usize = 8;
 
 /// How many connections are enough, by the bytes that are on their way.
 fn streams(in_flight: f64) -> usize {
-    MOST.min(1 + (in_flight / IN_FLIGHT) as usize)
+    MAX_CONNECTIONS.min(1 + (in_flight / IN_FLIGHT) as usize)
 }
 
 impl TcpTransport {

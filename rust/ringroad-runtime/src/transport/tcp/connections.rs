@@ -17,7 +17,10 @@ use super::handshake::Hello;
 use super::link::{Calls, Link};
 use super::reader::Outcome;
 use super::writer::Writer;
-use super::{add, error, socket, TcpTransport, ASLEEP, CALLERS, DOOR, GUEST, LINK, LOOK, READY, ROUNDS};
+use super::{
+    add, error, socket, TcpTransport, ASLEEP, CALLERS, DOOR, GUEST, LINK, LIVENESS_CHECK_INTERVAL, READY,
+    ROUNDS,
+};
 use crate::config::MOST_STREAMS;
 use crate::error::{is_shortage, refused};
 use crate::transport::{Event, Lack, TransportError, ABORTED, CLOSED};
@@ -361,7 +364,7 @@ impl TcpTransport {
     pub(super) fn look_at_all(&mut self) {
         let now = Instant::now();
         let since = self.looked.map(|looked| now - looked);
-        if since.is_some_and(|since| since < LOOK) {
+        if since.is_some_and(|since| since < LIVENESS_CHECK_INTERVAL) {
             return;
         }
         self.looked = Some(now);

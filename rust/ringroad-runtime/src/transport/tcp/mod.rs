@@ -78,7 +78,7 @@ const CALLERS: usize = 16;
 /// How often each address of a peer is tried that hangs up without having answered.
 const ROUNDS: usize = 3;
 /// How often connections are looked at, to notice hosts that are silent.
-const LOOK: Duration = Duration::from_millis(250);
+const LIVENESS_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// A rank that has not looked for longer was not awake: it must see the silence once more.
 const ASLEEP: Duration = Duration::from_secs(2);
 

@@ -13,7 +13,7 @@ use crate::transport::ucx;
 /// How many bytes of a published address strangers cannot guess.
 const NONCE: usize = 16;
 /// The most addresses of a device that are told.
-const MOST: usize = 32;
+const MAX_ADDRESSES: usize = 32;
 
 /// The connections of some ports: those by one network device, or by any.
 pub(super) struct Device {
@@ -78,7 +78,7 @@ impl Device {
             true => !one.is_loopback,
             false => names.contains(&one.device.as_str()),
         };
-        let mut chosen: Vec<&Address> = all.iter().filter(leads_out).take(MOST).collect();
+        let mut chosen: Vec<&Address> = all.iter().filter(leads_out).take(MAX_ADDRESSES).collect();
         if chosen.is_empty() {
             chosen = all.iter().take(1).collect();
         }
@@ -110,9 +110,9 @@ impl Device {
 pub(crate) fn read(published: &[u8]) -> Result<Vec<SocketAddr>, String> {
     let text = published.get(NONCE..).and_then(|text| std::str::from_utf8(text).ok());
     let addresses: Option<Vec<SocketAddr>> =
-        text.and_then(|text| text.split(' ').take(MOST + 1).map(|one| one.parse().ok()).collect());
+        text.and_then(|text| text.split(' ').take(MAX_ADDRESSES + 1).map(|one| one.parse().ok()).collect());
     addresses
-        .filter(|all| all.len() <= MOST && all.iter().all(|one| one.port() > 0))
+        .filter(|all| all.len() <= MAX_ADDRESSES && all.iter().all(|one| one.port() > 0))
         .ok_or_else(|| "it has no addresses in what it has published".to_owned())
 }
 
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn published_addresses_are_checked() {
-        let many = vec!["10.0.0.1:5"; MOST + 1].join(" ");
+        let many = vec!["10.0.0.1:5"; MAX_ADDRESSES + 1].join(" ");
         for text in ["", "x", "10.0.0.1", "10.0.0.1:0", "10.0.0.1:5  10.0.0.1:6", &many] {
             let published = [&[0; NONCE], text.as_bytes()].concat();
             assert!(read(&published).is_err(), "{text:?}");

@@ -18,7 +18,7 @@ use crate::os::tcp_info::TcpInfo;
 use crate::transport::forks::{inode_of, listened_to};
 
 /// How often connections are looked at.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// A rank that has not looked for longer was not awake: it must see the silence once more.
 const ASLEEP: Duration = Duration::from_secs(2);
 
@@ -33,7 +33,7 @@ pub(super) struct Connections {
 impl Connections {
     /// Whether it is time to look.
     pub fn is_due(&self) -> bool {
-        self.looked.is_none_or(|looked| looked.elapsed() >= LOOK)
+        self.looked.is_none_or(|looked| looked.elapsed() >= CHECK_INTERVAL)
     }
 
     /// Looks at the connections of these workers, and shuts down those that were silent at the last look and still
