@@ -15,7 +15,7 @@ use ringroad_runtime::fuzzing;
 use serde_json::json;
 
 /// Mutations of longer files find less.
-const LONGEST: usize = 10_000;
+const MAX_TEXT_LENGTH: usize = 10_000;
 
 fn schedules() -> Vec<Schedule> {
     let rows = [
@@ -141,7 +141,7 @@ fn main() {
     let all = schedules();
     write("schedule_json", texts(all.iter().map(Schedule::to_json).collect()));
     let programs = all.iter().filter_map(|schedule| msccl::write(schedule).ok());
-    write("msccl_xml", texts(programs.filter(|text| text.len() < LONGEST).collect()));
+    write("msccl_xml", texts(programs.filter(|text| text.len() < MAX_TEXT_LENGTH).collect()));
     write("topology_spec", texts(specs()));
     write("topology_json", texts(networks()));
     write("tuner_rules", texts(vec![rules()]));

@@ -15,7 +15,7 @@ use crate::os::random::token;
 
 const FORMAT: u32 = 1;
 /// All addresses of a machine fit in a text of this length.
-const LONGEST: usize = 4 << 10;
+const MAX_HANDLE_LENGTH: usize = 4 << 10;
 
 /// A text that a process gives to others, in any way, so that they can form a group with it. As text it is one line
 /// of JSON.
@@ -76,7 +76,7 @@ impl Handle {
         let wrong = |why: String| {
             format!("{short:?} is not a handle of ringroad: {why}; pass what handle() returned")
         };
-        if text.len() > LONGEST {
+        if text.len() > MAX_HANDLE_LENGTH {
             return Err(wrong("it is too long".to_owned()));
         }
         let handle: Handle = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;

@@ -12,7 +12,7 @@ use crate::transport::wiring::Wiring;
 
 const WAYS: &str = "ways";
 /// More bytes than a rank has to say.
-const LONGEST: usize = 4 << 10;
+const MAX_MESSAGE_BYTES: usize = 4 << 10;
 
 /// The devices with these names, which serve the ports of this rank.
 pub(super) fn devices(named: Vec<Vec<String>>) -> Vec<NetDevice> {
@@ -41,7 +41,7 @@ pub(super) fn check(
     };
     let own = obstacle(endpoints, rank, topology, leads);
     let text = serde_json::to_vec(&own).expect("text can be written");
-    for (rank, text) in rendezvous.collect(WAYS, &text, LONGEST)?.iter().enumerate() {
+    for (rank, text) in rendezvous.collect(WAYS, &text, MAX_MESSAGE_BYTES)?.iter().enumerate() {
         let said: Option<String> =
             serde_json::from_slice(text).map_err(|error| refused(WAYS, rank, unreadable(&error)))?;
         if let Some(obstacle) = said {

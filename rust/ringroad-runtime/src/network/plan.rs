@@ -13,7 +13,7 @@ use super::Limits;
 
 /// How long flows of one round run.
 const SHORTEST: Duration = Duration::from_millis(60);
-pub(super) const LONGEST: Duration = Duration::from_millis(250);
+pub(super) const LONGEST_FLOW: Duration = Duration::from_millis(250);
 /// Time is kept for this many rounds, which only the first ones show to be needed.
 const RESERVE: usize = 4;
 /// A round begins so long after rank 0 has announced it: flows that began earlier would delay the news to others.
@@ -143,7 +143,7 @@ impl Plan {
             Some(flows) if self.tries == 1 || share >= SHORTEST => {
                 (self.is_waiting, self.is_owed) = (true, false);
                 self.most -= 1;
-                self.measure(flows, share.clamp(SHORTEST, LONGEST))
+                self.measure(flows, share.clamp(SHORTEST, LONGEST_FLOW))
             }
             _ => Next::End(None),
         }

@@ -8,7 +8,7 @@ use ringroad_core::discovery::{Flow, Round, Wiring};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Next, Plan, Recalled, LONGEST};
+use super::plan::{Next, Plan, Recalled, LONGEST_FLOW};
 use super::probe_agent::{nearest, Facts, ProbeAgent, View};
 use super::{rates, Exchange};
 use crate::bootstrap::{refused, unreadable};
@@ -43,7 +43,7 @@ impl Between {
                 flows.iter().all(|(from, to)| flow(*from, *to))
                     && number(*seconds)
                     && number(*start)
-                    && *seconds <= LONGEST.as_secs_f64()
+                    && *seconds <= LONGEST_FLOW.as_secs_f64()
             }
             Some(Next::End(Some(recalled))) => {
                 let flows = recalled.rounds.iter().flat_map(|round| &round.flows);

@@ -13,7 +13,7 @@ use super::datagram::{wait, Datagrams};
 /// Datagrams of traces go to these ports and the next ones, which nobody uses.
 const FIRST_PORT: u16 = 33434;
 /// The longest route that is traced.
-const LONGEST: u8 = 48;
+const MAX_HOPS: u8 = 48;
 /// How long answers may take, each time that a hop is asked for. Where hosts are busy, answers are late; asking again then
 /// only uses up what kernels are willing to say.
 pub(super) const HOP_TIMEOUTS: [Duration; 3] =
@@ -35,15 +35,15 @@ pub(super) struct Routes {
 impl Routes {
     /// Asks for all hops that are not known, as often as there is patience for.
     pub fn trace(&mut self, patience: &[Duration]) {
-        let length = |hops: u8| usize::from(hops.min(LONGEST));
+        let length = |hops: u8| usize::from(hops.min(MAX_HOPS));
         for ((address, hops), route) in self.targets.iter().zip(&mut self.found) {
             route.resize(length(*hops), None);
-            if let Some(last) = route.last_mut().filter(|_| *hops <= LONGEST) {
+            if let Some(last) = route.last_mut().filter(|_| *hops <= MAX_HOPS) {
                 *last = Some(*address);
             }
         }
         let before_last: Vec<(usize, u8)> = (0..self.targets.len())
-            .filter(|index| (2..=LONGEST).contains(&self.targets[*index].1))
+            .filter(|index| (2..=MAX_HOPS).contains(&self.targets[*index].1))
             .map(|index| (index, self.targets[index].1 - 1))
             .collect();
         let mut tracing = Tracing::of(&self.targets);

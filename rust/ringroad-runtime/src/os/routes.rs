@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::netlink::{ask, number, HEADER};
 
 /// More bytes than a table of a million routes takes.
-const LONGEST: usize = 256 << 20;
+const MAX_TABLE_BYTES: usize = 256 << 20;
 /// More bytes than the kernel puts into one answer.
 const ANSWER: usize = 64 << 10;
 
@@ -131,7 +131,7 @@ fn dump(family: u8) -> Result<Option<Vec<Route>>, Errno> {
     // The protocol of routes is number 0, which rustix writes as None.
     let socket = ask(None, GET_ROUTE, DUMP, &question)?;
     let (mut routes, mut answer, mut heard) = (Vec::new(), vec![0; ANSWER], 0);
-    while heard < LONGEST {
+    while heard < MAX_TABLE_BYTES {
         let (length, _) = recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
         heard += length;
         match read(&answer[..length.min(ANSWER)], &mut routes) {

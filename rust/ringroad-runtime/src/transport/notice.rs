@@ -55,12 +55,12 @@ pub(crate) struct Notice {
 }
 
 /// The longest notice that is accepted, in bytes.
-pub(crate) const LONGEST: usize = if cfg!(miri) { 64 << 10 } else { 1 << 20 };
+pub(crate) const MAX_NOTICE_BYTES: usize = if cfg!(miri) { 64 << 10 } else { 1 << 20 };
 /// How many of its latest calls, and of its unfinished messages, a rank tells the others.
 pub(crate) const CALLS_TOLD: usize = 8;
 /// How many bytes of each text are sent. A notice with all its calls is then never too long, even though JSON may
 /// turn one byte into six.
-const TEXT: usize = LONGEST / 128;
+const TEXT: usize = MAX_NOTICE_BYTES / 128;
 
 impl Notice {
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -119,8 +119,8 @@ mod tests {
     #[test]
     fn long_messages_are_cut() {
         for letter in ["x", "\u{1}", "\u{e4}", "\u{1f525}"] {
-            let told = notice(Reason::Abort, &letter.repeat(LONGEST), CALLS_TOLD).to_bytes();
-            assert!(told.len() <= LONGEST, "{letter:?}: {}", told.len());
+            let told = notice(Reason::Abort, &letter.repeat(MAX_NOTICE_BYTES), CALLS_TOLD).to_bytes();
+            assert!(told.len() <= MAX_NOTICE_BYTES, "{letter:?}: {}", told.len());
             let message = Notice::parse(&told, 2).unwrap().message;
             assert!(message.len() <= TEXT && message.ends_with(&format!("{letter}...")), "{letter:?}");
         }

@@ -30,7 +30,7 @@ const TAKEN: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_millis(500);
 const ONCE: &str = "start every rank once";
 /// The longest time that a server may take to answer before it is called again.
-const LONGEST: Duration = Duration::from_secs(12);
+const MAX_ANSWER_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// Where the ranks of a job meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -309,7 +309,7 @@ impl Search<'_> {
                 return Err(StoreError::Interrupted.into());
             }
             pause = (pause * 2).min(PAUSES.1);
-            patience = (patience * 2).min(LONGEST);
+            patience = (patience * 2).min(MAX_ANSWER_TIMEOUT);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::bootstrap::{Handle, Store, StoreError};
 /// How long a process may take to answer before it is asked again.
 const TURN: Duration = Duration::from_millis(500);
 /// The longest time that a process gets to take up a connection.
-const LONGEST: Duration = Duration::from_secs(16);
+const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(16);
 /// The pause before the next attempt to reach a process.
 const PAUSE: Duration = Duration::from_millis(100);
 const STACK: usize = 128 << 10;
@@ -80,7 +80,7 @@ fn serve(
         // Each attempt waits longer than the one before, for a peer that is slow.
         let mut within = 2 * TURN;
         let answer = loop {
-            within = LONGEST.min(2 * within);
+            within = MAX_CONNECT_TIMEOUT.min(2 * within);
             match attempt(&mut store, handle, secret, &question, within) {
                 Ok(answer) => break answer,
                 Err(Some(gone @ Unreachable::Gone(_))) => {

@@ -21,7 +21,7 @@ const STACK: usize = 128 << 10;
 const PREFIX: &str = "ringroad/";
 /// How long a process may take to tell its handle.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
-const LONGEST: u64 = 8 << 10;
+const MAX_ANSWER_BYTES: u64 = 8 << 10;
 
 /// A process of this host.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ fn behind(name: &str) -> Option<LocalProcess> {
     let mut text = String::new();
     let heard = stream
         .set_read_timeout(Some(ANSWER_TIMEOUT))
-        .and_then(|()| stream.take(LONGEST).read_to_string(&mut text));
+        .and_then(|()| stream.take(MAX_ANSWER_BYTES).read_to_string(&mut text));
     Some(LocalProcess { pid, state, handle: heard.ok().and_then(|_| Handle::parse(&text).ok()) })
 }
 

@@ -18,7 +18,7 @@ use super::matching::{Came, Message};
 use super::release_set::Released;
 use super::segment::Segment;
 use crate::transport::buffer::Region;
-use crate::transport::notice::LONGEST;
+use crate::transport::notice::MAX_NOTICE_BYTES;
 use crate::transport::{self, Arrived, Event, Kind, RequestId, Returns, Tag};
 
 /// The segment of a local rank, and the messages in both directions.
@@ -282,7 +282,7 @@ impl Peer {
     fn may_send(&self, parcel: &Parcel) -> bool {
         let tag = Tag::unpack(parcel.tag);
         let may_notify =
-            || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= LONGEST;
+            || matches!(parcel.form(), Form::Inline | Form::Segment) && parcel.bytes() <= MAX_NOTICE_BYTES;
         tag.source == self.rank && (tag.kind != Kind::Control || may_notify())
     }
 

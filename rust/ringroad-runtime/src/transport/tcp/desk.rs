@@ -351,7 +351,7 @@ impl Desk {
                 peer.credit = credit.filter(|sum| *sum <= self.limits.window).ok_or_else(unknown)?;
                 Consequence::Nothing
             }
-            Frame::Notice { bytes } if bytes <= notice::LONGEST => {
+            Frame::Notice { bytes } if bytes <= notice::MAX_NOTICE_BYTES => {
                 let room = self.room(who.peer, bytes);
                 Consequence::Body(room.map_or(Sink::Nowhere, |region| Sink::Notice { region }))
             }

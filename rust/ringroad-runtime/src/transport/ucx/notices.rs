@@ -7,7 +7,7 @@ use ucx_sys::UCS_ERR_CONNECTION_RESET;
 use super::requests::{Post, Purpose};
 use super::UcxTransport;
 use crate::transport::buffer::Region;
-use crate::transport::notice::LONGEST;
+use crate::transport::notice::MAX_NOTICE_BYTES;
 use crate::transport::{self, Event, Kind, Tag, Unclaimed, ABORTED};
 
 /// How a rank says that it leaves.
@@ -87,7 +87,7 @@ impl UcxTransport {
             return false;
         }
         let reason = match tag.message {
-            PLAIN if length <= LONGEST => return true,
+            PLAIN if length <= MAX_NOTICE_BYTES => return true,
             CLOSED => transport::CLOSED.to_owned(),
             ABORT => ABORTED.to_owned(),
             GRANT if length == 0 && self.granted(tag.source, events) => return false,
