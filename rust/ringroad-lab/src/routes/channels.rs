@@ -130,7 +130,7 @@ impl Labels {
         let mut done = 0;
         while let Some(&node) = order.get(done) {
             done += 1;
-            for target in outgoing.of(node).iter().map(|id| topology.links()[*id].target) {
+            for target in outgoing.links_of(node).iter().map(|id| topology.links()[*id].target) {
                 if labels[target] == usize::MAX {
                     labels[target] = order.len();
                     order.push(target);

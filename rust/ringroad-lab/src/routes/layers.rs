@@ -49,11 +49,11 @@ impl<'a> Layers<'a> {
         let incoming = Adjacency::new(nodes, links.iter().map(|link| link.target));
         let mut place = vec![0; links.len()];
         for node in 0..nodes {
-            outgoing.of(node).iter().enumerate().for_each(|(at, link)| place[*link] = at);
+            outgoing.links_of(node).iter().enumerate().for_each(|(at, link)| place[*link] = at);
         }
         let mut first = vec![0];
         first.extend(links.iter().scan(0, |sum, link| {
-            *sum += outgoing.of(link.target).len();
+            *sum += outgoing.links_of(link.target).len();
             Some(*sum)
         }));
         Layers { turns: Turns { links, outgoing, incoming, first, place }, layers: Vec::new() }
@@ -114,12 +114,12 @@ impl Layer {
         let (first, last) = (self.order[to], self.order[from]);
         if first < last {
             let after = |link: LinkId| {
-                let next = turns.outgoing.of(turns.links[link].target).iter();
+                let next = turns.outgoing.links_of(turns.links[link].target).iter();
                 next.map(move |next| (*next, turns.number(link, *next)))
             };
             let Some(behind) = self.reach(to, Some(from), after, |place| place <= last) else { return false };
             let before = |link: LinkId| {
-                let next = turns.incoming.of(turns.links[link].source).iter();
+                let next = turns.incoming.links_of(turns.links[link].source).iter();
                 next.map(move |next| (*next, turns.number(*next, link)))
             };
             let ahead = self.reach(from, None, before, |place| place >= first);

@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a> {
                 let known = on_routes(&ground, routes, |routes| {
                     kept.cost(ground.topology, member, ground.collective, routes, Budget::new(&go_on))
                 });
-                return known.map(|known| known.map(Look::of)).transpose();
+                return known.map(|known| known.map(Look::from_known)).transpose();
             }
             let ground = member.ground(topology, collective);
             let schedule = match &contest.schedules[index] {
@@ -341,7 +341,7 @@ where
 }
 
 impl Look {
-    fn of(known: Known) -> Look {
+    fn from_known(known: Known) -> Look {
         let Known { cost, digest } = known;
         Look { cost, level: Level::Exact, schedule: None, digest: Some(digest) }
     }

@@ -94,7 +94,7 @@ impl Communicator {
     pub(super) fn tell_all(&self, values: &[i64], patience: Patience<'_>) -> Result<Vec<i64>> {
         let output = Memory::zeroed(size_of_val(values) * self.size());
         let operation = Operation::Collective(Collective::Allgather);
-        let request = Request::new(operation, DType::I64, values.len(), Memory::of(values), output);
+        let request = Request::new(operation, DType::I64, values.len(), Memory::of_slice(values), output);
         Ok(self.run_patiently(request, patience)?.to_vec())
     }
 

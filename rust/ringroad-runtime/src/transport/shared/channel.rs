@@ -373,7 +373,7 @@ mod tests {
         let (channel, counters) = (Channel::new(), Counters::new());
         struct Shared([UnsafeCell<u64>; 4]);
         impl Shared {
-            fn of(&self, number: u64) -> &UnsafeCell<u64> {
+            fn cell_of(&self, number: u64) -> &UnsafeCell<u64> {
                 &self.0[number as usize % 4]
             }
         }
@@ -388,7 +388,7 @@ mod tests {
                         thread::yield_now();
                     }
                     // SAFETY: the parcel of four numbers ago, which used this place, has been released.
-                    memory.of(number).with_mut(|place| unsafe { *place = number });
+                    memory.cell_of(number).with_mut(|place| unsafe { *place = number });
                     channel.put(number, &parcel(number));
                 }
                 while counters.released() < rounds {
@@ -404,7 +404,7 @@ mod tests {
                 };
                 assert_eq!(found, parcel(number));
                 // SAFETY: the place belongs to this parcel until it is released.
-                assert_eq!(memory.of(number).with(|place| unsafe { *place }), number);
+                assert_eq!(memory.cell_of(number).with(|place| unsafe { *place }), number);
                 number += 1;
                 counters.take(number);
                 if number % 3 == 0 || number == rounds {

@@ -216,7 +216,7 @@ impl SharedMemory {
                 let incoming = self.incoming(Tag::unpack(key).source);
                 incoming.wanted -= 1;
                 incoming.wanted_long -= usize::from(wanted.is_long());
-                let ended = Event::of(wanted.request, self.deliver(message, wanted));
+                let ended = Event::from_posted(wanted.request, self.deliver(message, wanted));
                 self.events.extend(ended);
             }
             None => {

@@ -297,9 +297,9 @@ impl Transport for SharedMemory {
             return;
         }
         let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
-        let packed = self.pack(tag, Region::of(payload)).or_else(|_| {
+        let packed = self.pack(tag, Region::of_slice(payload)).or_else(|_| {
             self.reserve = None;
-            self.pack(tag, Region::of(payload))
+            self.pack(tag, Region::of_slice(payload))
         });
         // Best effort: if there is no memory left at all, the peer gets no notice.
         if let Ok((parcel, region)) = packed {
