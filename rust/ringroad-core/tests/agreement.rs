@@ -198,7 +198,9 @@ impl World {
                 let Some(Flight::Answered(request, reply)) = next.flights[rank][peer].take() else {
                     unreachable!()
                 };
-                next.takes(rank, |proposer, acceptor| proposer.hear(acceptor, peer, &request, reply));
+                next.takes(rank, |proposer, acceptor| {
+                    proposer.receive_reply(acceptor, peer, &request, reply)
+                });
             }
             Event::Lose(rank, peer) => {
                 if !next.processes[peer].paused {

@@ -188,7 +188,7 @@ impl Proposer {
     }
 
     /// `peer` has answered `request`. `acceptor` is this rank's own, here and below.
-    pub fn hear(&mut self, acceptor: &mut Acceptor, peer: Rank, request: &Request, reply: Reply) {
+    pub fn receive_reply(&mut self, acceptor: &mut Acceptor, peer: Rank, request: &Request, reply: Reply) {
         // What a rank says that is left out counts only where it is asked whether it goes on.
         let counts = !acceptor.excludes(peer) || (*request == Request::Learn && self.is_too_small());
         if self.outcome.is_none() && !self.peers[peer].gone && counts {

@@ -147,7 +147,7 @@ impl<'a> Evaluator<'a> {
             if open.is_empty() {
                 break;
             }
-            let looks = self.look(contests, &open);
+            let looks = self.evaluate_open(contests, &open);
             let mut gone = vec![BTreeSet::new(); contests.len()];
             for ((place, index), look) in open.into_iter().zip(looks) {
                 let contest = &mut contests[place];
@@ -218,7 +218,7 @@ impl<'a> Evaluator<'a> {
 
     /// Evaluates each of `open`, except if the time ends before its schedule is made. Each thread takes the next one when
     /// it is free; the results do not depend on which thread computes them.
-    fn look(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
+    fn evaluate_open(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
         let Evaluator { topology, routes, kept, start, budget, .. } = self;
         let bounds = self.bounds.as_ref().filter(|_| !self.formulas);
         let look = |&(place, index): &(usize, usize), routes: &mut Routes<'a>| {

@@ -74,7 +74,7 @@ impl Engine {
     /// The first message of this subject that no receive has taken.
     pub fn glance(&mut self, subject: Subject) -> Result<Option<Message>, Error> {
         self.check_usable()?;
-        self.look(|transport, events| transport.inspect(None, events));
+        self.poll_transport(|transport, events| transport.inspect(None, events));
         self.match_waiting();
         self.check_usable()?;
         Ok(self.unclaimed(subject).map(Message::from_unclaimed))

@@ -106,7 +106,8 @@ pub(crate) fn gather(
     let mine = agent.as_ref().map(|agent| &agent.facts);
     let facts: Vec<Facts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
     check_each(FACTS, &leaders, &facts, Facts::check)?;
-    let mine = agent.as_ref().map(|agent| agent.look(&facts, limits.probes.as_deref().unwrap_or_default()));
+    let mine =
+        agent.as_ref().map(|agent| agent.collect_views(&facts, limits.probes.as_deref().unwrap_or_default()));
     let most = 64 + facts.len() * PAIR_BYTES;
     let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
     check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;

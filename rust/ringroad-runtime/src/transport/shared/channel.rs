@@ -295,7 +295,7 @@ impl Goodbye {
     }
 
     /// The owner calls this after its last parcel.
-    pub fn say(&self, end: End) {
+    pub fn announce_end(&self, end: End) {
         self.said.store(end as u32, Ordering::Release);
     }
 
@@ -603,7 +603,7 @@ mod models {
     fn last_words_are_heard() {
         let leave = |way: &Way| {
             way.channel.put(0, &parcel(0));
-            way.goodbye.say(End::Closed);
+            way.goodbye.announce_end(End::Closed);
             true
         };
         let hear = |way: &Way| way.goodbye.said().is_none() || way.channel.get(0).is_some();

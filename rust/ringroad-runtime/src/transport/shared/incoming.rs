@@ -132,7 +132,7 @@ impl SharedMemory {
             let parcel = if peer.incoming.wanted_long == 0 {
                 peer.channel(self.home.rank, self.home.size).get(number)?
             } else {
-                let (parcel, news) = peer.look(self.home.rank, self.home.size)?;
+                let (parcel, news) = peer.next_parcel(self.home.rank, self.home.size)?;
                 if news {
                     self.home.counters_for(rank).tell_distance(peer.gauge.mode());
                 }

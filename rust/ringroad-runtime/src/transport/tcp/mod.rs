@@ -359,7 +359,7 @@ impl Transport for TcpTransport {
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        let happened = self.look() | !self.desk.events.is_empty();
+        let happened = self.poll_sockets() | !self.desk.events.is_empty();
         self.moved |= happened;
         events.append(&mut self.desk.events);
         happened

@@ -106,7 +106,7 @@ impl UcxTransport {
 
     /// The first unreceived message that agrees with `tag` in the bits of `mask`. Messages that no peer
     /// can have sent are dropped.
-    pub(super) fn look(&mut self, device: usize, tag: u64, mask: u64) -> Option<Unclaimed> {
+    pub(super) fn probe_message(&mut self, device: usize, tag: u64, mask: u64) -> Option<Unclaimed> {
         loop {
             let found = self.devices[device].probe(tag, mask)?;
             if self.is_peer(found.tag.source) {
