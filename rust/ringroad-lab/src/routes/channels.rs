@@ -98,7 +98,7 @@ fn layers(table: &RoutingTable, topology: &Topology) -> Option<Vec<u8>> {
     let mut channels = Vec::new();
     for (source, target) in table.pairs() {
         let path = table.path(source, target);
-        let layer = u8::try_from(layers.take(path)).ok()?;
+        let layer = u8::try_from(layers.place_path(path)).ok()?;
         channels.extend(path.iter().map(|_| layer));
     }
     Some(channels)

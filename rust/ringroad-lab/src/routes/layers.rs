@@ -60,12 +60,12 @@ impl<'a> Layers<'a> {
     }
 
     /// Puts a path into the first layer that it fits, which may be a new one, and returns the layer's number.
-    pub fn take(&mut self, path: &[u32]) -> usize {
+    pub fn place_path(&mut self, path: &[u32]) -> usize {
         let turns = &self.turns;
-        let found = self.layers.iter_mut().position(|layer| layer.take(turns, path));
+        let found = self.layers.iter_mut().position(|layer| layer.take_path(turns, path));
         found.unwrap_or_else(|| {
             let mut layer = Layer::new(turns);
-            layer.take(turns, path);
+            layer.take_path(turns, path);
             self.layers.push(layer);
             self.layers.len() - 1
         })
@@ -86,7 +86,7 @@ impl Layer {
     }
 
     /// Takes all pairs of a path, or none of them; returns whether it has taken them.
-    fn take(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
+    fn take_path(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
         let pairs = || path.windows(2).map(|pair| (pair[0] as LinkId, pair[1] as LinkId));
         let known = |(from, to): (LinkId, LinkId)| self.pairs[turns.number(from, to)];
         if pairs().any(|pair| known(pair) == Pair::Refused) {

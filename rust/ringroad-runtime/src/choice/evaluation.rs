@@ -154,7 +154,7 @@ impl<'a> Evaluator<'a> {
                 let (member, only) = (contest.members[index], contest.members.len() == 1);
                 match look {
                     Some(Ok(look)) => {
-                        contest.take(index, look);
+                        contest.record_look(index, look);
                     }
                     Some(Err(error)) if only || !member.is_made_for_graph(contest.collective) => {
                         return Err(error)
@@ -384,7 +384,7 @@ impl Contest {
         Ok(winners)
     }
 
-    fn take(&mut self, index: usize, look: Look) {
+    fn record_look(&mut self, index: usize, look: Look) {
         self.candidates[index].cost = look.cost;
         self.levels[index] = look.level;
         self.schedules[index] = look.schedule;

@@ -58,7 +58,14 @@ impl Communicator {
         options.is_part = true;
         options.name = format!("{}.{number}.{mine}", self.name);
         if let Some(family) = &self.family {
-            return self.take(family, (number, mine), (&members, position), &config, &options, patience);
+            return self.take_communicator(
+                family,
+                (number, mine),
+                (&members, position),
+                &config,
+                &options,
+                patience,
+            );
         }
         if color.is_none() {
             return Ok(None);
@@ -115,7 +122,7 @@ impl Communicator {
     }
 
     /// As the first of its group, makes the communicators of all; takes the one of this rank.
-    fn take(
+    fn take_communicator(
         &self,
         family: &Family,
         (number, color): (u64, i64),

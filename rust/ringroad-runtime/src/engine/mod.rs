@@ -301,7 +301,7 @@ impl Engine {
         *past_caches = input.len() + output.len() >= self.uncached;
         let like = if input.is_empty() { output } else { input };
         (task.buffers.scratch, task.buffers.scratch_range) =
-            match self.scratch.take(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
+            match self.scratch.take_region(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
                 Ok(taken) => taken,
                 Err(reason) => {
                     self.lack_memory(&task.call().to_string(), &reason);

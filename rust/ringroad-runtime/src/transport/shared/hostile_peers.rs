@@ -92,7 +92,7 @@ fn parts_beyond_the_whole_are_refused() {
 #[test]
 fn counters_ahead_of_what_was_sent_are_refused() {
     let [taken, released]: [fn(&Counters); 2] =
-        [|counters| counters.take(1 << 40), |counters| counters.release(1 << 40)];
+        [|counters| counters.free_slots(1 << 40), |counters| counters.release(1 << 40)];
     for (what, write) in [("taken", taken), ("released", released)] {
         let [mut ours, theirs] = pair();
         write(theirs.home.counters_for(0));

@@ -64,7 +64,7 @@ impl UcxTransport {
     pub(super) fn take_notices(&mut self, events: &mut Vec<Event>) {
         let control = Tag { source: 0, kind: Kind::Control, sequence: 0, message: 0, check: 0 }.pack();
         for index in 0..self.devices.len() {
-            while let Some((message, info)) = self.devices[index].take(control, Tag::KIND) {
+            while let Some((message, info)) = self.devices[index].take_message(control, Tag::KIND) {
                 let tag = Tag::unpack(info.sender_tag);
                 // A notice that is not to be read is received with length 0, so that UCX frees its memory.
                 let (purpose, length) = match self.regard(tag, info.length, events) {
@@ -112,7 +112,7 @@ impl UcxTransport {
             if self.is_peer(found.tag.source) {
                 return Some(found);
             }
-            let (message, info) = self.devices[device].take(tag, mask)?;
+            let (message, info) = self.devices[device].take_message(tag, mask)?;
             let post = Post { purpose: Purpose::Nothing, peer: self.rank, device, request: 0 };
             let worker = self.devices[device].worker;
             let _ = self.slots.receive_probed(worker, post, message, info.sender_tag, 0);
