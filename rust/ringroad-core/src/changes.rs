@@ -110,7 +110,7 @@ impl Base<'_> {
         let Ok(left) = without(self.topology, &gone) else {
             return Observation { changes: before.clone(), is_doubtful: false };
         };
-        let rounds = Tried::of(rounds, self.probes().len());
+        let rounds = Tried::from_rounds(rounds, self.probes().len());
         let (factors, is_doubtful) = Measuring::new(self, &left).factors(before, &rounds);
         Observation { changes: Changes { factors, gone }, is_doubtful }
     }
@@ -158,7 +158,7 @@ struct Tried {
 
 impl Tried {
     /// The flows of each of so many rounds, which follow each other again and again.
-    fn of(rounds: &[Round], count: usize) -> Vec<Vec<Tried>> {
+    fn from_rounds(rounds: &[Round], count: usize) -> Vec<Vec<Tried>> {
         let tries = |first: usize| {
             let mut rates: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
             for flow in rounds.iter().skip(first).step_by(count.max(1)).flat_map(|round| &round.flows) {

@@ -17,7 +17,7 @@ impl Random {
     }
 
     /// The sequence of a seed of several words.
-    pub fn of(words: &[u64]) -> Random {
+    pub fn from_words(words: &[u64]) -> Random {
         Random(words.iter().fold(0x5DEE_CE66_D1CE_4E5B, |seed, word| Random(seed ^ word).bits()))
     }
 

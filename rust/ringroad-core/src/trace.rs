@@ -103,7 +103,7 @@ impl Trace {
         // Text, because JSON values take many times as much memory and traces may be long.
         let mut records = String::new();
         for event in order {
-            let row = rows.take(event);
+            let row = rows.occupy_row(event);
             event.add_chrome_records(row, &mut records);
         }
         let mut all = String::new();
@@ -123,7 +123,7 @@ impl Rows {
     const OF_A_KIND: usize = 1 << 20;
 
     /// Occupies the first row that is free when the event starts, and returns its number.
-    fn take(&mut self, event: &TraceEvent) -> usize {
+    fn occupy_row(&mut self, event: &TraceEvent) -> usize {
         let kind = event.kind as usize;
         let rows = self.0.entry((event.rank, kind)).or_default();
         let row = rows.iter().position(|end| *end <= event.start).unwrap_or(rows.len());

@@ -83,7 +83,7 @@ struct State {
 struct StrayKey(u32, Rank, Option<(bool, Vec<Rank>)>);
 
 impl StrayKey {
-    fn of(request: &Request) -> Option<StrayKey> {
+    fn from_request(request: &Request) -> Option<StrayKey> {
         match request {
             Request::Learn => None,
             Request::Prepare(ballot) => Some(StrayKey(ballot.number, ballot.leader, None)),
@@ -198,7 +198,9 @@ impl World {
                 let Some(Flight::Answered(request, reply)) = next.flights[rank][peer].take() else {
                     unreachable!()
                 };
-                next.takes(rank, |proposer, acceptor| proposer.hear(acceptor, peer, &request, reply));
+                next.takes(rank, |proposer, acceptor| {
+                    proposer.receive_reply(acceptor, peer, &request, reply)
+                });
             }
             Event::Lose(rank, peer) => {
                 if !next.processes[peer].paused {
@@ -359,7 +361,7 @@ impl State {
     /// The sender waits no longer for its request; it may still arrive.
     fn give_up(&mut self, rank: Rank, peer: Rank) {
         if let Some(Flight::Asked(request)) = self.flights[rank][peer].take() {
-            self.strays.extend(StrayKey::of(&request).map(|key| (rank, peer, key)));
+            self.strays.extend(StrayKey::from_request(&request).map(|key| (rank, peer, key)));
         }
     }
 

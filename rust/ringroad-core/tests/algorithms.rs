@@ -162,7 +162,7 @@ fn check_rows(schedule: &Schedule, expanded: &Schedule, what: &str) {
 
 /// No rank sends by more ports in a step than the algorithm declares, and no two messages could be one.
 fn check_ports(member: Member, topology: &Topology, schedule: &Schedule, what: &str) {
-    let shape = Shape::of(topology);
+    let shape = Shape::from_topology(topology);
     let most_ports = member.algorithm().ports.count(topology);
 
     for (index, step) in schedule.steps.iter().enumerate() {
@@ -362,7 +362,7 @@ fn the_largest() {
     {
         let topology: Topology = spec.parse().unwrap();
         let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-        let cost = ScheduleCost::of(&schedule, &topology).unwrap();
+        let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
         let load = cost.link_load() * topology.dimensions().len() as f64;
         assert_eq!(cost.steps.len(), steps, "{name} on {spec}");
         assert!((1.0..1.2).contains(&load), "{name} on {spec}: {load}");
@@ -449,7 +449,7 @@ fn messages_of_powers_are_contiguous() {
 fn short_all_to_alls_take_few_steps() {
     let cost = |name: &str, ranks: usize| {
         let schedule = find(name).unwrap().build(&on_ring(ranks), Collective::Alltoall).unwrap();
-        ScheduleCost::of(&schedule, &on_ring(ranks)).unwrap()
+        ScheduleCost::of_schedule(&schedule, &on_ring(ranks)).unwrap()
     };
     for (ranks, steps) in [(243, 5), (256, 6), (257, 6), (729, 6)] {
         let cost = cost("bruck-alltoall:3", ranks);
@@ -478,7 +478,8 @@ fn bruck_all_to_alls_keep_all_dimensions_busy() {
         let schedule = find(&name).unwrap().build(&topology, Collective::Alltoall).unwrap();
         let links = topology.links().len() as f64;
         let (view, mut routes) = (schedule.view(), Routes::new(&topology));
-        for (index, step) in ScheduleCost::of(&schedule, &topology).unwrap().steps.iter().enumerate() {
+        for (index, step) in ScheduleCost::of_schedule(&schedule, &topology).unwrap().steps.iter().enumerate()
+        {
             let mut hops = |t: Transfer| routes.route(t.source, t.destination).unwrap().hops * t.chunks;
             let all: usize = view.transfers(index).into_iter().map(&mut hops).sum();
             let even = all as f64 / links / schedule.chunks_per_vector() as f64;

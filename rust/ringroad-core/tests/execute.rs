@@ -385,7 +385,9 @@ fn any_schedule(random: &mut Random) -> Schedule {
         any_table(ranks, levels, random)
     };
     let (scatter, gather) = (trees(), trees());
-    let both = |scatter: &Table, gather: &Table| (InTrees::of(scatter.clone()), InTrees::of(gather.clone()));
+    let both = |scatter: &Table, gather: &Table| {
+        (InTrees::from_table(scatter.clone()), InTrees::from_table(gather.clone()))
+    };
     let slices = [both(&scatter, &gather), both(&scatter.mirrored(), &gather.mirrored())];
     let collective = random.pick(&[
         Collective::Allreduce,
@@ -516,7 +518,7 @@ proptest! {
             let give = trees.give(r, b);
             if (r, b) == (rank, block) { Give { level: late, ..give } } else { give }
         });
-        let spoilt = InTrees::of(spoilt);
+        let spoilt = InTrees::from_table(spoilt);
         let schedule = perform("any", Collective::ReduceScatter, &[(spoilt.clone(), spoilt)]);
         prop_assert!(schedule.verify().is_err());
     }

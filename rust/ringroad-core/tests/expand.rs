@@ -30,9 +30,9 @@ fn ratio(a: usize, b: usize) -> Ratio {
 /// The steps and the bandwidth term of a schedule. Verifies the schedule, and compares its load with the cost model.
 fn measured(schedule: &Schedule, topology: &Topology) -> (usize, Ratio) {
     schedule.verify().unwrap_or_else(|error| panic!("{topology}: {error}"));
-    let network = Digraph::of(topology);
+    let network = Digraph::from_topology(topology);
     let load = load(schedule, &network);
-    let cost = ScheduleCost::of(schedule, topology).unwrap();
+    let cost = ScheduleCost::of_schedule(schedule, topology).unwrap();
     assert!((cost.link_load() - load.to_f64()).abs() < 1e-9, "{topology}: {} {load}", cost.link_load());
     (schedule.steps.len(), load * Ratio::new(network.degree(), 1u64))
 }
@@ -61,7 +61,7 @@ fn check(expansion: Expansion, base: &Topology, collective: Collective) {
             // link.
             assert_eq!(found_steps, steps + 1, "{what}");
             assert!(found_term <= term + ratio(1, n), "{what}: {found_term}");
-            let simple = Digraph::of(base).arcs().len() == base.links().len();
+            let simple = Digraph::from_topology(base).arcs().len() == base.links().len();
             assert!(!simple || found_term == term + ratio(1, n), "{what}: {found_term}");
         }
         Expansion::Degree(copies) => {

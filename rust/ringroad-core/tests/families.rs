@@ -57,7 +57,7 @@ fn networks() -> Vec<Topology> {
 
 fn cost(name: &str, topology: &Topology) -> ScheduleCost {
     let schedule = find(name).unwrap().build(topology, Collective::Allreduce).unwrap();
-    ScheduleCost::of(&schedule, topology).unwrap()
+    ScheduleCost::of_schedule(&schedule, topology).unwrap()
 }
 
 #[test]
@@ -79,7 +79,8 @@ fn every_algorithm_works_on_every_family() {
                 );
                 for routing in Routing::ALL {
                     let Ok(routed) = topology.clone().with_routing(routing) else { continue };
-                    let cost = ScheduleCost::of(&schedule, &routed).unwrap_or_else(|e| panic!("{what}: {e}"));
+                    let cost = ScheduleCost::of_schedule(&schedule, &routed)
+                        .unwrap_or_else(|e| panic!("{what}: {e}"));
                     assert!(cost.hops() <= schedule.steps.len() * topology.diameter(), "{what}");
                     // The busiest link carries at least an equal share of the load.
                     let least = schedule.max_sent() / topology.max_degree().max(1) as f64;
@@ -97,7 +98,9 @@ fn every_algorithm_works_on_every_family() {
 
 #[test]
 fn a_grid_is_what_algorithms_see() {
-    let check = |spec: &str, sizes: &[usize]| assert_eq!(Shape::of(&topology(spec)).sizes(), sizes, "{spec}");
+    let check = |spec: &str, sizes: &[usize]| {
+        assert_eq!(Shape::from_topology(&topology(spec)).sizes(), sizes, "{spec}")
+    };
     check("mesh:4x3", &[4, 3]);
     check("twisted-torus:4x8", &[4, 8]);
     check("hyperx:3x2x2", &[3, 2, 2]);
@@ -105,7 +108,7 @@ fn a_grid_is_what_algorithms_see() {
     check("hypercube:3", &[2, 2, 2]);
     check("twisted-hypercube:3", &[2, 2, 2]);
     check("fattree:4x4", &[16]);
-    assert_eq!(Shape::of(&petersen()).sizes(), [10]);
+    assert_eq!(Shape::from_topology(&petersen()).sizes(), [10]);
 }
 
 /// The networks whose costs the snapshot shows.

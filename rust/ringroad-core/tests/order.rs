@@ -12,7 +12,7 @@ fn families(topology: &str, collective: Collective) -> Vec<Vec<String>> {
     let mut expressions = Expressions::new(topology.ranks());
     let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for member in available(&topology, collective) {
-        if let Some(expression) = expressions.of(&member.build(&topology, collective).unwrap()) {
+        if let Some(expression) = expressions.expression_of(&member.build(&topology, collective).unwrap()) {
             found.entry(expression).or_default().push(member.name());
         }
     }
@@ -84,7 +84,7 @@ fn an_algorithm_in_rank_order_always_exists() {
                     let mut expressions = Expressions::new(ranks);
                     let expected = expressions.in_rank_order();
                     let what = format!("{collective} on {spec} by {member}");
-                    assert_eq!(expressions.of(&schedule), Some(expected), "{what}");
+                    assert_eq!(expressions.expression_of(&schedule), Some(expected), "{what}");
                     if ranks < 40 {
                         let side = Expressions::side_in_rank_order(&schedule);
                         assert_eq!(side, Some(Side::Right), "{what}");
@@ -130,7 +130,7 @@ fn different_orders_differ() {
         schedule
     };
     let mut expressions = Expressions::new(3);
-    let mut of = |chunks: &[[(usize, usize); 2]]| expressions.of(&allreduce(chunks));
+    let mut of = |chunks: &[[(usize, usize); 2]]| expressions.expression_of(&allreduce(chunks));
     let first = of(&[[(0, 1), (1, 2)]]);
     assert!(first.is_some());
     assert_eq!(of(&[[(1, 0), (0, 2)]]), first, "(0 + 1) + 2 is (1 + 0) + 2");
@@ -138,7 +138,7 @@ fn different_orders_differ() {
     assert_ne!(of(&[[(1, 2), (0, 2)]]), first, "(1 + 2) + 0 is another sum");
     assert_eq!(of(&[[(0, 1), (1, 2)], [(1, 0), (0, 2)]]), first);
     assert_eq!(of(&[[(0, 1), (1, 2)], [(1, 2), (0, 2)]]), None, "one for each chunk");
-    assert_eq!(Expressions::new(4).of(&allreduce(&[[(0, 1), (1, 2)]])), None, "other ranks");
+    assert_eq!(Expressions::new(4).expression_of(&allreduce(&[[(0, 1), (1, 2)]])), None, "other ranks");
 }
 
 /// Algorithms whose ranks end with the same bits are found to do so, and of the others at least one not to.

@@ -18,11 +18,11 @@ fn a_table_of_single_paths_is_single_path_routing() {
     let graph = Topology::from_links("torus", torus.ranks(), torus.nodes(), torus.links().to_vec()).unwrap();
     for plain in specs.map(topology).into_iter().chain([graph]) {
         let single = plain.clone().with_routing(Routing::SinglePath).unwrap();
-        let table = plain.clone().with_routes(RoutingTable::of(&single).unwrap()).unwrap();
+        let table = plain.clone().with_routes(RoutingTable::from_topology(&single).unwrap()).unwrap();
         for collective in Collective::ALL {
             for (index, member) in available(&single, collective).into_iter().enumerate() {
                 let schedule = member.build(&single, collective).unwrap();
-                let costs = [&single, &table].map(|on| ScheduleCost::of(&schedule, on).unwrap());
+                let costs = [&single, &table].map(|on| ScheduleCost::of_schedule(&schedule, on).unwrap());
                 assert_eq!(costs[0], costs[1], "{member}: {collective} on {plain}");
                 if index % 4 > 0 {
                     continue;

@@ -50,7 +50,7 @@ pub struct Path {
 
 impl FlowReport {
     /// What a flow on this network is, for demands of which each is `times` as large as stated.
-    pub fn of(flow: &Concurrent, network: &Digraph, times: f64) -> FlowReport {
+    pub fn from_flow(flow: &Concurrent, network: &Digraph, times: f64) -> FlowReport {
         let link = |(arc, load): (&Arc, &f64)| LinkLoad {
             source: arc.source,
             target: arc.target,

@@ -18,7 +18,7 @@ fn check(found: &Found) {
             (costs[0].loads.len(), costs.map(|cost| cost.load()))
         }
         "expanded" => {
-            let network = Digraph::of(&topology);
+            let network = Digraph::from_topology(&topology);
             let phases = [Collective::Allgather, Collective::ReduceScatter];
             let phases = phases.map(|phase| expand::schedule("expanded", &topology, phase).unwrap());
             phases.iter().for_each(|phase| phase.verify().unwrap());

@@ -34,7 +34,7 @@ fn random(ranks: usize, cycles: usize) -> Topology {
 
 /// The routes of the topology of a spec as a table.
 fn table_of(spec: &str) -> RoutingTable {
-    RoutingTable::of(&topology(&format!("{spec},routing=single-path"))).unwrap()
+    RoutingTable::from_topology(&topology(&format!("{spec},routing=single-path"))).unwrap()
 }
 
 /// The same table with these channels.
@@ -120,7 +120,7 @@ fn the_bound_is_that_of_any_routes() {
 #[test]
 fn too_many_ranks_are_refused() {
     let large = topology("torus:256x256,routing=single-path");
-    for table in [shortest(&large), up_down(&large), RoutingTable::of(&large)] {
+    for table in [shortest(&large), up_down(&large), RoutingTable::from_topology(&large)] {
         let error = table.unwrap_err().to_string();
         assert!(error.starts_with("the routes of 65536 ranks have more than 268435456 hops"), "{error}");
     }
@@ -163,7 +163,7 @@ fn drains(table: &RoutingTable) -> bool {
 #[test]
 fn cycles_are_found() {
     let one_way = topology("uniring:1:5");
-    let table = RoutingTable::of(&one_way).unwrap();
+    let table = RoutingTable::from_topology(&one_way).unwrap();
     let found = cycle(&table).unwrap();
     assert_eq!(found.len(), 5);
     let ends = |hop: &(LinkId, u8)| (one_way.links()[hop.0].source, one_way.links()[hop.0].target);
@@ -194,7 +194,7 @@ fn channels_are_few() {
             assert!(drains(&made) && made.channels() <= most, "{topology} {way:?}: {}", made.channels());
             table.pairs().for_each(|(a, b)| assert_eq!(made.path(a, b), table.path(a, b), "{topology}"));
             let routed = topology.clone().with_routes(made.clone()).unwrap();
-            assert_eq!(RoutingTable::of(&routed), Ok(made), "{topology}");
+            assert_eq!(RoutingTable::from_topology(&routed), Ok(made), "{topology}");
         }
     };
     check(&topology("generalized-kautz:4:100"), 4, 10);
@@ -227,7 +227,7 @@ fn shortest_paths_are_spread() {
     for topology in [topology("torus:4x6"), topology("fattree:2x3x2"), topology("biring:4:7"), random(60, 2)]
     {
         let first = topology.clone().with_routing(Routing::SinglePath).unwrap();
-        let (first, spread) = (RoutingTable::of(&first).unwrap(), shortest(&topology).unwrap());
+        let (first, spread) = (RoutingTable::from_topology(&first).unwrap(), shortest(&topology).unwrap());
         for (source, target) in spread.pairs() {
             assert_eq!(spread.path(source, target).len(), first.path(source, target).len(), "{topology}");
         }

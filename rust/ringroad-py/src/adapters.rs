@@ -39,7 +39,7 @@ impl PyCommunicator {
         }
         let [input, output] = sides;
         let (input, output) = (memory(input, owner.clone()), memory(output, owner));
-        let mut request = Request::of(key, input, output);
+        let mut request = Request::from_key(key, input, output);
         request.factor = factor;
         self.run(py, &mut request, how, None)
     }

@@ -47,7 +47,7 @@ impl OnArrays {
                 [number::memory(number.bind(py)), output.unwrap_or_else(Memory::nothing)]
             }
         };
-        let mut request = Request::of(self.key.clone(), input, output);
+        let mut request = Request::from_key(self.key.clone(), input, output);
         (request.factor, request.function) = (self.factor, self.function.clone());
         request
     }
@@ -170,7 +170,7 @@ impl PyCommunicator {
         let mut key = CallKey::new(Operation::Collective(collective), dtype, elements);
         let function;
         (key.op, function) = match send.as_ref().or(out.as_ref()) {
-            Some(array) => reduction.of(|| array.descr())?,
+            Some(array) => reduction.for_dtype(|| array.descr())?,
             None => unreachable!("every rank has an input or an output"),
         };
         key.counts = counts;

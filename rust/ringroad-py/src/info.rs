@@ -184,7 +184,7 @@ pub fn reductions() -> BTreeMap<&'static str, Vec<&'static str>> {
 /// Returns what is known of this machine, and the numbers that were measured on others, as JSON.
 #[pyfunction]
 pub fn machine(py: Python<'_>) -> PyResult<String> {
-    let found = py.detach(Machine::look);
+    let found = py.detach(Machine::detect);
     serde_json::to_string(&found).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

@@ -94,7 +94,7 @@ impl Op<'_> {
         let descr = PyArrayDescr::new(dtype.py(), dtype)?;
         let op = match plain {
             Some(op) => op,
-            None => self.reduction(None)?.of(|| descr.clone())?.0,
+            None => self.reduction(None)?.for_dtype(|| descr.clone())?.0,
         };
         Ok((op, dtype_of(&descr, "the vector")?))
     }
@@ -112,7 +112,7 @@ impl Reduction {
     }
 
     /// The reduction of elements of this type, and what performs it if it is the user's own.
-    pub fn of<'py>(
+    pub fn for_dtype<'py>(
         &self,
         dtype: impl FnOnce() -> Bound<'py, PyArrayDescr>,
     ) -> PyResult<(ReduceOp, Option<Arc<dyn Function>>)> {

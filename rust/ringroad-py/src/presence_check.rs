@@ -60,13 +60,14 @@ impl PyPresenceCheck {
     }
 
     /// Returns the text that a rank has published under a name, or None.
-    fn look(
+    #[pyo3(name = "look")]
+    fn published_text(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = argument)] kind: String,
         #[pyo3(from_py_with = argument)] rank: usize,
     ) -> PyResult<Option<String>> {
-        self.outcome(py, py.detach(|| self.call.look(&kind, rank)))
+        self.outcome(py, py.detach(|| self.call.published_text(&kind, rank)))
     }
 }
 

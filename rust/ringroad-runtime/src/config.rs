@@ -71,12 +71,12 @@ macro_rules! settings {
 
         impl Config {
             /// Reads these variables, all of which have the prefix.
-            fn take(mut values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
+            fn from_variables(mut values: BTreeMap<String, String>) -> Result<Config, ConfigError> {
                 let mut set = BTreeMap::new();
                 Ok(Config {
                     $($field: {
                         let read: fn(&str) -> Result<$type, String> = $read;
-                        let found = rows::$field.take(&mut values, &mut set, read)?;
+                        let found = rows::$field.take_value(&mut values, &mut set, read)?;
                         found.unwrap_or_else(|| settings!(@value $default))
                     },)*
                     warnings: values.keys().map(|name| unknown(name)).collect(),
@@ -259,7 +259,7 @@ impl Config {
     /// The settings of these variables. Empty ones count as not set, and those without the prefix are ignored. If a
     /// name occurs several times, the last value is used.
     pub fn read(variables: impl IntoIterator<Item = (String, String)>) -> Result<Config, ConfigError> {
-        Config::take(variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect())
+        Config::from_variables(variables.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect())
     }
 
     /// The directory in which `ringroad tune` stores profiles.

@@ -154,7 +154,7 @@ pub fn connections() -> Vec<Vec<u8>> {
 
 fn key() -> (Topology, Key) {
     let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
-    let key = Key::of(&topology, find("bfb").unwrap(), Collective::Allreduce);
+    let key = Key::for_member(&topology, find("bfb").unwrap(), Collective::Allreduce);
     (topology, key)
 }
 
@@ -174,7 +174,8 @@ pub fn cache(bytes: &[u8]) {
 pub fn cached() -> Vec<u8> {
     let (topology, key) = key();
     let schedule = find("bfb").unwrap().build(&topology, Collective::Allreduce).unwrap();
-    let known = Known { cost: ScheduleCost::of(&schedule, &topology).unwrap(), digest: schedule.digest() };
+    let known =
+        Known { cost: ScheduleCost::of_schedule(&schedule, &topology).unwrap(), digest: schedule.digest() };
     let first = serde_json::to_string(&Header { key, known }).unwrap();
     format!("{first}\n{}", schedule.to_json()).into_bytes()
 }

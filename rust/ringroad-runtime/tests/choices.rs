@@ -68,7 +68,7 @@ impl Elements {
         for (start, length) in windows.filter(|(s, length)| *length > 0 && s + length <= most) {
             let outputs = each(group, |communicator| {
                 let rank = communicator.rank();
-                let input = Memory::of(&self.0[rank][start..start + length]);
+                let input = Memory::of_slice(&self.0[rank][start..start + length]);
                 let elements = if collective.has_blocks() { length / ranks } else { length };
                 let held = collective.output(rank) != ringroad_core::collective::Holding::Nothing;
                 let output = Memory::zeroed(if held { 4 * elements } else { 0 });
@@ -181,7 +181,7 @@ fn one_order_on_many_ranks() {
         let topology = Topology::parse(topology).unwrap();
         let algorithms = Algorithms::parse(algorithms).unwrap();
         let wishes = Wishes { algorithms, size_invariant: true, ..Wishes::default() };
-        let place = Site::of(&[], 1, &topology);
+        let place = Site::from_endpoints(&[], 1, &topology);
         let lowering =
             Lowering { segment: 1 << 16, part: usize::MAX, two_areas: true, cache: CacheMode::Shared };
         let choices =
@@ -511,7 +511,7 @@ fn choices_are_explained() {
 // ----------------------------------------------------------------------------------- made for the graph
 
 fn made(topology: &Topology, wishes: &Wishes) -> Choices {
-    let place = Site::of(&[], 1, topology);
+    let place = Site::from_endpoints(&[], 1, topology);
     let lowering = Lowering { segment: 1 << 19, part: usize::MAX, two_areas: true, cache: CacheMode::Shared };
     Choices::make(topology.clone(), CostModel::default(), lowering, place, wishes).unwrap()
 }
@@ -561,7 +561,7 @@ fn all_ranks_have_the_schedule_that_rank_0_chose() {
     let config = read(&[("RINGROAD_ALGO", "allgather:bfb")]);
     let group = group_with(8, 0, &config, &on("without(hypercube:3, 0-1)"));
     let outputs = each(&group, |communicator| {
-        let input = Memory::of(&[communicator.rank() as f32; 5]);
+        let input = Memory::of_slice(&[communicator.rank() as f32; 5]);
         let request = Request::new(
             Operation::Collective(Collective::Allgather),
             DType::F32,

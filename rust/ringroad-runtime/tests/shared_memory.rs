@@ -209,7 +209,7 @@ fn collectives(communicator: &Communicator) {
     // The last messages arrive even though their sender leaves.
     let message = |operation, input, output| Request::new(operation, DType::U8, 1 << 20, input, output);
     let (up, down) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
-    let bytes = Memory::of(&vec![7u8; 1 << 20]);
+    let bytes = Memory::of_slice(&vec![7u8; 1 << 20]);
     let sent = message(Operation::Send { peer: up, tag: 5 }, bytes, Memory::nothing());
     let work = communicator.start(sent).unwrap();
     let receive = Operation::Receive { peer: down, tag: 5 };
@@ -590,7 +590,7 @@ fn all_to_all(communicator: &Communicator) -> Request {
 
 // ---- Processes ----
 
-fn of<T: Copy>(list: &[T], rank: usize) -> T {
+fn item_of<T: Copy>(list: &[T], rank: usize) -> T {
     *list.get(rank).or(list.last()).unwrap()
 }
 
@@ -610,7 +610,7 @@ fn child() {
     let options = Options { timeout: Some(SCENARIO_TIMEOUT / 2), ..Options::default() };
     let means = Means { wheel: None, config, options };
     let communicator = means.connect(means.time(), store, rank, ranks).unwrap();
-    let (transport, expected) = (communicator.transport().unwrap().text, of(scenario.transport, rank));
+    let (transport, expected) = (communicator.transport().unwrap().text, item_of(scenario.transport, rank));
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     if [ALONE, BY_CMA].contains(&expected) {
         let as_cores_are = means.config.transport.within == Some(Within::Auto) && transport == BY_CMA;
@@ -675,7 +675,7 @@ fn run_group(scenario: &Scenario, library: &str, ranks: usize) {
             "system" => child.env("UCX_TLS", "tcp,self"),
             library => child.env("RINGROAD_UCX_LIBRARY", library).env("UCX_TLS", "tcp,self"),
         };
-        child.envs(of(scenario.environment, rank).iter().copied());
+        child.envs(item_of(scenario.environment, rank).iter().copied());
         child.env(VARIABLE, format!("{}|{rank}|{ranks}|{}", scenario.name, store.display()));
         child
     };

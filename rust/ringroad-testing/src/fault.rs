@@ -221,7 +221,7 @@ impl<T: Transport> Injector<T> {
                 Some(Lack::Memory) => Failure::Memory(error.to_string()),
                 _ => Failure::Broken(error.to_string()),
             });
-            self.events.extend(Event::of(request, posted));
+            self.events.extend(Event::from_posted(request, posted));
         }
         self.delayed = waiting;
     }

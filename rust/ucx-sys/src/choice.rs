@@ -32,7 +32,7 @@ pub(crate) struct Found {
 
 impl Found {
     /// Looks for what there is, and opens nothing.
-    pub fn look(wheel: &Path) -> Found {
+    pub fn detect(wheel: &Path) -> Found {
         let search = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let named = |folder: PathBuf| !folder.as_os_str().is_empty() && folder.join(SONAME).exists();
         let devices = std::fs::read_dir(RDMA);

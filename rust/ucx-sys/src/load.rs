@@ -189,7 +189,7 @@ fn find(options: &LoadOptions) -> Result<(Library, Origin, Option<String>), Load
         };
     }
     let (mut tried, mut mixture) = (Vec::new(), None);
-    let preferred = options.wheel.as_deref().map(|wheel| Found::look(wheel).prefer());
+    let preferred = options.wheel.as_deref().map(|wheel| Found::detect(wheel).prefer());
     let wheel_first = preferred.as_ref().is_some_and(|(origin, _)| *origin == Origin::Wheel);
     let order = if wheel_first { [Origin::Wheel, Origin::System] } else { [Origin::System, Origin::Wheel] };
     for origin in order {

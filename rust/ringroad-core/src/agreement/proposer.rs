@@ -134,7 +134,7 @@ impl Proposer {
             // It asks itself like any other rank.
             let Some(request) = self.request(self.rank) else { break };
             let reply = acceptor.answer(self.rank, &request);
-            self.take(self.rank, &request, reply);
+            self.apply_reply(self.rank, &request, reply);
         }
         match &self.outcome {
             Some(Outcome::Decided(decision)) => acceptor.decide(decision.clone()),
@@ -188,16 +188,16 @@ impl Proposer {
     }
 
     /// `peer` has answered `request`. `acceptor` is this rank's own, here and below.
-    pub fn hear(&mut self, acceptor: &mut Acceptor, peer: Rank, request: &Request, reply: Reply) {
+    pub fn receive_reply(&mut self, acceptor: &mut Acceptor, peer: Rank, request: &Request, reply: Reply) {
         // What a rank says that is left out counts only where it is asked whether it goes on.
         let counts = !acceptor.excludes(peer) || (*request == Request::Learn && self.is_too_small());
         if self.outcome.is_none() && !self.peers[peer].gone && counts {
-            self.take(peer, request, reply);
+            self.apply_reply(peer, request, reply);
         }
         self.advance(acceptor);
     }
 
-    fn take(&mut self, peer: Rank, request: &Request, reply: Reply) {
+    fn apply_reply(&mut self, peer: Rank, request: &Request, reply: Reply) {
         self.peers[peer].lost = false;
         self.peers[peer].absent = reply == Reply::Absent;
         match (reply, request, &mut self.phase) {

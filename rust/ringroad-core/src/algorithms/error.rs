@@ -148,7 +148,7 @@ impl Unavailable {
         // Algorithms for any graph depend on links, not on a shape.
         let shape = match algorithm.ports {
             Ports::Any => topology.spec(),
-            _ => Shape::of(topology).to_string(),
+            _ => Shape::from_topology(topology).to_string(),
         };
         let (requirement, alternatives) = (requirement.text, names(topology, collective));
         Unavailable::Shape { algorithm: algorithm.name, requirement, shape, collective, alternatives }
@@ -159,7 +159,7 @@ impl Unavailable {
         topology: &Topology,
         collective: Collective,
     ) -> Unavailable {
-        let (shape, alternatives) = (Shape::of(topology), names(topology, collective));
+        let (shape, alternatives) = (Shape::from_topology(topology), names(topology, collective));
         Unavailable::Collective { algorithm, shape: shape.to_string(), collective, alternatives }
     }
 

@@ -29,7 +29,7 @@ const PIECES: usize = 8;
 
 pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
     let Request { name, topology, parameter, budget, .. } = *request;
-    let network = Digraph::of(topology);
+    let network = Digraph::from_topology(topology);
     let go_on = &mut |now: &Progress| now.iteration < MOST_ITERATIONS && budget.check().is_ok();
     let flow = concurrent_flow(&network, &Demands::Uniform, GAP, go_on)?;
     // A flow that was ended early would depend on the speed of this machine.
@@ -39,10 +39,10 @@ pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
 }
 
 pub(super) fn fits(topology: &Topology) -> bool {
-    topology.ranks() <= MOST_RANKS && Digraph::of(topology).apart().is_none()
+    topology.ranks() <= MOST_RANKS && Digraph::from_topology(topology).apart().is_none()
 }
 
 /// On a torus with equal links, sending directly to every rank is as good.
 pub(super) fn worth_trying(topology: &Topology) -> bool {
-    topology.ranks() <= MOST_UNASKED && Lattice::of(topology).is_none()
+    topology.ranks() <= MOST_UNASKED && Lattice::from_topology(topology).is_none()
 }

@@ -73,8 +73,9 @@ static OFFERS: [Offer; Collective::ALL.len()] = [
 
 /// The offer of collective number `NUMBER`.
 const fn offer<const NUMBER: usize>() -> Offer {
-    let performs =
-        |key| of(key).is_some_and(|schedule| schedule.collective.with_root(0) == Collective::ALL[NUMBER]);
+    let performs = |key| {
+        schedule_of(key).is_some_and(|schedule| schedule.collective.with_root(0) == Collective::ALL[NUMBER])
+    };
     Offer {
         collective: Collective::ALL[NUMBER],
         requirement: Requirement {
@@ -104,7 +105,7 @@ pub fn add(schedule: &Schedule) -> Result<Member, NotGiven> {
     let name = || schedule.name.clone();
     let key = key(schedule);
     let member = Member { algorithm: &FAMILY, parameter: Some(key) };
-    if of(key).is_some_and(|known| *known == *schedule) {
+    if schedule_of(key).is_some_and(|known| *known == *schedule) {
         return Ok(member);
     }
     schedule.verify().map_err(|error| NotGiven::Wrong { name: name(), error })?;
@@ -121,14 +122,14 @@ pub fn add(schedule: &Schedule) -> Result<Member, NotGiven> {
 
 /// The schedule of a member of this family; `None` for all others.
 pub fn schedule(member: Member) -> Option<Arc<Schedule>> {
-    of(member.parameter.filter(|_| member.algorithm.name == NAME)?)
+    schedule_of(member.parameter.filter(|_| member.algorithm.name == NAME)?)
 }
 
 const MISSING: &str = "this process does not have it";
 
 /// The member whose parameter is written like this, if this process has the schedule.
 pub(super) fn find(digits: &str) -> Option<Member> {
-    let key = Naming::Digest.value(digits).filter(|key| of(*key).is_some())?;
+    let key = Naming::Digest.value(digits).filter(|key| schedule_of(*key).is_some())?;
     Some(Member { algorithm: &FAMILY, parameter: Some(key) })
 }
 
@@ -136,14 +137,14 @@ fn key(schedule: &Schedule) -> usize {
     Naming::Digest.value(&schedule.digest()[..Naming::DIGITS]).expect("digests are hexadecimal digits")
 }
 
-fn of(key: usize) -> Option<Arc<Schedule>> {
+fn schedule_of(key: usize) -> Option<Arc<Schedule>> {
     let all = ALL.read().unwrap_or_else(PoisonError::into_inner);
     all.get(&key).map(|given| given.schedule.clone())
 }
 
 /// Why the schedule does not perform `collective` among this many ranks; `None` if it does.
 pub(super) fn obstacle(key: usize, collective: Collective, ranks: usize) -> Option<String> {
-    match of(key) {
+    match schedule_of(key) {
         None => Some(MISSING.to_owned()),
         Some(found) if (found.collective, found.ranks) != (collective, ranks) => {
             Some(format!("it is a schedule of {} over {} ranks", found.collective, found.ranks))
@@ -153,7 +154,7 @@ pub(super) fn obstacle(key: usize, collective: Collective, ranks: usize) -> Opti
 }
 
 pub(super) fn construct(request: &Request<'_>) -> Result<Schedule, Obstacle> {
-    let found = of(request.parameter).ok_or_else(|| Obstacle::None(MISSING.to_owned()))?;
+    let found = schedule_of(request.parameter).ok_or_else(|| Obstacle::None(MISSING.to_owned()))?;
     Ok((*found).clone())
 }
 

@@ -32,7 +32,7 @@ impl Ground<'_> {
     pub(super) fn shape(&self) -> Shape {
         match self.topology.positions() {
             Some(positions) => Shape::ring(positions.len()),
-            None => Shape::of(self.topology),
+            None => Shape::from_topology(self.topology),
         }
     }
 }

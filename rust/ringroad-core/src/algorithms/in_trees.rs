@@ -40,16 +40,21 @@ pub struct Table {
 impl Table {
     /// The table of `give(position, block)`, which is not called for a position's own block.
     pub fn new(size: usize, give: impl Fn(usize, usize) -> Give) -> Table {
-        Table::of(size, None, size, give)
+        Table::from_fn(size, None, size, give)
     }
 
     /// The table in which all positions act alike, each seen from its own place. `give(block)` says how position 0
     /// gives a block other than 0 away.
     pub fn symmetric(size: usize, motion: Motion, give: impl Fn(usize) -> Give) -> Table {
-        Table::of(size, Some(motion), 1, |_, block| give(block))
+        Table::from_fn(size, Some(motion), 1, |_, block| give(block))
     }
 
-    fn of(size: usize, motion: Option<Motion>, rows: usize, give: impl Fn(usize, usize) -> Give) -> Table {
+    fn from_fn(
+        size: usize,
+        motion: Option<Motion>,
+        rows: usize,
+        give: impl Fn(usize, usize) -> Give,
+    ) -> Table {
         let own = |position| Give { level: 0, parent: position, port: 0 };
         let cell = |position, block| if position == block { own(position) } else { give(position, block) };
         let mut gives: Vec<Give> =
@@ -152,14 +157,14 @@ impl InTrees {
     }
 
     /// The trees of one table.
-    pub fn of(table: Table) -> InTrees {
+    pub fn from_table(table: Table) -> InTrees {
         let times = vec![(0..table.levels).collect()];
         InTrees { shape: Shape::ring(table.size), tables: vec![table], times, cycle: None }
     }
 
     /// The trees of one table whose positions stand along a cycle. If the table has a motion, it must be a shift.
     pub fn along(cycle: Cycle, table: Table) -> InTrees {
-        InTrees { cycle: Some(cycle), ..InTrees::of(table) }
+        InTrees { cycle: Some(cycle), ..InTrees::from_table(table) }
     }
 
     /// How position `x` gives `block` away; `None` for its own block, which it keeps.

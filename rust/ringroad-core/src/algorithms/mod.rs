@@ -115,7 +115,7 @@ impl Ports {
         match self {
             Ports::One => 1,
             Ports::Two => 2,
-            Ports::All => 2 * Shape::of(topology).wide().len().max(1),
+            Ports::All => 2 * Shape::from_topology(topology).wide().len().max(1),
             // Behind a switch, ranks count as a ring, which has two ports.
             Ports::Any => topology.max_degree().max(2),
         }
@@ -259,7 +259,7 @@ impl Construct {
             Construct::Search(_, Some(cost)) => {
                 cost(request).map_err(|why| Unavailable::search(request, why))
             }
-            Construct::Search(_, None) => Ok(CostLine::of(&self.schedule(request)?)),
+            Construct::Search(_, None) => Ok(CostLine::of_schedule(&self.schedule(request)?)),
         }
     }
 }
@@ -303,7 +303,7 @@ pub struct Requirement {
 impl Requirement {
     /// Whether the algorithm works on `topology`.
     pub fn admits(self, topology: &Topology) -> bool {
-        (self.admits)(&Shape::of(topology)) && (self.fits)(topology.base())
+        (self.admits)(&Shape::from_topology(topology)) && (self.fits)(topology.base())
     }
 }
 
@@ -324,7 +324,7 @@ pub struct CostLine {
 
 impl CostLine {
     /// That of a schedule without a formula.
-    fn of(schedule: &Schedule) -> CostLine {
+    fn of_schedule(schedule: &Schedule) -> CostLine {
         CostLine { steps: schedule.steps.len(), sent: schedule.max_sent() }
     }
 }
@@ -397,9 +397,10 @@ impl Algorithm {
         let member = |parameter| Member { algorithm: self, parameter };
         match &self.parameter {
             None => vec![member(None)],
-            Some(family) => {
-                (family.values)(&Shape::of(topology)).into_iter().map(|v| member(Some(v))).collect()
-            }
+            Some(family) => (family.values)(&Shape::from_topology(topology))
+                .into_iter()
+                .map(|v| member(Some(v)))
+                .collect(),
         }
     }
 }

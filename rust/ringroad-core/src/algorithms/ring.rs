@@ -38,7 +38,7 @@ fn ways(shape: &Shape, cycles: Vec<Option<Cycle>>) -> Vec<(InTrees, InTrees)> {
     let down = up.mirrored();
     let both = |cycle: Option<Cycle>| {
         let along = |table: &Table| match &cycle {
-            None => InTrees::of(table.clone()),
+            None => InTrees::from_table(table.clone()),
             Some(cycle) => InTrees::along(cycle.clone(), table.clone()),
         };
         [(along(&up), along(&down)), (along(&down), along(&up))]

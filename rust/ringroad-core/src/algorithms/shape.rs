@@ -16,7 +16,7 @@ pub struct Shape {
 impl Shape {
     /// The shape of a topology: every grid counts as a torus, and ranks that form no grid count as a ring. Where ranks are
     /// placed, it is the shape of their positions.
-    pub fn of(topology: &Topology) -> Shape {
+    pub fn from_topology(topology: &Topology) -> Shape {
         let topology = topology.base();
         let sizes = match topology.dimensions() {
             [] => vec![topology.ranks()],

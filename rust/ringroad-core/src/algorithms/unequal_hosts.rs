@@ -26,7 +26,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(shape: &Shape) -> Places {
+    fn from_shape(shape: &Shape) -> Places {
         let mut first = 0;
         let ranks = |size: &usize| {
             first += size;
@@ -74,7 +74,7 @@ pub(super) fn latency(request: &Request<'_>) -> Schedule {
 /// The cost of [`schedule`].
 pub(super) fn cost(request: &Request<'_>) -> CostLine {
     match request.shape.has_unequal_hosts() {
-        true => CostLine::of(&sliced(request)),
+        true => CostLine::of_schedule(&sliced(request)),
         false => hierarchical::cost(request),
     }
 }
@@ -82,14 +82,14 @@ pub(super) fn cost(request: &Request<'_>) -> CostLine {
 /// The cost of [`latency`].
 pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
     match request.shape.has_unequal_hosts() {
-        true => CostLine::of(&whole(request)),
+        true => CostLine::of_schedule(&whole(request)),
         false => hierarchical::latency_cost(request),
     }
 }
 
 /// The schedule for the places, made by the ranks that stand there.
 fn sliced(request: &Request<'_>) -> Schedule {
-    let places = Places::of(request.shape);
+    let places = Places::from_shape(request.shape);
     let root = request.collective.root().map_or(0, |root| places.first_of(root));
     let shape = &Shape::on_hosts(places.hosts.len(), places.per_host);
     let full = hierarchical::schedule(&Request {
@@ -145,7 +145,7 @@ fn once(sends: impl Iterator<Item = Send>) -> impl Iterator<Item = Send> {
 /// All ranks of a host have its sum, and each gets those of other hosts.
 fn whole(request: &Request<'_>) -> Schedule {
     let Request { name, shape, collective, parameter, .. } = *request;
-    let places = Places::of(shape);
+    let places = Places::from_shape(shape);
     let mut within = Step::default();
     for ranks in &places.hosts {
         for step in gather_sum::at_once(name, &Shape::ring(ranks.len())).steps {

@@ -16,11 +16,11 @@ use crate::units::Rank;
 
 impl ScheduleCost {
     /// The cost of `schedule` on `topology`, whose first ranks are the ranks of the schedule.
-    pub fn of(schedule: &Schedule, topology: &Topology) -> Result<ScheduleCost, CostError> {
+    pub fn of_schedule(schedule: &Schedule, topology: &Topology) -> Result<ScheduleCost, CostError> {
         ScheduleCost::with_routes(schedule, &mut Routes::new(topology))
     }
 
-    /// As [`ScheduleCost::of`], with routes that can be reused for other schedules on the same topology.
+    /// As [`ScheduleCost::of_schedule`], with routes that can be reused for other schedules on the same topology.
     pub fn with_routes(schedule: &Schedule, routes: &mut Routes<'_>) -> Result<ScheduleCost, CostError> {
         ScheduleCost::in_turn(std::slice::from_ref(schedule), routes)
     }
@@ -66,7 +66,7 @@ impl ScheduleCost {
         let mut totals = Totals::new(routes);
         let (topology, mut steps) = (routes.topology(), Vec::new());
         for view in views {
-            let alike = Alike::of(view);
+            let alike = Alike::from_view(view);
             if routes.lattice().is_none() {
                 // Finding routes is fastest with all routes to one destination in a row.
                 let mut pairs: Vec<(Rank, Rank)> = Vec::new();
@@ -95,7 +95,7 @@ impl ScheduleCost {
         let mut steps: Vec<StepCost> = Vec::new();
         for view in schedules.iter().map(Schedule::view) {
             let links = |index: usize| bounds.of_step(&view, index, vector);
-            steps.extend(Alike::of(&view).steps(&view, bounds.topology(), vector, links)?);
+            steps.extend(Alike::from_view(&view).steps(&view, bounds.topology(), vector, links)?);
         }
         let busiest_link = steps.iter().map(|step| step.link_load).sum();
         Ok(ScheduleCost { steps, busiest_link })
@@ -124,7 +124,7 @@ struct Alike {
 }
 
 impl Alike {
-    fn of(view: &View<'_>) -> Alike {
+    fn from_view(view: &View<'_>) -> Alike {
         let first = view.first_alike();
         let mut times = vec![0usize; first.len()];
         first.iter().for_each(|first| times[*first] += 1);

@@ -56,7 +56,7 @@ impl Carried {
     }
 
     /// The load in vectors and the seconds per byte of each of these links if they share a load of `vectors`.
-    fn of(self, vectors: f64) -> (f64, f64) {
+    fn load_of(self, vectors: f64) -> (f64, f64) {
         let share = |all: f64| if vectors > 0.0 { vectors / all * BELOW } else { 0.0 };
         (share(self.units), share(self.bytes_per_second))
     }
@@ -123,7 +123,7 @@ impl<'a> Bounds<'a> {
             Collective::Gather { .. } | Collective::Scatter { .. } => (block, 0.0, 0.0),
         };
         let larger = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
-        let ends = larger(self.least[0].of(reaches), self.least[1].of(leaves));
+        let ends = larger(self.least[0].load_of(reaches), self.least[1].load_of(leaves));
         // In an all-to-all every block takes all hops from its source to its target.
         let hops = match collective {
             Collective::Alltoall => {
@@ -131,8 +131,8 @@ impl<'a> Bounds<'a> {
             }
             _ => 0.0,
         };
-        let ways = self.capacity.of(hops / ranks as f64);
-        let (link_load, seconds_per_byte) = larger(larger(self.inlets.of(all), ends), ways);
+        let ways = self.capacity.load_of(hops / ranks as f64);
+        let (link_load, seconds_per_byte) = larger(larger(self.inlets.load_of(all), ends), ways);
         let count = steps.unwrap_or(usize::from(ranks > 1));
         // Not all ranks need the data of all others.
         let partial = collective.root().is_some() || collective.is_prefix();
@@ -169,7 +169,7 @@ impl<'a> Bounds<'a> {
             most = most.max(hops as usize);
             load += hops as usize * transfer.chunks;
         }
-        let (link_load, seconds_per_byte) = self.capacity.of(load as f64 / vector);
+        let (link_load, seconds_per_byte) = self.capacity.load_of(load as f64 / vector);
         Ok(StepCost { link_load, seconds_per_byte, ..self.hops(most) })
     }
 }
@@ -231,7 +231,7 @@ mod tests {
             for collective in Collective::ALL {
                 for member in available(&topology, collective) {
                     let schedule = member.build(&topology, collective).unwrap();
-                    let cost = ScheduleCost::of(&schedule, &topology).unwrap();
+                    let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
                     let built = ScheduleCost::at_least(std::slice::from_ref(&schedule), &bounds).unwrap();
                     let early = bounds.of_collective(collective, Some(cost.steps.len()));
                     let any = bounds.of_collective(collective, None);

@@ -47,7 +47,7 @@ pub struct Terms {
 
 impl Terms {
     /// The terms of `cost` by `model`, for a vector of `bytes`.
-    pub fn of(model: &CostModel, cost: &ScheduleCost, bytes: Bytes) -> Terms {
+    pub fn from_cost(model: &CostModel, cost: &ScheduleCost, bytes: Bytes) -> Terms {
         let free = CostModel { step_latency: 0.0, message_latency: 0.0, incast_latency: 0.0, ..*model };
         let hops = free.fixed(cost);
         let messages = CostModel { message_latency: model.message_latency, ..free }.fixed(cost) - hops;
@@ -101,8 +101,13 @@ pub struct Comparison {
 
 impl Comparison {
     /// Compares two candidates, of which `best` is the faster one for `bytes`.
-    pub fn of(model: &CostModel, best: &Candidate, rival: &Candidate, bytes: Bytes) -> Comparison {
-        let terms = |candidate: &Candidate| Terms::of(model, &candidate.cost, bytes);
+    pub fn from_candidates(
+        model: &CostModel,
+        best: &Candidate,
+        rival: &Candidate,
+        bytes: Bytes,
+    ) -> Comparison {
+        let terms = |candidate: &Candidate| Terms::from_cost(model, &candidate.cost, bytes);
         let (winner, other) = (terms(best), terms(rival));
         let behind = other.seconds() - winner.seconds();
         let factor = |((term, a), (_, b)): ((Term, Seconds), (Term, Seconds))| {

@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn counts(schedule: &Schedule, topology: &Topology) -> Vec<usize> {
-        ScheduleCost::of(schedule, topology).unwrap().steps.iter().map(|step| step.incast).collect()
+        ScheduleCost::of_schedule(schedule, topology).unwrap().steps.iter().map(|step| step.incast).collect()
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
     fn seconds() {
         let topology = topology("switch:6");
         let schedule = find("direct").unwrap().build(&topology, Collective::Allreduce).unwrap();
-        let cost = ScheduleCost::of(&schedule, &topology).unwrap();
+        let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
         let model = CostModel {
             step_latency: 2e-6,
             incast_latency: 0.5e-6,
@@ -150,7 +150,7 @@ mod tests {
             let topology = Topology::switch(ranks).unwrap();
             let cost = |name: &str| {
                 let schedule = find(name).unwrap().build(&topology, Collective::Allreduce).unwrap();
-                let cost = ScheduleCost::of(&schedule, &topology).unwrap();
+                let cost = ScheduleCost::of_schedule(&schedule, &topology).unwrap();
                 model.fixed(&cost) + model.per_byte(&cost) * bytes
             };
             let names =

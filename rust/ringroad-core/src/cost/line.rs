@@ -24,7 +24,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn of(model: &CostModel, cost: &ScheduleCost) -> Line {
+    pub(super) fn from_cost(model: &CostModel, cost: &ScheduleCost) -> Line {
         Line { fixed: rounded(model.fixed(cost)), per_byte: rounded(model.per_byte(cost)) }
     }
 

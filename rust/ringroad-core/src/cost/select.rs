@@ -55,7 +55,7 @@ fn best(model: &CostModel, candidates: &[&Candidate], lines: &[Line], bytes: Byt
 
 /// All candidates with their times for `bytes`, the best first. The first is the one that [`SwitchTable::pick`] returns.
 pub fn rank<'a>(model: &CostModel, candidates: &'a [Candidate], bytes: Bytes) -> Vec<Ranked<'a>> {
-    let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();
+    let lines: Vec<Line> = candidates.iter().map(|c| Line::from_cost(model, &c.cost)).collect();
     let Some(first) = best(model, &candidates.iter().collect::<Vec<_>>(), &lines, bytes) else {
         return Vec::new();
     };
@@ -189,7 +189,7 @@ impl SwitchTable {
         candidates: impl IntoIterator<Item = &'a Candidate>,
     ) -> Result<SwitchTable, TableError> {
         let candidates: Vec<&Candidate> = candidates.into_iter().collect();
-        let lines: Vec<Line> = candidates.iter().map(|c| Line::of(model, &c.cost)).collect();
+        let lines: Vec<Line> = candidates.iter().map(|c| Line::from_cost(model, &c.cost)).collect();
         if is_simulated(candidates.iter().copied()) {
             return SwitchTable::search(model, &candidates, &lines);
         }

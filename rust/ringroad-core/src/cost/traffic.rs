@@ -365,7 +365,7 @@ mod tests {
             let member = crate::algorithms::find(name).unwrap();
             let schedule = member.build(&topology, Collective::Allreduce).unwrap();
             let chunks = schedule.chunks as f64;
-            for step in ScheduleCost::of(&schedule, &topology).unwrap().steps {
+            for step in ScheduleCost::of_schedule(&schedule, &topology).unwrap().steps {
                 let halves = 2.0 * step.link_load * chunks;
                 assert!((halves - halves.round()).abs() < 1e-9, "{name}: {halves}");
                 assert_eq!(halves.round() / 2.0 / chunks, step.link_load, "{name}");

@@ -39,7 +39,7 @@ pub type LinkFacts = Rate;
 /// Makes a topology of what was seen and measured.
 pub fn assemble(evidence: &Evidence) -> Result<FoundNetwork, DiscoveryError> {
     check(evidence)?;
-    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
+    let wiring = Wiring::from_traces(&evidence.hosts, &evidence.traces);
     let mut notes = wiring.notes.clone();
     let mut network = Cabling::routed(&wiring, evidence);
     let is_meshed = wiring.is_opaque() && are_separate(evidence);

@@ -14,7 +14,7 @@ const SHARED: f64 = 1.15;
 
 /// The rounds to run after those in the evidence, in this order; none if it suffices.
 pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
-    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
+    let wiring = Wiring::from_traces(&evidence.hosts, &evidence.traces);
     let room = (2 * effort.rounds).saturating_sub(evidence.rounds.len());
     let mut rounds = match wiring.is_opaque() && !are_separate(evidence) {
         true => racks(&wiring, evidence, effort),
@@ -27,7 +27,7 @@ pub fn next_experiments(evidence: &Evidence, effort: Effort) -> Vec<Flows> {
 /// Two rounds that test what racks there seem to be, until four have changed nothing; then again what one round alone
 /// showed.
 fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
-    let racks = Racks::of(evidence);
+    let racks = Racks::from_evidence(evidence);
     let count = evidence.rounds.len();
     if !racks.is_shared {
         return Vec::new();
@@ -36,7 +36,7 @@ fn racks(wiring: &Wiring, evidence: &Evidence, effort: Effort) -> Vec<Flows> {
     let is_steady = |tests: usize| {
         let mut before = evidence.clone();
         before.rounds.truncate(count - tests);
-        Racks::of(&before).racks == racks.racks
+        Racks::from_evidence(&before).racks == racks.racks
     };
     let telling = (count > first).then(|| racks.telling(count)).flatten();
     if count >= first + 4 && !racks.has_open() && telling.is_none() && is_steady(2) && is_steady(4) {

@@ -13,7 +13,7 @@ const LIMITED: f64 = 0.85;
 /// The network between the hosts, from rates alone.
 pub(super) fn network(evidence: &Evidence, notes: &mut Vec<String>) -> Cabling {
     let hosts = evidence.hosts.len();
-    let Racks { racks, cables: loads, uplinks, is_shared, .. } = Racks::of(evidence);
+    let Racks { racks, cables: loads, uplinks, is_shared, .. } = Racks::from_evidence(evidence);
     let several: Vec<usize> = (0..racks.len()).filter(|rack| racks[*rack].len() > 1).collect();
     // What all hosts, and those of a rack, can send and receive.
     let can = |hosts: &mut dyn Iterator<Item = usize>, way: usize| -> f64 {

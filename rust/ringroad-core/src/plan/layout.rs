@@ -23,7 +23,7 @@ impl From<usize> for Counts<'_> {
 
 impl<'a> Counts<'a> {
     /// The counts `per_block` where they are given, otherwise `elements` for each block.
-    pub fn of(elements: usize, per_block: Option<&'a [usize]>) -> Counts<'a> {
+    pub fn from_elements(elements: usize, per_block: Option<&'a [usize]>) -> Counts<'a> {
         per_block.map_or(Counts::Equal(elements), Counts::PerBlock)
     }
 

@@ -30,7 +30,7 @@ impl ChunkSet {
     }
 
     /// The set with these runs, which ascend and do not touch.
-    fn of(runs: Vec<(ChunkId, ChunkId)>) -> ChunkSet {
+    fn from_runs(runs: Vec<(ChunkId, ChunkId)>) -> ChunkSet {
         match runs[..] {
             [run] => ChunkSet(Runs::One(run)),
             _ => ChunkSet(Runs::Any(runs)),
@@ -134,7 +134,7 @@ impl From<Vec<(ChunkId, ChunkId)>> for ChunkSet {
                 _ => merged.push((start, end)),
             }
         }
-        ChunkSet::of(merged)
+        ChunkSet::from_runs(merged)
     }
 }
 
@@ -158,7 +158,7 @@ impl FromIterator<ChunkId> for ChunkSet {
         let Some(next) = next else { return ChunkSet::range(first, end) };
         let (runs, ascend) = runs((first, end), std::iter::once(next).chain(chunks));
         if ascend {
-            return ChunkSet::of(runs);
+            return ChunkSet::from_runs(runs);
         }
         sorted(runs)
     }

@@ -80,7 +80,7 @@ impl Expressions {
     /// answer would take too long.
     ///
     /// The schedule must be verified.
-    pub fn of(&mut self, schedule: &Schedule) -> Option<Expression> {
+    pub fn expression_of(&mut self, schedule: &Schedule) -> Option<Expression> {
         let results = self.results(schedule)?;
         let same = |some: &[Outcome]| {
             let first = some.first()?.expression;

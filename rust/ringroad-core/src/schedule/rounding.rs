@@ -23,7 +23,7 @@ pub struct Rounding {
 
 impl Rounding {
     /// What happens in this schedule, which must be verified; `None` where the answer would take too long.
-    pub fn of(schedule: &Schedule) -> Option<Rounding> {
+    pub fn of_schedule(schedule: &Schedule) -> Option<Rounding> {
         let copies = if schedule.symmetry.is_some() { schedule.ranks } else { 1 };
         let moved: usize = schedule.steps.iter().flat_map(|step| &step.sends).map(|s| s.chunks.len()).sum();
         let places = schedule.ranks.checked_mul(schedule.slots() * schedule.chunks)?;

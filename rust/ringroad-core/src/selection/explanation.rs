@@ -139,7 +139,8 @@ impl Contest<'_> {
         let rivals = ranked.iter().map(|row| row.candidate.member).filter(|member| among.contains(member));
         let rival = rivals.filter(|member| *member != algorithm).find_map(find);
         let found = find(algorithm).zip(rival);
-        let found = found.map(|(best, rival)| (rival, Comparison::of(self.model, best, rival, bytes)));
+        let found =
+            found.map(|(best, rival)| (rival, Comparison::from_candidates(self.model, best, rival, bytes)));
         let (runner_up, comparison) = found.unzip();
         Explanation {
             topology: self.topology.spec(),

@@ -83,7 +83,7 @@ impl Contest<'_> {
     /// `None` where the algorithm cannot be built.
     fn roundings(&self, member: Member) -> Option<u32> {
         let schedule = member.build(self.topology, self.choice.collective).ok()?;
-        let found = Rounding::of(&schedule).map(|rounding| rounding.roundings);
+        let found = Rounding::of_schedule(&schedule).map(|rounding| rounding.roundings);
         Some(found.unwrap_or_else(|| Rounding::most(schedule.steps.len())))
     }
 }

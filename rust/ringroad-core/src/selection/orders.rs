@@ -45,7 +45,7 @@ pub(super) fn orders(
             let schedule = member.build(topology, collective)?;
             let places = schedule.ranks * schedule.slots() * schedule.chunks;
             let too_many = roots > 1 && places.saturating_mul(roots) > MOST_PLACES;
-            let expression = if too_many { None } else { expressions.of(&schedule) };
+            let expression = if too_many { None } else { expressions.expression_of(&schedule) };
             match expression {
                 Some(expression) => known.push(expression),
                 // The result at the root has one chunk, and so one expression.

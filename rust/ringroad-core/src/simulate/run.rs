@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
                 let id = self.traffic.post_receive((peer, rank, message), side);
                 let message = self.traffic.message_mut(id);
                 if message.arrived {
-                    self.take(id);
+                    self.accept_message(id);
                 } else if std::mem::take(&mut message.waits) {
                     self.leave(id);
                 }
@@ -303,7 +303,7 @@ impl<'a> Run<'a> {
         message.arrived = true;
         let destination = message.destination;
         if message.receiver.is_some() {
-            self.take(id);
+            self.accept_message(id);
             self.collect(destination);
         }
     }
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
     /// Lets the receiver's processor accept a message that has arrived and whose receive is posted, at once or when its
     /// turn comes: at free pace a processor accepts one message after the other. In synchronous steps this time is part
     /// of the start-up.
-    fn take(&mut self, id: MessageId) {
+    fn accept_message(&mut self, id: MessageId) {
         let (source, rank) = (self.traffic.message(id).source, self.traffic.message(id).destination);
         let (model, machine) = (&self.simulator.model, &mut self.machines[rank]);
         let mut at = machine.next_take.max(self.now);

@@ -64,7 +64,7 @@ pub(super) fn in_units(bandwidth: f64, unit: f64) -> u64 {
 
 impl Digraph {
     /// The network of a topology's ranks and the links between them, without switches, memories and their links.
-    pub fn of(topology: &Topology) -> Digraph {
+    pub fn from_topology(topology: &Topology) -> Digraph {
         Digraph::among(topology, topology.ranks())
     }
 

@@ -80,7 +80,7 @@ impl Topology {
         let farthest = hops.iter().copied().flatten().max().unwrap_or(0);
         let both_ways = ends.iter().all(|(from, to)| ends.contains(&(*to, *from)));
         Some(GraphFacts {
-            neighbours: outgoing.of(0).iter().map(|id| target(*id)).collect(),
+            neighbours: outgoing.links_of(0).iter().map(|id| target(*id)).collect(),
             at_distance: (0..=farthest)
                 .map(|at| hops.iter().filter(|hops| **hops == Some(at)).count())
                 .collect(),

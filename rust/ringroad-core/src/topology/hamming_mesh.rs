@@ -31,7 +31,9 @@ pub(super) static HAMMING_MESH: Family = Family {
 
 const LAYOUT: Layout = Layout {
     family: &HAMMING_MESH,
-    ports: Ports::Neighbour(|mesh, rank, dimension, up| Boards::of(mesh)?.neighbour(rank, dimension, up)),
+    ports: Ports::Neighbour(|mesh, rank, dimension, up| {
+        Boards::from_mesh(mesh)?.neighbour(rank, dimension, up)
+    }),
     ends: Ends::Some(first_board),
     traits: Traits { is_ordered: true, ..Traits::NONE },
 };
@@ -61,7 +63,7 @@ impl Topology {
 
 /// All boards are alike.
 fn first_board(mesh: &Topology) -> Vec<Rank> {
-    let Some(Boards { board, .. }) = Boards::of(mesh) else { return vec![0] };
+    let Some(Boards { board, .. }) = Boards::from_mesh(mesh) else { return vec![0] };
     let on_first = |rank: &Rank| {
         let at = mesh.coordinates(*rank);
         at[0] < board[0] && at[1] < board[1]
@@ -78,7 +80,7 @@ struct Boards {
 
 impl Boards {
     /// Those that a HammingMesh was made of.
-    fn of(mesh: &Topology) -> Option<Boards> {
+    fn from_mesh(mesh: &Topology) -> Option<Boards> {
         match mesh.parameters() {
             [a, b, c, d] => Some(Boards { board: [*a, *b], count: [*c, *d] }),
             _ => None,

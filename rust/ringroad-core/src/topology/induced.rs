@@ -94,7 +94,7 @@ impl Topology {
             ranks.iter().for_each(|rank| leads[*rank] = true);
             for node in found.into_iter().rev() {
                 let next = hops[node].map(|hops| hops + 1);
-                for id in outgoing.of(node) {
+                for id in outgoing.links_of(node) {
                     if hops[target(*id)] == next && leads[target(*id)] {
                         (needed[*id], leads[node]) = (true, true);
                     }

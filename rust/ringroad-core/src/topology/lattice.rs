@@ -70,7 +70,7 @@ pub(crate) struct Lattice {
 
 impl Lattice {
     /// The topology as a lattice, or `None` where it is not one.
-    pub fn of(topology: &Topology) -> Option<Lattice> {
+    pub fn from_topology(topology: &Topology) -> Option<Lattice> {
         let minimal = topology.routing == Routing::Minimal;
         if !(minimal && topology.is_torus() && topology.positions().is_none()) {
             return None;

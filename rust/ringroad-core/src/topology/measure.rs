@@ -28,7 +28,7 @@ impl Adjacency {
     }
 
     /// The links at a node.
-    pub fn of(&self, node: NodeId) -> &[LinkId] {
+    pub fn links_of(&self, node: NodeId) -> &[LinkId] {
         &self.links[self.first[node]..self.first[node + 1]]
     }
 }
@@ -54,7 +54,7 @@ pub(super) fn search(
     let mut done = 0;
     while let Some(&node) = queue.get(done) {
         done += 1;
-        for target in outgoing.of(node).iter().map(|id| next(*id)) {
+        for target in outgoing.links_of(node).iter().map(|id| next(*id)) {
             if hops[target].is_none() {
                 hops[target] = hops[node].map(|hops| hops + 1);
                 queue.push(target);

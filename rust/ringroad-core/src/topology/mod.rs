@@ -355,7 +355,7 @@ impl Topology {
             return Vec::new();
         }
         if let Some(index) = &self.index {
-            return index.of(node).to_vec();
+            return index.links_of(node).to_vec();
         }
         let start = self.links.partition_point(|link| link.source < node);
         let end = start + self.links[start..].iter().take_while(|link| link.source == node).count();

@@ -31,7 +31,7 @@ impl Topology {
         let spec = || format!("line({})", self.wiring());
         self.check_ranks_alone(spec)?;
         let outgoing = outgoing(self);
-        let next = self.links.iter().map(|link| outgoing.of(link.target).len()).sum();
+        let next = self.links.iter().map(|link| outgoing.links_of(link.target).len()).sum();
         check_counts(self.links.len(), next, spec)?;
         let links = line_links(self.ranks, &self.links);
         self.made(spec(), &[self], self.links.len(), links)
@@ -45,7 +45,7 @@ impl Topology {
         let spec = || format!("line-graph({})", self.wiring());
         self.check_ranks_alone(spec)?;
         let outgoing = outgoing(self);
-        let next = self.links.iter().map(|link| outgoing.of(link.source).len() - 1).sum();
+        let next = self.links.iter().map(|link| outgoing.links_of(link.source).len() - 1).sum();
         check_counts(self.links.len() / 2, next, spec)?;
         let cable = self.cables(&outgoing).map_err(|(from, to)| {
             let what = format!(
@@ -61,8 +61,11 @@ impl Topology {
             }
             known += 1;
             for end in [first.source, first.target] {
-                let others =
-                    outgoing.of(end).iter().map(|other| cable[*other]).filter(|other| *other != cable[id]);
+                let others = outgoing
+                    .links_of(end)
+                    .iter()
+                    .map(|other| cable[*other])
+                    .filter(|other| *other != cable[id]);
                 links.extend(others.map(|other| Link { source: cable[id], target: other, ..*first }));
             }
         }
@@ -79,7 +82,7 @@ impl Topology {
             if cable[id] != usize::MAX {
                 continue;
             }
-            let back = outgoing.of(link.target).iter();
+            let back = outgoing.links_of(link.target).iter();
             let mut back = back.filter(|back| self.links[**back].target == link.source);
             let back = back.find(|back| cable[**back] == usize::MAX).ok_or((link.source, link.target))?;
             (cable[id], cable[*back]) = (cables, cables);
@@ -99,7 +102,7 @@ impl Topology {
         let outgoing = outgoing(self);
         let mut links = Vec::with_capacity(self.links.len() * n * n);
         for (source, copy) in (0..ranks).map(|rank| (rank, rank % n)) {
-            for id in outgoing.of(source / n) {
+            for id in outgoing.links_of(source / n) {
                 let link = self.links[*id];
                 let copies = (0..n).map(|further| link.target * n + (copy + further) % n);
                 links.extend(copies.map(|target| Link { source, target, ..link }));
@@ -158,12 +161,12 @@ impl Topology {
         let incoming = Adjacency::new(self.nodes, self.links.iter().map(|link| link.target));
         let mut port: Vec<Port> = vec![0; self.links.len()];
         for node in 0..self.nodes {
-            outgoing.of(node).iter().enumerate().for_each(|(at, id)| port[*id] = at);
+            outgoing.links_of(node).iter().enumerate().for_each(|(at, id)| port[*id] = at);
         }
         let mut links = Vec::with_capacity(2 * self.links.len());
         for node in 0..self.nodes {
-            links.extend(outgoing.of(node).iter().map(|id| self.links[*id]));
-            let mut into: Vec<LinkId> = incoming.of(node).to_vec();
+            links.extend(outgoing.links_of(node).iter().map(|id| self.links[*id]));
+            let mut into: Vec<LinkId> = incoming.links_of(node).to_vec();
             into.sort_by_key(|id| (port[*id], *id));
             links.extend(into.into_iter().map(|id| Link {
                 source: node,
@@ -234,10 +237,10 @@ pub(super) fn line_links(nodes: usize, links: &[Link]) -> Vec<Link> {
     let outgoing = Adjacency::new(nodes, links.iter().map(|link| link.source));
     let on = |(source, link): (LinkId, &Link)| {
         let link = *link;
-        outgoing.of(link.target).iter().map(move |target| Link { source, target: *target, ..link })
+        outgoing.links_of(link.target).iter().map(move |target| Link { source, target: *target, ..link })
     };
     // Room for all at once: a list that grows takes twice as much, and there may be millions.
-    let mut made = Vec::with_capacity(links.iter().map(|link| outgoing.of(link.target).len()).sum());
+    let mut made = Vec::with_capacity(links.iter().map(|link| outgoing.links_of(link.target).len()).sum());
     made.extend(links.iter().enumerate().flat_map(on));
     made
 }
@@ -256,7 +259,7 @@ fn multiply(spec: String, factors: &[&Topology]) -> Result<Topology, TopologyErr
         let at = grid::coordinates(&sizes, source);
         for (dimension, factor) in factors.iter().enumerate() {
             let moved = |to: Rank| grid::moved(&sizes, source, dimension, to);
-            let own = outgoing[dimension].of(at[dimension]).iter().map(|id| factor.links[*id]);
+            let own = outgoing[dimension].links_of(at[dimension]).iter().map(|id| factor.links[*id]);
             made.extend(own.map(|link| Link { source, target: moved(link.target), ..link }));
         }
     }

@@ -147,7 +147,7 @@ impl Search {
             if self.found[node].is_some_and(|found| found.hops <= here.hops) {
                 break;
             }
-            for &id in incoming.of(head) {
+            for &id in incoming.links_of(head) {
                 let link = topology.links()[id];
                 let (hops, latency) = (here.hops + 1, here.latency + link.seconds());
                 let extra_latency = here.extra_latency + link.extra_latency;
@@ -176,7 +176,7 @@ impl<'a> Routes<'a> {
         let (nodes, links) = (topology.nodes(), topology.links());
         Routes {
             topology,
-            lattice: Lattice::of(topology),
+            lattice: Lattice::from_topology(topology),
             outgoing: Adjacency::new(nodes, links.iter().map(|l| l.source)),
             incoming: Adjacency::new(nodes, links.iter().map(|l| l.target)),
             search: Search { destination: None, found: vec![None; nodes], queue: Vec::new(), done: 0 },
@@ -226,7 +226,9 @@ impl<'a> Routes<'a> {
         if nodes <= MOST_IN_TABLE || source == destination || source.max(destination) >= ranks {
             return None;
         }
-        let ([up], [down]) = (self.outgoing.of(source), self.incoming.of(destination)) else { return None };
+        let ([up], [down]) = (self.outgoing.links_of(source), self.incoming.links_of(destination)) else {
+            return None;
+        };
         let (first, last) = (links[*up].target, links[*down].source);
         (first.min(last) >= ranks).then_some([(*up, first), (last, *down)])
     }
@@ -317,7 +319,7 @@ impl<'a> Routes<'a> {
             let closer = |id: &&LinkId| {
                 hops(self.topology.links()[**id].target).is_some_and(|h| Some(h + 1) == hops(at))
             };
-            let id = *self.outgoing.of(at).iter().find(closer)?;
+            let id = *self.outgoing.links_of(at).iter().find(closer)?;
             route.go_on(id, self.topology);
             at = self.topology.links()[id].target;
         }
@@ -327,7 +329,7 @@ impl<'a> Routes<'a> {
     /// What a link carries of the bytes on its parallel links, in units of the mean: as much as its bandwidth is of theirs.
     fn part(&self, id: LinkId) -> f64 {
         let links = self.topology.links();
-        let parallel = self.outgoing.of(links[id].source).iter().map(|other| &links[*other]);
+        let parallel = self.outgoing.links_of(links[id].source).iter().map(|other| &links[*other]);
         let speeds = parallel.filter(|other| other.target == links[id].target).map(Link::bytes_per_second);
         let (count, all) = speeds.fold((0.0, 0.0), |(count, all), speed| (count + 1.0, all + speed));
         if count > 1.0 {
@@ -347,7 +349,7 @@ impl<'a> Routes<'a> {
         while let Some(&node) = reached.get(next) {
             next += 1;
             let Some(here) = self.search.found[node] else { continue };
-            for &id in self.outgoing.of(node) {
+            for &id in self.outgoing.links_of(node) {
                 let target = self.topology.links()[id].target;
                 match self.search.found[target] {
                     Some(there) if there.hops + 1 == here.hops => {

@@ -209,7 +209,7 @@ impl Lab {
     /// Everything that the hosts find out.
     pub fn evidence(&mut self) -> Evidence {
         let (hosts, traces) = (self.facts(), self.traces());
-        let wiring = Wiring::of(&hosts, &traces);
+        let wiring = Wiring::from_traces(&hosts, &traces);
         let effort = Effort::default();
         let rounds = experiments(&wiring, effort);
         assert!(rounds.len() <= effort.rounds && rounds.is_empty() == (self.hosts < 2));

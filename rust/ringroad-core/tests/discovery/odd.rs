@@ -117,7 +117,7 @@ proptest! {
     /// Whatever is reported makes a network of all ranks or an error, and rounds between its hosts.
     #[test]
     fn anything_makes_a_network(evidence in anything()) {
-        let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
+        let wiring = Wiring::from_traces(&evidence.hosts, &evidence.traces);
         let effort = Effort::default();
         let hosts = evidence.hosts.len();
         let rounds = experiments(&wiring, effort).into_iter().chain(next_experiments(&evidence, effort));

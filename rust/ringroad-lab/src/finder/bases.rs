@@ -27,7 +27,7 @@ pub(super) enum Name {
 
 impl Base {
     /// The base that an entry of the table describes.
-    fn of(entry: &Entry, ranks: usize, degree: usize) -> Base {
+    fn from_entry(entry: &Entry, ranks: usize, degree: usize) -> Base {
         let name = match entry.kind {
             Kind::Kautz => Name::Spec(format!("generalized-kautz:{degree}:{ranks}")),
             kind => Name::Drawn(entry.number, kind == Kind::Undirected),
@@ -91,7 +91,7 @@ pub(super) fn bases(table: &Table, ranks: usize, degree: usize) -> Vec<Base> {
     let mut bases = named(ranks, degree);
     let in_table = ranks <= TABLE_RANKS && degree <= TABLE_DEGREE;
     let entries = if in_table { table.entries(ranks, degree).to_vec() } else { search(ranks, degree) };
-    bases.extend(entries.iter().map(|entry| Base::of(entry, ranks, degree)));
+    bases.extend(entries.iter().map(|entry| Base::from_entry(entry, ranks, degree)));
     bases
 }
 

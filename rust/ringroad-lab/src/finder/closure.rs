@@ -151,7 +151,7 @@ pub(super) struct Closure {
 
 impl Closure {
     /// Computes the networks of these sizes, in ascending order, each made of smaller ones.
-    pub(super) fn of(table: &Table, sizes: impl Iterator<Item = usize>, degree: usize) -> Closure {
+    pub(super) fn from_table(table: &Table, sizes: impl Iterator<Item = usize>, degree: usize) -> Closure {
         let mut closure = Closure { sizes: Vec::new() };
         for ranks in sizes.filter(|ranks| *ranks > 1) {
             closure.sizes.push((ranks, vec![Vec::new(); degree + 1]));

@@ -42,7 +42,7 @@ impl Urn {
     pub(super) fn draw(&self, number: usize) -> Option<Drawn> {
         let order = self.cyclic.order();
         let seed = [order, self.degree, usize::from(self.undirected), number];
-        let mut random = Random::of(&seed.map(|word| word as u64));
+        let mut random = Random::from_words(&seed.map(|word| word as u64));
         let others = !self.products.is_empty() && random.below(5) > 0;
         let group = if others { &self.products[random.below(self.products.len())] } else { &self.cyclic };
         let mut generators: Vec<usize> = Vec::with_capacity(self.degree);

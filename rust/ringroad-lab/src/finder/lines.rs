@@ -36,11 +36,11 @@ pub fn compressed(table: &str) -> Vec<u8> {
 
 /// The table without the points that are no better than what can be made of the others.
 pub fn pruned(table: &str) -> String {
-    let closure = Closure::of(&Table::parse(table, |_| true), 2..=TABLE_RANKS, TABLE_DEGREE);
+    let closure = Closure::from_table(&Table::parse(table, |_| true), 2..=TABLE_RANKS, TABLE_DEGREE);
     let prune = |text: &str| -> Option<String> {
         let mut words = text.split(' ');
         let (ranks, letter) = (words.next()?.parse().ok()?, words.next()?);
-        let kind = Kind::of(letter)?;
+        let kind = Kind::from_letter(letter)?;
         let entry = |(word, degree): (&str, usize)| {
             let points = word.split(',').filter(|point| *point != "-");
             let needed = points.filter(|point| {

@@ -94,7 +94,7 @@ pub struct Found {
 
 impl Found {
     /// A network with the costs of each schedule that may be the best one there.
-    fn of(point: &Point) -> Vec<Found> {
+    fn from_point(point: &Point) -> Vec<Found> {
         let algorithm = if point.is_expanded() { EXPANDED } else { BREADTH_FIRST };
         let Point { ranks, degree, cost, undirected, regular, .. } = *point;
         let known = Found { spec: point.spec(), ranks, degree, undirected, regular, algorithm, cost };
@@ -113,7 +113,7 @@ impl Found {
 
     /// The same with the exact costs of the expanded schedule; `None` if that is too large to be made.
     fn expanded(self, topology: &Topology) -> Option<Found> {
-        let network = Digraph::of(topology);
+        let network = Digraph::from_topology(topology);
         let schedule = |collective| {
             expand::is_suitable(topology)
                 .then(|| expand::schedule(EXPANDED, topology, collective).ok())
@@ -142,10 +142,10 @@ pub fn find(ranks: usize, degree: usize, undirected: bool) -> Result<Vec<Found>,
     // The ranks of a network are a multiple of the ranks of the networks that it is made of.
     let divides = |size: usize| size > 0 && ranks.is_multiple_of(size);
     let table = Table::read(divides);
-    let closure = Closure::of(&table, (1..=ranks).filter(|size| divides(*size)), degree);
+    let closure = Closure::from_table(&table, (1..=ranks).filter(|size| divides(*size)), degree);
     let points = closure.points(ranks, degree).iter().filter(|point| point.undirected || !undirected);
     let mut kept: Vec<Found> = Vec::new();
-    for found in points.flat_map(|point| Found::of(point)) {
+    for found in points.flat_map(|point| Found::from_point(point)) {
         if !kept.iter().any(|other| other.is_as_good_as(&found)) {
             kept.retain(|other| !found.is_as_good_as(other));
             kept.push(found);

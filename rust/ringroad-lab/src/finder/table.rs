@@ -34,7 +34,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn of(letter: &str) -> Option<Kind> {
+    pub(super) fn from_letter(letter: &str) -> Option<Kind> {
         Some(match letter {
             "d" => Kind::Directed,
             "u" => Kind::Undirected,
@@ -87,7 +87,7 @@ impl Table {
 /// Reads a line without its number of ranks into one row for each degree.
 fn read_line(ranks: usize, line: &str, rows: &mut [Vec<Entry>]) -> Option<()> {
     let mut words = line.split(' ');
-    let kind = Kind::of(words.next()?)?;
+    let kind = Kind::from_letter(words.next()?)?;
     for (row, word) in rows[2..].iter_mut().zip(words) {
         for point in word.split(',').filter(|point| *point != "-") {
             row.push(read_point(ranks, kind, point)?);

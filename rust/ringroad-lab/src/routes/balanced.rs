@@ -39,7 +39,7 @@ pub fn balanced_routes(
     let mut trips = trips.iter();
     let table = RoutingTable::new(topology.ranks(), |_, _, path| {
         let arcs = trips.next().map(|trip: &Trip| trip.arcs.iter());
-        path.extend(arcs.into_iter().flatten().map(|arc| lanes.take(*arc as usize) as u32));
+        path.extend(arcs.into_iter().flatten().map(|arc| lanes.take_link(*arc as usize) as u32));
         Ok::<(), TopologyError>(())
     })?;
     // On few ranks, rounding can make a flow worse than shortest paths.
@@ -97,7 +97,7 @@ impl<'a> Lanes<'a> {
         Lanes { topology, links, ranges, counts: vec![0; topology.links().len()] }
     }
 
-    fn of(&self, arc: usize) -> &[LinkId] {
+    fn links_of(&self, arc: usize) -> &[LinkId] {
         let (first, end) = self.ranges[arc];
         &self.links[first..end]
     }
@@ -107,9 +107,9 @@ impl<'a> Lanes<'a> {
     }
 
     /// Takes the link of an arc that is least busy with one more path, and counts the path.
-    fn take(&mut self, arc: usize) -> LinkId {
+    fn take_link(&mut self, arc: usize) -> LinkId {
         let busy = |link: &LinkId| (self.counts[*link] + 1) as f64 / self.speed(*link);
-        let least = self.of(arc).iter().copied().min_by(|a, b| busy(a).total_cmp(&busy(b)));
+        let least = self.links_of(arc).iter().copied().min_by(|a, b| busy(a).total_cmp(&busy(b)));
         let link = least.unwrap_or_else(|| unreachable!("an arc is made of links"));
         self.counts[link] += 1;
         link

@@ -98,7 +98,7 @@ fn layers(table: &RoutingTable, topology: &Topology) -> Option<Vec<u8>> {
     let mut channels = Vec::new();
     for (source, target) in table.pairs() {
         let path = table.path(source, target);
-        let layer = u8::try_from(layers.take(path)).ok()?;
+        let layer = u8::try_from(layers.place_path(path)).ok()?;
         channels.extend(path.iter().map(|_| layer));
     }
     Some(channels)
@@ -130,7 +130,7 @@ impl Labels {
         let mut done = 0;
         while let Some(&node) = order.get(done) {
             done += 1;
-            for target in outgoing.of(node).iter().map(|id| topology.links()[*id].target) {
+            for target in outgoing.links_of(node).iter().map(|id| topology.links()[*id].target) {
                 if labels[target] == usize::MAX {
                     labels[target] = order.len();
                     order.push(target);

@@ -44,7 +44,7 @@ pub struct Hop {
 
 impl RouteFacts {
     /// What a table of a topology is.
-    pub fn of(table: &RoutingTable, topology: &Topology, bound: Option<Seconds>) -> RouteFacts {
+    pub fn from_table(table: &RoutingTable, topology: &Topology, bound: Option<Seconds>) -> RouteFacts {
         let (load, counts) = (table.load(topology), table.counts(topology));
         let pairs = (table.ranks() * (table.ranks() - 1)).max(1);
         RouteFacts {

@@ -148,7 +148,7 @@ impl<'a> Trees<'a> {
         while let Some(&state) = self.queue.get(done) {
             done += 1;
             let Some(here) = self.reached[state] else { continue };
-            for &step in self.outgoing.of(state) {
+            for &step in self.outgoing.links_of(state) {
                 let Step { to, link, .. } = self.steps[step];
                 let next = Reached { hops: here.hops + 1, carried: here.carried + self.load[link], step };
                 match &mut self.reached[to] {

@@ -49,23 +49,23 @@ impl<'a> Layers<'a> {
         let incoming = Adjacency::new(nodes, links.iter().map(|link| link.target));
         let mut place = vec![0; links.len()];
         for node in 0..nodes {
-            outgoing.of(node).iter().enumerate().for_each(|(at, link)| place[*link] = at);
+            outgoing.links_of(node).iter().enumerate().for_each(|(at, link)| place[*link] = at);
         }
         let mut first = vec![0];
         first.extend(links.iter().scan(0, |sum, link| {
-            *sum += outgoing.of(link.target).len();
+            *sum += outgoing.links_of(link.target).len();
             Some(*sum)
         }));
         Layers { turns: Turns { links, outgoing, incoming, first, place }, layers: Vec::new() }
     }
 
     /// Puts a path into the first layer that it fits, which may be a new one, and returns the layer's number.
-    pub fn take(&mut self, path: &[u32]) -> usize {
+    pub fn place_path(&mut self, path: &[u32]) -> usize {
         let turns = &self.turns;
-        let found = self.layers.iter_mut().position(|layer| layer.take(turns, path));
+        let found = self.layers.iter_mut().position(|layer| layer.take_path(turns, path));
         found.unwrap_or_else(|| {
             let mut layer = Layer::new(turns);
-            layer.take(turns, path);
+            layer.take_path(turns, path);
             self.layers.push(layer);
             self.layers.len() - 1
         })
@@ -86,7 +86,7 @@ impl Layer {
     }
 
     /// Takes all pairs of a path, or none of them; returns whether it has taken them.
-    fn take(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
+    fn take_path(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
         let pairs = || path.windows(2).map(|pair| (pair[0] as LinkId, pair[1] as LinkId));
         let known = |(from, to): (LinkId, LinkId)| self.pairs[turns.number(from, to)];
         if pairs().any(|pair| known(pair) == Pair::Refused) {
@@ -114,12 +114,12 @@ impl Layer {
         let (first, last) = (self.order[to], self.order[from]);
         if first < last {
             let after = |link: LinkId| {
-                let next = turns.outgoing.of(turns.links[link].target).iter();
+                let next = turns.outgoing.links_of(turns.links[link].target).iter();
                 next.map(move |next| (*next, turns.number(link, *next)))
             };
             let Some(behind) = self.reach(to, Some(from), after, |place| place <= last) else { return false };
             let before = |link: LinkId| {
-                let next = turns.incoming.of(turns.links[link].source).iter();
+                let next = turns.incoming.links_of(turns.links[link].source).iter();
                 next.map(move |next| (*next, turns.number(*next, link)))
             };
             let ahead = self.reach(from, None, before, |place| place >= first);

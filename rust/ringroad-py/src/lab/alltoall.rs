@@ -59,7 +59,7 @@ impl PyAlltoallFlow {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] times: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, SYNTHESIS, &FlowReport::of(&self.flow, &self.network, times))
+        object(py, SYNTHESIS, &FlowReport::from_flow(&self.flow, &self.network, times))
     }
 
     /// Makes a schedule of the flow, in which ranks relay chunks of blocks along its paths.

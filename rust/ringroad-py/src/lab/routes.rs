@@ -81,7 +81,7 @@ pub fn plain_routes(
     let make = match method {
         "shortest" => lab::shortest,
         "up-down" => lab::up_down,
-        "own" => RoutingTable::of,
+        "own" => RoutingTable::from_topology,
         _ => {
             return Err(PyValueError::new_err(format!(
                 "unknown method {method:?}; expected one of: shortest, up-down, own"
@@ -105,7 +105,7 @@ impl PyRoutingTable {
         py: Python<'py>,
         #[pyo3(from_py_with = argument)] bound: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        object(py, ROUTES, &py.detach(|| RouteFacts::of(&self.table, &self.topology, bound)))
+        object(py, ROUTES, &py.detach(|| RouteFacts::from_table(&self.table, &self.topology, bound)))
     }
 
     /// Returns the hops of one path.

@@ -19,6 +19,6 @@ pub fn bfb_cost<'py>(
     #[pyo3(from_py_with = argument)] collective: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (topology, collective) = (topology.resolve()?, collective.parse().map_err(raise)?);
-    let cost = py.detach(|| BreadthFirst::of(&topology, collective)).map_err(schedule_error)?;
+    let cost = py.detach(|| BreadthFirst::from_topology(&topology, collective)).map_err(schedule_error)?;
     object(py, SYNTHESIS, &cost)
 }

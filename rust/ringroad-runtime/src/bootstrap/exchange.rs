@@ -137,7 +137,7 @@ impl Rendezvous {
     pub fn exchange(&mut self) -> Result<Vec<EndpointInfo>, BootstrapError> {
         let (rank, size) = (self.endpoint.rank, self.endpoint.ranks);
         self.endpoints[rank] = Some(self.endpoint.clone());
-        if let Some(other) = self.look(ENDPOINT, rank, ENDPOINT_BYTES)? {
+        if let Some(other) = self.published_value(ENDPOINT, rank, ENDPOINT_BYTES)? {
             return Err(self.duplicate(&other));
         }
         let own = self.endpoint.write();
@@ -145,7 +145,7 @@ impl Rendezvous {
         let endpoints = if rank == 0 {
             let mut all = vec![own.clone()];
             for other in 1..size {
-                let content = self.hear(ENDPOINT, other, (ENDPOINT, 0..size), ENDPOINT_BYTES)?;
+                let content = self.wait_for_value(ENDPOINT, other, (ENDPOINT, 0..size), ENDPOINT_BYTES)?;
                 self.welcome(EndpointInfo::read(other, &content)?);
                 all.push(content);
             }
@@ -169,7 +169,7 @@ impl Rendezvous {
         }
         endpoints.iter().for_each(|endpoint| self.welcome(endpoint.clone()));
 
-        let other = self.look(ENDPOINT, rank, ENDPOINT_BYTES)?.filter(|stored| *stored != own);
+        let other = self.published_value(ENDPOINT, rank, ENDPOINT_BYTES)?.filter(|stored| *stored != own);
         let digest = digest(&endpoints);
         let told = if other.is_none() { digest.clone() } else { vec![0; digest.len()] };
         let digests = self.collect("digest", &told, digest.len())?;

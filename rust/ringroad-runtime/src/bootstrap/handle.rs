@@ -48,15 +48,15 @@ impl Handle {
     /// Like [`Handle::issue`], with `host` in place of `MASTER_ADDR`.
     pub(crate) fn for_all(secret: Option<&str>, host: Option<&str>, ports: Ports) -> io::Result<Handle> {
         let address = host.and_then(address_towards);
-        Handle::of(&*Server::of_process(secret)?, address.map_or(Reach::All, Reach::Address), ports)
+        Handle::from_server(&*Server::of_process(secret)?, address.map_or(Reach::All, Reach::Address), ports)
     }
 
     /// A new handle of this process, for processes of this machine.
     pub(crate) fn for_machine(secret: Option<&str>) -> io::Result<Handle> {
-        Handle::of(&*Server::of_process(secret)?, Reach::Machine, None)
+        Handle::from_server(&*Server::of_process(secret)?, Reach::Machine, None)
     }
 
-    pub(super) fn of(server: &Server, reach: Reach, ports: Ports) -> io::Result<Handle> {
+    pub(super) fn from_server(server: &Server, reach: Reach, ports: Ports) -> io::Result<Handle> {
         Ok(Handle {
             host: host_name(),
             pid: std::process::id(),

@@ -66,14 +66,14 @@ impl PresenceCheck {
     }
 
     /// The text that a rank has published as `kind`, if it has.
-    pub fn look(&self, kind: &str, rank: Rank) -> Result<Option<String>, BootstrapError> {
-        look(&self.rendezvous, kind, rank)
+    pub fn published_text(&self, kind: &str, rank: Rank) -> Result<Option<String>, BootstrapError> {
+        read_text(&self.rendezvous, kind, rank)
     }
 }
 
-fn look(rendezvous: &Rendezvous, kind: &str, rank: Rank) -> Result<Option<String>, BootstrapError> {
+fn read_text(rendezvous: &Rendezvous, kind: &str, rank: Rank) -> Result<Option<String>, BootstrapError> {
     let read = |bytes| String::from_utf8(bytes).map_err(|_| refused(kind, rank, "is not text".to_owned()));
-    rendezvous.look(kind, rank, MAX_MESSAGE_BYTES)?.map(read).transpose()
+    rendezvous.published_value(kind, rank, MAX_MESSAGE_BYTES)?.map(read).transpose()
 }
 
 /// Rank 0's part. Its endpoint lets others see that it has died.
@@ -82,7 +82,7 @@ fn gather(rendezvous: &mut Rendezvous, ranks: usize) -> Result<Vec<Option<String
     let mut words = vec![None; ranks];
     loop {
         for (rank, word) in words.iter_mut().enumerate().filter(|(_, word)| word.is_none()) {
-            *word = look(rendezvous, WORD, rank)?;
+            *word = read_text(rendezvous, WORD, rank)?;
         }
         if words.iter().all(Option::is_some) {
             break;
@@ -103,7 +103,7 @@ fn listen(
     rank: Rank,
     word: &str,
 ) -> Result<Vec<Option<String>>, BootstrapError> {
-    let bytes = rendezvous.hear(ROSTER, 0, (ROSTER, 0..1), MAX_MESSAGE_BYTES)?;
+    let bytes = rendezvous.wait_for_value(ROSTER, 0, (ROSTER, 0..1), MAX_MESSAGE_BYTES)?;
     let words: Vec<Option<String>> =
         serde_json::from_slice(&bytes).map_err(|error| refused(ROSTER, 0, unreadable(&error)))?;
     while words.get(rank).and_then(Option::as_deref) != Some(word) {

@@ -32,7 +32,7 @@ pub(super) struct Refusals {
 impl Refusals {
     /// Takes what lies under the key, and prints it if it is new. Returns why the ranks cannot meet, if somebody who knows
     /// the secret says so.
-    pub fn hear(&mut self, bytes: &[u8], secret: Option<&str>, who: &EndpointInfo) -> Option<String> {
+    pub fn note_refusal(&mut self, bytes: &[u8], secret: Option<&str>, who: &EndpointInfo) -> Option<String> {
         if bytes.is_empty() || self.last == bytes {
             return None;
         }

@@ -262,7 +262,7 @@ impl Rendezvous {
                 Err(refused(&bundle(kind), 0, reason()))
             };
         }
-        let values = all.clone().map(|rank| self.hear(kind, rank, (kind, all.clone()), most));
+        let values = all.clone().map(|rank| self.wait_for_value(kind, rank, (kind, all.clone()), most));
         let values = values.collect::<Result<Vec<_>, _>>()?;
         self.tell_all(kind, &values)?;
         Ok(values)
@@ -277,7 +277,7 @@ impl Rendezvous {
     pub(super) fn hear_all(&mut self, kind: &str, most: usize) -> Result<Vec<Vec<u8>>, BootstrapError> {
         let (ranks, name) = (self.endpoint.ranks, bundle(kind));
         let whole = most.saturating_add(LENGTH).saturating_mul(ranks);
-        let bytes = self.hear(&name, 0, (kind, 0..ranks), whole)?;
+        let bytes = self.wait_for_value(&name, 0, (kind, 0..ranks), whole)?;
         unpack(&bytes, most).map_err(|reason| refused(&name, 0, reason))
     }
 
@@ -294,7 +294,7 @@ impl Rendezvous {
                 action: format!("share {kind:?}"),
                 reason: "rank 0 has no value to share".to_owned(),
             })),
-            _ => self.hear(kind, 0, (kind, 0..1), most),
+            _ => self.wait_for_value(kind, 0, (kind, 0..1), most),
         }
     }
 
@@ -342,7 +342,7 @@ impl Rendezvous {
     }
 
     /// Waits for the value that `rank` publishes as `kind`. `awaited`: what has to be published before, and by whom.
-    pub(super) fn hear(
+    pub(super) fn wait_for_value(
         &mut self,
         kind: &str,
         rank: Rank,
@@ -368,7 +368,7 @@ impl Rendezvous {
     }
 
     /// The value that `rank` has published as `kind`, or `None` if there is none yet.
-    pub(super) fn look(
+    pub(super) fn published_value(
         &self,
         kind: &str,
         rank: Rank,
@@ -448,7 +448,8 @@ impl Rendezvous {
         }
         if self.announced.is_some() {
             let refused = self.get(refusals::KEY)?.unwrap_or_default();
-            if let Some(reason) = self.refusals.hear(&refused, self.secret.as_deref(), &self.endpoint) {
+            if let Some(reason) = self.refusals.note_refusal(&refused, self.secret.as_deref(), &self.endpoint)
+            {
                 return Ok(Some(BootstrapError::Conflict(reason)));
             }
         }
@@ -489,7 +490,7 @@ impl Rendezvous {
     }
 
     fn look_for_endpoint(&self, rank: Rank) -> Result<Option<EndpointInfo>, BootstrapError> {
-        self.look(ENDPOINT, rank, ENDPOINT_BYTES)?
+        self.published_value(ENDPOINT, rank, ENDPOINT_BYTES)?
             .map(|content| EndpointInfo::read(rank, &content))
             .transpose()
     }

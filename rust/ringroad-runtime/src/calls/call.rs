@@ -269,7 +269,7 @@ impl CallKey {
 
     #[inline]
     pub(crate) fn counts(&self) -> Counts<'_> {
-        Counts::of(self.elements, self.counts.as_deref().filter(|_| self.has_blocks()))
+        Counts::from_elements(self.elements, self.counts.as_deref().filter(|_| self.has_blocks()))
     }
 
     fn has_blocks(&self) -> bool {

@@ -38,7 +38,7 @@ pub struct Request {
 impl Request {
     /// A call on this memory, with the communicator's timeout.
     #[inline]
-    pub fn of(key: CallKey, input: Memory, output: Memory) -> Request {
+    pub fn from_key(key: CallKey, input: Memory, output: Memory) -> Request {
         Request {
             key,
             factor: 1.0,
@@ -59,12 +59,12 @@ impl Request {
         input: Memory,
         output: Memory,
     ) -> Request {
-        Request::of(CallKey::new(operation, dtype, elements), input, output)
+        Request::from_key(CallKey::new(operation, dtype, elements), input, output)
     }
 
     /// A barrier with the communicator's timeout.
     pub fn barrier() -> Request {
-        Request::of(CallKey::barrier(), Memory::nothing(), Memory::zeroed(1))
+        Request::from_key(CallKey::barrier(), Memory::nothing(), Memory::zeroed(1))
     }
 
     /// The same with this reduction.

@@ -40,7 +40,7 @@ impl Message {
         Message { source: PROC_NULL, tag: tag.unwrap_or(0), bytes: 0, dtype: DType::U8 }
     }
 
-    pub(crate) fn of(Unclaimed { tag, bytes }: Unclaimed) -> Message {
+    pub(crate) fn from_unclaimed(Unclaimed { tag, bytes }: Unclaimed) -> Message {
         let dtype = DType::from_code(code_of(tag.check)).expect("every code is that of a type");
         Message { source: tag.source, tag: tag.user(), bytes, dtype }
     }

@@ -171,7 +171,7 @@ pub(crate) fn choose(
 ) -> Result<Choices> {
     let size = endpoints.len();
     let (topology, origin) = topology(endpoints, config, options, per_host, report)?;
-    let place = Site::of(endpoints, per_host, &topology);
+    let place = Site::from_endpoints(endpoints, per_host, &topology);
     let profile = Profile::wanted(config, &place)?;
     let cores = EndpointInfo::cores_of(&endpoints.iter().collect::<Vec<_>>());
     // If the bandwidth or the topology is set, costs must follow from that.

@@ -147,14 +147,14 @@ impl<'a> Evaluator<'a> {
             if open.is_empty() {
                 break;
             }
-            let looks = self.look(contests, &open);
+            let looks = self.evaluate_open(contests, &open);
             let mut gone = vec![BTreeSet::new(); contests.len()];
             for ((place, index), look) in open.into_iter().zip(looks) {
                 let contest = &mut contests[place];
                 let (member, only) = (contest.members[index], contest.members.len() == 1);
                 match look {
                     Some(Ok(look)) => {
-                        contest.take(index, look);
+                        contest.record_look(index, look);
                     }
                     Some(Err(error)) if only || !member.is_made_for_graph(contest.collective) => {
                         return Err(error)
@@ -218,7 +218,7 @@ impl<'a> Evaluator<'a> {
 
     /// Evaluates each of `open`, except if the time ends before its schedule is made. Each thread takes the next one when
     /// it is free; the results do not depend on which thread computes them.
-    fn look(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
+    fn evaluate_open(&mut self, contests: &[Contest], open: &[(usize, usize)]) -> Vec<Option<Result<Look>>> {
         let Evaluator { topology, routes, kept, start, budget, .. } = self;
         let bounds = self.bounds.as_ref().filter(|_| !self.formulas);
         let look = |&(place, index): &(usize, usize), routes: &mut Routes<'a>| {
@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a> {
                 let known = on_routes(&ground, routes, |routes| {
                     kept.cost(ground.topology, member, ground.collective, routes, Budget::new(&go_on))
                 });
-                return known.map(|known| known.map(Look::of)).transpose();
+                return known.map(|known| known.map(Look::from_known)).transpose();
             }
             let ground = member.ground(topology, collective);
             let schedule = match &contest.schedules[index] {
@@ -341,7 +341,7 @@ where
 }
 
 impl Look {
-    fn of(known: Known) -> Look {
+    fn from_known(known: Known) -> Look {
         let Known { cost, digest } = known;
         Look { cost, level: Level::Exact, schedule: None, digest: Some(digest) }
     }
@@ -384,7 +384,7 @@ impl Contest {
         Ok(winners)
     }
 
-    fn take(&mut self, index: usize, look: Look) {
+    fn record_look(&mut self, index: usize, look: Look) {
         self.candidates[index].cost = look.cost;
         self.levels[index] = look.level;
         self.schedules[index] = look.schedule;

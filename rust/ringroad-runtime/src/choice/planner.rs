@@ -333,7 +333,7 @@ impl Planner {
         if let Some(rounding) = self.roundings.get(&(member, collective)) {
             return Ok(*rounding);
         }
-        let rounding = Rounding::of(&*self.schedule(member, collective)?);
+        let rounding = Rounding::of_schedule(&*self.schedule(member, collective)?);
         self.roundings.insert((member, collective), rounding);
         Ok(rounding)
     }
@@ -381,7 +381,7 @@ mod tests {
         let key = CallKey::new(Operation::Collective(collective), DType::I32, elements);
         let key = CallKey { algorithm, ..key };
         let [input, output] = key.lengths(RANK, RANKS).unwrap().map(Memory::zeroed);
-        Request::of(key, input, output)
+        Request::from_key(key, input, output)
     }
 
     /// However many sizes and algorithms are called, the kept values stay within their bounds, and every plan is

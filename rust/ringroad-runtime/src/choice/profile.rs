@@ -58,7 +58,7 @@ pub struct Site {
 
 impl Site {
     /// The place of these ranks. `per_host`: how many ranks of each host share memory.
-    pub fn of(endpoints: &[EndpointInfo], per_host: usize, topology: &Topology) -> Site {
+    pub fn from_endpoints(endpoints: &[EndpointInfo], per_host: usize, topology: &Topology) -> Site {
         let mut machines: Vec<Machine> = endpoints
             .iter()
             .map(|endpoint| Machine { cpu: endpoint.cpu.clone(), cores: endpoint.cores })

@@ -98,7 +98,7 @@ impl Schedules {
         routes: &mut Routes<'_>,
         budget: Budget<'_>,
     ) -> Result<Option<Known>> {
-        let key = Key::of(topology, member, collective);
+        let key = Key::for_member(topology, member, collective);
         let path = self.path(&key);
         if let Some(known) = self.read(path.as_ref(), |file| header(file, &key)) {
             return Ok(Some(known));
@@ -139,7 +139,7 @@ impl Schedules {
         }
         // Kept, and compared, is the schedule for the positions of the ranks.
         let ground = member.ground(topology, collective);
-        let key = Key::of(ground.topology, member, ground.collective);
+        let key = Key::for_member(ground.topology, member, ground.collective);
         let path = self.path(&key);
         let found = self.read(path.as_ref(), |file| kept(file, &key));
         let schedule = match found.flatten().filter(|schedule| is_expected(schedule, expected)) {
@@ -175,7 +175,7 @@ impl Schedules {
 }
 
 impl Key {
-    pub fn of(topology: &Topology, member: Member, collective: Collective) -> Key {
+    pub fn for_member(topology: &Topology, member: Member, collective: Collective) -> Key {
         let (topology, algorithm) = (topology.digest(), member);
         let ringroad = env!("CARGO_PKG_VERSION").to_owned();
         Key { format: FORMAT, ringroad, topology, collective, algorithm }
@@ -257,10 +257,12 @@ mod tests {
         let topology = Topology::parse("without(torus:2x4, 0-1)").unwrap();
         let (member, collective) = (ringroad_core::algorithms::find("bfb").unwrap(), Collective::Allreduce);
         let schedule = member.build(&topology, collective).unwrap();
-        let key = Key::of(&topology, member, collective);
+        let key = Key::for_member(&topology, member, collective);
         let path = schedules.path(&key).unwrap();
-        let known =
-            Known { cost: ScheduleCost::of(&schedule, &topology).unwrap(), digest: schedule.digest() };
+        let known = Known {
+            cost: ScheduleCost::of_schedule(&schedule, &topology).unwrap(),
+            digest: schedule.digest(),
+        };
         let header = Header { key, known: known.clone() };
         schedules.keep(&path, &header, &schedule, Duration::from_secs(1));
         let found = || schedules.read(Some(&path), |file| kept(file, &header.key)).flatten();

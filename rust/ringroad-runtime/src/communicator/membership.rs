@@ -241,7 +241,9 @@ impl Round<'_> {
                     asked[rank] = None;
                     self.unable.remove(&rank);
                     if is_sound(&reply, self.of.size()) {
-                        self.step(|proposer, acceptor| proposer.hear(acceptor, rank, &request, reply));
+                        self.step(|proposer, acceptor| {
+                            proposer.receive_reply(acceptor, rank, &request, reply)
+                        });
                     }
                 }
                 Ok((rank, Heard::Ended(_))) => {

@@ -339,7 +339,7 @@ impl Communicator {
         let short = request.input.region().len() < LEND;
         let input = match operation {
             Operation::Send { .. } if short && self.is_readable(&request.input) => {
-                Memory::of(&request.input.to_vec::<u8>())
+                Memory::of_slice(&request.input.to_vec::<u8>())
             }
             _ => request.input.take(),
         };

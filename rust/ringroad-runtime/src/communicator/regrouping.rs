@@ -96,7 +96,7 @@ impl Communicator {
         let watch = Arc::new(Watch::over(handles, rank, config, &lists, silence)?);
         let alert: GoOn = {
             let (go_on, watch) = (patience.go_on.clone(), watch.clone());
-            Arc::new(move || go_on().and_then(|()| watch.look()))
+            Arc::new(move || go_on().and_then(|()| watch.check_ranks()))
         };
         let watched = Patience { go_on: &alert, ..patience };
         let made = if rank == 0 {
@@ -346,7 +346,7 @@ impl Watch {
     }
 
     /// An error if a rank is lost.
-    fn look(&self) -> std::result::Result<(), StoreError> {
+    fn check_ranks(&self) -> std::result::Result<(), StoreError> {
         let mut watched = self.watched.lock();
         let Watched { handles, lines, heard, awake, last, silence } = &mut *watched;
         let now = awake.passed();

@@ -163,7 +163,7 @@ impl Communicator {
                 driver.with(|engine| engine.with_watch(Watch::restart));
                 let why =
                     other.err().unwrap_or_else(|| "a rank cannot use what rank 0 has chosen".to_owned());
-                self.say(&format!("before call {number}: nothing changes, because {why}"));
+                self.log_line(&format!("before call {number}: nothing changes, because {why}"));
             }
         }
         let latest = adaptation.present.lock().history.last().map(|change| change.call);
@@ -246,7 +246,7 @@ impl Communicator {
         let Some(changes) = decision.changes else {
             let go_on = if decision.is_doubtful { Watch::restart } else { Watch::get_used };
             driver.with(|engine| engine.with_watch(go_on));
-            self.say(&format!("before call {number}: {}", decision.note));
+            self.log_line(&format!("before call {number}: {}", decision.note));
             if let (Some(reason), false) = (reason, decision.late.is_empty()) {
                 let straggle = Straggle { call: number, ranks: decision.late, reason };
                 adaptation.present.lock().stragglers.push(straggle);
@@ -256,7 +256,7 @@ impl Communicator {
         self.state.lock().planner.replace(choices.clone());
         driver.with(|engine| engine.with_watch(Watch::restart));
         let change = NetworkChange { call: number, links: decision.links, reason };
-        self.say(&sentence(&change));
+        self.log_line(&sentence(&change));
         let mut present = adaptation.present.lock();
         present.history.push(change);
         (present.choices, present.changes) = (choices, changes);
@@ -264,7 +264,7 @@ impl Communicator {
     }
 
     /// One line on rank 0, for those who want to know.
-    fn say(&self, text: &str) {
+    fn log_line(&self, text: &str) {
         if self.rank == 0 && self.debug >= Debug::Info {
             eprintln!("ringroad: {}: {text}", self.name);
         }
@@ -279,9 +279,9 @@ impl Communicator {
             let request = Request::new(operation, dtype, elements, input, output);
             self.run_patiently(request.internal(), patience)
         };
-        let length = text.as_ref().map(|text| Memory::of(&[text.len() as i64]));
+        let length = text.as_ref().map(|text| Memory::of_slice(&[text.len() as i64]));
         let length = broadcast(DType::I64, 1, length)?.to_vec::<i64>()[0].max(0) as usize;
-        Ok(broadcast(DType::U8, length, text.map(|text| Memory::of(&text)))?.to_vec())
+        Ok(broadcast(DType::U8, length, text.map(|text| Memory::of_slice(&text)))?.to_vec())
     }
 
     /// The network as the ranks see it now.

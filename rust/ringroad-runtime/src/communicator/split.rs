@@ -58,7 +58,14 @@ impl Communicator {
         options.is_part = true;
         options.name = format!("{}.{number}.{mine}", self.name);
         if let Some(family) = &self.family {
-            return self.take(family, (number, mine), (&members, position), &config, &options, patience);
+            return self.take_communicator(
+                family,
+                (number, mine),
+                (&members, position),
+                &config,
+                &options,
+                patience,
+            );
         }
         if color.is_none() {
             return Ok(None);
@@ -94,7 +101,7 @@ impl Communicator {
     pub(super) fn tell_all(&self, values: &[i64], patience: Patience<'_>) -> Result<Vec<i64>> {
         let output = Memory::zeroed(size_of_val(values) * self.size());
         let operation = Operation::Collective(Collective::Allgather);
-        let request = Request::new(operation, DType::I64, values.len(), Memory::of(values), output);
+        let request = Request::new(operation, DType::I64, values.len(), Memory::of_slice(values), output);
         Ok(self.run_patiently(request, patience)?.to_vec())
     }
 
@@ -115,7 +122,7 @@ impl Communicator {
     }
 
     /// As the first of its group, makes the communicators of all; takes the one of this rank.
-    fn take(
+    fn take_communicator(
         &self,
         family: &Family,
         (number, color): (u64, i64),

@@ -54,7 +54,7 @@ struct Member<'a> {
 }
 
 impl Member<'_> {
-    fn of(endpoint: &EndpointInfo) -> Member<'_> {
+    fn from_endpoint(endpoint: &EndpointInfo) -> Member<'_> {
         Member { host: &endpoint.host, pid: endpoint.pid, handle: &endpoint.handle }
     }
 }
@@ -80,7 +80,7 @@ impl Reporter for Reporting {
             group: format!("{:016x}", self.endpoints[0].instance),
             rank: self.rank,
             size: self.endpoints.len(),
-            members: self.endpoints.iter().filter(|_| inquiry.members).map(Member::of).collect(),
+            members: self.endpoints.iter().filter(|_| inquiry.members).map(Member::from_endpoint).collect(),
             halted: halted.collect(),
             waiting: driver.waiting(),
             standing: driver.peek(BUSY, |engine| engine.standing()),
@@ -120,7 +120,7 @@ mod tests {
         let group = Communicator::in_process(2, &config, &options).unwrap();
         let call = || {
             let operation = Operation::Collective(Collective::Allreduce);
-            Request::new(operation, DType::F32, 5, Memory::of(&[1f32; 5]), Memory::of(&[0f32; 5]))
+            Request::new(operation, DType::F32, 5, Memory::of_slice(&[1f32; 5]), Memory::of_slice(&[0f32; 5]))
         };
         group[0].start(call()).unwrap();
         let parts = told(Some("word"));

@@ -58,7 +58,7 @@ pub enum Scope {
 
 impl Setting {
     /// The value, or the default if there is one. Also notes the values that were set.
-    pub(super) fn take<T>(
+    pub(super) fn take_value<T>(
         &self,
         values: &mut BTreeMap<String, String>,
         set: &mut BTreeMap<&'static str, String>,

@@ -74,10 +74,10 @@ impl Engine {
     /// The first message of this subject that no receive has taken.
     pub fn glance(&mut self, subject: Subject) -> Result<Option<Message>, Error> {
         self.check_usable()?;
-        self.look(|transport, events| transport.inspect(None, events));
+        self.poll_transport(|transport, events| transport.inspect(None, events));
         self.match_waiting();
         self.check_usable()?;
-        Ok(self.unclaimed(subject).map(Message::of))
+        Ok(self.unclaimed(subject).map(Message::from_unclaimed))
     }
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
@@ -109,7 +109,7 @@ impl Engine {
         let completion = task.completion.clone();
         let operation = task.call().key.operation;
         if !matches!(operation, Operation::Receive { .. }) {
-            completion.found(Message::of(found));
+            completion.found(Message::from_unclaimed(found));
         }
         let allocates = task.call().key.allocates;
         if task.is_of_bytes() && (allocates || code_of(found.tag.check) == DType::OF_BYTES.code()) {

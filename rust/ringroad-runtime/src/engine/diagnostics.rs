@@ -19,7 +19,7 @@ pub(super) fn misfit(call: &Prepared, peer: Rank, failure: &Failure) -> String {
     let found = bytes.map_or_else(|| "more".to_owned(), |bytes| format!("{bytes} bytes"));
     let message = match failure {
         Failure::Check { found: tag, bytes } => {
-            Some(Message::of(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) }))
+            Some(Message::from_unclaimed(Unclaimed { tag: *tag, bytes: bytes.unwrap_or(0) }))
         }
         _ => None,
     };

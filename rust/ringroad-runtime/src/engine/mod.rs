@@ -186,7 +186,7 @@ impl Engine {
     /// Drives the transport if that is necessary although no call is in flight.
     pub fn drive_idle(&mut self) {
         if self.needs_driving() {
-            self.look(|transport, events| transport.inspect(None, events));
+            self.poll_transport(|transport, events| transport.inspect(None, events));
         }
     }
 
@@ -247,7 +247,7 @@ impl Engine {
         let begun = self.begin(task);
         if self.own.is_some() {
             // The message that a receive waits for may have been this rank's own. Nothing else would tell.
-            self.look(|_, _| ());
+            self.poll_transport(|_, _| ());
             self.match_waiting();
         }
         begun
@@ -301,7 +301,7 @@ impl Engine {
         *past_caches = input.len() + output.len() >= self.uncached;
         let like = if input.is_empty() { output } else { input };
         (task.buffers.scratch, task.buffers.scratch_range) =
-            match self.scratch.take(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
+            match self.scratch.take_region(plan.scratch(), like.as_ptr() as usize, &mut *self.transport) {
                 Ok(taken) => taken,
                 Err(reason) => {
                     self.lack_memory(&task.call().to_string(), &reason);
@@ -328,18 +328,18 @@ impl Engine {
         if !self.calls.is_busy() {
             return false;
         }
-        let happened = self.look(|transport, events| transport.progress(events));
+        let happened = self.poll_transport(|transport, events| transport.progress(events));
         (!self.calls.waiting().is_empty() && self.match_waiting()) | happened
     }
 
     /// Handles the notices that have arrived, together with all other events that the transport has.
     fn handle_notices(&mut self) {
         let next = ((self.calls.started + 1) % u64::from(Tag::SEQUENCES)) as u32;
-        self.look(|transport, events| transport.inspect(Some(next), events));
+        self.poll_transport(|transport, events| transport.inspect(Some(next), events));
     }
 
     #[inline]
-    fn look<T>(&mut self, at: impl FnOnce(&mut dyn Transport, &mut Vec<Event>) -> T) -> T {
+    fn poll_transport<T>(&mut self, at: impl FnOnce(&mut dyn Transport, &mut Vec<Event>) -> T) -> T {
         let mut events = std::mem::take(&mut self.events);
         let seen = at(&mut *self.transport, &mut events);
         self.own.iter_mut().for_each(|own| _ = own.progress(&mut events));

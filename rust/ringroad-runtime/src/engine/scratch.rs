@@ -64,7 +64,7 @@ impl Scratch {
 
     /// Takes a region of `needed` bytes or more. Returns it and the part to use, or says why there is no memory.
     /// `like`: the address of the data that will be copied to it.
-    pub fn take(
+    pub fn take_region(
         &mut self,
         needed: usize,
         like: usize,
@@ -199,7 +199,7 @@ mod tests {
         let mut places = vec![HashSet::new(); needs.len()];
         for _ in 0..rounds {
             for (places, &bytes) in places.iter_mut().zip(needs) {
-                let (region, range) = scratch.take(bytes, 0, &mut transport).unwrap();
+                let (region, range) = scratch.take_region(bytes, 0, &mut transport).unwrap();
                 assert!(range.len() == bytes && range.end <= region.len());
                 places.insert(region.as_ptr());
                 scratch.keep(region);
@@ -223,7 +223,7 @@ mod tests {
         let mut scratch = Scratch::new(true);
         for bytes in [APART, ALIKE - 1, ALIKE, 3 << 20] {
             for like in [0, 16, 2047, 2048, 4095, 4096, 12_345_679] {
-                let (region, range) = scratch.take(bytes, like, &mut transport).unwrap();
+                let (region, range) = scratch.take_region(bytes, like, &mut transport).unwrap();
                 assert!(range.len() == bytes && range.end <= region.len());
                 let begin = region.as_ptr() as usize + range.start;
                 let expected = if bytes < ALIKE { like / CACHE_LINE * CACHE_LINE } else { like };
@@ -291,17 +291,17 @@ mod tests {
         let mut transport = InProcess::group(1).remove(0);
         for (turns, bytes) in [(false, 1000), (true, 100), (true, 1 << 20)] {
             let mut scratch = Scratch::new(turns);
-            let (first, _) = scratch.take(bytes, 0, &mut transport).unwrap();
+            let (first, _) = scratch.take_region(bytes, 0, &mut transport).unwrap();
             let (reader, place) = (first.clone(), first.as_ptr());
             scratch.keep(first);
             for _ in 0..10 {
-                let (other, _) = scratch.take(bytes, 0, &mut transport).unwrap();
+                let (other, _) = scratch.take_region(bytes, 0, &mut transport).unwrap();
                 assert_ne!(other.as_ptr(), place);
                 scratch.keep(other);
             }
             drop(reader);
             let all: Vec<Region> =
-                (0..10).map(|_| scratch.take(bytes, 0, &mut transport).unwrap().0).collect();
+                (0..10).map(|_| scratch.take_region(bytes, 0, &mut transport).unwrap().0).collect();
             assert!(all.iter().any(|region| region.as_ptr() == place));
         }
     }
@@ -315,11 +315,11 @@ mod tests {
         for transport in [&mut local as &mut dyn Transport, &mut remote] {
             let mut scratch = Scratch::new(true);
             for bytes in [1 << 50, isize::MAX as usize] {
-                let refused = scratch.take(bytes, 0, transport).unwrap_err();
+                let refused = scratch.take_region(bytes, 0, transport).unwrap_err();
                 let room = (bytes + PAGE).to_string();
                 assert!(refused.contains(&room), "{refused} does not tell of {room} bytes");
             }
-            assert!(scratch.take(1000, 0, transport).is_ok());
+            assert!(scratch.take_region(1000, 0, transport).is_ok());
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let mut seen = HashSet::new();
         for _ in 0..50 {
             let taken: Vec<Region> =
-                (0..4).map(|_| scratch.take(1 << 20, 0, &mut transport).unwrap().0).collect();
+                (0..4).map(|_| scratch.take_region(1 << 20, 0, &mut transport).unwrap().0).collect();
             seen.extend(taken.iter().map(|region| region.as_ptr()));
             taken.into_iter().for_each(|region| scratch.keep(region));
         }

@@ -75,7 +75,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(number: u64, call: &Prepared) -> Facts {
+    fn from_call(number: u64, call: &Prepared) -> Facts {
         let collective = call.key.operation.collective();
         let (peer, tag) = call.key.operation.ends().unwrap_or_default();
         Facts {
@@ -116,7 +116,7 @@ impl Engine {
             held
         });
         let mut calls: Vec<InFlight> = begun.chain(before).chain(held).collect();
-        let recent = self.calls.history().into_iter().map(|(number, call)| Facts::of(number, call));
+        let recent = self.calls.history().into_iter().map(|(number, call)| Facts::from_call(number, call));
         let mut recent: Vec<Facts> = recent.collect();
         for facts in calls.iter_mut().map(|call| &mut call.facts).chain(&mut recent) {
             facts.number = self.calls.shown(facts.number);
@@ -152,7 +152,7 @@ fn in_flight(
     let left = |deadline: Instant| deadline.saturating_duration_since(now);
     let since = task.deadline.map(|deadline| task.timeout.saturating_sub(left(deadline)));
     InFlight {
-        facts: Facts::of(task.number, task.call()),
+        facts: Facts::from_call(task.number, task.call()),
         since: since.as_ref().map(Duration::as_secs_f64),
         timeout: task.timeout.as_secs_f64(),
         step,

@@ -94,7 +94,7 @@ impl Datagrams {
     /// The next datagram that has come, if there is one.
     pub fn receive(&self, content: &mut [u8]) -> Option<Arrival> {
         // A failed call has reported a complaint; the next one goes on.
-        let received = self.take(content, 0).or_else(|| self.take(content, 0))?;
+        let received = self.receive_message(content, 0).or_else(|| self.receive_message(content, 0))?;
         let left = received.beside.iter().find_map(|message| match *message {
             Beside::Hops(left) => Some(left),
             Beside::Complaint { .. } => None,
@@ -105,7 +105,7 @@ impl Datagrams {
     /// The next complaint, if there is one.
     pub fn complaint(&self) -> Option<Complaint> {
         loop {
-            let received = self.take(&mut [0; 64], libc::MSG_ERRQUEUE)?;
+            let received = self.receive_message(&mut [0; 64], libc::MSG_ERRQUEUE)?;
             let found = received.beside.iter().find_map(|message| match *message {
                 Beside::Complaint { by, expired } => Some((by, expired)),
                 Beside::Hops(_) => None,
@@ -116,7 +116,7 @@ impl Datagrams {
         }
     }
 
-    fn take(&self, content: &mut [u8], flags: c_int) -> Option<Received> {
+    fn receive_message(&self, content: &mut [u8], flags: c_int) -> Option<Received> {
         #[repr(align(8))]
         struct Aligned([u8; BESIDE]);
         let mut beside = Aligned([0; BESIDE]);

@@ -39,7 +39,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub fn of(directory: &Path, spaces: &[String], evidence: &Evidence) -> Memory {
+    pub fn in_directory(directory: &Path, spaces: &[String], evidence: &Evidence) -> Memory {
         let addresses: Vec<_> = evidence.hosts.iter().map(|host| &host.addresses).collect();
         let whole = (spaces, addresses, &evidence.host_of);
         let text = serde_json::to_vec(&whole).expect("numbers and text can be written");
@@ -133,7 +133,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("ringroad-networks-{:016x}", token()));
         let spaces = ["a".to_owned(), "b".to_owned()];
         let now = Evidence { rounds: Vec::new(), ..evidence(1.0) };
-        let memory = Memory::of(&directory, &spaces, &now);
+        let memory = Memory::in_directory(&directory, &spaces, &now);
         assert!(memory.recall(&now).is_none());
         memory.store(&evidence(100.0));
         let then = memory.recall(&now).expect("it was stored");
@@ -143,7 +143,9 @@ mod tests {
         assert!(!still_holds(&sample, &evidence(50.0).rounds[0].flows));
         assert!(!still_holds(&sample, &[]));
         // Other namespaces, and another route.
-        assert!(Memory::of(&directory, &["a".to_owned(), "c".to_owned()], &now).recall(&now).is_none());
+        assert!(Memory::in_directory(&directory, &["a".to_owned(), "c".to_owned()], &now)
+            .recall(&now)
+            .is_none());
         let mut elsewhere = now.clone();
         elsewhere.traces[0].hops.push(None);
         assert!(memory.recall(&elsewhere).is_none());

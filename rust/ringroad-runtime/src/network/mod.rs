@@ -106,7 +106,8 @@ pub(crate) fn gather(
     let mine = agent.as_ref().map(|agent| &agent.facts);
     let facts: Vec<Facts> = of_hosts(exchange, &leaders, FACTS, mine, FACTS_BYTES)?;
     check_each(FACTS, &leaders, &facts, Facts::check)?;
-    let mine = agent.as_ref().map(|agent| agent.look(&facts, limits.probes.as_deref().unwrap_or_default()));
+    let mine =
+        agent.as_ref().map(|agent| agent.collect_views(&facts, limits.probes.as_deref().unwrap_or_default()));
     let most = 64 + facts.len() * PAIR_BYTES;
     let views: Vec<Vec<View>> = of_hosts(exchange, &leaders, VIEW, mine.as_ref(), most)?;
     check_each(VIEW, &leaders, &views, |views| views.iter().try_for_each(|view| view.check(&facts)))?;
@@ -126,10 +127,10 @@ pub(crate) fn gather(
     let stated = main.iter().zip(&facts).map(|(main, facts)| facts.stated_by((*main)?)).collect();
     let ahead = clocks(&views)[own];
     let flows = Flows { agent: agent.as_ref(), facts: &facts, views: &views, leaders: &leaders, ahead };
-    let wiring = Wiring::of(&evidence.hosts, &evidence.traces);
+    let wiring = Wiring::from_traces(&evidence.hosts, &evidence.traces);
     let spaces = || leaders.iter().map(|rank| endpoints[*rank].net_space.clone()).collect::<Vec<_>>();
     let memory = limits.memory.as_ref().filter(|_| rank == 0);
-    let memory = memory.map(|directory| Memory::of(directory, &spaces(), &evidence));
+    let memory = memory.map(|directory| Memory::in_directory(directory, &spaces(), &evidence));
     let epoch = agent.as_ref().map_or(start, |agent| agent.epoch);
     let mut plan = (rank == 0).then(|| Plan::new(&evidence, &wiring, memory.as_ref(), limits, start, epoch));
     let (rounds, recalled) = flows.run(exchange, plan.as_mut(), &wiring)?;

@@ -99,7 +99,7 @@ impl ProbeAgent {
     }
 
     /// Asks the other hosts, and traces the routes to them; also to those to which there will be flows.
-    pub fn look(&self, facts: &[Facts], rounds: &[Vec<(usize, usize)>]) -> Vec<View> {
+    pub fn collect_views(&self, facts: &[Facts], rounds: &[Vec<(usize, usize)>]) -> Vec<View> {
         let mut wanted = trace_targets(self.own, facts.len());
         let flows = rounds.iter().flatten().filter(|(from, _)| *from == self.own);
         wanted.extend(flows.map(|(_, to)| *to).filter(|to| *to < facts.len()));

@@ -123,7 +123,7 @@ impl Receiving {
 
     /// What was measured of the flow from this host in this round, which began at `start` and took so long, once it has
     /// ended, or by `until`: its end may be lost on a full link. `None` if nothing has come of it.
-    pub fn take(
+    pub fn take_measurement(
         &self,
         flow: (u32, u32),
         start: Instant,
@@ -195,7 +195,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
         total += length as u64;
         // What has arrived by now may have waited for this thread.
         let now = Instant::now();
-        let arrived = TcpInfo::of(&stream).map_or(total, |info| info.received().max(total));
+        let arrived = TcpInfo::of_socket(&stream).map_or(total, |info| info.received().max(total));
         let good = now.elapsed() < DOUBTFUL;
         note(&|arrivals| {
             if good { &mut arrivals.points } else { &mut arrivals.doubtful }.push((now, arrived as f64));
@@ -323,8 +323,8 @@ mod tests {
         let (start, duration) = (Instant::now(), Duration::from_millis(50));
         send(vec![own, strange], duration);
         let until = start + Duration::from_secs(20);
-        let measured = receiving.take((0, 5), start, duration, until).expect("it has come");
+        let measured = receiving.take_measurement((0, 5), start, duration, until).expect("it has come");
         assert!(measured.fastest > 0.0);
-        assert_eq!(receiving.take((1, 5), start, duration, start), None);
+        assert_eq!(receiving.take_measurement((1, 5), start, duration, start), None);
     }
 }

@@ -122,7 +122,7 @@ impl Flows<'_> {
         let until = Instant::now() + GRACE;
         let Some(receiving) = &agent.receiving else { return Vec::new() };
         let take = |from: usize| {
-            let one = receiving.take((number, from as u32), start, duration, until)?;
+            let one = receiving.take_measurement((number, from as u32), start, duration, until)?;
             Some((from, one.average, one.fastest))
         };
         flows.iter().filter(|(_, to)| *to == agent.own).filter_map(|(from, _)| take(*from)).collect()

@@ -46,7 +46,7 @@ impl Routes {
             .filter(|index| (2..=MAX_HOPS).contains(&self.targets[*index].1))
             .map(|index| (index, self.targets[index].1 - 1))
             .collect();
-        let mut tracing = Tracing::of(&self.targets);
+        let mut tracing = Tracing::from_targets(&self.targets);
         tracing.find(&self.targets, &before_last, patience, &mut self.found);
         if self.found.iter().flat_map(|route| route.iter().rev().skip(1)).any(Option::is_some) {
             let others: Vec<(usize, u8)> =
@@ -64,7 +64,7 @@ struct Tracing {
 }
 
 impl Tracing {
-    fn of(targets: &[(IpAddr, u8)]) -> Tracing {
+    fn from_targets(targets: &[(IpAddr, u8)]) -> Tracing {
         let sockets = [false, true].map(|is_ipv6| Datagrams::open(is_ipv6, None).ok());
         let by_address = targets.iter().enumerate().map(|(index, (address, _))| (*address, index)).collect();
         Tracing { sockets, by_address }

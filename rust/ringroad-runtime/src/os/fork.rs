@@ -84,10 +84,10 @@ impl<T: Default + Send + 'static> Global<T> {
     }
 
     pub fn lock(&self) -> MutexGuard<'static, T> {
-        self.of(generation()).lock()
+        self.mutex_of(generation()).lock()
     }
 
-    fn of(&self, process: Generation) -> &'static Mutex<T> {
+    fn mutex_of(&self, process: Generation) -> &'static Mutex<T> {
         let mut found = self.place.load(Ordering::Acquire);
         loop {
             // SAFETY: null, or a value that is never freed.
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn a_child_finds_globals_free() {
         static ONE: Global<Vec<u32>> = Global::new();
-        let mut held = ONE.of(7).lock();
+        let mut held = ONE.mutex_of(7).lock();
         held.push(1);
         // As in a child of process 7, where nobody ever drops `held`; a test with threads should not fork a real one.
-        assert!(ONE.of(8).lock().is_empty());
-        ONE.of(8).lock().push(2);
-        assert_eq!((&*held, &*ONE.of(8).lock()), (&vec![1], &vec![2]));
+        assert!(ONE.mutex_of(8).lock().is_empty());
+        ONE.mutex_of(8).lock().push(2);
+        assert_eq!((&*held, &*ONE.mutex_of(8).lock()), (&vec![1], &vec![2]));
     }
 
     struct CountsDrops<'a>(&'a Cell<u32>);

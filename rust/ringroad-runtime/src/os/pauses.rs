@@ -34,7 +34,7 @@ struct Watch {
 
 impl Watch {
     /// Counts a pause that has just ended.
-    fn look(&mut self) -> u64 {
+    fn count_pauses(&mut self) -> u64 {
         let now = now();
         self.pauses += u64::from(now.saturating_sub(self.last) > GAP);
         self.last = now;
@@ -53,7 +53,7 @@ pub(crate) fn pauses() -> u64 {
     static WATCH: Global<Option<Arc<Mutex<Watch>>>> = Global::new();
     let mut place = WATCH.lock();
     if let Some(watch) = &*place {
-        return watch.lock().look();
+        return watch.lock().count_pauses();
     }
     let watch = Arc::new(Mutex::new(Watch { last: now(), pauses: 0 }));
     *place = Some(watch.clone());
@@ -62,7 +62,7 @@ pub(crate) fn pauses() -> u64 {
         let mut known = 0;
         loop {
             thread::sleep(TICK);
-            let pauses = watch.lock().look();
+            let pauses = watch.lock().count_pauses();
             if pauses > known {
                 // Without a thread nothing is done: then the pause goes on to matter.
                 let _ = THEN.get().map(|act| thread(2 * STACK).spawn(move || act(pauses)));

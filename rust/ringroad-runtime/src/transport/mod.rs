@@ -265,7 +265,7 @@ pub enum Event {
 
 impl Event {
     /// The event of a request that was posted with this result; `None` while the request is pending.
-    pub fn of(request: RequestId, posted: Result<Posted, Failure>) -> Option<Event> {
+    pub fn from_posted(request: RequestId, posted: Result<Posted, Failure>) -> Option<Event> {
         match posted {
             Ok(Posted::Pending) => None,
             Ok(Posted::Complete) => Some(Event::Completed { request, result: Ok(()) }),

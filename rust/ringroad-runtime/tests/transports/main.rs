@@ -38,7 +38,7 @@ fn long(len: usize) -> usize {
 }
 
 fn pattern(len: usize, seed: u8) -> Region {
-    Region::of(&(0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect::<Vec<u8>>())
+    Region::of_slice(&(0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect::<Vec<u8>>())
 }
 
 fn poll(transport: &mut (impl Transport + ?Sized)) -> Vec<Event> {

@@ -45,7 +45,7 @@ pub(super) struct Racks {
 type Rates = BTreeMap<(usize, usize), (f64, f64)>;
 
 impl Racks {
-    pub fn of(evidence: &Evidence) -> Racks {
+    pub fn from_evidence(evidence: &Evidence) -> Racks {
         let hosts = evidence.hosts.len();
         let rounds: Vec<Rates> = evidence.rounds.iter().map(|round| flows(round, hosts)).collect();
         let best = best(&rounds);

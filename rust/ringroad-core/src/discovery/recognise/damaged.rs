@@ -19,7 +19,7 @@ pub(super) fn damaged(shape: &Shape) -> Option<Recognised> {
         .map(|sizes| format!("torus:{}", join(&sizes)));
     let cube = (n.is_power_of_two() && n > 4).then(|| format!("hypercube:{}", n.ilog2()));
     tori.chain(cube).find_map(|spec| {
-        let whole = Shape::of(&Topology::parse(&spec).ok()?);
+        let whole = Shape::from_topology(&Topology::parse(&spec).ok()?);
         let missing = whole.edges().checked_sub(shape.edges())? / 2;
         let is_part = (0..n).all(|rank| shape.out[rank].iter().all(|to| whole.out[rank].contains(to)));
         if !is_part

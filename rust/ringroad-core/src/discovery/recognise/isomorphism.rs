@@ -10,7 +10,7 @@ use super::shape::Shape;
 pub(super) struct Budget(pub usize);
 
 impl Budget {
-    fn take(&mut self, steps: usize) -> Option<()> {
+    fn take_steps(&mut self, steps: usize) -> Option<()> {
         self.0 = self.0.checked_sub(steps)?;
         Some(())
     }
@@ -80,7 +80,7 @@ fn search(shapes: [&Shape; 2], colours: Colours, budget: &mut Budget) -> Option<
 fn refine(shapes: [&Shape; 2], mut colours: Colours, budget: &mut Budget) -> Option<Option<Colours>> {
     let mut count = 0;
     loop {
-        budget.take(shapes[0].nodes() + 2 * shapes[0].edges())?;
+        budget.take_steps(shapes[0].nodes() + 2 * shapes[0].edges())?;
         let mut numbers: BTreeMap<(usize, Vec<usize>, Vec<usize>), [usize; 2]> = BTreeMap::new();
         let signs: [Vec<_>; 2] = [0, 1].map(|side| {
             let around = |nodes: &[usize]| {

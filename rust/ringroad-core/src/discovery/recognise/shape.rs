@@ -22,7 +22,7 @@ pub(in crate::discovery) struct Recognised {
 }
 
 impl Shape {
-    pub fn of(topology: &Topology) -> Shape {
+    pub fn from_topology(topology: &Topology) -> Shape {
         let mut out = vec![Vec::new(); topology.nodes()];
         let mut into = out.clone();
         for link in topology.links() {

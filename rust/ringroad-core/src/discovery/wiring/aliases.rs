@@ -28,7 +28,7 @@ pub(super) struct Aliases {
 }
 
 impl Aliases {
-    pub fn of(hosts: &[HostFacts], walks: &[Walk]) -> Aliases {
+    pub fn from_walks(hosts: &[HostFacts], walks: &[Walk]) -> Aliases {
         let mut numbers = BTreeMap::new();
         for stop in walks.iter().flat_map(|walk| &walk.stops).flatten() {
             let next = numbers.len();

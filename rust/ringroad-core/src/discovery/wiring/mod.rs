@@ -58,11 +58,11 @@ pub struct Path {
 
 impl Wiring {
     /// The wiring that these traces show.
-    pub fn of(hosts: &[HostFacts], traces: &[Trace]) -> Wiring {
+    pub fn from_traces(hosts: &[HostFacts], traces: &[Trace]) -> Wiring {
         let Walks { mut walks, shared, loops } = walks(hosts, traces);
         let unclear = gaps::fill(&mut walks);
-        let aliases = Aliases::of(hosts, &walks);
-        let numbering = Numbering::of(hosts.len(), &walks, &aliases);
+        let aliases = Aliases::from_walks(hosts, &walks);
+        let numbering = Numbering::from_walks(hosts.len(), &walks, &aliases);
         let mut wiring =
             Wiring { hosts: hosts.len(), routers: numbering.routers.clone(), ..Wiring::default() };
         let (crossed, contradicted) = wiring.draw(&walks, &numbering);

@@ -14,7 +14,7 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    pub fn of(hosts: usize, walks: &[Walk], aliases: &Aliases) -> Numbering {
+    pub fn from_walks(hosts: usize, walks: &[Walk], aliases: &Aliases) -> Numbering {
         let mut addresses: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
         for (stop, node) in aliases.stops().filter(|(stop, _)| !matches!(stop, Stop::Host(_))) {
             let of_node = addresses.entry(node).or_default();

@@ -212,7 +212,7 @@ struct Attributes {
 }
 
 impl Attributes {
-    fn of(
+    fn from_tag(
         element: &'static str,
         line: usize,
         start: &BytesStart<'_>,
@@ -362,23 +362,25 @@ impl Reading {
         let name = tag.name();
         match (name.as_ref(), self.program.is_some() && !self.ended, self.gpu.is_some(), self.in_block) {
             ("algo", false, ..) if !self.ended => {
-                let program = algo(&Attributes::of("algo", line, tag)?)?;
+                let program = algo(&Attributes::from_tag("algo", line, tag)?)?;
                 self.seen = vec![false; program.ranks];
                 self.program = Some(program);
                 self.ended = empty;
             }
             ("gpu", true, false, false) => {
-                self.open_gpu(&Attributes::of("gpu", line, tag)?)?;
+                self.open_gpu(&Attributes::from_tag("gpu", line, tag)?)?;
                 if empty {
                     self.close()?;
                 }
             }
             ("tb", true, true, false) => {
-                self.open_block(&Attributes::of("tb", line, tag)?)?;
+                self.open_block(&Attributes::from_tag("tb", line, tag)?)?;
                 self.in_block = !empty;
             }
-            ("copy", true, true, false) if empty => self.transfer(&Attributes::of("copy", line, tag)?)?,
-            ("step", true, true, true) if empty => self.step(&Attributes::of("step", line, tag)?)?,
+            ("copy", true, true, false) if empty => {
+                self.transfer(&Attributes::from_tag("copy", line, tag)?)?
+            }
+            ("step", true, true, true) if empty => self.step(&Attributes::from_tag("step", line, tag)?)?,
             (other, ..) => {
                 let what = format!(
                     "an element {other} does not belong here (algo has gpu, gpu has tb, tb has <step/>)"

@@ -36,7 +36,7 @@ pub(super) struct Order<'a> {
 
 impl<'a> Order<'a> {
     /// The order of a program. An error where something waits for itself.
-    pub fn of(program: &'a Program, messages: &[Message]) -> Result<Order<'a>, InterchangeError> {
+    pub fn from_program(program: &'a Program, messages: &[Message]) -> Result<Order<'a>, InterchangeError> {
         let count = program.instructions.len();
         let mut senders = vec![NONE; count];
         messages.iter().for_each(|message| senders[message.receiver] = message.sender as u32);

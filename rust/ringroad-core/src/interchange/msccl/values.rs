@@ -90,7 +90,7 @@ pub(super) fn schedule(program: &Program, levels: &Levels) -> Result<Schedule, I
 
 /// Checks that MSCCL uses every place in the order of the timeline.
 fn check_order(program: &Program, timeline: &Timeline) -> Result<(), InterchangeError> {
-    let mut order = Order::of(program, &timeline.messages)?;
+    let mut order = Order::from_program(program, &timeline.messages)?;
     for (event, _) in &timeline.events {
         let index = match *event {
             Happening::Leave(number) => timeline.messages[number].sender,

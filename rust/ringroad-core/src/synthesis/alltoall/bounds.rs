@@ -44,7 +44,7 @@ const SPARE: usize = 16;
 
 impl Bounds {
     /// The bounds for a network in which all pairs with a demand reach each other.
-    pub fn of(network: &Digraph, demands: &Demands) -> Bounds {
+    pub fn of_network(network: &Digraph, demands: &Demands) -> Bounds {
         let ranks = network.ranks();
         let capacities = network.capacities();
         let capacity: f64 = capacities.iter().sum();

@@ -195,7 +195,7 @@ pub fn concurrent_flow(
             return Err(Unsuitable::Apart { from: source, to });
         }
     }
-    let bounds = Bounds::of(network, demands);
+    let bounds = Bounds::of_network(network, demands);
     let least = bounds::at_most(1.0 / bounds.least(), 1);
     if let Some(kinds) = kinds {
         return Ok(alike(network, &kinds, bounds, least));

@@ -73,8 +73,8 @@ impl Cost {
 
 /// The costs of a breadth-first allgather and of a reduce-scatter on a topology, without making the schedules.
 pub fn costs(topology: &Topology) -> Result<[Cost; 2], Unsuitable> {
-    let network = Digraph::of(topology);
-    let cost = |network: &Digraph| Flood::of(network, Budget::UNLIMITED).map(Flood::cost);
+    let network = Digraph::from_topology(topology);
+    let cost = |network: &Digraph| Flood::from_network(network, Budget::UNLIMITED).map(Flood::cost);
     Ok([cost(&network)?, cost(&network.transposed())?])
 }
 
@@ -89,7 +89,7 @@ pub struct BreadthFirst {
 
 impl BreadthFirst {
     /// The cost of an allgather, a reduce-scatter or an allreduce on a topology.
-    pub fn of(topology: &Topology, collective: Collective) -> Result<BreadthFirst, Unsuitable> {
+    pub fn from_topology(topology: &Topology, collective: Collective) -> Result<BreadthFirst, Unsuitable> {
         let [gather, scatter] = costs(topology)?;
         let phases = match collective {
             Collective::Allgather => vec![gather],
@@ -113,7 +113,7 @@ pub struct Reach {
 
 /// The size of the graph's breadth-first schedule, or why the graph has none.
 pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
-    let network = Digraph::of(topology);
+    let network = Digraph::from_topology(topology);
     check_degrees(&network)?;
     let symmetric = network.symmetry().is_some();
     let goals = if symmetric { 1 } else { network.ranks() };
@@ -125,7 +125,7 @@ pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
 /// Whether all ranks look alike, or why the graph has no schedule: rank 0 must reach every rank, and every rank must
 /// reach it.
 pub fn is_suitable(topology: &Topology) -> Result<bool, Unsuitable> {
-    let network = Digraph::of(topology);
+    let network = Digraph::from_topology(topology);
     check_degrees(&network)?;
     for (network, turned) in [(&network, false), (&network.transposed(), true)] {
         reached(0, &network.hops_to(0)).map_err(|error| match error {
@@ -164,10 +164,10 @@ pub fn schedule_within(
     collective: Collective,
     budget: Budget<'_>,
 ) -> Result<Schedule, Unsuitable> {
-    let network = Digraph::of(topology);
+    let network = Digraph::from_topology(topology);
     let turned = network.transposed();
-    let gather = || Flood::of(&network, budget);
-    let scatter = || Flood::of(&turned, budget);
+    let gather = || Flood::from_network(&network, budget);
+    let scatter = || Flood::from_network(&turned, budget);
     match collective {
         Collective::Allgather => {
             let gather = gather()?;
@@ -207,7 +207,7 @@ type Jobs<'a> = (&'a (u32, Mask), &'a Vec<Rank>);
 type Parts = Vec<(Rank, u64, u64)>;
 
 impl<'a> Flood<'a> {
-    fn of(network: &'a Digraph, budget: Budget<'_>) -> Result<Flood<'a>, Unsuitable> {
+    fn from_network(network: &'a Digraph, budget: Budget<'_>) -> Result<Flood<'a>, Unsuitable> {
         let ranks = network.ranks();
         let symmetry = network.symmetry();
         check_degrees(network)?;

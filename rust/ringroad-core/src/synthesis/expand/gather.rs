@@ -30,7 +30,7 @@ pub(super) fn common(a: usize, b: usize) -> usize {
 
 impl Gather {
     /// Reads an allgather schedule, or a reduce-scatter schedule as an allgather on the transposed graph.
-    pub(super) fn of(schedule: &Schedule) -> Result<Gather, ExpandError> {
+    pub(super) fn from_schedule(schedule: &Schedule) -> Result<Gather, ExpandError> {
         let (ranks, collective) = (schedule.ranks, schedule.collective);
         let backwards = match collective {
             Collective::Allgather => false,

@@ -132,8 +132,8 @@ impl Expansion {
             let (ranks, topology, available) = (schedule.ranks, base.spec(), base.ranks());
             return Err(ExpandError::Ranks { name, ranks, topology, available });
         }
-        let gather = Gather::of(schedule)?;
-        let wiring = Wiring::of(base, collective == Collective::ReduceScatter)?;
+        let gather = Gather::from_schedule(schedule)?;
+        let wiring = Wiring::from_topology(base, collective == Collective::ReduceScatter)?;
         if let Some((source_rank, destination)) = gather.astray(&wiring) {
             return Err(ExpandError::NoLink { name, source_rank, destination });
         }
@@ -147,11 +147,11 @@ impl Expansion {
                     Collective::Allgather => Collective::ReduceScatter,
                     _ => Collective::Allgather,
                 };
-                maps::bidirectional(gather, Gather::of(&spec::best(&name, base, other, budget)?)?)?
+                maps::bidirectional(gather, Gather::from_schedule(&spec::best(&name, base, other, budget)?)?)?
             }
         };
         budget.check().map_err(Unsuitable::Spent)?;
-        expanded.schedule(&name, &Digraph::of(made), collective)
+        expanded.schedule(&name, &Digraph::from_topology(made), collective)
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn best(
     if !may_help(topology) {
         return Ok(direct);
     }
-    let network = Digraph::of(topology);
+    let network = Digraph::from_topology(topology);
     Ok(match schedule_within(name, topology, collective, budget) {
         Ok(expanded) if load(&expanded, &network) < load(&direct, &network) => expanded,
         Err(ExpandError::Unsuitable(Unsuitable::Spent(spent))) => return Err(Unsuitable::Spent(spent).into()),

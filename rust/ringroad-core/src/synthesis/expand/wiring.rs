@@ -14,7 +14,7 @@ pub(super) struct Wiring {
 impl Wiring {
     /// The links of a topology, reversed if `transposed`. The error is for switches and for links of different
     /// bandwidth.
-    pub(super) fn of(topology: &Topology, transposed: bool) -> Result<Wiring, ExpandError> {
+    pub(super) fn from_topology(topology: &Topology, transposed: bool) -> Result<Wiring, ExpandError> {
         let (ranks, all) = (topology.ranks(), topology.links());
         let speed = |id: LinkId| all[id].bytes_per_second();
         if topology.nodes() > ranks || (1..all.len()).any(|id| speed(id) != speed(0)) {

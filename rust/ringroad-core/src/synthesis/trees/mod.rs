@@ -152,7 +152,7 @@ impl Packing {
             }
         };
         variant.check_size(ranks, most)?;
-        let wiring = Wiring::of(topology);
+        let wiring = Wiring::from_topology(topology);
         let spreads = !matches!(collective, Collective::ReduceScatter | Collective::Reduce { .. });
         let mut bound = Ratio::ZERO;
         let total = weights.iter().sum();
@@ -192,7 +192,7 @@ impl Packing {
     pub fn weighted(topology: &Topology, budget: Budget<'_>) -> Result<Packing, Unsuitable> {
         let variant = Variant::Weighted;
         variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
-        let wiring = Wiring::of(topology);
+        let wiring = Wiring::from_topology(topology);
         let opposites = wiring.opposites();
         let turned = wiring.transposed();
         let networks: &[&Wiring] = if opposites.is_some() { &[&wiring] } else { &[&wiring, &turned] };
@@ -233,7 +233,7 @@ impl Packing {
             return Err(variant.unfit(collective, "allreduce, broadcast or reduce"));
         }
         variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
-        let wiring = Wiring::of(topology);
+        let wiring = Wiring::from_topology(topology);
         let opposites = wiring.opposites().filter(|_| !wiring.has_switches()).ok_or(Unsuitable::OneWay)?;
         let mut forest = Forest { lanes: wiring.lanes(), ..Forest::default() };
         let links: Vec<usize> = (0..wiring.wires.len()).filter(|wire| *wire < opposites[*wire]).collect();
@@ -499,6 +499,6 @@ impl Forest {
 /// Whether undirected trees are possible: links between ranks lead both ways with equal bandwidth, and there are no
 /// switches.
 pub fn undirected(topology: &Topology) -> bool {
-    let wiring = Wiring::of(topology);
+    let wiring = Wiring::from_topology(topology);
     wiring.opposites().is_some() && !wiring.has_switches()
 }

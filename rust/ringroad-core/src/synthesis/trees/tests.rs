@@ -49,7 +49,7 @@ fn least_cut(wiring: &Wiring, weights: &[u64]) -> Ratio {
 }
 
 fn check_equal(topology: &Topology) {
-    let wiring = Wiring::of(topology);
+    let wiring = Wiring::from_topology(topology);
     let ranks = wiring.ranks;
     let all = vec![1; ranks];
     let root = ranks - 1;
@@ -132,7 +132,7 @@ fn packed_trees_keep_to_what_arcs_carry() {
     let mut random = Random(11);
     for round in 0..40 {
         let topology = any_graph(3 + round % 6, round % 3, true, &mut random);
-        let wiring = Wiring::of(&topology);
+        let wiring = Wiring::from_topology(&topology);
         let weights: Vec<u64> = (0..wiring.ranks).map(|_| random.below(3) as u64).collect();
         let Some(rate) = rate::rate(&wiring, &weights, Budget::UNLIMITED).unwrap() else { continue };
         assert_eq!(rate, least_cut(&wiring, &weights), "{wiring:?}");
@@ -179,7 +179,7 @@ fn roots_are_as_few_as_can_be() {
     let mut random = Random(3);
     for round in 0..30 {
         let topology = any_graph(2 + round % 4, round % 2, round % 3 > 0, &mut random);
-        let wiring = Wiring::of(&topology);
+        let wiring = Wiring::from_topology(&topology);
         let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity).collect();
         for trees in 1..6 {
             let found = least_roots(&[&wiring], &capacities, trees, Budget::UNLIMITED).unwrap();

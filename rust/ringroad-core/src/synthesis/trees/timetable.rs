@@ -73,7 +73,7 @@ impl Forest {
 
     /// The largest number of edges that a part takes one after the other.
     pub fn height(&self) -> usize {
-        let depths: Vec<usize> = self.trees.iter().map(|tree| Shape::of(tree).depth).collect();
+        let depths: Vec<usize> = self.trees.iter().map(|tree| Shape::from_tree(tree).depth).collect();
         let of = |tree: Option<usize>| tree.map_or(0, |tree| depths[tree]);
         self.courses.iter().map(|course| of(course.up) + of(course.down)).max().unwrap_or(0)
     }
@@ -155,7 +155,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(tree: &Tree) -> Shape {
+    fn from_tree(tree: &Tree) -> Shape {
         let edges = &tree.edges;
         let ranks = edges.len() + 1;
         let mut to: Vec<Option<u32>> = vec![None; ranks];
@@ -237,7 +237,7 @@ impl<'a> Timetable<'a> {
             forest,
             pieces,
             distance,
-            shapes: forest.trees.iter().map(Shape::of).collect(),
+            shapes: forest.trees.iter().map(Shape::from_tree).collect(),
             ready: vec![BinaryHeap::new(); forest.lanes.len()],
             pending: Vec::with_capacity(forest.courses.len() * pieces),
             alone: forest.lanes.iter().map(alone).collect(),

@@ -30,7 +30,7 @@ pub(super) struct Wiring {
 impl Wiring {
     /// The wires of a topology. Parallel links are one wire, with the bandwidth of all that the topology's routing takes:
     /// with single paths only the first.
-    pub fn of(topology: &Topology) -> Wiring {
+    pub fn from_topology(topology: &Topology) -> Wiring {
         let single = topology.routing().takes_one_path();
         let mut found: Vec<(Wire, f64)> = Vec::new();
         let mut from: Vec<Vec<usize>> = vec![Vec::new(); topology.nodes()];

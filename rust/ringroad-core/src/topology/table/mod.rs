@@ -70,7 +70,7 @@ impl RoutingTable {
     }
 
     /// The table of a topology, or one made of its routes. An error where a pair of ranks has several paths or none.
-    pub fn of(topology: &Topology) -> Result<RoutingTable, TopologyError> {
+    pub fn from_topology(topology: &Topology) -> Result<RoutingTable, TopologyError> {
         if let Some(table) = topology.routes() {
             return Ok((**table).clone());
         }

@@ -125,7 +125,7 @@ proptest! {
                 both(&|t| t.clone().with_routing(routing));
             }
             let single = |t: &Topology| t.clone().with_routing(Routing::SinglePath).unwrap();
-            let table = |t: &Topology| single(t).with_routes(RoutingTable::of(&single(t)).unwrap());
+            let table = |t: &Topology| single(t).with_routes(RoutingTable::from_topology(&single(t)).unwrap());
             both(&table);
             let node = |rank: NodeId| placed.links()[rank].source;
             let (a, b) = (node(0), placed.links()[0].target);

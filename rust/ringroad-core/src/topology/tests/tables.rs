@@ -4,7 +4,7 @@ use super::*;
 
 /// The routes of the topology of a spec as a table.
 fn table_of(spec: &str) -> RoutingTable {
-    RoutingTable::of(&topology(&format!("{spec},routing=single-path"))).unwrap()
+    RoutingTable::from_topology(&topology(&format!("{spec},routing=single-path"))).unwrap()
 }
 
 /// The table with another path for one pair.
@@ -39,9 +39,9 @@ fn tables_are_routes() {
     assert_eq!(Routes::new(&switch).route(4, 2).unwrap().hops, 1);
     assert_eq!(Routes::new(&switch).route(1, 2).unwrap().hops, 2);
     let single = TopologyError::Route { spec: "ring:4".into(), from: 2, to: 0, fault: RouteFault::Split };
-    assert_eq!(RoutingTable::of(&ring), Err(single));
-    assert_eq!(RoutingTable::of(&routed), Ok(table));
-    assert_eq!(RoutingTable::of(&topology("ring:1")).unwrap().channels(), 1);
+    assert_eq!(RoutingTable::from_topology(&ring), Err(single));
+    assert_eq!(RoutingTable::from_topology(&routed), Ok(table));
+    assert_eq!(RoutingTable::from_topology(&topology("ring:1")).unwrap().channels(), 1);
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl LifeLine {
     /// Whether the process has certainly ended. That the connection broke says nothing: a firewall breaks connections, too,
     /// but it cannot end the stream of bytes.
     pub fn has_ended(&self) -> bool {
-        TcpInfo::of(&*self.0).is_some_and(|info| info.has_orderly_end())
+        TcpInfo::of_socket(&*self.0).is_some_and(|info| info.has_orderly_end())
     }
 }
 

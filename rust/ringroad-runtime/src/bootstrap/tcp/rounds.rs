@@ -34,7 +34,7 @@ struct Group {
 
 impl Group {
     /// Tells the acceptors of a pause.
-    fn look(&mut self) {
+    fn note_pauses(&mut self) {
         let pauses = pauses::pauses();
         if pauses > self.pauses {
             self.pauses = pauses;
@@ -52,7 +52,7 @@ impl Rounds {
     pub fn with<T>(&self, group: &str, number: u64, act: impl FnOnce(&mut Acceptor) -> T) -> T {
         let mut groups = self.groups.lock();
         let group = groups.get_or_insert_mut(group.to_owned(), Group::default);
-        group.look();
+        group.note_pauses();
         if group.rounds.back().is_none_or(|(last, _)| *last < number) {
             let mut acceptor = Acceptor::default();
             if group.resigned {
@@ -91,7 +91,7 @@ impl Rounds {
         let mut groups = self.groups.lock();
         loop {
             let reply = groups.get_mut(group).map_or(Reply::Absent, |group| {
-                group.look();
+                group.note_pauses();
                 let is_past = group.rounds.front().is_some_and(|(first, _)| *first > number);
                 match group.rounds.iter_mut().find(|(known, _)| *known == number) {
                     Some((_, acceptor)) => acceptor.answer(from, request),

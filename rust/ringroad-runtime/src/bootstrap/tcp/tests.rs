@@ -30,7 +30,7 @@ fn elsewhere(handle: &Handle) -> Handle {
 
 fn with_secret(secret: Option<&str>) -> (Server, Handle) {
     let server = Server::start(secret).unwrap();
-    let handle = Handle::of(&server, Reach::Machine, None).unwrap();
+    let handle = Handle::from_server(&server, Reach::Machine, None).unwrap();
     (server, handle)
 }
 

@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(byte: u8) -> Option<Kind> {
+    fn from_byte(byte: u8) -> Option<Kind> {
         use Kind::*;
         [Set, Get, Wait, Agree, Tell, Value, Nothing].into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -69,7 +69,7 @@ impl Message {
         let key = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
         let value = u32::from_le_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
         let hostile = || io::Error::new(ErrorKind::InvalidData, "it does not speak ringroad's protocol");
-        let kind = Kind::of(kind[0]).ok_or_else(hostile)?;
+        let kind = Kind::from_byte(kind[0]).ok_or_else(hostile)?;
         if key > LONGEST_KEY || value > LONGEST_VALUE {
             return Err(hostile());
         }

@@ -216,7 +216,7 @@ pub struct Machine {
 
 impl Machine {
     /// Reads and measures all of it; measuring takes a few milliseconds.
-    pub fn look() -> Machine {
+    pub fn detect() -> Machine {
         let probe = CacheProbe::new();
         Machine {
             cpus: allowed(),

@@ -159,7 +159,7 @@ impl Channel {
     }
 
     /// Parcel `number`, if it is there. Only the receiver may call this, with consecutive numbers. Afterwards it
-    /// frees the slot with [`Counters::take`].
+    /// frees the slot with [`Counters::free_slots`].
     #[inline]
     pub fn get(&self, number: u64) -> Option<Parcel> {
         // SAFETY: the slot is full, and the sender leaves it alone until it is free.
@@ -209,7 +209,7 @@ impl Counters {
 
     /// Records that the slots of all parcels before `number` are free.
     #[inline]
-    pub fn take(&self, number: u64) {
+    pub fn free_slots(&self, number: u64) {
         self.taken.store(number, Ordering::Release);
     }
 
@@ -295,7 +295,7 @@ impl Goodbye {
     }
 
     /// The owner calls this after its last parcel.
-    pub fn say(&self, end: End) {
+    pub fn announce_end(&self, end: End) {
         self.said.store(end as u32, Ordering::Release);
     }
 
@@ -373,7 +373,7 @@ mod tests {
         let (channel, counters) = (Channel::new(), Counters::new());
         struct Shared([UnsafeCell<u64>; 4]);
         impl Shared {
-            fn of(&self, number: u64) -> &UnsafeCell<u64> {
+            fn cell_of(&self, number: u64) -> &UnsafeCell<u64> {
                 &self.0[number as usize % 4]
             }
         }
@@ -388,7 +388,7 @@ mod tests {
                         thread::yield_now();
                     }
                     // SAFETY: the parcel of four numbers ago, which used this place, has been released.
-                    memory.of(number).with_mut(|place| unsafe { *place = number });
+                    memory.cell_of(number).with_mut(|place| unsafe { *place = number });
                     channel.put(number, &parcel(number));
                 }
                 while counters.released() < rounds {
@@ -404,9 +404,9 @@ mod tests {
                 };
                 assert_eq!(found, parcel(number));
                 // SAFETY: the place belongs to this parcel until it is released.
-                assert_eq!(memory.of(number).with(|place| unsafe { *place }), number);
+                assert_eq!(memory.cell_of(number).with(|place| unsafe { *place }), number);
                 number += 1;
-                counters.take(number);
+                counters.free_slots(number);
                 if number % 3 == 0 || number == rounds {
                     counters.release(number);
                 }
@@ -492,14 +492,14 @@ mod models {
 
     /// Takes the parcels that are there from `first` up to `end`. Returns the number of the next one, and whether the
     /// sender was woken.
-    fn take(way: &Way, first: u64, end: u64) -> (u64, bool) {
+    fn take_parcels(way: &Way, first: u64, end: u64) -> (u64, bool) {
         let (mut next, mut has_room) = (first, false);
         while next < end {
             let Some(found) = way.channel.get(next) else { break };
             assert_eq!(found, parcel(next));
             has_room |= makes_room(next);
             next += 1;
-            way.counters.take(next);
+            way.counters.free_slots(next);
         }
         (next, has_room && rings(way, true))
     }
@@ -509,7 +509,7 @@ mod models {
         let receive = |way: &Way| {
             let mut next = 0;
             while next < 3 {
-                match take(way, next, 3).0 {
+                match take_parcels(way, next, 3).0 {
                     same if same == next => thread::yield_now(),
                     more => next = more,
                 }
@@ -538,7 +538,7 @@ mod models {
                     thread::yield_now();
                 }
                 // The slot is free long before the memory is read.
-                way.counters.take(number + 1);
+                way.counters.free_slots(number + 1);
                 // SAFETY: the parcel has come and was not released.
                 assert_eq!(way.memory.with(|memory| unsafe { *memory }), 7 + number);
                 way.counters.release(number + 1);
@@ -586,7 +586,7 @@ mod models {
         let receive = |way: &Way| {
             let (mut next, mut woken) = (0, false);
             while next < 2 {
-                let (more, rung) = take(way, next, 2);
+                let (more, rung) = take_parcels(way, next, 2);
                 woken |= rung;
                 if more == next {
                     thread::yield_now();
@@ -603,7 +603,7 @@ mod models {
     fn last_words_are_heard() {
         let leave = |way: &Way| {
             way.channel.put(0, &parcel(0));
-            way.goodbye.say(End::Closed);
+            way.goodbye.announce_end(End::Closed);
             true
         };
         let hear = |way: &Way| way.goodbye.said().is_none() || way.channel.get(0).is_some();

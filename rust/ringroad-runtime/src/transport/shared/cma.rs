@@ -144,7 +144,7 @@ impl SharedMemory {
         let Some(mut reading) = self.readings.pop_front() else { return false };
         match self.read_slice(&mut reading) {
             Ok(Posted::Pending) => self.readings.push_back(reading),
-            posted => self.events.extend(Event::of(reading.wanted.request, posted)),
+            posted => self.events.extend(Event::from_posted(reading.wanted.request, posted)),
         }
         true
     }

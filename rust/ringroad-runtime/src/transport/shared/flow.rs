@@ -226,6 +226,6 @@ impl SharedMemory {
         let flows = &mut self.peers.get_mut(rank).incoming.flows;
         let index = flows.iter().position(|flow| flow.first == first).expect("it has just been found");
         let Goes::To(wanted, region) = flows.swap_remove(index).goes else { return };
-        self.events.extend(Event::of(wanted.request, wanted.copied(rank, region)));
+        self.events.extend(Event::from_posted(wanted.request, wanted.copied(rank, region)));
     }
 }

@@ -228,7 +228,7 @@ mod tests {
             home.open_channel_to(peer).unwrap();
             let opened = blocks();
             home.channel_to(peer).put(last, &super::super::channel::Parcel::default());
-            home.counters_for(peer).take(1);
+            home.counters_for(peer).free_slots(1);
             assert_eq!(blocks(), opened);
         }
         let channels = blocks() - alone - spread;

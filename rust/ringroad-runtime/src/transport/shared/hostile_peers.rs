@@ -92,7 +92,7 @@ fn parts_beyond_the_whole_are_refused() {
 #[test]
 fn counters_ahead_of_what_was_sent_are_refused() {
     let [taken, released]: [fn(&Counters); 2] =
-        [|counters| counters.take(1 << 40), |counters| counters.release(1 << 40)];
+        [|counters| counters.free_slots(1 << 40), |counters| counters.release(1 << 40)];
     for (what, write) in [("taken", taken), ("released", released)] {
         let [mut ours, theirs] = pair();
         write(theirs.home.counters_for(0));
@@ -109,7 +109,7 @@ fn counters_ahead_of_what_was_sent_are_refused() {
 #[test]
 fn earlier_messages_are_taken() {
     let [mut ours, mut theirs] = pair();
-    theirs.send(0, 0, Tag::unpack(tag(1, Kind::Collective)), Region::of(&[7_u8; 100]), 1).unwrap();
+    theirs.send(0, 0, Tag::unpack(tag(1, Kind::Collective)), Region::of_slice(&[7_u8; 100]), 1).unwrap();
     theirs.home.channel_to(0).put(1, &parcel(7, Form::Segment, 100, u64::MAX));
     let target = Region::zeroed(100);
     let posted = ours.receive(0, Tag::unpack(tag(1, Kind::Collective)), target.clone(), 2).unwrap();

@@ -23,7 +23,7 @@ impl SharedMemory {
         let (source, long) = (Tag::unpack(key).source, usize::from(wanted.is_long()));
         self.incoming(source).wanted_long += long;
         // Earlier receives with the same key come first.
-        let found = if self.matching.is_wanted(key) { None } else { self.take(key) };
+        let found = if self.matching.is_wanted(key) { None } else { self.take_first(key) };
         let Some(message) = found else {
             self.peers.activate(source).incoming.wanted += 1;
             self.matching.keep_wanted(key, wanted);
@@ -41,7 +41,7 @@ impl SharedMemory {
     }
 
     /// The first message with this key, if it has come.
-    fn take(&mut self, key: u64) -> Option<Message> {
+    fn take_first(&mut self, key: u64) -> Option<Message> {
         let Some(message) = self.matching.take_message(key) else { return self.take_until(key) };
         let tag = Tag::unpack(key);
         self.incoming(tag.source).ahead -= usize::from(tag.kind == Kind::Collective);
@@ -132,7 +132,7 @@ impl SharedMemory {
             let parcel = if peer.incoming.wanted_long == 0 {
                 peer.channel(self.home.rank, self.home.size).get(number)?
             } else {
-                let (parcel, news) = peer.look(self.home.rank, self.home.size)?;
+                let (parcel, news) = peer.next_parcel(self.home.rank, self.home.size)?;
                 if news {
                     self.home.counters_for(rank).tell_distance(peer.gauge.mode());
                 }
@@ -184,7 +184,7 @@ impl SharedMemory {
     /// Frees the slot of parcel `number`.
     #[inline]
     fn free_slot(&mut self, rank: Rank, number: u64) {
-        self.home.counters_for(rank).take(number + 1);
+        self.home.counters_for(rank).free_slots(number + 1);
         if makes_room(number) {
             self.note_news(rank, News::Released);
         }
@@ -216,7 +216,7 @@ impl SharedMemory {
                 let incoming = self.incoming(Tag::unpack(key).source);
                 incoming.wanted -= 1;
                 incoming.wanted_long -= usize::from(wanted.is_long());
-                let ended = Event::of(wanted.request, self.deliver(message, wanted));
+                let ended = Event::from_posted(wanted.request, self.deliver(message, wanted));
                 self.events.extend(ended);
             }
             None => {

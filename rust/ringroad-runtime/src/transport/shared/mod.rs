@@ -192,7 +192,7 @@ impl SharedMemory {
 
     /// Does what can be done now. `everywhere`: also for ranks that are not active.
     #[inline]
-    fn look(&mut self, everywhere: bool) -> bool {
+    fn poll_peers(&mut self, everywhere: bool) -> bool {
         let mut any = match everywhere || self.rounds.is_multiple_of(HOUSEKEEPING) {
             true => self.take_all(),
             false => self.take_active(),
@@ -244,7 +244,7 @@ impl SharedMemory {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        self.home.own_goodbye().say(end);
+        self.home.own_goodbye().announce_end(end);
         for index in 0..self.peers.ranks().len() {
             self.note_news(self.peers.ranks()[index], News::Parcel);
         }
@@ -297,9 +297,9 @@ impl Transport for SharedMemory {
             return;
         }
         let tag = Tag { source: self.home.rank, kind: Kind::Control, sequence: 0, message: 0, check: 0 };
-        let packed = self.pack(tag, Region::of(payload)).or_else(|_| {
+        let packed = self.pack(tag, Region::of_slice(payload)).or_else(|_| {
             self.reserve = None;
-            self.pack(tag, Region::of(payload))
+            self.pack(tag, Region::of_slice(payload))
         });
         // Best effort: if there is no memory left at all, the peer gets no notice.
         if let Ok((parcel, region)) = packed {
@@ -324,7 +324,7 @@ impl Transport for SharedMemory {
         if woken {
             self.wake_up();
         }
-        let any = self.look(woken);
+        let any = self.poll_peers(woken);
         self.moved |= any;
         let any = any | !self.events.is_empty();
         events.append(&mut self.events);
@@ -346,7 +346,7 @@ impl Transport for SharedMemory {
             ends.extend(self.peers.get_mut(self.peers.active()[index]).take_end());
         }
         self.peers.note_check();
-        self.look(next.is_none());
+        self.poll_peers(next.is_none());
         events.append(&mut self.events);
         events.extend(ends);
     }
@@ -372,7 +372,7 @@ impl Transport for SharedMemory {
         }
         self.asleep = true;
         self.home.own_doorbell().announce_sleep(self.unread.waiting > 0 || self.peers.wait_for_slots());
-        !self.look(true) && self.events.is_empty()
+        !self.poll_peers(true) && self.events.is_empty()
     }
 
     fn waiter(&self) -> Arc<dyn Wait> {
@@ -393,7 +393,7 @@ impl Transport for SharedMemory {
 
     fn close(&mut self, deadline: Instant) {
         while self.peers.wait_for_slots() && Instant::now() < deadline {
-            self.look(true);
+            self.poll_peers(true);
             std::thread::sleep(PAUSE);
         }
         self.leave(End::Closed);

@@ -316,7 +316,7 @@ impl Peer {
     /// long this one takes and returns whether the measured distance has to be told to the peer. Separate from the
     /// path of short messages, which it would slow down.
     #[cold]
-    pub(super) fn look(&mut self, rank: Rank, size: usize) -> Option<(Parcel, bool)> {
+    pub(super) fn next_parcel(&mut self, rank: Rank, size: usize) -> Option<(Parcel, bool)> {
         let number = self.incoming.next;
         let channel = self.channel(rank, size);
         let missed = self.incoming.missed.get() == Some(number);

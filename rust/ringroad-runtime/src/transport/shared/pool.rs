@@ -83,7 +83,7 @@ impl Free {
     }
 
     /// Takes `bytes` bytes, aligned to `align`, out of the first free part that has room.
-    fn take(&mut self, bytes: usize, align: usize) -> Option<Range<usize>> {
+    fn take_range(&mut self, bytes: usize, align: usize) -> Option<Range<usize>> {
         let fits = |(&offset, &length): (&usize, &usize)| {
             let start = offset.next_multiple_of(align);
             (start + bytes <= offset + length).then_some((offset, length, start))
@@ -197,15 +197,15 @@ impl Pool {
 
     /// Allocates memory, or says why there is none. The memory holds what was there before.
     pub fn allocate(self: &Arc<Pool>, bytes: usize) -> Result<Region, String> {
-        self.take(bytes, false)
+        self.take_region(bytes, false)
     }
 
     /// The same for memory of which much is returned to the machine when it is freed.
     pub fn allocate_to_return(self: &Arc<Pool>, bytes: usize) -> Result<Region, String> {
-        self.take(bytes, true)
+        self.take_region(bytes, true)
     }
 
-    fn take(self: &Arc<Pool>, bytes: usize, returns: bool) -> Result<Region, String> {
+    fn take_region(self: &Arc<Pool>, bytes: usize, returns: bool) -> Result<Region, String> {
         let full = || format!("a segment of {} bytes has no {bytes} bytes left", self.segment.len());
         if bytes > self.segment.len() {
             return Err(full());
@@ -213,12 +213,12 @@ impl Pool {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
         let rounded = bytes.max(1).next_multiple_of(CACHE_LINE);
         let mut free = self.free.lock();
-        let range = match free.take(rounded, align) {
+        let range = match free.take_range(rounded, align) {
             Some(range) => range,
             None => {
                 let reason = self.map_more(&mut free, rounded).err();
                 let failed = |reason| format!("{bytes} bytes: {reason}");
-                free.take(rounded, align).ok_or_else(|| reason.map_or_else(full, failed))?
+                free.take_range(rounded, align).ok_or_else(|| reason.map_or_else(full, failed))?
             }
         };
         free.used += rounded;
@@ -412,7 +412,7 @@ mod tests {
             if held.len() < 8 || held.len() < 16 && random(2) == 0 {
                 let bytes = [64, 64 << 10, MIB, 3 * MIB + 64, 10 * MIB][random(5)];
                 let returns = random(4) > 0;
-                let region = pool.take(bytes, returns).unwrap();
+                let region = pool.take_region(bytes, returns).unwrap();
                 // SAFETY: both are within the region, which nobody else has.
                 ends(&region).into_iter().for_each(|end| unsafe { end.write(round) });
                 held.push((region, round));

@@ -126,7 +126,7 @@ impl TcpTransport {
     }
 
     /// Does what the kernel says can be done now. Returns whether anything has happened.
-    pub(super) fn look(&mut self) -> bool {
+    pub(super) fn poll_sockets(&mut self) -> bool {
         let mut ready = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; READY];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let Ok((ready, _)) = epoll::wait(&self.poll, &mut ready, Some(&now)) else { return false };
@@ -165,7 +165,7 @@ impl TcpTransport {
             to == rank && from != rank && from < ranks && device < devices && stream < MOST_STREAMS
         };
         self.moved = true;
-        self.guests.hear(number, &self.key, is_meant).is_some_and(|admitted| self.take_call(admitted))
+        self.guests.read_guest(number, &self.key, is_meant).is_some_and(|admitted| self.take_call(admitted))
     }
 
     /// Takes the call of a peer, or keeps it for the case that this rank's own one fails.

@@ -107,7 +107,7 @@ impl Guests {
 
     /// Hears what a caller says. Returns it once it has shown that it belongs to the group, and drops it if it shows
     /// that it does not. `is_meant`: whether somebody may call like this.
-    pub fn hear(
+    pub fn read_guest(
         &mut self,
         number: u64,
         key: &GroupKey,

@@ -217,12 +217,12 @@ impl Link {
     /// Whether the other host has not answered this call. It may have while this rank did not look.
     pub fn is_late(&self, now: Instant) -> bool {
         matches!(self.stage, Stage::Calling(since) if now - since > CALL)
-            && TcpInfo::of(&self.socket).is_some_and(|info| info.is_calling())
+            && TcpInfo::of_socket(&self.socket).is_some_and(|info| info.is_calling())
     }
 
     /// Whether the other host of a connection owes an answer and gives none.
     pub fn is_silent(&self) -> bool {
         !matches!(self.stage, Stage::Calling(_))
-            && TcpInfo::of(&self.socket).is_some_and(|info| info.is_silent())
+            && TcpInfo::of_socket(&self.socket).is_some_and(|info| info.is_silent())
     }
 }

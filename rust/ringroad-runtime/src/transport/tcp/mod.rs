@@ -345,7 +345,7 @@ impl Transport for TcpTransport {
         let made = self.desk.peers[peer].links.iter().flatten().next().copied();
         let Some(number) = made.or_else(|| self.link(peer, 0, 0).ok()) else { return };
         if let Some(link) = &mut self.links[number] {
-            link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::of(payload));
+            link.writer.answer(Frame::Notice { bytes: payload.len() }, Region::of_slice(payload));
             self.write(number);
         }
     }
@@ -359,7 +359,7 @@ impl Transport for TcpTransport {
     }
 
     fn progress(&mut self, events: &mut Vec<Event>) -> bool {
-        let happened = self.look() | !self.desk.events.is_empty();
+        let happened = self.poll_sockets() | !self.desk.events.is_empty();
         self.moved |= happened;
         events.append(&mut self.desk.events);
         happened

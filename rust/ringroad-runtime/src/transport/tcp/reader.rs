@@ -160,7 +160,7 @@ impl Reader {
                     self.came += count;
                     if self.came == HEADER {
                         self.came = 0;
-                        self.hear(who, desk)?;
+                        self.handle_frame(who, desk)?;
                     }
                     count
                 }
@@ -170,7 +170,7 @@ impl Reader {
         Ok(())
     }
 
-    fn hear(&mut self, who: Who, desk: &mut Desk) -> Result<(), String> {
+    fn handle_frame(&mut self, who: Who, desk: &mut Desk) -> Result<(), String> {
         let frame = Frame::read(&self.header, self.check);
         let frame = frame.ok_or("it has sent an invalid header")?;
         match desk.heard(who, frame)? {

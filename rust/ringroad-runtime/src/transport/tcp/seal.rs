@@ -85,7 +85,7 @@ impl Sealer {
 
     /// Adds to the next record what belongs to it of these bytes, which follow those that were added before. Returns how
     /// many that are.
-    pub fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub fn add_bytes(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let is_long = bytes.len() >= LONG;
         self.is_full |= is_long && !self.plain.is_empty();
         if self.is_full {

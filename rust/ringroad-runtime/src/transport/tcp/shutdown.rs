@@ -62,7 +62,7 @@ impl TcpTransport {
     /// Drives the connections until this is so, or until the deadline. What comes is dropped.
     fn drive(&mut self, deadline: Instant, is_done: impl Fn(&TcpTransport) -> bool) {
         loop {
-            let happened = self.look();
+            let happened = self.poll_sockets();
             self.look_at_all();
             self.desk.events.clear();
             let now = Instant::now();

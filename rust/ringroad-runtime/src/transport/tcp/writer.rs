@@ -158,7 +158,7 @@ impl Writer {
                 for bytes in [&item.header[..], body] {
                     let skipped = skip.min(bytes.len());
                     skip -= skipped;
-                    copied += sealer.take(&bytes[skipped..])?;
+                    copied += sealer.add_bytes(&bytes[skipped..])?;
                 }
             }
             sealer.seal()?;

@@ -141,7 +141,7 @@ impl Device {
     }
 
     /// Removes such a message from UCX's list; the caller must then receive it.
-    pub fn take(&self, tag: u64, mask: u64) -> Option<(ucp_tag_message_h, ucp_tag_recv_info_t)> {
+    pub fn take_message(&self, tag: u64, mask: u64) -> Option<(ucp_tag_message_h, ucp_tag_recv_info_t)> {
         let mut info = ucp_tag_recv_info_t::default();
         // SAFETY: a live worker and a live local.
         let found = unsafe { (self.ucx.ucp.ucp_tag_probe_nb)(self.worker, tag, mask, 1, &mut info) };

@@ -38,7 +38,7 @@ impl Connections {
 
     /// Looks at the connections of these workers, and shuts down those that were silent at the last look and still
     /// are. `events`: the workers' event descriptors.
-    pub fn look(&mut self, events: impl Iterator<Item = RawFd>) {
+    pub fn check_sockets(&mut self, events: impl Iterator<Item = RawFd>) {
         let now = Instant::now();
         let awake = self.looked.replace(now).is_some_and(|looked| now - looked < ASLEEP);
         let known = std::mem::take(&mut self.silent);
@@ -74,7 +74,7 @@ fn held(descriptor: RawFd, inode: u64) -> Option<OwnedFd> {
 
 /// Whether this is a TCP connection on which the other host owes an answer.
 fn is_silent(socket: &OwnedFd) -> bool {
-    TcpInfo::of(socket).is_some_and(|info| info.is_silent())
+    TcpInfo::of_socket(socket).is_some_and(|info| info.is_silent())
 }
 
 #[cfg(all(test, not(miri)))]
@@ -105,7 +105,7 @@ mod tests {
     fn a_rank_looks_twice_a_second() {
         let mut connections = Connections::default();
         assert!(connections.is_due());
-        connections.look(std::iter::empty());
+        connections.check_sockets(std::iter::empty());
         assert!(!connections.is_due());
     }
 }

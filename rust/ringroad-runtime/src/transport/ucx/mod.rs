@@ -474,7 +474,8 @@ impl Transport for UcxTransport {
     fn inspect(&mut self, next: Option<u32>, events: &mut Vec<Event>) {
         // Not when a call begins, which happens often: a rank that waits, or is idle, looks without a next call.
         if next.is_none() && self.connections.is_due() {
-            self.connections.look(self.devices.iter().filter_map(|device| device.event_descriptor().ok()));
+            self.connections
+                .check_sockets(self.devices.iter().filter_map(|device| device.event_descriptor().ok()));
         }
         self.devices.iter().for_each(Device::catch_up);
         self.take_notices(events);
@@ -488,13 +489,13 @@ impl Transport for UcxTransport {
 
     fn unclaimed(&mut self, subject: Subject) -> Option<Unclaimed> {
         let (bits, mask) = subject.bits();
-        (0..self.devices.len()).find_map(|device| self.look(device, bits, mask))
+        (0..self.devices.len()).find_map(|device| self.probe_message(device, bits, mask))
     }
 
     fn oldest_unexpected(&mut self) -> Option<Tag> {
         let tag = Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 }.pack();
         let oldest = (0..self.devices.len())
-            .filter_map(|device| self.look(device, tag, Tag::KIND))
+            .filter_map(|device| self.probe_message(device, tag, Tag::KIND))
             .map(|found| found.tag);
         // Devices do not tell when a message came: take the message of the earliest call.
         oldest.reduce(|a, b| if super::is_earlier(b.sequence, a.sequence) { b } else { a })

@@ -26,7 +26,7 @@ const GRANT: u32 = 3;
 impl UcxTransport {
     /// Sends a notice, best effort.
     pub(super) fn send_notice(&mut self, peer: Rank, payload: &[u8]) {
-        self.tell(peer, PLAIN, Region::of(payload));
+        self.tell(peer, PLAIN, Region::of_slice(payload));
     }
 
     /// Tells all connected peers that this rank leaves.
@@ -64,7 +64,7 @@ impl UcxTransport {
     pub(super) fn take_notices(&mut self, events: &mut Vec<Event>) {
         let control = Tag { source: 0, kind: Kind::Control, sequence: 0, message: 0, check: 0 }.pack();
         for index in 0..self.devices.len() {
-            while let Some((message, info)) = self.devices[index].take(control, Tag::KIND) {
+            while let Some((message, info)) = self.devices[index].take_message(control, Tag::KIND) {
                 let tag = Tag::unpack(info.sender_tag);
                 // A notice that is not to be read is received with length 0, so that UCX frees its memory.
                 let (purpose, length) = match self.regard(tag, info.length, events) {
@@ -106,13 +106,13 @@ impl UcxTransport {
 
     /// The first unreceived message that agrees with `tag` in the bits of `mask`. Messages that no peer
     /// can have sent are dropped.
-    pub(super) fn look(&mut self, device: usize, tag: u64, mask: u64) -> Option<Unclaimed> {
+    pub(super) fn probe_message(&mut self, device: usize, tag: u64, mask: u64) -> Option<Unclaimed> {
         loop {
             let found = self.devices[device].probe(tag, mask)?;
             if self.is_peer(found.tag.source) {
                 return Some(found);
             }
-            let (message, info) = self.devices[device].take(tag, mask)?;
+            let (message, info) = self.devices[device].take_message(tag, mask)?;
             let post = Post { purpose: Purpose::Nothing, peer: self.rank, device, request: 0 };
             let worker = self.devices[device].worker;
             let _ = self.slots.receive_probed(worker, post, message, info.sender_tag, 0);

@@ -149,7 +149,7 @@ impl Slots {
         source: Region,
     ) -> Result<Posted, ucs_status_t> {
         let (start, bytes) = (source.as_ptr().cast_const().cast(), source.len());
-        let slot = self.take(post, tag, source);
+        let slot = self.take_slot(post, tag, source);
         let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.send };
         // SAFETY: the endpoint is open; the slot keeps the memory until the callback has run, and lives until the
         // worker is gone.
@@ -165,7 +165,7 @@ impl Slots {
         target: Region,
     ) -> Result<Posted, ucs_status_t> {
         let (start, bytes) = (target.as_ptr().cast(), target.len());
-        let slot = self.take(post, tag, target);
+        let slot = self.take_slot(post, tag, target);
         let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.receive };
         // SAFETY: the worker lives; for memory and slot see `send`.
         let handle =
@@ -184,7 +184,7 @@ impl Slots {
     ) -> Result<Posted, ucs_status_t> {
         let target = Region::zeroed(length);
         let start = target.as_ptr().cast();
-        let slot = self.take(post, tag, target);
+        let slot = self.take_slot(post, tag, target);
         let params = ucp_request_param_t { user_data: Rc::as_ptr(&slot).cast_mut().cast(), ..self.receive };
         // SAFETY: the message is used this once; for memory and slot see `send`.
         let handle = unsafe { (self.ucx.ucp.ucp_tag_msg_recv_nbx)(worker, start, length, message, &params) };
@@ -192,7 +192,7 @@ impl Slots {
     }
 
     #[inline]
-    fn take(&mut self, post: Post, tag: u64, region: Region) -> Rc<Slot> {
+    fn take_slot(&mut self, post: Post, tag: u64, region: Region) -> Rc<Slot> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => self.grow(post),
