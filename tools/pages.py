@@ -205,7 +205,7 @@ def all_commands() -> dict[str, Any]:
 
 CONSTANTS = {
     "ANY": "Any tag, or any rank, for ``recv`` and ``probe``: a number that is no tag and no rank.",
-    "PROC_NULL": "No rank, for messages beyond an end: a number that is no rank. They end at once, and change nothing.",
+    "PROC_NULL": "No rank, for messages beyond an end. Such messages end at once, and change nothing.",
 }
 """What the constants of `ringroad` mean."""
 

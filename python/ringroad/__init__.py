@@ -10,6 +10,8 @@ To run collectives in processes that a launcher started (torchrun, srun, mpirun)
     with ringroad.local(4) as cluster:                  # in a script or a notebook
         totals = cluster.run(lambda comm: comm.allreduce(array))
 
+Algorithms and their costs need no network: `algorithms`, `Algorithm`, `CostModel`, `Schedule`, `ScheduleBuilder`.
+
 The rooms:
 
 - `ringroad.torch`: the backend of torch.distributed.

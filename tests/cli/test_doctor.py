@@ -148,7 +148,9 @@ def test_lost_packets():
     few, many = Part(again=[(1, 0.01)]), Part(again=[(0, 0.03), (2, 0.125)])
     assert list(comparison.sent_again({0: few})) == []
     (found,) = comparison.sent_again({0: few, 1: many})
-    check(found, "warning", "rank 1 retransmitted 12.5% of its bytes to rank 2", "1 others", "cables")
+    check(
+        found, "warning", "rank 1 retransmitted 12.5% of its bytes to rank 2", "lost on 1 further connection", "cables"
+    )
 
 
 def test_no_time_for_pairs():

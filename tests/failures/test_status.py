@@ -173,7 +173,7 @@ STAGED = {
     "its process has ended": (Stage(does=all_in(0, 1, 3), ended=(2,)), "ended", [2], "has ended"),
     "it has ended elsewhere": (Stage(does=all_in(0, 1, 3), alone=True, ended=(2,)), "ended", [2], "has ended"),
     "it has closed the communicator": (Stage(does=all_in(0, 1, 3), left=(2,)), "left", [2], "closed or dropped"),
-    "it computes under the lock": (Stage(does=all_in(0, 1, 3), busy=(2,)), "busy", [2], "computes for long"),
+    "it computes under the lock": (Stage(does=all_in(0, 1, 3), busy=(2,)), "busy", [2], "computing for long"),
     "the communicator has failed": (Stage(failed={0: "timed out"}), "failed", [0], "has failed on rank 0: timed out"),
     "another collective": (
         Stage(does=all_in(0, 1, 3), recent={2: then(call(8, "barrier"))}, made={"world": {2: 8}}),
@@ -225,7 +225,7 @@ STAGED = {
     "a connection loses": (
         Stage(does={"world": {3: [call(8, waits=[1])]}}, made={"world": dict.fromkeys(range(3), 8)},
               connections={1: [connection(2, 0), connection(3, 3 << 20)]}),
-        "network", [1, 3], "rank 1 retransmitted 3 MiB of 1 GiB to 3",
+        "network", [1, 3], "rank 1 retransmitted 3 MiB of 1 GiB to rank 3",
     ),
     "all are slow": (
         Stage(2, does={"world": {0: [call(8, waits=[1])], 1: [call(8, waits=[0])]}}), "slow", [0, 1], "too few cores",

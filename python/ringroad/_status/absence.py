@@ -33,7 +33,7 @@ def absent(group: Group, seen: set[ProcessId], patience: float) -> Iterator[Caus
                 text = f"process {who} runs, but has closed or dropped the communicator"
                 yield Cause("left", group.name, [rank], text)
         elif group.standing(rank) is None:
-            text = f"process {who} computes for long, or has no core: its engine does not respond"
+            text = f"process {who} has been computing for long, or gets no core: its engine does not respond"
             yield Cause("busy", group.name, [rank], text)
     for host, ranks in silent.items():
         why = group.processes[ranks[0]].why

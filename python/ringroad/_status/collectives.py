@@ -65,10 +65,10 @@ def missing(group: Group, job: Job, patience: float) -> Iterator[Cause]:
     call = next(iter(inside.values()))
     since = max(one["since"] for one in inside.values())
     for position, ranks in _by_position(group, late):
-        have, wait = ("has" if len(ranks) == 1 else "have"), ("waits" if len(inside) == 1 else "wait")
+        have, others = ("has" if len(some) == 1 else "have" for some in (ranks, inside))
         text = (
             f"{_described(group, ranks)} {have} not made call number {number} of {group.name!r} ({call['text']}), "
-            f"in which {ranks_text(inside)} {wait} since {seconds_text(since)}"
+            f"in which {ranks_text(inside)} {others} been waiting for {seconds_text(since)}"
         )
         yield Cause("missing", group.name, ranks, text + (f"; Python is at {position}" if position else ""))
 
@@ -100,9 +100,9 @@ def stalled(group: Group, patience: float) -> Iterator[Cause]:
         (rank, peer) for rank, step in steps.items() if step == first for peer in inside[rank]["sends_to"]
     ]
     since, call = max(call["since"] for call in inside.values()), next(iter(inside.values()))
-    verb = "is" if len(inside) == 1 else "are"
+    verb = "has" if len(inside) == 1 else "have"
     what = f"call number {number} of {group.name!r} ({call['text']})"
-    where = f"{ranks_text(inside)} {verb} since {seconds_text(since)} in {what}"
+    where = f"{ranks_text(inside)} {verb} been in {what} for {seconds_text(since)}"
     if not pairs:
         ranks = sorted(rank for rank, step in steps.items() if step == first)
         text = f"{where}, at step {first}, for which all messages are there: {ranks_text(ranks)} compute"
@@ -125,7 +125,7 @@ def stalled(group: Group, patience: float) -> Iterator[Cause]:
 def _retransmitted(group: Group, pairs: list[tuple[int, int]]) -> str:
     """What these ranks had to send to each other again, or if that is not known, their hosts to all others."""
     lossy = [
-        f"rank {a} retransmitted {about_bytes(one['sent_again'])} of {about_bytes(one['sent'])} to {b}"
+        f"rank {a} retransmitted {about_bytes(one['sent_again'])} of {about_bytes(one['sent'])} to rank {b}"
         for a, b in pairs
         for one in (group.standing(a) or {}).get("connections", [])
         if one["peer"] == b and one["sent_again"]

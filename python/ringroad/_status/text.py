@@ -9,7 +9,7 @@ from ringroad._support.text import about_bytes, bandwidth_text, runs_text, secon
 
 HEADER = ["rank", "process", "calls", "in", "step", "since", "waits for", "Python is at"]
 RATE = "calls/s"
-LINKS = ["from", "to", "device", "sent", "came", "resent", "round trip", "rate"]
+LINKS = ["from", "to", "device", "sent", "came", "retransmitted", "round trip", "rate"]
 _APART = 16
 """Up to this many ranks have a row each; of more, those that do the same share one."""
 

@@ -28,7 +28,7 @@ def discover(
         Path | None, typer.Option("--json", metavar="FILE", help="Write the findings as JSON; -: print them.")
     ] = None,
 ) -> None:
-    """Detect the network between a job's hosts.
+    """Discover the network between a job's hosts.
 
     Measures routes, links, rates and latencies. Start it like the job, on every rank: `srun -n 8 ringroad discover` or
     `torchrun --no-python ... ringroad discover`. Rank 0 prints and writes.

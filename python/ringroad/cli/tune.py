@@ -42,7 +42,7 @@ def tune(
             most=MOST_PROCESSES,
         ),
     ] = None,
-    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="Network; default: the detected one.")] = None,
+    topology: Annotated[str | None, typer.Option(metavar="SPEC", help="Network; default: the discovered one.")] = None,
     collectives: Annotated[str, typer.Option(help=f"Any of {', '.join(tuning.COLLECTIVES)}.")] = ",".join(
         tuning.DEFAULT_COLLECTIVES
     ),

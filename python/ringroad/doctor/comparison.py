@@ -151,7 +151,9 @@ def sent_again(parts: Mapping[int, Part]) -> Iterator[Finding]:
     found = [(part, rank, peer) for rank, one in parts.items() for peer, part in one.again if part > _LOST]
     if found:
         part, rank, peer = max(found)
-        text = f"rank {rank} retransmitted {part:.1%} of its bytes to rank {peer}; so did {len(found) - 1} others"
+        text = f"rank {rank} retransmitted {part:.1%} of its bytes to rank {peer}"
+        if more := len(found) - 1:
+            text += f"; more than {_LOST:.0%} were lost on {more} further connection{'s' * (more > 1)}"
         remedy = "Compare cables, ports, MTU and queues of the network on the way; run it again when it is idle"
         yield Finding("lost packets", "warning", text, remedy)
 

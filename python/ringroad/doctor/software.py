@@ -66,6 +66,11 @@ def ucx(found: Mapping[str, str], carrier: str) -> Finding:
         if carrier.startswith("ucx"):
             remedy = f"{system}; or, without RDMA devices, pip install libucx-cu12"
             return Finding("UCX", "warning", f"{found['error']}; between hosts: {carrier}", remedy)
+        if "this build" in found["error"]:
+            system = "install a wheel, or build ringroad with Cargo's feature ucx"
+            return Finding(
+                "UCX", "note", "this build has none: only hosts with RDMA devices need it", f"If so: {system}"
+            )
         return Finding("UCX", "note", f"{found['error']}: only hosts with RDMA devices need it", f"If so: {system}")
     why = f": {found['why']}" if "why" in found else ""
     return Finding("UCX", "ok", f"{found['version']} ({found['origin']}{why}), {found['path']}")

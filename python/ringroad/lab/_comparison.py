@@ -43,8 +43,8 @@ def compare(
         A `Comparison`.
 
     Raises:
-        TypeError: `algorithms` is no list, or it or `sizes` has something else.
-        ValueError: Nothing is to be compared, a size is no length, two have the same name, or a schedule is of
+        TypeError: `algorithms` is not a list, or it or `sizes` has something else.
+        ValueError: Nothing is to be compared, a size is not a length, two have the same name, or a schedule is of
             another collective.
         ScheduleError: An algorithm is unknown, or none performs the collective on this network.
         TopologyError: The topology is malformed.
@@ -108,7 +108,7 @@ class Comparison:
 
         Raises:
             KeyError: The algorithm is not one of the compared.
-            ValueError: `bytes` is no length.
+            ValueError: `bytes` is not a length.
         """
         cost = self.costs[algorithm]
         size = length("bytes", bytes)
@@ -121,7 +121,7 @@ class Comparison:
             bytes: The length of the vector: a number of bytes, or a text.
 
         Raises:
-            ValueError: `bytes` is no length.
+            ValueError: `bytes` is not a length.
         """
         return min(self.costs, key=lambda name: self.seconds(name, bytes))
 

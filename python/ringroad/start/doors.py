@@ -1,6 +1,6 @@
 """Doors: addresses at which processes that want to join an elastic group read who is in it.
 
-A door is a store with one entry, the view. The process that can listen at an address serves it, member or not; members
+A door is a store with one entry, the view. Any process that can listen at an address serves it, member or not; members
 see to it that every door that they know shows their view, and take over doors that nobody serves any more.
 
 Two groups meet at a door. Each member that finds the view of another group there asks its members where they stand. A

@@ -59,7 +59,7 @@ def elastic(
     Raises:
         TimeoutError: No group takes this process in. With a record, the message says what it waited for.
         ReplicaError: The group's state has other arrays.
-        ValueError: `address` is malformed, `minimum` is below 1, a time is not above 0, or the file is no record.
+        ValueError: `address` is malformed, `minimum` is below 1, a time is not above 0, or the file is not a record.
         TransportError: This process cannot listen on a port.
 
     Example:

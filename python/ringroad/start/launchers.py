@@ -59,7 +59,7 @@ class Master:
 
 
 def launcher_of(environ: Mapping[str, str]) -> Launcher | None:
-    """The launcher that has started this process. Raises ConfigError if its variables are no numbers."""
+    """The launcher that has started this process. Raises ConfigError if its variables are not numbers."""
     for name, rank, size in _ROWS:
         if rank in environ and size in environ:
             found = Launcher(name, number(rank, environ), number(size, environ), rank)
@@ -107,7 +107,7 @@ def found_in_part(environ: Mapping[str, str]) -> list[str]:
 
 
 def number(name: str, environ: Mapping[str, str]) -> int:
-    """The value of a variable. Raises ConfigError if it is no number."""
+    """The value of a variable. Raises ConfigError if it is not a number."""
     try:
         return int(environ[name])
     except ValueError:

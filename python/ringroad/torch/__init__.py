@@ -92,7 +92,7 @@ def process_group(
         The group, for the calls of one thread. `ringroad.torch.communicator(group)` is its native communicator.
 
     Raises:
-        TypeError: `store` is no store of torch.distributed.
+        TypeError: `store` is not a store of torch.distributed.
         ValueError: `rank` is not below `size`.
         TimeoutError: Members did not come in time. The message names them.
         PeerError: A member died or gave up meanwhile. The message names it.

@@ -163,7 +163,7 @@ fn one_order_is_kept_or_refused() {
     );
     let error = choices("switch:257", &invariant()).unwrap_err().to_string();
     assert!(
-        error.contains("on switch:257 adds up in one order whatever the size; none does on that many ranks"),
+        error.contains("on switch:257 adds up in one order whatever the size; none does on so many ranks"),
         "{error}"
     );
     // An argument takes precedence over the environment.

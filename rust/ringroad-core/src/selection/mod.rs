@@ -139,7 +139,7 @@ pub enum SelectionError {
 
 fn advice(others: &[Member]) -> String {
     match others {
-        [] => "none does on that many ranks; use at most 256, for direct-ordered".to_owned(),
+        [] => "none does on so many ranks: direct-ordered does on up to 256".to_owned(),
         others => {
             let names: Vec<String> = others.iter().map(Member::name).collect();
             format!("allow one of: {}", names.join(", "))

@@ -106,7 +106,7 @@ pub(super) fn warning(named: &Topology, mismatch: &Mismatch) -> String {
         Some(spec) => format!("RINGROAD_TOPOLOGY={spec}"),
         None => "RINGROAD_TOPOLOGY=auto".to_owned(),
     };
-    format!("the network is not {named}: {mismatch}; set {remedy}, or see `ringroad discover`")
+    format!("the network is not {named}: {mismatch}; set {remedy} (or topology=), or see `ringroad discover`")
 }
 
 /// How long it may take to check a network that the user names.

@@ -130,8 +130,9 @@ impl Communicator {
                 Err(Error::Store("a rank has sent an invalid list of the remaining ranks".to_owned()))
             }
             Outcome::LeftOut => Err(Error::Aborted(format!(
-                "the other ranks declared {} dead, since it did not answer for seconds, and continue without it",
-                self.endpoints[self.rank]
+                "the other ranks declared {} dead, because it did not answer for {} s, and go on without it",
+                self.endpoints[self.rank],
+                SILENCE.as_secs()
             ))),
             Outcome::Paused => Err(Error::Aborted(format!(
                 "{} was stopped for seconds, and none of the others is left who could say whether they went on without \

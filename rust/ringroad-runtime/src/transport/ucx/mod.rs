@@ -241,7 +241,7 @@ impl UcxTransport {
     fn reason(&self, status: ucs_status_t) -> (Option<Lack>, String) {
         if status == UCS_ERR_ENDPOINT_TIMEOUT {
             if let Some(error) = File::open("/dev/null").err().filter(is_shortage) {
-                return (Some(Lack::Connection), refused("it has no socket for it", &error));
+                return (Some(Lack::Connection), refused("this process can open no further socket", &error));
             }
         }
         ((status == UCS_ERR_NO_MEMORY).then_some(Lack::Connection), self.ucx.status_text(status))

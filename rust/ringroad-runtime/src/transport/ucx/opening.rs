@@ -45,7 +45,7 @@ fn without_rdma(devices: &[String], config: &Config, wheel: Option<&PathBuf>) ->
 
 /// The UCX that is used: "path", "version", "origin", and "why", if there was a choice.
 pub fn library(config: &Config, wheel: Option<&PathBuf>) -> Result<Vec<(&'static str, String)>> {
-    let ucx = ucx_sys::load(&options(config, wheel))?;
+    let ucx = load(config, wheel)?;
     let known = [
         ("path", ucx.path.display().to_string()),
         ("version", ucx.version_string.clone()),
@@ -55,12 +55,8 @@ pub fn library(config: &Config, wheel: Option<&PathBuf>) -> Result<Vec<(&'static
 }
 
 fn load(config: &Config, wheel: Option<&PathBuf>) -> std::result::Result<&'static Ucx, LoadError> {
-    ucx_sys::load(&LoadOptions { variables: variables(config), ..options(config, wheel) })
-}
-
-fn options(config: &Config, wheel: Option<&PathBuf>) -> LoadOptions {
-    let (explicit, wheel) = (config.ucx_library.clone(), wheel.cloned());
-    LoadOptions { explicit, wheel, environment: true, ..LoadOptions::default() }
+    let (explicit, wheel, variables) = (config.ucx_library.clone(), wheel.cloned(), variables(config));
+    ucx_sys::load(&LoadOptions { explicit, wheel, variables, environment: true, ..LoadOptions::default() })
 }
 
 /// The settings that UCX reads only from the environment. Variables that the user has set come first.
