@@ -68,7 +68,7 @@ check: $(VENV)/.installed ## Run all checks but the tests: formats, lints, types
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo check -p ringroad-runtime --no-default-features --all-targets --quiet
+	cargo clippy -p ringroad-runtime --no-default-features --all-targets --quiet -- -D warnings
 	rustup target list --installed | grep -q wasm32-unknown-unknown || rustup target add wasm32-unknown-unknown
 	cargo check -p ringroad-web --target wasm32-unknown-unknown --quiet
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
@@ -88,6 +88,7 @@ check-all: check ## Run check, loom, the long tests (larger networks, many more 
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a RUSTFLAGS="--cfg fuzzing" cargo clippy --manifest-path rust/fuzz/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/fuzz --quiet -- -D warnings
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom
+	cargo test -p ringroad-runtime --no-default-features --lib --quiet no_ucx
 	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core -p ringroad-lab -p ringroad-runtime --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q
 	tools/fuzz.sh 20000

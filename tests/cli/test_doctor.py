@@ -170,7 +170,7 @@ def test_which_pairs_are_measured():
 
 
 class Board(dict):
-    def look(self, kind, rank):
+    def published_text(self, kind, rank):
         return self.get((kind, rank))
 
 

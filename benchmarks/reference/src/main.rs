@@ -34,27 +34,25 @@ fn main() {
 
 fn serve(ranks: usize, max_bytes: usize) {
     let team = Team::start(ranks, max_bytes / 4);
-    let mut conductor = Conductor { team, ways: [0; 2] };
+    let mut runner = Runner { team, ways: [0; 2] };
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap_or_else(|error| fail(&format!("standard input: {error}")));
         let answer = match line.split_whitespace().collect::<Vec<_>>()[..] {
-            ["tune", place, bytes] => conductor.tune(place == "in", number(bytes) / 4),
-            ["burst", place, bytes, calls] => {
-                conductor.burst(place == "in", number(bytes) / 4, number(calls))
-            }
+            ["tune", place, bytes] => runner.tune(place == "in", number(bytes) / 4),
+            ["burst", place, bytes, calls] => runner.burst(place == "in", number(bytes) / 4, number(calls)),
             _ => fail(&format!("no command: {line:?}")),
         };
         println!("{answer}");
     }
 }
 
-struct Conductor {
+struct Runner {
     team: Team,
     /// The fastest of [`WAYS`] out of place and in place, as far as is known.
     ways: [usize; 2],
 }
 
-impl Conductor {
+impl Runner {
     fn tune(&mut self, in_place: bool, count: usize) -> String {
         let (calls, rounds) = if count > LONG { (1, 1) } else { (TUNE_CALLS, TUNE_ROUNDS) };
         let mut best = vec![u64::MAX; WAYS.len()];

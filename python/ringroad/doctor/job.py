@@ -71,7 +71,7 @@ def _collect(board: Board, kind: str, ranks: Sequence[int], seconds: float, shap
     deadline = time.monotonic() + seconds
     while len(found) < len(ranks) and time.monotonic() < deadline:
         for rank in ranks:
-            if rank not in found and (text := board.look(kind, rank)):
+            if rank not in found and (text := board.published_text(kind, rank)):
                 found[rank] = read(f"rank {rank}", text, shape)
         time.sleep(_POLL)
     return found

@@ -109,7 +109,7 @@ enum Event {
     Stray(Rank, Rank, StrayKey),
     Receive(Rank, Rank),
     Lose(Rank, Rank),
-    Bury(Rank, Rank),
+    MarkDead(Rank, Rank),
     Die(Rank),
     Pause(Rank),
     Resume(Rank),
@@ -158,7 +158,7 @@ impl World {
                 }
                 let Call::Inside(proposer) = &process.call else { continue };
                 if !other.alive && !proposer.is_gone(peer) {
-                    events.push(Event::Bury(rank, peer));
+                    events.push(Event::MarkDead(rank, peer));
                 }
                 if other.alive && other.paused && proposer.counts_on(peer) && !state.answered(rank, peer) {
                     events.push(Event::Lose(rank, peer));
@@ -209,7 +209,7 @@ impl World {
                 next.give_up(rank, peer);
                 next.takes(rank, |proposer, acceptor| proposer.lose(acceptor, peer));
             }
-            Event::Bury(rank, peer) => {
+            Event::MarkDead(rank, peer) => {
                 next.flights[rank][peer] = None;
                 next.takes(rank, |proposer, acceptor| proposer.mark_dead(acceptor, peer));
             }
@@ -538,7 +538,7 @@ fn who_was_left_out_may_have_gone_on() {
         // Then they do not reach 2, and {2, 3, 4} go on.
         vec![Lose(2, 0), Lose(2, 1), Deliver(2, 3), Receive(2, 3), Deliver(2, 4), Receive(2, 4)],
         vec![Deliver(2, 3), Receive(2, 3), Deliver(2, 4), Receive(2, 4)],
-        vec![Lose(3, 0), Deliver(3, 2), Receive(3, 2), Die(0), Die(2), Bury(1, 0), Bury(1, 2)],
+        vec![Lose(3, 0), Deliver(3, 2), Receive(3, 2), Die(0), Die(2), MarkDead(1, 0), MarkDead(1, 2)],
     ];
     for event in path.concat() {
         state = world.next(&state, &event);

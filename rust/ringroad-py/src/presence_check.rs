@@ -60,7 +60,6 @@ impl PyPresenceCheck {
     }
 
     /// Returns the text that a rank has published under a name, or None.
-    #[pyo3(name = "look")]
     fn published_text(
         &self,
         py: Python<'_>,

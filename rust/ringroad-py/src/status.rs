@@ -73,9 +73,9 @@ fn text(report: Vec<u8>) -> String {
 ///     OSError: The kernel does not list them.
 #[pyfunction]
 pub fn processes_here(py: Python<'_>) -> PyResult<Vec<(u32, char, Option<String>)>> {
-    let seen = py.detach(bootstrap::seen);
-    let seen = seen.map_err(|error| PyOSError::new_err(format!("/proc/net/unix: {error}")))?;
-    Ok(seen.into_iter().map(|one| (one.pid, one.state, one.handle.map(|handle| handle.to_text()))).collect())
+    let found = py.detach(bootstrap::local_processes);
+    let found = found.map_err(|error| PyOSError::new_err(format!("/proc/net/unix: {error}")))?;
+    Ok(found.into_iter().map(|one| (one.pid, one.state, one.handle.map(|handle| handle.to_text()))).collect())
 }
 
 /// What a process answers, why it does not, and whether it has certainly ended.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::measure::search;
+use super::measure::breadth_first;
 use super::{Adjacency, Topology};
 use crate::units::{NodeId, Rank, Seconds};
 
@@ -76,7 +76,7 @@ impl Topology {
         let ends = self.pairs();
         let outgoing = Adjacency::new(self.nodes(), self.links().iter().map(|link| link.source));
         let target = |id: usize| self.links()[id].target;
-        let (hops, _) = search(&outgoing, target, 0);
+        let (hops, _) = breadth_first(&outgoing, target, 0);
         let farthest = hops.iter().copied().flatten().max().unwrap_or(0);
         let both_ways = ends.iter().all(|(from, to)| ends.contains(&(*to, *from)));
         Some(GraphFacts {

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::measure::{search, Adjacency};
+use super::measure::{breadth_first, Adjacency};
 use super::operators::derived_name;
 use super::{Kind, Link, Topology, TopologyError};
 use crate::units::{LinkId, NodeId, Rank};
@@ -88,7 +88,7 @@ impl Topology {
         let target = |id: LinkId| self.links[id].target;
         let mut needed = vec![false; self.links.len()];
         for start in ranks {
-            let (hops, found) = search(&outgoing, target, *start);
+            let (hops, found) = breadth_first(&outgoing, target, *start);
             // Whether a shortest path from `start` leads on from here to one of the ranks.
             let mut leads = vec![false; self.nodes];
             ranks.iter().for_each(|rank| leads[*rank] = true);

@@ -39,11 +39,11 @@ pub(super) fn reach(
     next: impl Fn(LinkId) -> NodeId,
     start: NodeId,
 ) -> Vec<Option<usize>> {
-    search(outgoing, next, start).0
+    breadth_first(outgoing, next, start).0
 }
 
 /// As [`reach`], and the nodes in the order in which they are found, breadth first.
-pub(super) fn search(
+pub fn breadth_first(
     outgoing: &Adjacency,
     next: impl Fn(LinkId) -> NodeId,
     start: NodeId,

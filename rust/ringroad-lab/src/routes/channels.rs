@@ -15,7 +15,7 @@
 
 use std::collections::HashSet;
 
-use ringroad_core::topology::{Adjacency, Link, RoutingTable, Topology};
+use ringroad_core::topology::{breadth_first, Adjacency, Link, RoutingTable, Topology};
 use ringroad_core::units::{LinkId, NodeId};
 
 use super::layers::Layers;
@@ -124,19 +124,9 @@ pub(super) struct Labels(Vec<usize>);
 impl Labels {
     /// Numbers the nodes in the order in which a search from `root` finds them.
     fn from_root(topology: &Topology, outgoing: &Adjacency, root: NodeId) -> Labels {
+        let (_, order) = breadth_first(outgoing, |id| topology.links()[id].target, root);
         let mut labels = vec![usize::MAX; topology.nodes()];
-        labels[root] = 0;
-        let mut order = vec![root];
-        let mut done = 0;
-        while let Some(&node) = order.get(done) {
-            done += 1;
-            for target in outgoing.links_of(node).iter().map(|id| topology.links()[*id].target) {
-                if labels[target] == usize::MAX {
-                    labels[target] = order.len();
-                    order.push(target);
-                }
-            }
-        }
+        order.iter().enumerate().for_each(|(label, node)| labels[*node] = label);
         let missing = labels.iter_mut().filter(|label| **label == usize::MAX);
         missing.enumerate().for_each(|(more, label)| *label = order.len() + more);
         Labels(labels)

@@ -39,7 +39,8 @@ pub use presence_check::PresenceCheck;
 pub use rendezvous::Rendezvous;
 pub(crate) use rendezvous::{check_rank, refused, unreadable};
 pub use tcp::{
-    ask_all, ask_at, seen, stacks_by, Inquiry, JobPlace, JobStore, LocalProcess, Report, Unanswered,
+    ask_all, ask_at, local_processes, stacks_by, Inquiry, JobPlace, JobStore, LocalProcess, Report,
+    Unanswered,
 };
 pub(crate) use tcp::{report_by, Reporter};
 pub(crate) use tcp::{Heard, LifeLine, Line, Question, Server, TcpStore, Unreachable};

@@ -55,8 +55,3 @@ pub fn between_hosts(config: &Config, wheel: Option<&PathBuf>) -> String {
         Some(obstacle) => format!("tcp: {obstacle}"),
     }
 }
-
-/// The error if the doorbell of local ranks cannot be used.
-pub(super) fn unshared(reason: String) -> Error {
-    Error::Transport(format!("shared memory: {reason}"))
-}

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ringroad_core::{Collective, Rank};
 
 use super::after_pauses::{self, Followed};
-use super::carrier::{self, unshared};
+use super::carrier;
 use super::exploration::{explore, interface, share_loopback, warning};
 use super::paths;
 use super::status::Reporting;
@@ -420,4 +420,9 @@ pub(super) fn check_group(rank: Rank, size: usize) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// The error if the doorbell of local ranks cannot be used.
+fn unshared(reason: String) -> Error {
+    Error::Transport(format!("shared memory: {reason}"))
 }

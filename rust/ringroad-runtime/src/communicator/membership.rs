@@ -218,7 +218,7 @@ impl Round<'_> {
                 *pauses = known;
                 self.step(|proposer, acceptor| proposer.note_pause(acceptor));
             }
-            self.bury_watched();
+            self.mark_watched_dead();
             for rank in 0..self.of.size() {
                 if asked[rank].is_some_and(|since| now - since > SILENCE) && self.proposer.counts_on(rank) {
                     self.step(|proposer, acceptor| proposer.lose(acceptor, rank));
@@ -269,7 +269,7 @@ impl Round<'_> {
     }
 
     /// Notes which of those that are watched have ended. At their port another process may listen by now.
-    fn bury_watched(&mut self) {
+    fn mark_watched_dead(&mut self) {
         let watched = self.of.agreements.watched.lock();
         let ended = watched.iter().filter(|(rank, line)| !self.proposer.is_gone(**rank) && line.has_ended());
         let ended: Vec<Rank> = ended.map(|(rank, _)| *rank).collect();

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ringroad_core::Rank;
 
-use super::{Engine, Task, ABORT, ANSWER_TIME, GRACE};
+use super::{Engine, Task, ABORT, ANSWER_TIME, GIVE_UP_GRACE};
 use crate::calls::call::{generation, generation_of};
 use crate::error::Error;
 use crate::transport::notice::{Notice, Reason};
@@ -157,7 +157,7 @@ impl Engine {
     fn can_put_off(&self, from: Rank, notice: &Notice) -> bool {
         let has_ended = |task: &Task| (1..=notice.ended).contains(&task.number);
         notice.is_of_own_end(from)
-            && self.put_off_since.is_none_or(|since| since.elapsed() < GRACE)
+            && self.put_off_since.is_none_or(|since| since.elapsed() < GIVE_UP_GRACE)
             && self.calls.in_flight().any(has_ended)
     }
 

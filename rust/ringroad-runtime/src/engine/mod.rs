@@ -59,11 +59,11 @@ const ANSWER_TIME: Duration = Duration::from_millis(300);
 const SUSPICION: Duration = Duration::from_millis(200);
 /// How long calls in flight may go on after a peer gave up, if the peer had ended them before. Shorter than
 /// [`SUSPICION`].
-const GRACE: Duration = Duration::from_millis(100);
+const GIVE_UP_GRACE: Duration = Duration::from_millis(100);
 /// How long a collective call may go on after a rank has died from which this one needs nothing more. If that rank had
 /// ended the call before, the others mostly end it, too, within this time. If not, no call may be left that would report
 /// the death: the ranks that need the dead one may be stopped.
-const GRACE_PERIOD: Duration = Duration::from_secs(1);
+const DEATH_GRACE: Duration = Duration::from_secs(1);
 /// How long ending everything in flight by force may take.
 const ABORT: Duration = Duration::from_secs(1);
 
@@ -358,7 +358,7 @@ impl Engine {
         // A peer that has left may have sent everything before.
         let patience = |suspect: &Suspect| match self.is_needed(suspect.peer) {
             true => Some(SUSPICION),
-            false => self.mourned(suspect.peer).map(|_| GRACE_PERIOD),
+            false => self.death_reason(suspect.peer).map(|_| DEATH_GRACE),
         };
         let verdicts: Vec<_> =
             self.peers.suspects.iter().map(|s| patience(s).map(|p| now - s.since > p)).collect();
@@ -384,14 +384,14 @@ impl Engine {
 
     fn suspect_the_dead(&mut self) {
         for peer in 0..self.peers.ranks() {
-            if let Some(reason) = self.mourned(peer).map(str::to_owned) {
+            if let Some(reason) = self.death_reason(peer).map(str::to_owned) {
                 self.peers.suspect(peer, reason);
             }
         }
     }
 
     /// Why a rank has died, if it has and belongs to a collective call in flight here.
-    fn mourned(&self, peer: Rank) -> Option<&str> {
+    fn death_reason(&self, peer: Rank) -> Option<&str> {
         let reason = self.peers.died(peer)?;
         self.calls.in_flight().any(|task| task.number > 0 && !task.executor.is_done()).then_some(reason)
     }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use super::rates::{greet, KNOCK};
+use super::rates::{greet, CONNECT_PROBE};
 use super::reach::{Seen, Target, Token};
 
 /// How long a connection may take to be made, and then the answer.
@@ -53,7 +53,7 @@ fn answer(address: IpAddr, port: u16, token: &Token) -> Option<f64> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::new(address, port), CONNECT_TIMEOUT).ok()?;
     let seconds = start.elapsed().as_secs_f64();
     stream.set_read_timeout(Some(CONNECT_TIMEOUT)).ok()?;
-    greet(&mut stream, token, KNOCK, 0).ok()?;
+    greet(&mut stream, token, CONNECT_PROBE, 0).ok()?;
     stream.read_exact(&mut [0]).ok()?;
     Some(seconds)
 }

@@ -32,7 +32,7 @@ const CHUNK: usize = 256 << 10;
 /// A connection begins with a token, and the numbers of the round and of the sender.
 const HELLO: usize = 24;
 /// The round of a connection that brings no flow, but asks for an answer of one byte.
-pub(super) const KNOCK: u32 = u32::MAX;
+pub(super) const CONNECT_PROBE: u32 = u32::MAX;
 /// How long a connection may take to be made, and then to say what it is.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often the thread that accepts looks whether it shall end.
@@ -177,7 +177,7 @@ fn receive(mut stream: TcpStream, token: Token, results: &Results) -> Option<()>
         return None;
     }
     let flow = (number(16)?, number(20)?);
-    if flow.0 == KNOCK {
+    if flow.0 == CONNECT_PROBE {
         let _ = stream.write_all(&[0]);
         return None;
     }

@@ -30,7 +30,7 @@ const MAX_EXPONENT: f64 = 300.0;
 const DETOUR: usize = 2;
 /// The number of iterations without a gain after which paths may be longer, and after which the search is stuck. A gain is a
 /// gap that is smaller by this fraction.
-const MAX_STALLED_ITERATIONS: usize = 24;
+const EASE_AFTER: usize = 24;
 const STUCK: usize = 600;
 const GAIN: f64 = 1e-3;
 /// A path with less than this share of its pair's demand is removed.
@@ -241,7 +241,7 @@ impl<'a> Equilibrium<'a> {
                 (least, gained) = (now.gap(), iteration);
             } else if iteration - gained >= STUCK {
                 return (iteration, Ended::Stuck);
-            } else if iteration - gained.max(eased) >= MAX_STALLED_ITERATIONS {
+            } else if iteration - gained.max(eased) >= EASE_AFTER {
                 self.longest += if self.refused { DETOUR } else { 0 };
                 self.floor_part /= LOWER;
                 eased = iteration;

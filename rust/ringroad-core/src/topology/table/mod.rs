@@ -40,7 +40,7 @@ pub struct RoutingTable {
 impl RoutingTable {
     /// An error where the pairs of ranks alone are more than the hops of a table, before any memory is taken for them.
     pub fn check_size(ranks: usize) -> Result<(), TopologyError> {
-        match ranks.saturating_mul(ranks - 1) > MAX_HOPS {
+        match ranks.saturating_mul(ranks.saturating_sub(1)) > MAX_HOPS {
             true => Err(TopologyError::TooManyHops { ranks }),
             false => Ok(()),
         }

@@ -68,6 +68,15 @@ fn tables_are_kept_with_the_wiring_and_left_with_other_links() {
         let digests = [&plain, &routed, &other].map(Topology::digest);
         assert!((0..3).all(|at| digests[at] != digests[(at + 1) % 3]), "{spec}");
     }
+    // Another path of the same length makes another table.
+    let ring = topology("ring:4");
+    let back = [0, 3].map(|node| ring.port_link(node, 1).unwrap() as u32);
+    let table = with_path(&table_of("ring:4"), (0, 2), &back);
+    assert_ne!(table, table_of("ring:4"));
+    let [one, other] =
+        [table_of("ring:4"), table].map(|table| ring.clone().with_routes(table).unwrap().digest());
+    assert_ne!(one, other);
+
     let graph = topology("generalized-kautz:2:9");
     let routed = graph.clone().with_routes(table_of("generalized-kautz:2:9")).unwrap();
     assert_eq!(

@@ -58,16 +58,16 @@ pub(super) fn advertise(server: &Server) -> io::Result<()> {
 }
 
 /// The processes of this user on this host that can be asked; root sees those of all users.
-pub fn seen() -> io::Result<Vec<LocalProcess>> {
+pub fn local_processes() -> io::Result<Vec<LocalProcess>> {
     let table = std::fs::read_to_string("/proc/net/unix")?;
     let names = table.lines().filter_map(|line| line.split_whitespace().last()?.strip_prefix('@'));
-    let mut processes: Vec<LocalProcess> = names.filter_map(behind).collect();
+    let mut processes: Vec<LocalProcess> = names.filter_map(process_behind).collect();
     processes.sort_by_key(|process| process.pid);
     Ok(processes)
 }
 
 /// The process behind a name; `None` if it has ended, or is another user's.
-fn behind(name: &str) -> Option<LocalProcess> {
+fn process_behind(name: &str) -> Option<LocalProcess> {
     let mut parts = name.strip_prefix(PREFIX)?.split('/');
     let pid: u32 = parts.next()?.parse().ok()?;
     // A forked child may hold the socket of a process that has ended.
@@ -142,7 +142,7 @@ mod tests {
         listen(&door, 0).unwrap();
         let callers: Vec<_> = std::iter::from_fn(|| connect(&name).ok()).collect();
         assert_eq!(connect(&name).err(), Some(Errno::AGAIN), "after {} callers", callers.len());
-        let seen = behind(&name).unwrap();
+        let seen = process_behind(&name).unwrap();
         assert_eq!((seen.pid, seen.handle), (pid, None));
     }
 }

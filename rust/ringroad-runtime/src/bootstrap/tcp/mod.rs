@@ -14,7 +14,7 @@ mod wire;
 pub use client::{LifeLine, TcpStore, Unreachable};
 pub use job::{JobPlace, JobStore};
 pub use line::{Heard, Line, Question};
-pub use local_discovery::{seen, LocalProcess};
+pub use local_discovery::{local_processes, LocalProcess};
 pub use reports::{ask_all, ask_at, report_by, stacks_by, Inquiry, Report, Reporter, Unanswered};
 pub use server::{Reach, Server};
 

@@ -454,7 +454,7 @@ fn processes_say_how_they_stand() {
     assert!(refused.0.contains("RINGROAD_SECRET") && !refused.1, "{refused:?}");
     let store = TcpStore::connect(&handle, Some("status"), soon()).unwrap();
     assert_eq!(store.tell(reports::GROUP, b"nonsense"), Ok(None));
-    let here = seen().unwrap();
+    let here = local_processes().unwrap();
     let own = here.iter().filter(|process| process.pid == std::process::id());
     let found: Vec<_> = own.filter_map(|process| process.handle.as_ref()).collect();
     assert!(found.iter().any(|found| found.token == handle.token), "{here:?}");
