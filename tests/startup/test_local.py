@@ -42,9 +42,9 @@ def test_results_come_in_rank_order(clusters):
     assert clusters(4).run(lambda comm, a, *, b: (comm.rank, a, b), 1, b="two") == [(r, 1, "two") for r in range(4)]
 
 
-def test_objects_of_the_laboratory_travel_though_no_worker_has_imported_it(clusters):
+def test_a_cost_model_travels(clusters):
     model, name = clusters(1).run(lambda comm: (comm.model, type(comm.model).__module__))[0]
-    assert type(model) is ringroad.CostModel and name == "ringroad.lab"
+    assert type(model) is ringroad.CostModel and name == "ringroad"
 
 
 def test_closures_lambdas_and_arrays(clusters):

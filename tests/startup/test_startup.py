@@ -32,7 +32,7 @@ def test_interruption(tmp_path, whose):
     if whose == "torch":
         pytest.importorskip("torch")
     command = [sys.executable, PROGRAMS / "interrupted.py", str(tmp_path / "place"), *STORES[whose]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert not done.stderr, done.stderr
     found = json.loads(done.stdout)
