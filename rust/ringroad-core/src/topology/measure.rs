@@ -42,7 +42,8 @@ pub(super) fn reach(
     breadth_first(outgoing, next, start).0
 }
 
-/// As [`reach`], and the nodes in the order in which they are found, breadth first.
+/// How many links each node is away from `start`, `None` where no path leads, and the nodes in the order in which they are
+/// found.
 pub fn breadth_first(
     outgoing: &Adjacency,
     next: impl Fn(LinkId) -> NodeId,

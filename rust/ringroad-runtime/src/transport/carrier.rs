@@ -38,7 +38,7 @@ pub trait Carrier: Transport {
 }
 
 /// What a rank knows when it opens its network devices.
-pub(crate) struct Opening<'a> {
+pub struct Opening<'a> {
     /// This rank.
     pub rank: Rank,
     /// The number of ranks.

@@ -26,8 +26,7 @@ pub mod tcp;
 pub mod ucx;
 pub(crate) mod wiring;
 
-pub use carrier::Carrier;
-pub(crate) use carrier::Opening;
+pub use carrier::{Carrier, Opening};
 pub use description::{Connection, Description};
 pub use forks::notice_forks;
 pub(crate) use local::Returns;
