@@ -155,7 +155,11 @@ REFUSED = {
     ),
     "scatter without out elsewhere": (lambda c: c.scatter(None, root=1), (TypeError, ValueError), "out"),
     "message to no rank": (lambda c: c.send(FLOATS, 2), ValueError, "peer 2"),
-    "message to any rank": (lambda c: c.send(FLOATS, ringroad.ANY), ValueError, r"PROC_NULL, not -\d+\n.*'peer'"),
+    "message to any rank": (
+        lambda c: c.send(FLOATS, ringroad.ANY),
+        ValueError,
+        r"ringroad.PROC_NULL, not -\d+\n.*'peer'",
+    ),
     "message with any tag": (lambda c: c.send(FLOATS, 1, ringroad.ANY), ValueError, r"not -\d+\n.*'tag'"),
     "read-only, strided recv": (lambda c: c.recv(read_only(FLOATS[::2]), 1), ValueError, "read-only"),
     "recv into shared elements": (lambda c: c.recv(SAME, 1), ValueError, "out has elements that share memory.*copy"),

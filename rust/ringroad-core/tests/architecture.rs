@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-#[path = "common/outside.rs"]
-mod outside;
+#[path = "common/pure.rs"]
+mod pure;
 #[path = "common/sources.rs"]
 mod sources;
 
-use sources::{cycles, files, module, names_after, neighbours, room, uphill, used};
+use sources::{module, names_after, neighbours, room, used};
 
 /// Every room and its layer: it may use the rooms of lower layers. A new room, or one that moves, is a change of
 /// architecture: say why in ARCHITECTURE.md.
@@ -35,19 +35,17 @@ const LAYERS: &[(&str, usize)] = &[
 
 #[test]
 fn rooms_depend_in_one_direction() {
-    let offences = uphill(&files(env!("CARGO_MANIFEST_DIR")), LAYERS);
-    assert!(offences.is_empty(), "{offences:#?}");
+    pure::check_rooms(env!("CARGO_MANIFEST_DIR"), LAYERS);
 }
 
 #[test]
 fn files_do_not_depend_on_each_other_in_cycles() {
-    let found = cycles(&files(env!("CARGO_MANIFEST_DIR")), &[]);
-    assert!(found.is_empty(), "these files use each other, or what does: {found:#?}");
+    pure::check_files(env!("CARGO_MANIFEST_DIR"));
 }
 
 #[test]
 fn nothing_touches_the_outside_world() {
-    outside::check(env!("CARGO_MANIFEST_DIR"));
+    pure::check_purity(env!("CARGO_MANIFEST_DIR"));
 }
 
 /// The checks find every way to name a room.

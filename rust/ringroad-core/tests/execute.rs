@@ -266,7 +266,7 @@ fn check_algorithm(name: &str) {
                 let picked = [lengths[random.below(2)], lengths[any]];
                 lengths = if ranks <= 32 { picked.to_vec() } else { vec![random.pick(&picked)] };
             }
-            let times = if full && ranks <= 32 { 8 } else { 1 };
+            let times = if full { 8 } else { 1 };
             for elements in lengths.into_iter().flat_map(|e| std::iter::repeat_n(e, times)) {
                 let member = any_member(algorithm, topology, &mut random);
                 let Ok(schedule) = member.build(topology, collective) else { continue };

@@ -235,3 +235,24 @@ fn shortest_paths_are_spread() {
         assert!(spread.load(&topology) <= first.load(&topology), "{topology}");
     }
 }
+
+/// Tables on the same network have the same digest if they are equal, and are read back as they were written.
+#[test]
+fn tables_are_told_apart_and_stored() {
+    for spec in ["torus:4x4", "mesh:2x3", "fattree:2x4", "hosts:2x2", "generalized-kautz:2:9"] {
+        let plain = topology(spec);
+        let routed = plain.clone().with_routes(table_of(spec)).unwrap();
+        let other = plain.clone().with_routes(shortest(&plain).unwrap()).unwrap();
+        assert_ne!(routed.digest(), plain.digest(), "{spec}");
+        assert_eq!(routed.digest() == other.digest(), routed == other, "{spec}");
+    }
+    let graph = random(12, 2);
+    let table = with_channels(&shortest(&graph).unwrap(), &graph, Channels::Turns).unwrap();
+    let routed = graph.with_routes(table).unwrap();
+    let json = serde_json::to_string(&routed).unwrap();
+    assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), routed);
+    assert_eq!(
+        routed.without_links(&[(0, 1)]).map_or(Routing::Minimal, |left| left.routing()),
+        Routing::Minimal
+    );
+}

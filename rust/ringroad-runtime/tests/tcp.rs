@@ -31,7 +31,7 @@ fn group_with(ranks: usize, settings: &TcpSettings, topology: &Topology) -> Vec<
     let open = |rank| TcpTransport::new(rank, ranks, settings.clone(), Vec::new()).unwrap();
     let mut group: Vec<TcpTransport> = (0..ranks).map(open).collect();
     let published: Vec<Vec<Vec<u8>>> = group.iter().map(TcpTransport::addresses).collect();
-    group.iter_mut().for_each(|one| one.set_addresses(&published, topology).unwrap());
+    group.iter_mut().for_each(|one| one.set_addresses(published.to_vec(), topology).unwrap());
     group
 }
 
@@ -440,7 +440,7 @@ fn ranks_of_other_groups_are_strangers() {
     let mut published: Vec<Vec<Vec<u8>>> = mine.iter().map(TcpTransport::addresses).collect();
     published[1] = theirs[1].addresses();
     let mut group = Group::new(mine.into_iter().chain(theirs).collect());
-    group.all[0].set_addresses(&published, &Topology::switch(2).unwrap()).unwrap();
+    group.all[0].set_addresses(published.to_vec(), &Topology::switch(2).unwrap()).unwrap();
     group.all[0].connect(1).unwrap();
     group.until("it is refused", |group| !group.failed.is_empty());
     let (rank, peer, reason) = &group.failed[0];
@@ -475,7 +475,7 @@ fn redirected(addresses: &[SocketAddr]) -> Vec<TcpTransport> {
     let text = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" ");
     let address = [&group[1].addresses()[0][..16], text.as_bytes()].concat();
     let published = [group[0].addresses(), vec![address]];
-    group[0].set_addresses(&published, &Topology::switch(2).unwrap()).unwrap();
+    group[0].set_addresses(published.to_vec(), &Topology::switch(2).unwrap()).unwrap();
     group
 }
 
@@ -512,7 +512,7 @@ fn further_connections_can_be_done_without() {
     let redirected = [&own[..16], door.local_addr().unwrap().to_string().as_bytes()].concat();
     let published = [group.all[0].addresses(), vec![redirected]];
     let topology = Topology::switch(2).unwrap();
-    group.all.iter_mut().for_each(|one| one.set_addresses(&published, &topology).unwrap());
+    group.all.iter_mut().for_each(|one| one.set_addresses(published.to_vec(), &topology).unwrap());
     // Takes one call, and refuses all others.
     listen_in(door, called);
     group.all[0].connect(1).unwrap();
@@ -617,7 +617,7 @@ fn replays_are_turned_away() {
         group
             .all
             .iter_mut()
-            .for_each(|one| one.set_addresses(&published, &Topology::switch(2).unwrap()).unwrap());
+            .for_each(|one| one.set_addresses(published.to_vec(), &Topology::switch(2).unwrap()).unwrap());
         let target = Region::zeroed(3000);
         let received = group.receive(1, tag(0, 0, 0), target.clone());
         group.send(0, 1, tag(0, 0, 0), Region::of_slice(&pattern(3000, 4)));

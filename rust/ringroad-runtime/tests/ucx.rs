@@ -654,7 +654,7 @@ impl Peer {
             let bytes = wait_for("an address", || std::fs::read(&path).ok());
             serde_json::from_slice(&bytes).unwrap()
         });
-        transport.set_addresses(&addresses, &topology.unwrap()).unwrap();
+        transport.set_addresses(addresses.into(), &topology.unwrap()).unwrap();
         let (done, notices, failed) = Default::default();
         let (tls, directory) = (tls.to_owned(), directory.to_owned());
         Peer {

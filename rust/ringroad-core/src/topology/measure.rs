@@ -11,7 +11,7 @@ pub struct Adjacency {
 }
 
 impl Adjacency {
-    /// The links at each of so many nodes, of links that are at these in turn.
+    /// The links of each of `nodes` nodes. `ends` has the node of every link, in the order of the links.
     pub fn new(nodes: usize, ends: impl Iterator<Item = NodeId> + Clone) -> Adjacency {
         let mut first = vec![0; nodes + 1];
         ends.clone().for_each(|node| first[node + 1] += 1);

@@ -279,7 +279,7 @@ impl Topology {
     }
 
     /// The spec without routing.
-    pub fn wiring(&self) -> String {
+    pub(crate) fn wiring(&self) -> String {
         if let Some(Placement { base, positions, .. }) = self.placement.as_deref() {
             return format!("{}@{}", base.wiring(), text::list(positions));
         }

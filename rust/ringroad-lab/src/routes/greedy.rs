@@ -111,12 +111,8 @@ impl<'a> Trees<'a> {
                 self.grow(source);
             }
             let first = path.len();
-            let mut state = self.end(target).ok_or_else(|| TopologyError::Route {
-                spec: self.topology.wiring(),
-                from: source,
-                to: target,
-                fault: missing,
-            })?;
+            let missing = || self.topology.bad_route(source, target, missing);
+            let mut state = self.end(target).ok_or_else(missing)?;
             while let Some(Reached { step, .. }) = self.reached[state].filter(|reached| reached.hops > 0) {
                 let Step { from, link, .. } = self.steps[step];
                 self.load[link] += self.weight[link];

@@ -160,8 +160,8 @@ impl Means {
             agree(rendezvous, rank, &endpoints, config, options, around.per_host, &explored.report)?;
         if let Some(network) = &mut network {
             paths::check(rendezvous, &endpoints, rank, &choices.topology, network.version())?;
-            let addresses: Vec<_> = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
-            network.set_addresses(&addresses, &choices.topology)?;
+            let addresses = endpoints.iter().map(|endpoint| endpoint.addresses.clone()).collect();
+            network.set_addresses(addresses, &choices.topology)?;
         }
         let transport: Box<dyn Transport> = match (around.home, network) {
             (None, Some(network)) => network,

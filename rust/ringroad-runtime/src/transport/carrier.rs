@@ -24,7 +24,7 @@ pub trait Carrier: Transport {
     /// addresses must be authentic.
     fn set_addresses(
         &mut self,
-        addresses: &[Vec<Vec<u8>>],
+        addresses: Vec<Vec<Vec<u8>>>,
         topology: &Topology,
     ) -> Result<(), TransportError>;
 

@@ -190,7 +190,8 @@ impl Topology {
         self.table.as_ref()
     }
 
-    fn bad_route(&self, from: NodeId, to: NodeId, fault: RouteFault) -> TopologyError {
+    /// The error where a path from one rank to another is wrong or missing.
+    pub fn bad_route(&self, from: NodeId, to: NodeId, fault: RouteFault) -> TopologyError {
         TopologyError::Route { spec: self.wiring(), from, to, fault }
     }
 }

@@ -225,7 +225,7 @@ impl Carrier for TcpTransport {
 
     fn set_addresses(
         &mut self,
-        published: &[Vec<Vec<u8>>],
+        published: Vec<Vec<Vec<u8>>>,
         topology: &Topology,
     ) -> Result<(), TransportError> {
         let (ranks, devices) = (self.desk.peers.len(), self.devices.len());

@@ -337,13 +337,13 @@ impl Carrier for UcxTransport {
     /// UCX may abort the process on addresses that are not authentic.
     fn set_addresses(
         &mut self,
-        addresses: &[Vec<Vec<u8>>],
+        addresses: Vec<Vec<Vec<u8>>>,
         topology: &Topology,
     ) -> Result<(), TransportError> {
         assert_eq!(addresses.len(), self.size, "the addresses of each rank");
         let devices = self.own_addresses.len();
         assert!(addresses.iter().all(|all| all.len() == devices), "an address for each of {devices} devices");
-        self.addresses = addresses.to_vec();
+        self.addresses = addresses;
         self.wiring = Wiring::new(topology, self.rank, devices);
         Ok(())
     }
