@@ -8,6 +8,8 @@ import time
 
 import ringroad
 
+# Python may lose a signal that comes while it imports modules, as the first communicator does.
+ringroad.init(rank=0, size=1).close()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for rank, port in enumerate(sys.argv[1:]):
     os.environ |= {"RANK": str(rank), "MASTER_PORT": port}

@@ -30,8 +30,8 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// The thread that ends the interpreter, once its exit has come here. Other threads may no longer take the GIL.
 static LAST: OnceLock<ThreadId> = OnceLock::new();
-/// How long waits may take to end.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long waits may take to end, also where a busy machine imports modules for them meanwhile.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Counts this thread among those that wait for other ranks or are about to, until the value is dropped: the exit gives it
 /// time to return to Python, whose threads may end anywhere. Python code that the library runs on such a thread may not.

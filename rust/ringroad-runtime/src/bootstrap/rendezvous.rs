@@ -24,8 +24,8 @@ use crate::os::random::token;
 /// The announcement while no rendezvous is open.
 const NOWHERE: &[u8] = b"-";
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// How long a process waits for others, to tell them that they cannot meet.
-const OBJECTION: Duration = Duration::from_secs(2);
+/// How long a process waits for others, to tell them that they cannot meet: they may be on a busy machine.
+const OBJECTION: Duration = Duration::from_secs(10);
 /// How often a rank that waits makes these checks, if it is one of [`FEW`].
 const SLICE: Duration = Duration::from_millis(50);
 const FEW: usize = 16;
