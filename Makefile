@@ -89,7 +89,8 @@ check-all: check ## Run check, loom, the long tests (larger networks, many more 
 	tools/check_oldest_rust.sh
 	tools/check_memory.sh loom
 	cargo test -p ringroad-runtime --no-default-features --lib --quiet no_ucx
-	RINGROAD_TEST_FULL=1 cargo test -p ringroad-core -p ringroad-lab -p ringroad-runtime --quiet
+	# As many calls as these take hours as they are built for other tests.
+	RINGROAD_TEST_FULL=1 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test --target-dir $(or $(CARGO_TARGET_DIR),target)/full -p ringroad-core -p ringroad-lab -p ringroad-runtime --quiet
 	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q
 	tools/fuzz.sh 20000
 
