@@ -91,7 +91,7 @@ check-all: check ## Run check, loom, the long tests (larger networks, many more 
 	cargo test -p ringroad-runtime --no-default-features --lib --quiet no_ucx
 	# As many calls as these take hours as they are built for other tests.
 	RINGROAD_TEST_FULL=1 CARGO_PROFILE_DEV_OPT_LEVEL=3 cargo test --target-dir $(or $(CARGO_TARGET_DIR),target)/full -p ringroad-core -p ringroad-lab -p ringroad-runtime --quiet
-	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q
+	RINGROAD_TEST_FULL=1 $(PYTHON) -m pytest -q --timeout 3600
 	tools/fuzz.sh 20000
 
 check-memory: ## Search for races and undefined behaviour in shared memory with loom, Miri and two sanitizers (an hour)
