@@ -4,7 +4,7 @@
 //! path. The step takes as long as the busiest link needs ([`least_time`]). The bandwidth term is `d
 //! / N` times the sum of the steps, in units of the time that a node takes to send the whole vector.
 
-use ringroad_core::synthesis::bfb::share::{least_time, Class, Mask};
+use ringroad_core::synthesis::bfb::share::{least_time, JobClass, Mask};
 use ringroad_core::synthesis::Ratio;
 use ringroad_core::topology::moore_steps;
 
@@ -151,8 +151,8 @@ impl ShortestPaths {
             // first.
             masks.sort_unstable_by_key(|mask| (mask.count_ones(), *mask));
             let alike = masks.chunk_by(|a, b| a == b);
-            let class = |alike: &[u32]| Class { links: Mask::from(alike[0]), amount: alike.len() as u64 };
-            least_time(&alike.map(class).collect::<Vec<Class>>(), &capacities)
+            let class = |alike: &[u32]| JobClass { links: Mask::from(alike[0]), amount: alike.len() as u64 };
+            least_time(&alike.map(class).collect::<Vec<JobClass>>(), &capacities)
         };
         self.order[1..].chunk_by(level).map(load).collect()
     }

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ringroad_core::collective::Collective;
-use ringroad_core::interchange::buffers::{Buffer, Buffers, Location, Run};
+use ringroad_core::interchange::buffers::{Location, ProgramBuffer, Run, SlotPlaces};
 use ringroad_core::interchange::InterchangeError;
 use ringroad_core::schedule::{Action, Schedule, Send};
 use ringroad_core::units::{ChunkId, Rank, Slot};
@@ -179,7 +179,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
         other => return Err(inexpressible(format!("there is no collective {}", other.name()))),
     };
     let schedule = schedule.expand();
-    let buffers = Buffers::new(&schedule);
+    let buffers = SlotPlaces::new(&schedule);
     let mut scratch: Vec<usize> = (0..schedule.ranks).map(|rank| buffers.scratch(rank)).collect();
     let turns = turns(&schedule, &buffers, &mut scratch);
     let borders = borders(&turns)?;
@@ -233,7 +233,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
 }
 
 /// What all ranks do: first they tell those who will write to them that they have entered, then the steps follow.
-fn turns(schedule: &Schedule, buffers: &Buffers, scratch: &mut [usize]) -> Vec<Vec<Turn>> {
+fn turns(schedule: &Schedule, buffers: &SlotPlaces, scratch: &mut [usize]) -> Vec<Vec<Turn>> {
     let empty = || (0..schedule.ranks).map(|_| Turn::default()).collect::<Vec<Turn>>();
     let mut turns = vec![empty()];
     for Send { source, destination, .. } in schedule.steps.iter().flat_map(|step| &step.sends) {
@@ -262,7 +262,7 @@ fn turns(schedule: &Schedule, buffers: &Buffers, scratch: &mut [usize]) -> Vec<V
                 if direct {
                     turn[source].puts.push((destination, run));
                 } else {
-                    let staged = (Buffer::Scratch, scratch[destination]);
+                    let staged = (ProgramBuffer::Scratch, scratch[destination]);
                     scratch[destination] += run.count;
                     turn[source].puts.push((destination, Run { target: staged, ..run }));
                     turn[destination].combines.push((send.action, Run { source: staged, ..run }));
@@ -320,8 +320,8 @@ fn borders(turns: &[Vec<Turn>]) -> Result<Vec<usize>, InterchangeError> {
 struct GpuResources {
     /// The peer of each channel; every thread block has channels of its own.
     channels: Vec<Rank>,
-    remote: Vec<(Rank, Buffer)>,
-    ids: HashMap<(Rank, Buffer), usize>,
+    remote: Vec<(Rank, ProgramBuffer)>,
+    ids: HashMap<(Rank, ProgramBuffer), usize>,
 }
 
 impl GpuResources {
@@ -336,7 +336,7 @@ impl GpuResources {
         let peers: BTreeSet<Rank> =
             turns.clone().flat_map(|turn| turn.signals.union(&turn.waits)).copied().collect();
         let written = turns.clone().flat_map(|turn| &turn.puts).map(|(peer, run)| (*peer, run.target.0));
-        let written: BTreeSet<(Rank, Buffer)> = written.collect();
+        let written: BTreeSet<(Rank, ProgramBuffer)> = written.collect();
         if peers.len().max(written.len()) > MOST_CHANNELS {
             let what = format!(
                 "rank {rank} has {} peers and {} of their buffers within a thread block, of at most {MOST_CHANNELS}",
@@ -350,7 +350,7 @@ impl GpuResources {
         let channel: BTreeMap<Rank, usize> =
             peers.iter().enumerate().map(|(number, peer)| (*peer, number)).collect();
         let mut remote_ids = Vec::new();
-        let mut buffer: HashMap<(Rank, Buffer), usize> = HashMap::new();
+        let mut buffer: HashMap<(Rank, ProgramBuffer), usize> = HashMap::new();
         for key in written {
             let next = self.remote.len();
             let id = *self.ids.entry(key).or_insert(next);
@@ -392,7 +392,7 @@ fn push_turn(
     ops: &mut Vec<GpuOperation>,
     turn: &Turn,
     channel: &BTreeMap<Rank, usize>,
-    buffer: &HashMap<(Rank, Buffer), usize>,
+    buffer: &HashMap<(Rank, ProgramBuffer), usize>,
 ) {
     for (peer, run) in &turn.puts {
         let ((from, index), (into, remote), size) = (run.source, run.target, run.count);
