@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::discovery::{Round, Trace};
+use crate::discovery::{Round, TracedRoute};
 use crate::topology::{Link, Routes, Topology, TopologyError};
 use crate::units::{LinkId, NodeId, Rank};
 
@@ -105,7 +105,7 @@ impl Base<'_> {
 
     /// What has changed, given what was known before, the present routes, and how fast flows are: the rounds of
     /// [`Base::probes`], once or several times.
-    pub fn observe(&self, before: &Changes, traces: &[Trace], rounds: &[Round]) -> Observation {
+    pub fn observe(&self, before: &Changes, traces: &[TracedRoute], rounds: &[Round]) -> Observation {
         let gone = self.gone(before, traces);
         let Ok(left) = without(self.topology, &gone) else {
             return Observation { changes: before.clone(), is_doubtful: false };
@@ -116,7 +116,7 @@ impl Base<'_> {
     }
 
     /// Of two hosts that a cable joins, one traces a way to the other. If that has one hop, the cable is there.
-    fn gone(&self, before: &Changes, traces: &[Trace]) -> Vec<(NodeId, NodeId)> {
+    fn gone(&self, before: &Changes, traces: &[TracedRoute]) -> Vec<(NodeId, NodeId)> {
         let mut gone: BTreeSet<(NodeId, NodeId)> = before.gone.iter().copied().collect();
         let joined: BTreeSet<(NodeId, NodeId)> =
             self.topology.links().iter().map(|link| (link.source, link.target)).collect();
@@ -455,13 +455,17 @@ mod tests {
     fn a_cable_that_is_routed_around_is_gone() {
         let topology = base("ring:4");
         let base = Base { topology: &topology, bandwidth: None, leaders: &[0, 1, 2, 3] };
-        let trace =
-            |from: usize, to: usize, hops: usize| Trace { from, to, hops: vec![None; hops], reached: true };
+        let trace = |from: usize, to: usize, hops: usize| TracedRoute {
+            from,
+            to,
+            hops: vec![None; hops],
+            reached: true,
+        };
         let gone =
             base.observe(&Changes::default(), &[trace(0, 1, 3), trace(1, 2, 1), trace(0, 2, 2)], &[]).changes;
         assert_eq!(gone.gone, [(0, 1)]);
         assert_eq!(gone.apply(&topology).unwrap().links().len(), 6);
-        let unknown = base.observe(&gone, &[Trace { reached: false, ..trace(0, 1, 0) }], &[]).changes;
+        let unknown = base.observe(&gone, &[TracedRoute { reached: false, ..trace(0, 1, 0) }], &[]).changes;
         assert_eq!(unknown, gone, "silence says nothing");
         assert!(base.observe(&gone, &[trace(1, 0, 1)], &[]).changes.is_empty());
     }

@@ -15,7 +15,9 @@ use std::hash::Hash;
 
 use proptest::prelude::RngExt;
 use proptest::test_runner::{RngAlgorithm, TestRng};
-use ringroad_core::agreement::{Acceptor, Decision, Outcome, Proposer, Reply, Request, Vote};
+use ringroad_core::agreement::{
+    Acceptor, AgreementOutcome, Decision, Proposer, ProposerRequest, Reply, Vote,
+};
 use ringroad_core::Rank;
 use stateright::{Checker, Model, Property};
 
@@ -39,7 +41,7 @@ struct World {
 enum Call {
     Outside,
     Inside(Proposer),
-    Ended(Outcome),
+    Ended(AgreementOutcome),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +62,8 @@ struct Process {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Flight {
-    Asked(Request),
-    Answered(Request, Reply),
+    Asked(ProposerRequest),
+    Answered(ProposerRequest, Reply),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,21 +85,23 @@ struct State {
 struct StrayKey(u32, Rank, Option<(bool, Vec<Rank>)>);
 
 impl StrayKey {
-    fn from_request(request: &Request) -> Option<StrayKey> {
+    fn from_request(request: &ProposerRequest) -> Option<StrayKey> {
         match request {
-            Request::Learn => None,
-            Request::Prepare(ballot) => Some(StrayKey(ballot.number, ballot.leader, None)),
-            Request::Accept(ballot, decision) => {
+            ProposerRequest::Learn => None,
+            ProposerRequest::Prepare(ballot) => Some(StrayKey(ballot.number, ballot.leader, None)),
+            ProposerRequest::Accept(ballot, decision) => {
                 Some(StrayKey(ballot.number, ballot.leader, Some((decision.vote, decision.alive.clone()))))
             }
         }
     }
 
-    fn request(&self) -> Request {
+    fn request(&self) -> ProposerRequest {
         let ballot = ringroad_core::agreement::Ballot { number: self.0, leader: self.1 };
         match &self.2 {
-            None => Request::Prepare(ballot),
-            Some((vote, alive)) => Request::Accept(ballot, Decision { vote: *vote, alive: alive.clone() }),
+            None => ProposerRequest::Prepare(ballot),
+            Some((vote, alive)) => {
+                ProposerRequest::Accept(ballot, Decision { vote: *vote, alive: alive.clone() })
+            }
         }
     }
 }
@@ -271,7 +275,9 @@ impl World {
     /// have ended, who may have decided something before.
     fn decisions<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (Rank, &'a Decision)> {
         state.processes.iter().enumerate().filter_map(|(rank, process)| match &process.call {
-            Call::Ended(Outcome::Decided(decision)) if process.alive || !self.most => Some((rank, decision)),
+            Call::Ended(AgreementOutcome::Decided(decision)) if process.alive || !self.most => {
+                Some((rank, decision))
+            }
             _ => None,
         })
     }
@@ -304,7 +310,7 @@ impl World {
             || self.quorum > 0
             || state.processes.iter().all(|process| {
                 let decided =
-                    !matches!(&process.call, Call::Ended(outcome) if !matches!(outcome, Outcome::Decided(_)));
+                    !matches!(&process.call, Call::Ended(outcome) if !matches!(outcome, AgreementOutcome::Decided(_)));
                 process.is_excused || decided
             })
     }
@@ -325,7 +331,7 @@ impl World {
 }
 
 impl Process {
-    fn answer(&mut self, from: Rank, request: &Request) -> Reply {
+    fn answer(&mut self, from: Rank, request: &ProposerRequest) -> Reply {
         match self.left {
             true => Reply::Resigned,
             false => self.acceptor.answer(from, request),
@@ -411,7 +417,7 @@ impl Model for World {
             }
             for (peer, other) in state.processes.iter().enumerate().filter(|(_, other)| other.alive) {
                 let asks = process.was_paused && peer != rank && !process.absent.contains(&peer);
-                let answer = || other.clone().answer(rank, &Request::Learn);
+                let answer = || other.clone().answer(rank, &ProposerRequest::Learn);
                 if asks && !other.paused && answer() == Reply::Absent {
                     events.push(Event::Ask(rank, peer));
                 }
@@ -548,7 +554,7 @@ fn who_was_left_out_may_have_gone_on() {
     for event in [Deliver(1, 3), Receive(1, 3)] {
         state = world.next(&state, &event);
     }
-    assert_eq!(state.processes[1].call, Call::Ended(Outcome::LeftOut));
+    assert_eq!(state.processes[1].call, Call::Ended(AgreementOutcome::LeftOut));
 }
 
 /// Random walks among five ranks, where everything may happen.

@@ -13,7 +13,7 @@ use ringroad_core::cost::ScheduleCost;
 use ringroad_core::executor::Executor;
 use ringroad_core::plan::{Counts, LocalRanks, LowerError, LowerOptions, Plan};
 use ringroad_core::synthesis::alltoall::{
-    concurrent_flow, held_by_relays, in_few_chunks, schedule, Bounds, Concurrent, Demands, Ended,
+    concurrent_flow, held_by_relays, in_few_chunks, schedule, Concurrent, Demands, Ended, FlowBounds,
 };
 use ringroad_core::synthesis::{Budget, Digraph};
 use ringroad_core::topology::Routes;
@@ -76,7 +76,7 @@ fn bounds_are_none_too_low() {
         let network = network(spec);
         let found = concurrent_flow(&network, &Demands::Uniform, 0.005, &mut |_| true).unwrap();
         assert!(found.gap() <= 0.005, "{spec}: {:?}", found.rates());
-        let bounds = Bounds::of_network(&network, &Demands::Uniform);
+        let bounds = FlowBounds::of_network(&network, &Demands::Uniform);
         for bound in [bounds.distance, bounds.rank, bounds.bisection.unwrap(), bounds.degree.unwrap()] {
             assert!(bound >= found.rates()[0] * (1.0 - 1e-9), "{spec}: {bounds:?}");
         }
@@ -101,7 +101,7 @@ fn narrow_middles_are_found() {
         // A mesh without three of the four cables across its middle.
         (pairs("mesh:6x4", &[(8, 12), (9, 13), (11, 15)]), 1.0 / 144.0),
     ] {
-        let found = Bounds::of_network(&network, &Demands::Uniform).bisection.unwrap();
+        let found = FlowBounds::of_network(&network, &Demands::Uniform).bisection.unwrap();
         let flow = concurrent_flow(&network, &Demands::Uniform, 0.01, &mut |_| true).unwrap();
         assert!(found >= flow.rates()[0] * (1.0 - 1e-9), "{:?}: {found}", network.dimensions());
         assert!((found - rate).abs() < 1e-9, "{:?}: {found}, {rate}", network.dimensions());

@@ -65,7 +65,7 @@ fn single_torus(sizes: &str) -> Topology {
 /// The loads by formula: those of a reduce-scatter, then those of an allgather.
 fn formula(topology: &Topology, collective: Collective) -> Vec<f64> {
     let [gather, scatter] = bfb::costs(topology).unwrap();
-    let step = |cost: &bfb::Cost, load: &Ratio| load.to_f64() / cost.ranks as f64 / cost.unit;
+    let step = |cost: &bfb::BreadthFirstCost, load: &Ratio| load.to_f64() / cost.ranks as f64 / cost.unit;
     let gather: Vec<f64> = gather.loads.iter().map(|load| step(&gather, load)).collect();
     let scatter: Vec<f64> = scatter.loads.iter().rev().map(|load| step(&scatter, load)).collect();
     match collective {
@@ -175,7 +175,7 @@ fn optimal_wherever_it_is_known_to_be() {
         cayley(9, 1, 1, &[(1, 0), (3, 0), (4, 0)]),
     ]);
     let large = cayley(64, 16, 11, &[(34, 1), (14, 14), (23, 12), (33, 7)]);
-    assert_eq!(bfb::reach(&large), Ok(bfb::Reach { steps: 6, symmetric: true }));
+    assert_eq!(bfb::reach(&large), Ok(bfb::BreadthFirstSize { steps: 6, symmetric: true }));
     known.push(large);
     for topology in known {
         assert_eq!(bandwidths(&topology), [least(&topology); 2], "{topology}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ringroad_core::synthesis::alltoall::{Bounds, Concurrent, Ended};
+use ringroad_core::synthesis::alltoall::{Concurrent, Ended, FlowBounds};
 use ringroad_core::synthesis::{Arc, Digraph};
 use ringroad_core::units::{Rank, Seconds};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct FlowReport {
     /// [`Concurrent::iterations`].
     pub iterations: usize,
     /// How often a second all demands can be met at most, each for one reason.
-    pub bounds: Bounds,
+    pub bounds: FlowBounds,
     /// All links, parallel ones together.
     pub links: Vec<LinkLoad>,
 }
@@ -58,14 +58,14 @@ impl FlowReport {
             seconds: times * load / arc.bandwidth,
         };
         let rate = |bound: f64| bound * network.unit() / times;
-        let Bounds { distance, rank, bisection, degree } = flow.bounds;
+        let FlowBounds { distance, rank, bisection, degree } = flow.bounds;
         FlowReport {
             seconds: times * flow.load / network.unit(),
             least_seconds: times * flow.bound / network.unit(),
             gap: flow.gap(),
             ended: flow.ended,
             iterations: flow.iterations,
-            bounds: Bounds {
+            bounds: FlowBounds {
                 distance: rate(distance),
                 rank: rate(rank),
                 bisection: bisection.map(rate),

@@ -1,6 +1,6 @@
 //! A rank's memory of an agreement, which answers whoever asks.
 
-use super::{Ballot, Decision, Reply, Request, Vote};
+use super::{Ballot, Decision, ProposerRequest, Reply, Vote};
 use crate::units::Rank;
 
 /// One rank's state in one agreement. It outlives the rank's call: others may ask later.
@@ -67,7 +67,7 @@ impl Acceptor {
     }
 
     /// The answer to a request of rank `from`.
-    pub fn answer(&mut self, from: Rank, request: &Request) -> Reply {
+    pub fn answer(&mut self, from: Rank, request: &ProposerRequest) -> Reply {
         if let Some(decision) = &self.decided {
             return Reply::Decided(decision.clone());
         }
@@ -78,17 +78,19 @@ impl Acceptor {
             return Reply::LeftOut;
         }
         match request {
-            Request::Learn if self.vote.is_none() => Reply::Absent,
-            Request::Learn => Reply::Undecided(self.awaited.clone()),
-            Request::Prepare(ballot) | Request::Accept(ballot, _) if *ballot < self.promised => {
+            ProposerRequest::Learn if self.vote.is_none() => Reply::Absent,
+            ProposerRequest::Learn => Reply::Undecided(self.awaited.clone()),
+            ProposerRequest::Prepare(ballot) | ProposerRequest::Accept(ballot, _)
+                if *ballot < self.promised =>
+            {
                 Reply::Refused(self.promised)
             }
-            Request::Prepare(ballot) => {
+            ProposerRequest::Prepare(ballot) => {
                 let Some(vote) = self.vote else { return Reply::Absent };
                 self.promised = *ballot;
                 Reply::Promise { vote, accepted: self.accepted.clone() }
             }
-            Request::Accept(ballot, decision) => {
+            ProposerRequest::Accept(ballot, decision) => {
                 self.promised = *ballot;
                 self.accepted = Some((*ballot, decision.clone()));
                 Reply::Accepted { paused: self.vote.is_none_or(|vote| vote.paused) }

@@ -37,7 +37,7 @@ mod proposer;
 use serde::{Deserialize, Serialize};
 
 pub use self::acceptor::Acceptor;
-pub use self::proposer::{Outcome, Proposer, Waiting};
+pub use self::proposer::{AgreementOutcome, Proposer, Waiting};
 use crate::units::Rank;
 
 /// The number of an attempt to lead. A leader chooses a higher one than all that it has heard of.
@@ -81,7 +81,7 @@ impl Decision {
 
 /// What a proposer asks an acceptor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Request {
+pub enum ProposerRequest {
     /// What has been decided?
     Learn,
     /// Promise to ignore lower ballots, and say what was accepted.

@@ -2,25 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use super::{Acceptor, Ballot, Decision, Reply, Request, Vote};
+use super::{Acceptor, Ballot, Decision, ProposerRequest, Reply, Vote};
 use crate::units::Rank;
 
 /// One rank's part in one agreement, while it waits for the outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Proposer {
     rank: Rank,
-    peers: Vec<Peer>,
+    peers: Vec<PeerView>,
     /// The highest number of a ballot that it has heard of.
     highest: u32,
     phase: Phase,
     /// Whom its leader waits for, as that has told.
     told: Vec<Rank>,
-    outcome: Option<Outcome>,
+    outcome: Option<AgreementOutcome>,
 }
 
 /// What a rank knows of another one, or of itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-struct Peer {
+struct PeerView {
     /// Silent for too long. May come back, unless a decision was accepted without it.
     lost: bool,
     /// Has ended, or takes no part any more. Does not come back.
@@ -31,7 +31,7 @@ struct Peer {
     absent: bool,
 }
 
-impl Peer {
+impl PeerView {
     fn is_here(self) -> bool {
         !self.lost && !self.gone && !self.excluded
     }
@@ -52,7 +52,7 @@ enum Phase {
 
 /// How an agreement ends for a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum AgreementOutcome {
     /// All remaining ranks get this decision. It names this rank.
     Decided(Decision),
     /// The others go on without this rank.
@@ -82,41 +82,41 @@ pub enum Waiting {
 impl Proposer {
     /// Rank `rank` of `size` comes with this vote.
     pub fn join(acceptor: &mut Acceptor, rank: Rank, size: usize, vote: Vote) -> Proposer {
-        let peers = vec![Peer::default(); size];
+        let peers = vec![PeerView::default(); size];
         let mut proposer =
             Proposer { rank, peers, highest: 0, phase: Phase::Follow, told: Vec::new(), outcome: None };
         acceptor.join(vote);
         // It may have learnt the outcome in an earlier call.
         if acceptor.has_resigned() {
-            proposer.outcome = Some(Outcome::LeftOut);
+            proposer.outcome = Some(AgreementOutcome::LeftOut);
         } else if let Some(decision) = acceptor.decided() {
-            proposer.outcome = Some(Outcome::Decided(decision.clone()));
+            proposer.outcome = Some(AgreementOutcome::Decided(decision.clone()));
         }
         proposer.advance(acceptor);
         proposer
     }
 
     /// How the agreement ended, if it has.
-    pub fn outcome(&self) -> Option<&Outcome> {
+    pub fn outcome(&self) -> Option<&AgreementOutcome> {
         self.outcome.as_ref()
     }
 
     /// The request that `peer` should get now.
-    pub fn request(&self, peer: Rank) -> Option<Request> {
+    pub fn request(&self, peer: Rank) -> Option<ProposerRequest> {
         if self.outcome.is_some() || self.peers[peer].gone {
             return None;
         }
         match &self.phase {
-            _ if self.peers[peer].excluded => self.is_too_small().then_some(Request::Learn),
+            _ if self.peers[peer].excluded => self.is_too_small().then_some(ProposerRequest::Learn),
             Phase::Prepare { ballot, promises } if !promises.contains_key(&peer) => {
-                Some(Request::Prepare(*ballot))
+                Some(ProposerRequest::Prepare(*ballot))
             }
             Phase::Accept { ballot, decision, members, .. } if members.get(&peer) == Some(&None) => {
-                Some(Request::Accept(*ballot, decision.clone()))
+                Some(ProposerRequest::Accept(*ballot, decision.clone()))
             }
             // A lower rank that was lost may come back, and lead.
             Phase::Follow | Phase::Accept { .. } if peer < self.rank && !self.follows_another(peer) => {
-                Some(Request::Learn)
+                Some(ProposerRequest::Learn)
             }
             _ => None,
         }
@@ -137,7 +137,7 @@ impl Proposer {
             self.apply_reply(self.rank, &request, reply);
         }
         match &self.outcome {
-            Some(Outcome::Decided(decision)) => acceptor.decide(decision.clone()),
+            Some(AgreementOutcome::Decided(decision)) => acceptor.decide(decision.clone()),
             Some(_) => acceptor.resign(),
             None => {}
         }
@@ -167,8 +167,8 @@ impl Proposer {
                     let awake = members.values().any(|paused| *paused == Some(false));
                     let enough = *most && self.are_majority(&members.keys().copied().collect::<Vec<_>>());
                     self.end(match awake || enough || members.len() == self.peers.len() {
-                        true => Outcome::Decided(decision.clone()),
-                        false => Outcome::Paused,
+                        true => AgreementOutcome::Decided(decision.clone()),
+                        false => AgreementOutcome::Paused,
                     });
                 } else if members.iter().any(missing) {
                     self.lead();
@@ -188,23 +188,29 @@ impl Proposer {
     }
 
     /// `peer` has answered `request`. `acceptor` is this rank's own, here and below.
-    pub fn receive_reply(&mut self, acceptor: &mut Acceptor, peer: Rank, request: &Request, reply: Reply) {
+    pub fn receive_reply(
+        &mut self,
+        acceptor: &mut Acceptor,
+        peer: Rank,
+        request: &ProposerRequest,
+        reply: Reply,
+    ) {
         // What a rank says that is left out counts only where it is asked whether it goes on.
-        let counts = !acceptor.excludes(peer) || (*request == Request::Learn && self.is_too_small());
+        let counts = !acceptor.excludes(peer) || (*request == ProposerRequest::Learn && self.is_too_small());
         if self.outcome.is_none() && !self.peers[peer].gone && counts {
             self.apply_reply(peer, request, reply);
         }
         self.advance(acceptor);
     }
 
-    fn apply_reply(&mut self, peer: Rank, request: &Request, reply: Reply) {
+    fn apply_reply(&mut self, peer: Rank, request: &ProposerRequest, reply: Reply) {
         self.peers[peer].lost = false;
         self.peers[peer].absent = reply == Reply::Absent;
         match (reply, request, &mut self.phase) {
             (Reply::Decided(decision), ..) if decision.alive.contains(&self.rank) => {
-                self.end(Outcome::Decided(decision));
+                self.end(AgreementOutcome::Decided(decision));
             }
-            (Reply::Decided(_) | Reply::LeftOut, ..) => self.end(Outcome::LeftOut),
+            (Reply::Decided(_) | Reply::LeftOut, ..) => self.end(AgreementOutcome::LeftOut),
             (Reply::Resigned, ..) => self.peers[peer].gone = true,
             (Reply::Undecided(ranks), ..) => self.told = ranks,
             (Reply::Refused(ballot), _, phase) => {
@@ -214,14 +220,14 @@ impl Proposer {
             }
             (
                 Reply::Promise { vote, accepted },
-                Request::Prepare(asked),
+                ProposerRequest::Prepare(asked),
                 Phase::Prepare { ballot, promises },
             ) if asked == ballot => {
                 promises.insert(peer, (vote, accepted));
             }
             (
                 Reply::Accepted { paused },
-                Request::Accept(asked, _),
+                ProposerRequest::Accept(asked, _),
                 Phase::Accept { ballot, members, .. },
             ) if asked == ballot => {
                 members.insert(peer, Some(paused));
@@ -307,12 +313,12 @@ impl Proposer {
         let most = promises.values().any(|(vote, _)| vote.most);
         let enough = most && self.are_majority(&members);
         if !awake && !enough && members.len() < self.peers.len() {
-            return self.end(Outcome::Paused);
+            return self.end(AgreementOutcome::Paused);
         }
         let accepted = promises.values().filter_map(|(_, accepted)| accepted.as_ref());
         let decision = match accepted.max_by_key(|(ballot, _)| *ballot) {
             Some((_, decision)) if !decision.alive.contains(&self.rank) => {
-                return self.end(Outcome::LeftOut);
+                return self.end(AgreementOutcome::LeftOut);
             }
             Some((_, decision)) => decision.clone(),
             None => {
@@ -322,7 +328,7 @@ impl Proposer {
         members.retain(|rank| decision.alive.contains(rank));
         let quorum = promises.values().map(|(vote, _)| vote.quorum).max().unwrap_or(0);
         if members.len() < quorum {
-            return self.end(Outcome::TooFew { alive: members, quorum });
+            return self.end(AgreementOutcome::TooFew { alive: members, quorum });
         }
         if most && !self.are_most(&members) {
             // It goes on as soon as silent ones answer, or says that it was left out.
@@ -345,7 +351,7 @@ impl Proposer {
         twice > size || (twice == size && members.contains(&0))
     }
 
-    fn end(&mut self, outcome: Outcome) {
+    fn end(&mut self, outcome: AgreementOutcome) {
         self.outcome = Some(outcome);
     }
 }

@@ -10,7 +10,7 @@
 //! Cost: as many steps per phase as the diameter. If all ranks look alike, each sends (n-1)/n of the vector per phase;
 //! elsewhere, central ranks pass on more.
 
-use super::{CostLine, Obstacle, Request};
+use super::{CostLine, ScheduleRequest, SearchObstacle};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 use crate::synthesis::bfb;
@@ -26,13 +26,13 @@ pub(super) fn fits(topology: &Topology) -> bool {
 }
 
 /// Allreduce, reduce-scatter and allgather.
-pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
-    let Request { name, topology, collective, budget, .. } = *request;
-    bfb::schedule_within(name, topology, collective, budget).map_err(Obstacle::from)
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
+    let ScheduleRequest { name, topology, collective, budget, .. } = *request;
+    bfb::schedule_within(name, topology, collective, budget).map_err(SearchObstacle::from)
 }
 
 /// The cost of the schedule.
-pub(super) fn cost(request: &Request<'_>) -> Result<CostLine, Obstacle> {
+pub(super) fn cost(request: &ScheduleRequest<'_>) -> Result<CostLine, SearchObstacle> {
     let ranks = request.shape.ranks();
     let reach = bfb::reach(request.topology)?;
     let phases = if request.collective == Collective::Allreduce { 2 } else { 1 };

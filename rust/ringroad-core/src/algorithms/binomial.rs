@@ -13,13 +13,13 @@
 //! Cost, with k = ceil(log2 n) steps: broadcast k vectors; reduce one; scatter (n-1)/n of the vector; gather the larger
 //! of n - 2^(k-1) and 2^(k-2) blocks.
 
-use super::{ceil_log, Request};
+use super::{ceil_log, ScheduleRequest};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule};
 
 /// Broadcast, reduce, scatter and gather, for any number of ranks and any root.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
     let forwards = match collective {
         Collective::Reduce { root } => Collective::Broadcast { root },

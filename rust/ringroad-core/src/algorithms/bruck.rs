@@ -20,29 +20,29 @@
 //! two vectors each, but one in the last step if n <= 2/3 of a power of three.
 
 use super::dimension_wise::{allreduce, rotated};
-use super::generalized::Group;
+use super::generalized::FoldedGroup;
 use super::in_trees::{interleaved, perform, Give, Table};
 use super::shape::Shape;
-use super::{ceil_log, CostLine, Request};
+use super::{ceil_log, CostLine, ScheduleRequest};
 use crate::collective::Collective;
 use crate::schedule::{Motion, Schedule};
 
 /// Reduce-scatter, allgather and allreduce on any torus.
-pub(super) fn bandwidth(request: &Request<'_>) -> Schedule {
+pub(super) fn bandwidth(request: &ScheduleRequest<'_>) -> Schedule {
     let tables: Vec<Table> = request.shape.sizes().iter().map(|size| table(*size)).collect();
     perform(request.name, request.collective, &interleaved(request.shape, &tables, false))
 }
 
 /// The allreduce that exchanges whole vectors.
-pub(super) fn latency(request: &Request<'_>) -> Schedule {
+pub(super) fn latency(request: &ScheduleRequest<'_>) -> Schedule {
     allreduce(request.name, request.shape, &rotated(request.shape), |size, _| {
-        let all = Group::cyclic(size, false, true).line(2, ceil_log(3, size)).inward;
+        let all = FoldedGroup::cyclic(size, false, true).line(2, ceil_log(3, size)).inward;
         Schedule { collective: Collective::Allreduce, ..all }
     })
 }
 
 /// The steps and the volume of the allreduce that exchanges whole vectors.
-pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
+pub(super) fn latency_cost(request: &ScheduleRequest<'_>) -> CostLine {
     let steps = |size: &usize| ceil_log(3, *size);
     let single = |size: &&usize| **size > 1 && **size <= 2 * 3usize.pow(steps(size) as u32 - 1);
     let sizes = request.shape.sizes();

@@ -24,7 +24,7 @@
 //! distance.
 
 use super::shape::in_turns;
-use super::{ceil_log, pairwise, CostLine, Request, Shape};
+use super::{ceil_log, pairwise, CostLine, ScheduleRequest, Shape};
 use crate::schedule::{Action, ChunkSet, Schedule, Step};
 
 /// The most messages of a step, plus one.
@@ -99,8 +99,8 @@ fn all_leaps(grid: &Shape, radix: usize) -> Vec<Vec<Vec<usize>>> {
 }
 
 /// The all-to-all for any number of ranks.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, parameter: radix, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, parameter: radix, .. } = *request;
     let grid = grid(shape);
     let starts = if shape.per_host() > 1 { 1 } else { grid.wide().len().max(1) };
     on_grid(name, &grid, radix, starts)
@@ -150,7 +150,7 @@ fn on_grid(name: &str, grid: &Shape, radix: usize, starts: usize) -> Schedule {
 }
 
 /// The steps and the volume of the all-to-all.
-pub(super) fn cost(request: &Request<'_>) -> CostLine {
+pub(super) fn cost(request: &ScheduleRequest<'_>) -> CostLine {
     let grid = grid(request.shape);
     let sent = |along: &Vec<Vec<usize>>| {
         let leaps = along.iter().flatten().filter(|leap| **leap > 0).count();

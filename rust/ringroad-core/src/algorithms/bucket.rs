@@ -19,12 +19,12 @@
 use super::in_trees::{perform, InTrees, Table};
 use super::ring::upwards;
 use super::shape::one_by_one;
-use super::Request;
+use super::ScheduleRequest;
 use crate::schedule::Schedule;
 
 /// Reduce-scatter, allgather and allreduce on tori.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     let up: Vec<Table> = shape.sizes().iter().map(|size| upwards(*size)).collect();
     let down: Vec<Table> = up.iter().map(Table::mirrored).collect();
     let levels: Vec<usize> = up.iter().map(Table::levels).collect();

@@ -15,15 +15,15 @@
 //! Cost: one step for each factor of a size; 1 vector for a factor of two and 2 for a factor of three.
 
 use super::dimension_wise::{allreduce, line, rotated, whole};
-use super::{Request, Shape};
+use super::{ScheduleRequest, Shape};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Motion, Schedule, Send, Step};
 use crate::units::Rank;
 
 /// The allreduce on tori whose sizes have no factors other than two and three. In groups of three, a rank's position
 /// decides which sum it forms first, so the schedule is written out for all ranks.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, .. } = *request;
     if shape.sizes().iter().all(|size| size.is_power_of_two()) {
         return allreduce(name, shape, &rotated(shape), |size, _| pairs(name, size));
     }

@@ -16,31 +16,31 @@ use crate::units::{ChunkId, Rank};
 
 /// The order in which a slice visits dimensions, and whether it is a mirror image.
 #[derive(Debug, Clone)]
-pub(super) struct Course {
+pub(super) struct SliceCourse {
     pub order: Vec<usize>,
     pub mirrored: bool,
 }
 
 /// One slice, from the first dimension to the last: it uses one port at a time, or one pair of ports.
-pub(super) fn single(shape: &Shape) -> Vec<Course> {
-    vec![Course { order: shape.order(0), mirrored: false }]
+pub(super) fn single(shape: &Shape) -> Vec<SliceCourse> {
+    vec![SliceCourse { order: shape.order(0), mirrored: false }]
 }
 
 /// A slice starting in every dimension.
-pub(super) fn rotated(shape: &Shape) -> Vec<Course> {
+pub(super) fn rotated(shape: &Shape) -> Vec<SliceCourse> {
     let starts = 0..shape.wide().len().max(1);
-    starts.map(|first| Course { order: shape.order(first), mirrored: false }).collect()
+    starts.map(|first| SliceCourse { order: shape.order(first), mirrored: false }).collect()
 }
 
 /// A slice that starts in every dimension, each with a mirror image.
-pub(super) fn rotated_both_ways(shape: &Shape) -> Vec<Course> {
-    let both = |course: Course| [false, true].map(|mirrored| Course { mirrored, ..course.clone() });
+pub(super) fn rotated_both_ways(shape: &Shape) -> Vec<SliceCourse> {
+    let both = |course: SliceCourse| [false, true].map(|mirrored| SliceCourse { mirrored, ..course.clone() });
     rotated(shape).into_iter().flat_map(both).collect()
 }
 
 /// An allreduce on a ring in two parts, between which other dimensions run.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(super) struct LineAllreduce {
     /// The steps until every rank has completed some blocks.
     pub inward: Schedule,
     /// The blocks that each position has completed. With symmetric lines, only the entry of position 0 is used.
@@ -49,13 +49,13 @@ pub(super) struct Line {
     pub outward: Schedule,
 }
 
-impl Line {
+impl LineAllreduce {
     /// A line with one part only, inward or outward. All positions complete all chunks.
-    pub fn one_way(schedule: Schedule, inward: bool) -> Line {
+    pub fn one_way(schedule: Schedule, inward: bool) -> LineAllreduce {
         let complete = vec![ChunkSet::range(0, schedule.chunks); schedule.ranks];
         let nothing = Schedule { steps: Vec::new(), ..schedule.clone() };
         let (inward, outward) = if inward { (schedule, nothing) } else { (nothing, schedule) };
-        Line { inward, complete, outward }
+        LineAllreduce { inward, complete, outward }
     }
 }
 
@@ -64,11 +64,11 @@ impl Line {
 pub(super) fn allreduce(
     name: &str,
     shape: &Shape,
-    courses: &[Course],
+    courses: &[SliceCourse],
     line: impl Fn(usize, bool) -> Schedule,
 ) -> Schedule {
     nested(name, Collective::Allreduce, shape, courses, |course, dimension| {
-        Line::one_way(line(shape.sizes()[dimension], course.mirrored), true)
+        LineAllreduce::one_way(line(shape.sizes()[dimension], course.mirrored), true)
     })
 }
 
@@ -78,11 +78,11 @@ pub(super) fn nested(
     name: &str,
     collective: Collective,
     shape: &Shape,
-    courses: &[Course],
-    line: impl Fn(&Course, usize) -> Line,
+    courses: &[SliceCourse],
+    line: impl Fn(&SliceCourse, usize) -> LineAllreduce,
 ) -> Schedule {
-    let slice = |course: &Course| {
-        let lines: Vec<Line> = (0..shape.sizes().len()).map(|d| line(course, d)).collect();
+    let slice = |course: &SliceCourse| {
+        let lines: Vec<LineAllreduce> = (0..shape.sizes().len()).map(|d| line(course, d)).collect();
         on_all_lines(name, collective, shape, &course.order, &lines)
     };
     let slices: Vec<Schedule> = courses.iter().map(slice).collect();
@@ -91,15 +91,17 @@ pub(super) fn nested(
 
 /// The chunks of a torus: one for every combination of its lines' chunks. If the vector has a block for every rank,
 /// lines have a block for every position, and pieces of blocks combine to pieces of blocks.
-struct Numbering {
+struct ChunkNumbering {
     /// For every dimension, the number of chunks of its line, and the number of chunks per block.
     lines: Vec<(usize, usize)>,
 }
 
-impl Numbering {
-    fn new(collective: Collective, lines: &[Line]) -> Numbering {
+impl ChunkNumbering {
+    fn new(collective: Collective, lines: &[LineAllreduce]) -> ChunkNumbering {
         let pieces = |line: &Schedule| if collective.has_blocks() { line.chunks / line.ranks } else { 1 };
-        Numbering { lines: lines.iter().map(|line| (line.inward.chunks, pieces(&line.inward))).collect() }
+        ChunkNumbering {
+            lines: lines.iter().map(|line| (line.inward.chunks, pieces(&line.inward))).collect(),
+        }
     }
 
     fn chunks(&self) -> usize {
@@ -127,10 +129,10 @@ fn on_all_lines(
     collective: Collective,
     shape: &Shape,
     order: &[usize],
-    lines: &[Line],
+    lines: &[LineAllreduce],
 ) -> Schedule {
     let symmetric = lines.iter().all(|line| line.inward.symmetry.is_some() || line.inward.ranks == 1);
-    let numbering = Numbering::new(collective, lines);
+    let numbering = ChunkNumbering::new(collective, lines);
     let mut schedule = Schedule::empty(name, collective, shape.ranks(), numbering.chunks());
     schedule.symmetry = symmetric.then(|| symmetry(lines, &numbering));
     let slices = schedule.symmetry.iter().flat_map(|symmetry| &symmetry.slices).map(|slice| &slice.chunks);
@@ -201,9 +203,9 @@ fn on_all_lines(
 }
 
 /// A slice for every combination of the lines' slices.
-fn symmetry(lines: &[Line], numbering: &Numbering) -> Symmetry {
+fn symmetry(lines: &[LineAllreduce], numbering: &ChunkNumbering) -> Symmetry {
     let mut grids: Vec<(Vec<Axis>, Vec<Vec<ChunkId>>)> = vec![Default::default()];
-    for Line { inward, .. } in lines {
+    for LineAllreduce { inward, .. } in lines {
         let all = (0..inward.chunks).collect();
         let alone = Axis { size: inward.ranks, blocks: inward.chunks, motion: Motion::Shift };
         let own: Vec<(Axis, Vec<ChunkId>)> = match &inward.symmetry {

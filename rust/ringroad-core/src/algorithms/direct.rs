@@ -18,7 +18,7 @@
 //! Cost: one step, (n-1)/n of the vector; allreduce twice that, or one step, n-1 vectors; broadcast one step, n-1
 //! vectors; reduce two steps, one vector; gather one step, a block; scatter and all-to-all one step, (n-1)/n.
 
-use super::{gather_sum, pairwise, Request};
+use super::{gather_sum, pairwise, ScheduleRequest};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Symmetry};
 use crate::units::Rank;
@@ -27,9 +27,9 @@ use crate::units::Rank;
 pub(super) const MAX_RANKS: usize = 256;
 
 /// Every collective, for any number of ranks and any root.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
-    let part = |collective| schedule(&Request { collective, ..*request });
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
+    let part = |collective| schedule(&ScheduleRequest { collective, ..*request });
     let composed =
         |first: Schedule, second: &Schedule| first.compose(second).expect("both have a block for every rank");
     let block = |rank: Rank| ChunkSet::range(rank, rank + 1);
@@ -64,8 +64,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 /// One step in which rank 0 sends every other rank a block; shifts determine what the other ranks send.
-fn phase(request: &Request<'_>, action: Action, block: impl Fn(Rank) -> ChunkSet) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+fn phase(request: &ScheduleRequest<'_>, action: Action, block: impl Fn(Rank) -> ChunkSet) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, ranks);
     let slice = Slice::on_grid(shape.shifts(), (0..ranks).collect());
@@ -75,6 +75,6 @@ fn phase(request: &Request<'_>, action: Action, block: impl Fn(Rank) -> ChunkSet
 }
 
 /// The allreduce that exchanges whole vectors.
-pub(super) fn latency(request: &Request<'_>) -> Schedule {
+pub(super) fn latency(request: &ScheduleRequest<'_>) -> Schedule {
     gather_sum::at_once(request.name, request.shape)
 }

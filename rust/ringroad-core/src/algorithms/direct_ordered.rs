@@ -15,15 +15,15 @@
 
 use super::direct;
 use super::gather_sum::{slot, sum};
-use super::Request;
+use super::ScheduleRequest;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
 
 /// Every collective that reduces, for any number of ranks and any root.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let reduced = || reduce_scatter(&Request { collective: Collective::ReduceScatter, ..*request });
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let reduced = || reduce_scatter(&ScheduleRequest { collective: Collective::ReduceScatter, ..*request });
     let then = |collective| {
-        let after = direct::schedule(&Request { collective, ..*request });
+        let after = direct::schedule(&ScheduleRequest { collective, ..*request });
         reduced().compose(&after).expect("both have a block for every rank")
     };
     match request.collective {
@@ -34,8 +34,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 /// Blocks arrive in slots of their own and are added up there.
-fn reduce_scatter(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+fn reduce_scatter(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, ranks);
     let block = |rank| ChunkSet::range(rank, rank + 1);

@@ -18,21 +18,21 @@
 
 use std::ops::Range;
 
-use super::{Request, Shape};
+use super::{ScheduleRequest, Shape};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::units::Rank;
 
 /// An edge of a tree; the child is `depth` edges below the top.
-struct Edge {
+struct DoubleTreeEdge {
     parent: Rank,
     child: Rank,
     depth: usize,
 }
 
 /// Allreduce, broadcast and reduce, for any number of ranks and any root.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter: pieces, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter: pieces, .. } = *request;
     let ranks = shape.ranks();
     let forwards = match collective {
         Collective::Reduce { root } => Collective::Broadcast { root },
@@ -53,12 +53,12 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 /// The messages of each step along the edges of one tree.
-fn flow(shape: &Shape, collective: Collective, edges: &[Edge], pieces: usize) -> Vec<Vec<Send>> {
+fn flow(shape: &Shape, collective: Collective, edges: &[DoubleTreeEdge], pieces: usize) -> Vec<Vec<Send>> {
     let height = edges.iter().map(|edge| edge.depth).max().unwrap_or(0);
     let up = if collective == Collective::Allreduce { height } else { 0 };
     let steps = if height == 0 { 0 } else { up + height + pieces - 1 };
     let mut flow: Vec<Vec<Send>> = (0..steps).map(|_| Vec::new()).collect();
-    for &Edge { parent, child, depth } in edges {
+    for &DoubleTreeEdge { parent, child, depth } in edges {
         let reduce = shape.send(child, parent, ChunkSet::default(), Action::Reduce);
         let copy = shape.send(parent, child, ChunkSet::default(), Action::Copy);
         for piece in 0..pieces {
@@ -73,7 +73,7 @@ fn flow(shape: &Shape, collective: Collective, edges: &[Edge], pieces: usize) ->
 }
 
 /// The edges of one of the two trees: of all ranks, or of all except the root, which is then put on top.
-fn tree(ranks: usize, root: Option<Rank>, second: bool) -> Vec<Edge> {
+fn tree(ranks: usize, root: Option<Rank>, second: bool) -> Vec<DoubleTreeEdge> {
     let nodes = if root.is_some() { ranks - 1 } else { ranks };
     let rank = |node: usize| {
         let node = match (second, nodes.is_multiple_of(2)) {
@@ -94,14 +94,14 @@ fn grow(
     parent: Option<Rank>,
     depth: usize,
     rank: &impl Fn(usize) -> Rank,
-    edges: &mut Vec<Edge>,
+    edges: &mut Vec<DoubleTreeEdge>,
 ) {
     if nodes.is_empty() {
         return;
     }
     let top = nodes.start + (1 << nodes.len().ilog2()) - 1;
     let child = rank(top);
-    edges.extend(parent.map(|parent| Edge { parent, child, depth }));
+    edges.extend(parent.map(|parent| DoubleTreeEdge { parent, child, depth }));
     grow(nodes.start..top, Some(child), depth + 1, rank, edges);
     grow(top + 1..nodes.end, Some(child), depth + 1, rank, edges);
 }

@@ -27,20 +27,20 @@ use crate::schedule::{Action, ChunkSet, Schedule};
 use crate::units::{ChunkId, Rank};
 
 /// Ranks that reduce a part of the vector among themselves. The first rank may be one step late.
-struct Group {
+struct ReducingGroup {
     ranks: Vec<Rank>,
     chunks: Range<ChunkId>,
 }
 
 /// A message: step, source, destination and chunks.
-type Message = (usize, Rank, Rank, Range<ChunkId>);
+type GroupMessage = (usize, Rank, Rank, Range<ChunkId>);
 
 /// The allreduce on any shape, with ranks in the order of their numbers.
 pub(super) fn allreduce(name: &str, shape: &Shape) -> Schedule {
     let ranks = shape.ranks();
     let rounds = ranks.ilog2() as usize;
-    let mut groups = vec![Group { ranks: (0..ranks).collect(), chunks: 0..1 << rounds }];
-    let mut messages: Vec<Message> = Vec::new();
+    let mut groups = vec![ReducingGroup { ranks: (0..ranks).collect(), chunks: 0..1 << rounds }];
+    let mut messages: Vec<GroupMessage> = Vec::new();
     let mut late = false;
     for round in 0..rounds {
         groups = groups.iter().flat_map(|group| halve(group, round, late, &mut messages)).collect();
@@ -49,7 +49,7 @@ pub(super) fn allreduce(name: &str, shape: &Shape) -> Schedule {
     let mut schedule = Schedule::empty(name, Collective::Allreduce, ranks, 1 << rounds);
     for step in 0..rounds + usize::from(late) {
         let now = messages.iter().filter(|message| message.0 == step);
-        let send = |(_, source, destination, chunks): &Message| {
+        let send = |(_, source, destination, chunks): &GroupMessage| {
             shape.send(*source, *destination, ChunkSet::range(chunks.start, chunks.end), Action::Reduce)
         };
         schedule.push(now.map(send).collect());
@@ -61,11 +61,16 @@ pub(super) fn allreduce(name: &str, shape: &Shape) -> Schedule {
 
 /// One round: splits a group into the ranks that continue with the lower half of the chunks and those with the upper
 /// half.
-fn halve(group: &Group, round: usize, late: bool, messages: &mut Vec<Message>) -> [Group; 2] {
-    let Group { ranks, chunks } = group;
+fn halve(
+    group: &ReducingGroup,
+    round: usize,
+    late: bool,
+    messages: &mut Vec<GroupMessage>,
+) -> [ReducingGroup; 2] {
+    let ReducingGroup { ranks, chunks } = group;
     let middle = chunks.start.midpoint(chunks.end);
     let [mut lower, mut upper] =
-        [chunks.start..middle, middle..chunks.end].map(|chunks| Group { ranks: Vec::new(), chunks });
+        [chunks.start..middle, middle..chunks.end].map(|chunks| ReducingGroup { ranks: Vec::new(), chunks });
     let mut pairs = &ranks[..];
     let mut delay = usize::from(late);
     if let [x, y, z, rest @ ..] = pairs {

@@ -1,8 +1,8 @@
 //! Errors in the choice of an algorithm, each with alternatives.
 
 use super::{
-    catalogue, Algorithm, Naming, Obstacle, Offer, Parameter, Ports, Request, Requirement, Shape, MAX_LENGTH,
-    MAX_RANKS,
+    catalogue, Algorithm, Naming, Offer, Parameter, Ports, Requirement, ScheduleRequest, SearchObstacle,
+    Shape, MAX_LENGTH, MAX_RANKS,
 };
 use crate::collective::Collective;
 use crate::topology::Topology;
@@ -116,18 +116,18 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
-    pub(super) fn search(request: &Request<'_>, why: Obstacle) -> Unavailable {
-        let Request { name, topology, collective, .. } = *request;
+    pub(super) fn search(request: &ScheduleRequest<'_>, why: SearchObstacle) -> Unavailable {
+        let ScheduleRequest { name, topology, collective, .. } = *request;
         match why {
-            Obstacle::None(why) => Unavailable::graph(request, why),
-            Obstacle::Spent(_) => {
+            SearchObstacle::None(why) => Unavailable::graph(request, why),
+            SearchObstacle::Spent(_) => {
                 Unavailable::Spent { algorithm: name.to_owned(), collective, topology: topology.spec() }
             }
         }
     }
 
-    fn graph(request: &Request<'_>, why: String) -> Unavailable {
-        let Request { name, topology, collective, .. } = *request;
+    fn graph(request: &ScheduleRequest<'_>, why: String) -> Unavailable {
+        let ScheduleRequest { name, topology, collective, .. } = *request;
         let base = name.split(':').next().unwrap_or(name);
         let others = names(topology, collective).into_iter().filter(|other| *other != base);
         Unavailable::Graph {

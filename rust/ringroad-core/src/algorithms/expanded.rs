@@ -11,16 +11,16 @@
 //! Cost: there is no formula; the schedule itself tells. It never takes fewer steps than breadth-first broadcast, but
 //! may load links less, because it does not insist on shortest paths.
 
-use super::{Obstacle, Request};
+use super::{ScheduleRequest, SearchObstacle};
 use crate::schedule::Schedule;
 use crate::synthesis::expand;
 use crate::synthesis::expand::ExpandError;
 
 /// Allreduce, reduce-scatter and allgather.
-pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
-    let Request { name, topology, collective, budget, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
+    let ScheduleRequest { name, topology, collective, budget, .. } = *request;
     expand::schedule_within(name, topology, collective, budget).map_err(|why| match why {
-        ExpandError::Unsuitable(why) => Obstacle::from(why),
-        other => Obstacle::None(other.to_string()),
+        ExpandError::Unsuitable(why) => SearchObstacle::from(why),
+        other => SearchObstacle::None(other.to_string()),
     })
 }

@@ -12,7 +12,7 @@
 //! Cost: there is no formula; the schedule itself tells. With enough steps the busiest link carries little more than in
 //! any flow. With as few steps as the longest path has links, it carries somewhat more.
 
-use super::{Obstacle, Request};
+use super::{ScheduleRequest, SearchObstacle};
 use crate::schedule::Schedule;
 use crate::synthesis::alltoall::{concurrent_flow, relayed, Demands, Limits, Progress};
 use crate::synthesis::Digraph;
@@ -27,8 +27,8 @@ const MOST_ITERATIONS: usize = 300;
 /// The most chunks of a block.
 const PIECES: usize = 8;
 
-pub(super) fn schedule(request: &Request<'_>) -> Result<Schedule, Obstacle> {
-    let Request { name, topology, parameter, budget, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
+    let ScheduleRequest { name, topology, parameter, budget, .. } = *request;
     let network = Digraph::from_topology(topology);
     let go_on = &mut |now: &Progress| now.iteration < MOST_ITERATIONS && budget.check().is_ok();
     let flow = concurrent_flow(&network, &Demands::Uniform, GAP, go_on)?;

@@ -19,15 +19,15 @@
 use super::dimension_wise::{allreduce, rotated};
 use super::in_trees::Give;
 use super::nested::table;
-use super::{distances, Request, Shape};
+use super::{distances, ScheduleRequest, Shape};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send};
 use crate::units::{Rank, Slot};
 
 /// The allreduce on any torus. A rank's position decides its order of operations, so the schedule is written out for
 /// all ranks.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, .. } = *request;
     allreduce(name, shape, &rotated(shape), |size, _| line(name, size))
 }
 

@@ -36,33 +36,33 @@
 
 use std::ops::Range;
 
-use super::dimension_wise::{nested, rotated, rotated_both_ways, Course, Line};
+use super::dimension_wise::{nested, rotated, rotated_both_ways, LineAllreduce, SliceCourse};
 use super::shape::{in_turns, Shape};
-use super::{ceil_log, CostLine, Request};
+use super::{ceil_log, CostLine, ScheduleRequest};
 use crate::collective::Collective;
 use crate::schedule::{Action, Axis, ChunkSet, Local, Motion, Schedule, Send, Slice, Step, Symmetry};
 use crate::units::{Rank, Seconds, Slot};
 
 /// The allreduce with `r` steps saved, and for r = 0 also reduce-scatter and allgather, on any torus.
-pub(super) fn cyclic(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter, .. } = *request;
+pub(super) fn cyclic(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter, .. } = *request;
     let whole = parameter == levels(shape);
     // If only start-up time matters, one message is better than two halves.
     let courses = if whole { rotated(shape) } else { rotated_both_ways(shape) };
     nested(name, collective, shape, &courses, |course, dimension| {
-        let group = Group::cyclic(shape.sizes()[dimension], course.mirrored, whole);
+        let group = FoldedGroup::cyclic(shape.sizes()[dimension], course.mirrored, whole);
         group.line(1, saved(shape, &course.order, parameter)[dimension])
     })
 }
 
 /// The allreduce with `r` steps saved, for a power of two of ranks in each dimension.
-pub(super) fn bitwise(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, parameter, .. } = *request;
+pub(super) fn bitwise(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, parameter, .. } = *request;
     let whole = parameter == levels(shape);
     let courses = if whole { rotated(shape) } else { rotated_both_ways(shape) };
-    let slice = |course: &Course| {
-        let group = Group::bitwise(shape, course, whole);
-        let Line { inward, outward, .. } = group.line(1, parameter);
+    let slice = |course: &SliceCourse| {
+        let group = FoldedGroup::bitwise(shape, course, whole);
+        let LineAllreduce { inward, outward, .. } = group.line(1, parameter);
         // Chunks that travel together get adjacent numbers.
         inward.compose(&outward).expect("the way back is of the same group").renumbered(&group.positions())
     };
@@ -88,11 +88,11 @@ fn saved(shape: &Shape, order: &[usize], parameter: usize) -> Vec<usize> {
 }
 
 /// The steps and the volume of the allreduce.
-pub(super) fn cost(request: &Request<'_>) -> CostLine {
-    let Request { shape, parameter, .. } = *request;
+pub(super) fn cost(request: &ScheduleRequest<'_>) -> CostLine {
+    let ScheduleRequest { shape, parameter, .. } = *request;
     let courses = rotated(shape);
     let mut sent = 0.0;
-    for Course { order, .. } in &courses {
+    for SliceCourse { order, .. } in &courses {
         let saved = saved(shape, order, parameter);
         let mut left = 1.0;
         for &dimension in order {
@@ -125,11 +125,11 @@ fn counts(ranks: usize, ports: usize) -> Vec<usize> {
 }
 
 /// A reduction: from a slot into a slot, for these positions.
-type Reduction = (Slot, Slot, Range<usize>);
+type SlotReduction = (Slot, Slot, Range<usize>);
 
 /// How a rank handles what arrives by a port for these positions, if it keeps its results' own parts in slot 0 apart
 /// from slot 1, or begins to: the action, the slot, and the reductions that follow.
-fn keep(onto: &Range<usize>, port: usize, apart: bool) -> (Action, Slot, Vec<Reduction>) {
+fn keep(onto: &Range<usize>, port: usize, apart: bool) -> (Action, Slot, Vec<SlotReduction>) {
     let spare = 2 + port;
     match (onto.start, apart) {
         // Position 0, which is the results' own part, receives it, too.
@@ -141,7 +141,7 @@ fn keep(onto: &Range<usize>, port: usize, apart: bool) -> (Action, Slot, Vec<Red
 }
 
 /// A group that takes rank 0 to every rank, with the order in which its elements are folded.
-pub(super) struct Group {
+pub(super) struct FoldedGroup {
     shape: Shape,
     motion: Motion,
     mirrored: bool,
@@ -152,15 +152,15 @@ pub(super) struct Group {
     places: Vec<Rank>,
 }
 
-impl Group {
+impl FoldedGroup {
     /// The shifts of a ring.
-    pub fn cyclic(size: usize, mirrored: bool, whole: bool) -> Group {
+    pub fn cyclic(size: usize, mirrored: bool, whole: bool) -> FoldedGroup {
         let places = (0..size).map(|x| (size - x) % size).collect();
-        Group { shape: Shape::ring(size), motion: Motion::Shift, mirrored, whole, places }
+        FoldedGroup { shape: Shape::ring(size), motion: Motion::Shift, mirrored, whole, places }
     }
 
     /// The flips of bits, one bit of each dimension in turn.
-    fn bitwise(shape: &Shape, course: &Course, whole: bool) -> Group {
+    fn bitwise(shape: &Shape, course: &SliceCourse, whole: bool) -> FoldedGroup {
         let bits: Vec<usize> = shape.sizes().iter().map(|size| ceil_log(2, *size)).collect();
         let (times, levels) = (in_turns(&bits, &course.order), levels(shape));
         // The upper half of the positions is sent first: their highest bit is that of the first step.
@@ -170,7 +170,7 @@ impl Group {
             (0..times.len()).map(|d| coordinate(&times[d]) * shape.stride(d)).sum()
         };
         let places = (0..shape.ranks()).map(place).collect();
-        Group { shape: shape.clone(), motion: Motion::Flip, mirrored: course.mirrored, whole, places }
+        FoldedGroup { shape: shape.clone(), motion: Motion::Flip, mirrored: course.mirrored, whole, places }
     }
 
     /// The position of every block at rank 0.
@@ -182,13 +182,13 @@ impl Group {
     }
 
     /// Both phases, the second without its last `saved` steps.
-    pub fn line(&self, ports: usize, saved: usize) -> Line {
+    pub fn line(&self, ports: usize, saved: usize) -> LineAllreduce {
         let counts = counts(self.places.len(), ports);
         let back = counts.len() - 1 - saved;
         let results = counts[back];
         let mut mirror = self.fold(&counts, ports, 1);
         mirror.steps.truncate(back);
-        Line {
+        LineAllreduce {
             inward: self.fold(&counts, ports, results),
             complete: vec![self.chunks(0..1, results)],
             outward: mirror.reverse().expect("a single result needs no slots"),

@@ -7,7 +7,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Algorithm, Construct, Member, Naming, Obstacle, Offer, Parameter, Ports, Request, Requirement};
+use super::{
+    Algorithm, Construct, Member, Naming, Offer, Parameter, Ports, Requirement, ScheduleRequest,
+    SearchObstacle,
+};
 use crate::collective::Collective;
 use crate::schedule::{Expressions, Schedule, VerifyError};
 
@@ -93,12 +96,12 @@ const fn offer<const NUMBER: usize>() -> Offer {
 
 /// A schedule, and whether all ranks end with the same bits.
 #[derive(Debug)]
-struct Given {
+struct GivenSchedule {
     schedule: Arc<Schedule>,
     bit_identical: bool,
 }
 
-static ALL: RwLock<BTreeMap<usize, Given>> = RwLock::new(BTreeMap::new());
+static ALL: RwLock<BTreeMap<usize, GivenSchedule>> = RwLock::new(BTreeMap::new());
 
 /// Verifies a schedule and returns its member. To add a schedule again changes nothing.
 pub fn add(schedule: &Schedule) -> Result<Member, NotGiven> {
@@ -116,7 +119,7 @@ pub fn add(schedule: &Schedule) -> Result<Member, NotGiven> {
         return Err(NotGiven::TooMany { name: name(), bytes });
     }
     let bit_identical = Expressions::new(schedule.ranks).agree(schedule);
-    all.insert(key, Given { schedule: Arc::new(schedule.clone()), bit_identical });
+    all.insert(key, GivenSchedule { schedule: Arc::new(schedule.clone()), bit_identical });
     Ok(member)
 }
 
@@ -153,12 +156,12 @@ pub(super) fn obstacle(key: usize, collective: Collective, ranks: usize) -> Opti
     }
 }
 
-pub(super) fn construct(request: &Request<'_>) -> Result<Schedule, Obstacle> {
-    let found = schedule_of(request.parameter).ok_or_else(|| Obstacle::None(MISSING.to_owned()))?;
+pub(super) fn construct(request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
+    let found = schedule_of(request.parameter).ok_or_else(|| SearchObstacle::None(MISSING.to_owned()))?;
     Ok((*found).clone())
 }
 
-fn bit_identical(request: &Request<'_>) -> bool {
+fn bit_identical(request: &ScheduleRequest<'_>) -> bool {
     let all = ALL.read().unwrap_or_else(PoisonError::into_inner);
     all.get(&request.parameter).is_some_and(|given| given.bit_identical)
 }

@@ -18,13 +18,13 @@ use super::elimination;
 use super::fold::fold_blocks;
 use super::in_trees::{interleaved, perform, Give, InTrees, Table};
 use super::shape::{in_turns, Shape};
-use super::Request;
+use super::ScheduleRequest;
 use crate::collective::Collective;
 use crate::schedule::{Motion, Schedule};
 
 /// Reduce-scatter, allgather and allreduce on any torus.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     let core = |shape: &Shape| {
         let tables = tables(shape);
         let levels: Vec<usize> = tables.iter().map(Table::levels).collect();
@@ -41,8 +41,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 /// The same on all ports, for sizes that are powers of two.
-pub(super) fn multiport(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+pub(super) fn multiport(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     perform(name, collective, &interleaved(shape, &tables(shape), true))
 }
 

@@ -82,11 +82,11 @@ fn order(shape: &Shape) -> Vec<usize> {
 }
 
 /// The colours of the cables that lead down and right from each place of a torus of two dimensions, row by row.
-type Grid = Vec<Vec<[usize; 2]>>;
+type CableColours = Vec<Vec<[usize; 2]>>;
 
 /// Two Hamiltonian cycles of a torus of two dimensions. If the number of columns is even, so must be the number of
 /// rows.
-fn grid(rows: usize, columns: usize) -> Option<Grid> {
+fn grid(rows: usize, columns: usize) -> Option<CableColours> {
     // The cables of the first cycle lead down from |, right from -, and in both directions from +.
     let base: &[&str] = match (rows % 2, columns % 2) {
         (0, 0) => &["|-", "-|"],
@@ -103,7 +103,7 @@ fn grid(rows: usize, columns: usize) -> Option<Grid> {
 /// Both cycles have cables between these rows. In the first row of a pair, a strand of cycle 0 that comes from above
 /// goes right until just before the next strand, and on down. The strands of cycle 1 take the remaining steps to the
 /// right. The second row takes all strands back. So the cycles visit all new places and stay connected as before.
-fn lengthen(mut grid: Grid, rows: usize) -> Grid {
+fn lengthen(mut grid: CableColours, rows: usize) -> CableColours {
     let above: Vec<usize> = grid[grid.len() - 1].iter().map(|[down, _]| *down).collect();
     let mut shifted = above.clone();
     shifted.rotate_left(1);

@@ -22,8 +22,8 @@
 //! what the network's algorithm sends. Hosts with different numbers of ranks are for [`super::unequal_hosts`].
 
 use super::catalogue::flat::FLAT;
-use super::dimension_wise::{nested, Course, Line};
-use super::{direct, gather_sum, Algorithm, CostLine, Request, Shape};
+use super::dimension_wise::{nested, LineAllreduce, SliceCourse};
+use super::{direct, gather_sum, Algorithm, CostLine, ScheduleRequest, Shape};
 use crate::collective::Collective;
 use crate::schedule::{ChunkSet, Schedule, Send, Step};
 use crate::units::{ChunkId, Rank};
@@ -72,24 +72,24 @@ fn host(shape: &Shape) -> Shape {
 
 /// Calls `ask` for the network's algorithm, with the default parameter for this number of hosts.
 fn between<T>(
-    request: &Request<'_>,
+    request: &ScheduleRequest<'_>,
     network_name: &str,
     collective: Collective,
-    ask: impl Fn(&Request<'_>) -> T,
+    ask: impl Fn(&ScheduleRequest<'_>) -> T,
 ) -> T {
     let shape = &hosts(request.shape);
     let values = network(network_name).parameter.as_ref().map(|family| (family.values)(shape));
     let parameter = values.and_then(|values| values.first().copied()).unwrap_or(0);
-    ask(&Request { shape, collective, parameter, ..*request })
+    ask(&ScheduleRequest { shape, collective, parameter, ..*request })
 }
 
-pub(super) fn across(request: &Request<'_>, network_name: &str, collective: Collective) -> Schedule {
+pub(super) fn across(request: &ScheduleRequest<'_>, network_name: &str, collective: Collective) -> Schedule {
     let offer = network(network_name).offer(collective).expect("only networks that perform it are offered");
     let schedule = between(request, network_name, collective, |request| offer.construct.schedule(request));
     schedule.expect("no network between hosts is searched for")
 }
 
-fn across_cost(request: &Request<'_>, network_name: &str) -> CostLine {
+fn across_cost(request: &ScheduleRequest<'_>, network_name: &str) -> CostLine {
     let offer =
         network(network_name).offer(request.collective).expect("only networks that perform it are offered");
     let cost = between(request, network_name, request.collective, |request| offer.construct.cost(request));
@@ -97,7 +97,7 @@ fn across_cost(request: &Request<'_>, network_name: &str) -> CostLine {
 }
 
 /// Allreduce, reduce-scatter, allgather, broadcast and reduce, on hosts of equally many ranks.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
     match request.collective {
         Collective::Broadcast { root } | Collective::Reduce { root } => rooted(request, root),
         _ => everywhere(request),
@@ -105,15 +105,16 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 /// The collectives without a root, as those of a torus with the dimensions hosts and ranks per host.
-fn everywhere(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter, .. } = *request;
-    let within = |collective| direct::schedule(&Request { shape: &host(shape), collective, ..*request });
+fn everywhere(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter, .. } = *request;
+    let within =
+        |collective| direct::schedule(&ScheduleRequest { shape: &host(shape), collective, ..*request });
     let line = |dimension| match dimension {
         ACROSS => {
             let network = across(request, NETWORKS[parameter], collective);
-            Line::one_way(network, collective != Collective::Allgather)
+            LineAllreduce::one_way(network, collective != Collective::Allgather)
         }
-        _ => Line {
+        _ => LineAllreduce {
             inward: within(Collective::ReduceScatter),
             complete: (0..shape.per_host()).map(|rank| ChunkSet::range(rank, rank + 1)).collect(),
             outward: within(Collective::Allgather),
@@ -130,25 +131,25 @@ fn everywhere(request: &Request<'_>) -> Schedule {
 }
 
 /// The allreduce that exchanges whole vectors.
-pub(super) fn latency(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter, .. } = *request;
+pub(super) fn latency(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter, .. } = *request;
     on_grid(request, |dimension| match dimension {
-        ACROSS => Line::one_way(across(request, WHOLE[parameter], collective), true),
-        _ => Line::one_way(gather_sum::at_once(name, &host(shape)), true),
+        ACROSS => LineAllreduce::one_way(across(request, WHOLE[parameter], collective), true),
+        _ => LineAllreduce::one_way(gather_sum::at_once(name, &host(shape)), true),
     })
 }
 
 /// Runs within hosts, then between them, and back.
-fn on_grid(request: &Request<'_>, line: impl Fn(usize) -> Line) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+fn on_grid(request: &ScheduleRequest<'_>, line: impl Fn(usize) -> LineAllreduce) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     let grid = Shape::new(vec![hosts(shape).ranks(), shape.per_host()]);
-    let course = Course { order: vec![WITHIN, ACROSS], mirrored: false };
+    let course = SliceCourse { order: vec![WITHIN, ACROSS], mirrored: false };
     nested(name, collective, &grid, &[course], |_, dimension| line(dimension))
 }
 
 /// Broadcast and reduce, in which the root's host does more than others.
-fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
-    let Request { name, shape, collective, parameter, .. } = *request;
+fn rooted(request: &ScheduleRequest<'_>, root: Rank) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter, .. } = *request;
     let (ranks, per_host) = (shape.ranks(), shape.per_host());
     let (home, place) = (root / per_host, root % per_host);
     let network = across(request, NETWORKS[parameter], collective.with_root(home));
@@ -156,9 +157,13 @@ fn rooted(request: &Request<'_>, root: Rank) -> Schedule {
         |set: &ChunkSet| set.iter().flat_map(|s| s * network.chunks..(s + 1) * network.chunks).collect();
     // `on_host` makes the steps of one host, `group` those of one group.
     let on_host = |collective, host: usize| {
-        let part =
-            direct::schedule(&Request { shape: &self::host(shape), collective, parameter: 0, ..*request })
-                .expand();
+        let part = direct::schedule(&ScheduleRequest {
+            shape: &self::host(shape),
+            collective,
+            parameter: 0,
+            ..*request
+        })
+        .expand();
         lifted(&part, WITHIN, |rank| host * per_host + rank, slice)
     };
     let group = |number: usize| {
@@ -212,7 +217,7 @@ fn side_by_side(parts: impl Iterator<Item = Vec<Step>>) -> Vec<Step> {
 }
 
 /// One or two direct steps, and 1/R of what the network's algorithm sends.
-pub(super) fn cost(request: &Request<'_>) -> CostLine {
+pub(super) fn cost(request: &ScheduleRequest<'_>) -> CostLine {
     let network = across_cost(request, NETWORKS[request.parameter]);
     let (hosts, per_host) = (hosts(request.shape).ranks() as f64, request.shape.per_host() as f64);
     let phase = (per_host - 1.0) / per_host;
@@ -231,7 +236,7 @@ pub(super) fn cost(request: &Request<'_>) -> CostLine {
 }
 
 /// One step of whole vectors, and what the network's algorithm sends.
-pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
+pub(super) fn latency_cost(request: &ScheduleRequest<'_>) -> CostLine {
     let network = across_cost(request, WHOLE[request.parameter]);
     CostLine { steps: 1 + network.steps, sent: (request.shape.per_host() - 1) as f64 + network.sent }
 }

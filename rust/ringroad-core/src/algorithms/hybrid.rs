@@ -19,14 +19,14 @@
 
 use super::in_trees::{perform, InTrees, Table};
 use super::shape::{in_turns, Shape};
-use super::{ceil_log, distances, nested, trivance, Request};
+use super::{ceil_log, distances, nested, trivance, ScheduleRequest};
 use crate::collective::Collective;
 use crate::schedule::{Axis, ChunkSet, Local, Schedule, Send, Step};
 use crate::units::ChunkId;
 
 /// The allreduce on a torus with a dimension that is a multiple of three.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, parameter, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, parameter, .. } = *request;
     let blocks = blocks(shape, parameter);
     let starts = 0..shape.wide().len();
     let slices: Vec<Schedule> =

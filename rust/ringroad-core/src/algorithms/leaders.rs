@@ -12,13 +12,13 @@
 //!
 //! Cost: two steps; a leader sends (n-1)/k of the vector, plus the shares that the other leaders reduce.
 
-use super::Request;
+use super::ScheduleRequest;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::units::Rank;
 
 /// The allreduce with any number of leaders up to the number of ranks. The first ranks are the leaders.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter: leaders, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter: leaders, .. } = *request;
     let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, leaders);
     if ranks == 1 {

@@ -93,7 +93,7 @@ pub struct Algorithm {
     pub parameter: Option<Parameter>,
     /// The collectives it performs.
     pub offers: &'static [Offer],
-    bit_identical: fn(&Request<'_>) -> bool,
+    bit_identical: fn(&ScheduleRequest<'_>) -> bool,
 }
 
 /// The number of ports by which a rank sends at once.
@@ -200,42 +200,42 @@ pub struct Offer {
 #[derive(Debug, Clone, Copy)]
 enum Construct {
     /// A schedule wherever the requirement is met, with a formula for its cost.
-    Always(fn(&Request<'_>) -> Schedule, fn(&Request<'_>) -> CostLine),
+    Always(fn(&ScheduleRequest<'_>) -> Schedule, fn(&ScheduleRequest<'_>) -> CostLine),
     /// The same, for a schedule that consists of two schedules in turn.
-    InTurn(fn(&Request<'_>) -> [Schedule; 2], fn(&Request<'_>) -> CostLine),
+    InTurn(fn(&ScheduleRequest<'_>) -> [Schedule; 2], fn(&ScheduleRequest<'_>) -> CostLine),
     /// A search for a schedule. If it finds none, it says why. There may be a way to its cost without it.
-    Search(Search, Option<SearchCost>),
+    Search(SearchFunction, Option<SearchCost>),
 }
 
-type Search = fn(&Request<'_>) -> Result<Schedule, Obstacle>;
-type SearchCost = fn(&Request<'_>) -> Result<CostLine, Obstacle>;
+type SearchFunction = fn(&ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle>;
+type SearchCost = fn(&ScheduleRequest<'_>) -> Result<CostLine, SearchObstacle>;
 
 /// Why a search has no schedule.
 #[derive(Debug)]
-pub(crate) enum Obstacle {
+pub(crate) enum SearchObstacle {
     /// There is none, or none was found.
     None(String),
     /// Its caller has ended it.
     Spent(Spent),
 }
 
-impl From<Spent> for Obstacle {
-    fn from(spent: Spent) -> Obstacle {
-        Obstacle::Spent(spent)
+impl From<Spent> for SearchObstacle {
+    fn from(spent: Spent) -> SearchObstacle {
+        SearchObstacle::Spent(spent)
     }
 }
 
-impl From<Unsuitable> for Obstacle {
-    fn from(error: Unsuitable) -> Obstacle {
+impl From<Unsuitable> for SearchObstacle {
+    fn from(error: Unsuitable) -> SearchObstacle {
         match error {
-            Unsuitable::Spent(spent) => Obstacle::Spent(spent),
-            other => Obstacle::None(other.to_string()),
+            Unsuitable::Spent(spent) => SearchObstacle::Spent(spent),
+            other => SearchObstacle::None(other.to_string()),
         }
     }
 }
 
 impl Construct {
-    fn schedule(self, request: &Request<'_>) -> Result<Schedule, Unavailable> {
+    fn schedule(self, request: &ScheduleRequest<'_>) -> Result<Schedule, Unavailable> {
         match self {
             Construct::Always(schedule, _) => Ok(schedule(request)),
             Construct::InTurn(parts, _) => {
@@ -246,14 +246,14 @@ impl Construct {
         }
     }
 
-    fn parts(self, request: &Request<'_>) -> Result<Vec<Schedule>, Unavailable> {
+    fn parts(self, request: &ScheduleRequest<'_>) -> Result<Vec<Schedule>, Unavailable> {
         match self {
             Construct::InTurn(parts, _) => Ok(parts(request).into()),
             whole => Ok(vec![whole.schedule(request)?]),
         }
     }
 
-    fn cost(self, request: &Request<'_>) -> Result<CostLine, Unavailable> {
+    fn cost(self, request: &ScheduleRequest<'_>) -> Result<CostLine, Unavailable> {
         match self {
             Construct::Always(_, cost) | Construct::InTurn(_, cost) => Ok(cost(request)),
             Construct::Search(_, Some(cost)) => {
@@ -273,7 +273,7 @@ impl Offer {
 
 /// A request for a schedule.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Request<'a> {
+pub(crate) struct ScheduleRequest<'a> {
     /// The member's name.
     pub name: &'a str,
     /// The whole network, even where the shape is only a part of it.
@@ -528,14 +528,17 @@ impl Member {
         topology: &Topology,
         collective: Collective,
         budget: Budget<'_>,
-        make: impl Fn(Construct, &Request<'_>) -> Result<T, Unavailable>,
+        make: impl Fn(Construct, &ScheduleRequest<'_>) -> Result<T, Unavailable>,
     ) -> Result<T, Unavailable> {
         let ground = self.ground(topology, collective);
         let shape = ground.shape();
         let offer = self.check(topology, &shape, collective)?;
         let (name, parameter) = (&self.name(), self.settled(&shape, collective));
         let Ground { topology, collective, .. } = ground;
-        make(offer.construct, &Request { name, topology, shape: &shape, collective, parameter, budget })
+        make(
+            offer.construct,
+            &ScheduleRequest { name, topology, shape: &shape, collective, parameter, budget },
+        )
     }
 
     /// The steps and the volume of that schedule. Computed by a formula if there is one, else from the schedule.
@@ -546,7 +549,14 @@ impl Member {
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
         let budget = Budget::UNLIMITED;
         let Ground { topology, collective, .. } = ground;
-        offer.construct.cost(&Request { name, topology, shape: &shape, collective, parameter, budget })
+        offer.construct.cost(&ScheduleRequest {
+            name,
+            topology,
+            shape: &shape,
+            collective,
+            parameter,
+            budget,
+        })
     }
 
     /// Whether all ranks end with bit-identical results when floating-point numbers are reduced.
@@ -558,7 +568,7 @@ impl Member {
         let (Ground { topology, collective, .. }, shape) = (ground, ground.shape());
         let (name, parameter) = (self.algorithm.name, self.settled(&shape, collective));
         let budget = Budget::UNLIMITED;
-        (self.algorithm.bit_identical)(&Request {
+        (self.algorithm.bit_identical)(&ScheduleRequest {
             name,
             topology,
             shape: &shape,

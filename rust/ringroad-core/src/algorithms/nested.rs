@@ -21,17 +21,17 @@
 
 use super::in_trees::{interleaved, perform, Give, Table};
 use super::shape::Shape;
-use super::{distances, Request};
+use super::{distances, ScheduleRequest};
 use crate::schedule::{Motion, Schedule};
 use crate::units::Port;
 
 /// The member with the least load for the number of steps given by the parameter.
-pub(super) fn least_load(request: &Request<'_>) -> Schedule {
+pub(super) fn least_load(request: &ScheduleRequest<'_>) -> Schedule {
     along(request, &distances::plan(request.shape.sizes(), &levels(request.shape, request.parameter)))
 }
 
 /// From neighbour to neighbour, half way around the ring in both directions.
-pub(super) fn neighbours(request: &Request<'_>) -> Schedule {
+pub(super) fn neighbours(request: &ScheduleRequest<'_>) -> Schedule {
     let ones = |size: &usize| vec![1; size / 2];
     along(request, &request.shape.sizes().iter().map(ones).collect::<Vec<_>>())
 }
@@ -51,7 +51,7 @@ pub(super) fn levels(shape: &Shape, extra: usize) -> Vec<usize> {
 }
 
 /// Reduce-scatter, allgather or allreduce by these distances in every dimension.
-pub(super) fn along(request: &Request<'_>, distances: &[Vec<usize>]) -> Schedule {
+pub(super) fn along(request: &ScheduleRequest<'_>, distances: &[Vec<usize>]) -> Schedule {
     let sizes = request.shape.sizes();
     let tables = sizes.iter().zip(distances).map(|(size, distances)| table(*size, distances));
     let both_ways = sizes.iter().any(|size| size.is_multiple_of(2));

@@ -9,14 +9,14 @@
 //!
 //! Cost: n - 1 steps, (n-1)/n of the vector.
 
-use super::{Request, Shape};
+use super::{ScheduleRequest, Shape};
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Slice, Step, Symmetry};
 use crate::units::Rank;
 
 /// The all-to-all for any number of ranks.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, .. } = *request;
     let step = |destination| Step {
         sends: vec![shape.send(0, destination, ChunkSet::range(destination, destination + 1), Action::Copy)],
         locals: Vec::new(),

@@ -13,7 +13,7 @@
 //!
 //! Cost: n - 2 + k steps of a k-th of the vector, one vector.
 
-use super::Request;
+use super::ScheduleRequest;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send, Step};
 
@@ -21,8 +21,8 @@ use crate::schedule::{Action, ChunkSet, Local, Schedule, Send, Step};
 const RECEIVED: usize = 1;
 
 /// Scan and exclusive scan, for any number of ranks.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter: pieces, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter: pieces, .. } = *request;
     let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, pieces);
     if ranks == 1 {

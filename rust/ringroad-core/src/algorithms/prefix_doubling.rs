@@ -11,13 +11,13 @@
 //!
 //! Cost: ceil(log2 n) steps with a vector each; an exclusive scan ceil(log2(n - 1)) + 1.
 
-use super::Request;
+use super::ScheduleRequest;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule};
 
 /// Scan and exclusive scan, for any number of ranks.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, .. } = *request;
     let ranks = shape.ranks();
     let mut schedule = Schedule::empty(name, collective, ranks, 1);
     let vector = || ChunkSet::range(0, 1);

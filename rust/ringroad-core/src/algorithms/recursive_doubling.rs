@@ -16,12 +16,12 @@ use super::dimension_wise::{allreduce, rotated_both_ways, single};
 use super::fold::fold;
 use super::halving_doubling::table;
 use super::shape::Shape;
-use super::{shape_merged, Request};
+use super::{shape_merged, ScheduleRequest};
 use crate::schedule::Schedule;
 
 /// The allreduce on any torus.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, .. } = *request;
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, .. } = *request;
     let core = |shape: &Shape| allreduce(name, shape, &single(shape), |size, _| exchanges(name, size, false));
     if shape.sizes().iter().all(|size| size.is_power_of_two()) {
         core(shape)
@@ -31,8 +31,8 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 /// The same on all ports, for sizes that are powers of two.
-pub(super) fn multiport(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, .. } = *request;
+pub(super) fn multiport(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, .. } = *request;
     allreduce(name, shape, &rotated_both_ways(shape), |size, mirrored| exchanges(name, size, mirrored))
 }
 

@@ -13,21 +13,21 @@
 //! Cost: 2(n-1) steps, 2(n-1)/n of the vector by one port, or half of it by each of two; one phase takes half of both.
 
 use super::in_trees::{perform, Give, InTrees, Table};
-use super::{hamiltonian, Request, Shape};
+use super::{hamiltonian, ScheduleRequest, Shape};
 use crate::schedule::{Cycle, Motion, Schedule};
 
 /// The whole of every block goes upwards.
-pub(super) fn unidirectional(request: &Request<'_>) -> Schedule {
+pub(super) fn unidirectional(request: &ScheduleRequest<'_>) -> Schedule {
     perform(request.name, request.collective, single(request.shape).iter().take(1))
 }
 
 /// Half of every block goes upwards, half of it downwards.
-pub(super) fn bidirectional(request: &Request<'_>) -> Schedule {
+pub(super) fn bidirectional(request: &ScheduleRequest<'_>) -> Schedule {
     perform(request.name, request.collective, &single(request.shape))
 }
 
 /// Along every cycle of the torus, in both directions.
-pub(super) fn hamiltonian(request: &Request<'_>) -> Schedule {
+pub(super) fn hamiltonian(request: &ScheduleRequest<'_>) -> Schedule {
     let cycles = hamiltonian::cycles(request.shape).into_iter().map(Some).collect();
     perform(request.name, request.collective, &ways(request.shape, cycles))
 }

@@ -10,14 +10,14 @@
 //!
 //! Cost: n - 1 + ceil(log2 n) steps, (n-1)/n of the vector plus what the binomial scatter or gather sends.
 
-use super::{binomial, ring, Request};
+use super::{binomial, ring, ScheduleRequest};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 
 /// Broadcast and reduce, for any number of ranks and any root.
-pub(super) fn parts(request: &Request<'_>) -> [Schedule; 2] {
-    let on_ring = |collective| ring::unidirectional(&Request { collective, ..*request });
-    let on_tree = |collective| binomial::schedule(&Request { collective, ..*request });
+pub(super) fn parts(request: &ScheduleRequest<'_>) -> [Schedule; 2] {
+    let on_ring = |collective| ring::unidirectional(&ScheduleRequest { collective, ..*request });
+    let on_tree = |collective| binomial::schedule(&ScheduleRequest { collective, ..*request });
     match request.collective {
         Collective::Broadcast { root } => {
             [on_tree(Collective::Scatter { root }), on_ring(Collective::Allgather)]

@@ -13,7 +13,7 @@
 //! Cost: as many steps as the reduce-scatter, one vector per message.
 
 use super::in_trees::{Give, Table};
-use super::slots::{exchange, Message, Pieces};
+use super::slots::{exchange, PieceSum, Pieces};
 use crate::schedule::Schedule;
 
 /// The allreduce of whole vectors along the trees of a symmetric table; `None` if one vector per port and step is not
@@ -23,7 +23,7 @@ pub(super) fn allreduce(name: &str, table: &Table) -> Option<Schedule> {
 }
 
 /// The messages of position 0 in every step; `None` if a message would need several vectors.
-fn messages(table: &Table) -> Option<Vec<Vec<Message>>> {
+fn messages(table: &Table) -> Option<Vec<Vec<PieceSum>>> {
     let (size, motion) = (table.size(), table.motion()?);
     // The pieces that position 0 has of each block.
     let mut held: Vec<Pieces> = vec![1; size];
@@ -40,7 +40,7 @@ fn messages(table: &Table) -> Option<Vec<Vec<Message>>> {
             if message.iter().any(|(_, block)| before[*block] != before[first]) {
                 return None;
             }
-            step.push(Message { destination: parent, port, pieces: before[first] });
+            step.push(PieceSum { destination: parent, port, pieces: before[first] });
             // Position 0 receives what its parent receives, seen from the parent's place.
             message.iter().for_each(|(_, block)| held[motion.back(size, parent, *block)] |= 1 << pieces);
             pieces += 1;

@@ -18,7 +18,7 @@ use crate::units::{Port, Slot};
 /// What position 0 sends: the sum of some pieces. Piece 0 is the position's own vector. The others are the pieces that
 /// it receives, one per message, numbered in the order of the messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Message {
+pub(super) struct PieceSum {
     pub destination: usize,
     pub port: Port,
     pub pieces: Pieces,
@@ -36,7 +36,7 @@ struct Sum {
 
 /// The allreduce on a ring of `size` in which position 0 sends these messages in each step. Motions determine what the
 /// other positions send. The result is the sum of all pieces.
-pub(super) fn exchange(name: &str, size: usize, motion: Motion, steps: &[Vec<Message>]) -> Schedule {
+pub(super) fn exchange(name: &str, size: usize, motion: Motion, steps: &[Vec<PieceSum>]) -> Schedule {
     let mut rank = Position::default();
     let mut schedule = line(name, size, motion);
     for (index, messages) in steps.iter().enumerate() {
@@ -57,7 +57,7 @@ pub(super) fn exchange(name: &str, size: usize, motion: Motion, steps: &[Vec<Mes
 }
 
 /// Whether no later message needs some of these pieces without the others. The result needs them all.
-fn inseparable(pieces: Pieces, later: &[Vec<Message>]) -> bool {
+fn inseparable(pieces: Pieces, later: &[Vec<PieceSum>]) -> bool {
     later
         .iter()
         .flatten()
@@ -87,7 +87,7 @@ impl Position {
 
     /// A step's sends. An arriving piece is added to a sum that it is inseparable from, if there is one; else it gets a
     /// slot.
-    fn transfer(&mut self, messages: &[Message], later: &[Vec<Message>]) -> Vec<Send> {
+    fn transfer(&mut self, messages: &[PieceSum], later: &[Vec<PieceSum>]) -> Vec<Send> {
         let before = self.parts.len();
         let sent: Vec<Slot> = messages.iter().map(|message| self.slot_of(message.pieces)).collect();
         let mut sends = Vec::new();
@@ -118,7 +118,7 @@ impl Position {
     }
 
     /// Adds up parts that need not be separate any more.
-    fn join(&mut self, later: &[Vec<Message>], locals: &mut Vec<Local>) {
+    fn join(&mut self, later: &[Vec<PieceSum>], locals: &mut Vec<Local>) {
         self.parts.sort_by_key(|sum| sum.slot);
         let mut joined: Vec<Sum> = Vec::new();
         for part in std::mem::take(&mut self.parts) {
@@ -134,7 +134,7 @@ impl Position {
     }
 
     /// Makes the sums that the next step sends.
-    fn prepare(&mut self, next: &[Message], later: &[Vec<Message>], locals: &mut Vec<Local>) {
+    fn prepare(&mut self, next: &[PieceSum], later: &[Vec<PieceSum>], locals: &mut Vec<Local>) {
         let mut wanted: Vec<Pieces> = next.iter().map(|message| message.pieces).collect();
         // Sums that replace their parts come last.
         wanted.sort_by_key(|pieces| (inseparable(*pieces, later), pieces.count_ones(), *pieces));

@@ -19,19 +19,19 @@
 use super::dimension_wise::{allreduce, rotated_both_ways};
 use super::in_trees::{interleaved, perform, Give, Table};
 use super::shape::Shape;
-use super::{ceil_log, shape_merged, Request};
+use super::{ceil_log, shape_merged, ScheduleRequest};
 use crate::schedule::{Motion, Schedule};
 use crate::units::{Port, Rank};
 
 /// Reduce-scatter, allgather and allreduce on any torus.
-pub(super) fn bandwidth(request: &Request<'_>) -> Schedule {
+pub(super) fn bandwidth(request: &ScheduleRequest<'_>) -> Schedule {
     let tables: Vec<Table> = request.shape.sizes().iter().map(|size| table(*size)).collect();
     perform(request.name, request.collective, &interleaved(request.shape, &tables, true))
 }
 
 /// The allreduce that exchanges whole vectors, for 2^k and 3 * 2^k ranks in each dimension.
-pub(super) fn latency(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, .. } = *request;
+pub(super) fn latency(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, .. } = *request;
     allreduce(name, shape, &rotated_both_ways(shape), |size, mirrored| {
         let table = if mirrored { table(size).mirrored() } else { table(size) };
         shape_merged::allreduce(name, &table).expect("the catalogue admits no other sizes")

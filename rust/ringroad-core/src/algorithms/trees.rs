@@ -11,9 +11,9 @@
 //! Cost: pipelines. The steps are about as many as the parts of the busiest link's load plus the height of the trees.
 //! There is no formula; the schedule itself tells.
 
-use super::{Obstacle, Request};
+use super::{ScheduleRequest, SearchObstacle};
 use crate::schedule::Schedule;
-use crate::synthesis::trees::{undirected, Unsuitable, Variant, MOST_RANKS, MOST_RANKS_WEIGHTED};
+use crate::synthesis::trees::{undirected, Unpackable, Variant, MOST_RANKS, MOST_RANKS_WEIGHTED};
 use crate::topology::Topology;
 
 /// The most ranks for which equal trees are a candidate without being asked for.
@@ -22,23 +22,23 @@ const MOST_UNASKED: usize = 32;
 const MOST_UNASKED_FEW: usize = 128;
 const MOST_UNASKED_UNDIRECTED: usize = 512;
 
-pub(super) fn equal(request: &Request<'_>) -> Result<Schedule, Obstacle> {
+pub(super) fn equal(request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
     schedule(Variant::Equal, request)
 }
 
-pub(super) fn weighted(request: &Request<'_>) -> Result<Schedule, Obstacle> {
+pub(super) fn weighted(request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
     schedule(Variant::Weighted, request)
 }
 
-pub(super) fn spanning(request: &Request<'_>) -> Result<Schedule, Obstacle> {
+pub(super) fn spanning(request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
     schedule(Variant::Spanning, request)
 }
 
-fn schedule(variant: Variant, request: &Request<'_>) -> Result<Schedule, Obstacle> {
-    let Request { name, topology, collective, parameter, budget, .. } = *request;
+fn schedule(variant: Variant, request: &ScheduleRequest<'_>) -> Result<Schedule, SearchObstacle> {
+    let ScheduleRequest { name, topology, collective, parameter, budget, .. } = *request;
     let packing = variant.pack(topology, collective, budget).map_err(|error| match error {
-        Unsuitable::Spent(spent) => Obstacle::Spent(spent),
-        other => Obstacle::None(other.to_string()),
+        Unpackable::Spent(spent) => SearchObstacle::Spent(spent),
+        other => SearchObstacle::None(other.to_string()),
     })?;
     Ok(Schedule { name: name.to_owned(), ..packing.schedule(parameter, budget)? })
 }

@@ -20,18 +20,18 @@
 
 use super::dimension_wise::{allreduce, rotated};
 use super::shape::Shape;
-use super::slots::{exchange, Message};
-use super::{distances, nested, windows, Request};
+use super::slots::{exchange, PieceSum};
+use super::{distances, nested, windows, ScheduleRequest};
 use crate::schedule::{Motion, Schedule};
 
 /// Reduce-scatter, allgather and allreduce on any torus.
-pub(super) fn bandwidth(request: &Request<'_>) -> Schedule {
+pub(super) fn bandwidth(request: &ScheduleRequest<'_>) -> Schedule {
     let distances = |size: &usize| distances::trivance(*size);
     nested::along(request, &request.shape.sizes().iter().map(distances).collect::<Vec<_>>())
 }
 
 /// The allreduce that exchanges whole vectors, on any torus.
-pub(super) fn latency(request: &Request<'_>) -> Schedule {
+pub(super) fn latency(request: &ScheduleRequest<'_>) -> Schedule {
     allreduce(request.name, request.shape, &rotated(request.shape), |size, _| {
         whole_vectors(request.name, size)
     })
@@ -39,15 +39,15 @@ pub(super) fn latency(request: &Request<'_>) -> Schedule {
 
 /// The exchange on a ring, with the distances and sums of the plan of `windows`.
 pub(super) fn whole_vectors(name: &str, size: usize) -> Schedule {
-    let message = |message: &windows::Message| {
+    let message = |message: &windows::WindowMessage| {
         // A rank that receives from one side sends to the other.
         let destination = (-message.distance).rem_euclid(size as isize) as usize;
         let port = Shape::ring(size).port_towards(0, destination);
         let pieces = message.pieces.iter().map(|piece| 1 << piece).sum();
-        Message { destination, port, pieces }
+        PieceSum { destination, port, pieces }
     };
     let steps = windows::messages(&windows::plan(size));
-    let steps: Vec<Vec<Message>> = steps.iter().map(|step| step.iter().map(message).collect()).collect();
+    let steps: Vec<Vec<PieceSum>> = steps.iter().map(|step| step.iter().map(message).collect()).collect();
     exchange(name, size, Motion::Shift, &steps)
 }
 

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::hierarchical::{self, across, WHOLE};
-use super::{gather_sum, CostLine, Request, Shape};
+use super::{gather_sum, CostLine, ScheduleRequest, Shape};
 use crate::collective::Collective;
 use crate::schedule::{ChunkSet, Local, Schedule, Send, Step};
 use crate::units::{ChunkId, Rank};
@@ -56,7 +56,7 @@ impl Places {
 }
 
 /// Allreduce, reduce-scatter, allgather, broadcast and reduce on any hosts.
-pub(super) fn schedule(request: &Request<'_>) -> Schedule {
+pub(super) fn schedule(request: &ScheduleRequest<'_>) -> Schedule {
     match request.shape.has_unequal_hosts() {
         true => sliced(request),
         false => hierarchical::schedule(request),
@@ -64,7 +64,7 @@ pub(super) fn schedule(request: &Request<'_>) -> Schedule {
 }
 
 /// The allreduce that exchanges whole vectors, on any hosts.
-pub(super) fn latency(request: &Request<'_>) -> Schedule {
+pub(super) fn latency(request: &ScheduleRequest<'_>) -> Schedule {
     match request.shape.has_unequal_hosts() {
         true => whole(request),
         false => hierarchical::latency(request),
@@ -72,7 +72,7 @@ pub(super) fn latency(request: &Request<'_>) -> Schedule {
 }
 
 /// The cost of [`schedule`].
-pub(super) fn cost(request: &Request<'_>) -> CostLine {
+pub(super) fn cost(request: &ScheduleRequest<'_>) -> CostLine {
     match request.shape.has_unequal_hosts() {
         true => CostLine::of_schedule(&sliced(request)),
         false => hierarchical::cost(request),
@@ -80,7 +80,7 @@ pub(super) fn cost(request: &Request<'_>) -> CostLine {
 }
 
 /// The cost of [`latency`].
-pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
+pub(super) fn latency_cost(request: &ScheduleRequest<'_>) -> CostLine {
     match request.shape.has_unequal_hosts() {
         true => CostLine::of_schedule(&whole(request)),
         false => hierarchical::latency_cost(request),
@@ -88,11 +88,11 @@ pub(super) fn latency_cost(request: &Request<'_>) -> CostLine {
 }
 
 /// The schedule for the places, made by the ranks that stand there.
-fn sliced(request: &Request<'_>) -> Schedule {
+fn sliced(request: &ScheduleRequest<'_>) -> Schedule {
     let places = Places::from_shape(request.shape);
     let root = request.collective.root().map_or(0, |root| places.first_of(root));
     let shape = &Shape::on_hosts(places.hosts.len(), places.per_host);
-    let full = hierarchical::schedule(&Request {
+    let full = hierarchical::schedule(&ScheduleRequest {
         shape,
         collective: request.collective.with_root(root),
         ..*request
@@ -143,8 +143,8 @@ fn once(sends: impl Iterator<Item = Send>) -> impl Iterator<Item = Send> {
 }
 
 /// All ranks of a host have its sum, and each gets those of other hosts.
-fn whole(request: &Request<'_>) -> Schedule {
-    let Request { name, shape, collective, parameter, .. } = *request;
+fn whole(request: &ScheduleRequest<'_>) -> Schedule {
+    let ScheduleRequest { name, shape, collective, parameter, .. } = *request;
     let places = Places::from_shape(shape);
     let mut within = Step::default();
     for ranks in &places.hosts {

@@ -40,7 +40,7 @@ pub struct Window {
 
 /// A message in terms of pieces: every rank receives the sum of these from the rank `distance` places up (modulo n).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct WindowMessage {
     /// The number of places up to the sender; negative if the sender is down.
     pub distance: isize,
     /// The sender's pieces, in the order of their offsets. Piece 0 is a rank's own vector; the others are numbered in
@@ -62,7 +62,7 @@ pub fn plan(ranks: usize) -> Arc<Vec<Vec<Window>>> {
 }
 
 /// The messages of every step, in the order of the plan's windows.
-pub fn messages(plan: &[Vec<Window>]) -> Vec<Vec<Message>> {
+pub fn messages(plan: &[Vec<Window>]) -> Vec<Vec<WindowMessage>> {
     let mut held = vec![(0, 0)];
     let mut steps = Vec::new();
     for step in plan {
@@ -70,7 +70,7 @@ pub fn messages(plan: &[Vec<Window>]) -> Vec<Vec<Message>> {
             let sent = |piece: &usize| window.first <= held[*piece].0 && held[*piece].1 <= window.last;
             let mut pieces: Vec<usize> = (0..held.len()).filter(sent).collect();
             pieces.sort_by_key(|piece| held[*piece]);
-            Message { distance: window.distance, pieces }
+            WindowMessage { distance: window.distance, pieces }
         };
         steps.push(step.iter().map(message).collect());
         held.extend(step.iter().map(|w| (w.distance + w.first, w.distance + w.last)));
@@ -141,7 +141,7 @@ fn search(ranks: usize) -> Vec<Vec<Window>> {
 /// The least wasteful plan with a waste of at most `allowed`; `None` if the search finds none.
 fn search_within(ranks: usize, allowed: isize) -> Option<Vec<Vec<Window>>> {
     let steps = ceil_log(3, ranks) as u32;
-    let mut states = vec![State { pieces: vec![1], lowest: 0, wasted: 0, plan: Vec::new() }];
+    let mut states = vec![RankState { pieces: vec![1], lowest: 0, wasted: 0, plan: Vec::new() }];
     for step in 1..=steps {
         // Each later step can at most triple the window.
         let least = ranks.div_ceil(3usize.pow(steps - step)) as isize;
@@ -157,7 +157,7 @@ fn search_within(ranks: usize, allowed: isize) -> Option<Vec<Vec<Window>>> {
 
 /// The states that the search keeps. The least wasteful state of every width comes first, then the second of every
 /// width, and so on, since nobody knows in advance which widths will fit in the end.
-fn select(states: &[State], mut extensions: Vec<(usize, Extension)>) -> Vec<State> {
+fn select(states: &[RankState], mut extensions: Vec<(usize, Extension)>) -> Vec<RankState> {
     extensions.sort_by_key(|(_, e)| (e.width, e.wasted));
     for alike in extensions.chunk_by_mut(|(_, a), (_, b)| a.width == b.width) {
         alike.iter_mut().enumerate().for_each(|(place, (_, extension))| extension.place = place);
@@ -169,7 +169,7 @@ fn select(states: &[State], mut extensions: Vec<(usize, Extension)>) -> Vec<Stat
 }
 
 /// The state of a rank after some steps.
-struct State {
+struct RankState {
     /// The lengths of its pieces, in the order of their offsets.
     pieces: Vec<isize>,
     /// The lowest offset.
@@ -190,13 +190,13 @@ struct Extension {
 }
 
 /// The runs of adjacent pieces with a given total length: the lowest and the highest offset at which one begins.
-struct Run {
+struct RunOffsets {
     len: isize,
     lowest: isize,
     highest: isize,
 }
 
-impl State {
+impl RankState {
     /// All steps that lead to one of `widths`: a message from above, and possibly another from either side. Two
     /// messages from below are left out; up to 243 ranks they would not make any plan better.
     fn extend(
@@ -216,13 +216,13 @@ impl State {
         };
         // Of equal runs, the one nearest to its destination travels the shortest distance.
         let window = |at, first, len| Some(Window { distance: at - first, first, last: first + len - 1 });
-        let above = |at, run: &Run| window(at, run.highest, run.len);
-        let below = |run: &Run| window(self.lowest - run.len, run.lowest, run.len);
+        let above = |at, run: &RunOffsets| window(at, run.highest, run.len);
+        let below = |run: &RunOffsets| window(self.lowest - run.len, run.lowest, run.len);
         let runs = self.runs();
         for one in &runs {
             consider(one.len, [above(end, one), None]);
             let short = runs.partition_point(|other| now + one.len + other.len < *widths.start());
-            let fitting = |other: &&Run| now + one.len + other.len <= *widths.end();
+            let fitting = |other: &&RunOffsets| now + one.len + other.len <= *widths.end();
             for other in runs[short..].iter().take_while(fitting) {
                 consider(one.len + other.len, [above(end, one), below(other)]);
                 consider(one.len + other.len, [above(end, one), above(end + one.len, other)]);
@@ -230,7 +230,7 @@ impl State {
         }
     }
 
-    fn runs(&self) -> Vec<Run> {
+    fn runs(&self) -> Vec<RunOffsets> {
         let mut places: BTreeMap<isize, (isize, isize)> = BTreeMap::new();
         let mut first = self.lowest;
         for (i, piece) in self.pieces.iter().enumerate() {
@@ -241,10 +241,10 @@ impl State {
             }
             first += piece;
         }
-        places.into_iter().map(|(len, (lowest, highest))| Run { len, lowest, highest }).collect()
+        places.into_iter().map(|(len, (lowest, highest))| RunOffsets { len, lowest, highest }).collect()
     }
 
-    fn extended(&self, extension: &Extension) -> State {
+    fn extended(&self, extension: &Extension) -> RankState {
         let step: Vec<Window> = extension.step.iter().flatten().copied().collect();
         let (mut pieces, mut lowest) = (self.pieces.clone(), self.lowest);
         for window in &step {
@@ -253,7 +253,7 @@ impl State {
             lowest = lowest.min(first);
         }
         let plan = self.plan.iter().cloned().chain([step]).collect();
-        State { pieces, lowest, wasted: extension.wasted, plan }
+        RankState { pieces, lowest, wasted: extension.wasted, plan }
     }
 }
 
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn pieces_are_numbered_as_they_come() {
         let told = |ranks| -> Vec<Vec<(isize, Vec<usize>)>> {
-            let step = |step: Vec<Message>| step.into_iter().map(|m| (m.distance, m.pieces)).collect();
+            let step = |step: Vec<WindowMessage>| step.into_iter().map(|m| (m.distance, m.pieces)).collect();
             messages(&plan(ranks)).into_iter().map(step).collect()
         };
         let first = vec![(1, vec![0]), (-1, vec![0])];

@@ -66,7 +66,7 @@ impl ScheduleCost {
         let mut totals = Totals::new(routes);
         let (topology, mut steps) = (routes.topology(), Vec::new());
         for view in views {
-            let alike = Alike::from_view(view);
+            let alike = StepClasses::from_view(view);
             if routes.lattice().is_none() {
                 // Finding routes is fastest with all routes to one destination in a row.
                 let mut pairs: Vec<(Rank, Rank)> = Vec::new();
@@ -95,7 +95,7 @@ impl ScheduleCost {
         let mut steps: Vec<StepCost> = Vec::new();
         for view in schedules.iter().map(Schedule::view) {
             let links = |index: usize| bounds.of_step(&view, index, vector);
-            steps.extend(Alike::from_view(&view).steps(&view, bounds.topology(), vector, links)?);
+            steps.extend(StepClasses::from_view(&view).steps(&view, bounds.topology(), vector, links)?);
         }
         let busiest_link = steps.iter().map(|step| step.link_load).sum();
         Ok(ScheduleCost { steps, busiest_link })
@@ -116,19 +116,19 @@ pub fn link_loads(schedule: &Schedule, topology: &Topology) -> Result<Vec<Vec<f6
 }
 
 /// Which steps have the same cost, so that it is computed once.
-struct Alike {
+struct StepClasses {
     /// For every step, the first step with the same cost.
     first: Vec<usize>,
     /// For every step that is the first, how many steps have its cost; 0 for the others.
     times: Vec<usize>,
 }
 
-impl Alike {
-    fn from_view(view: &View<'_>) -> Alike {
+impl StepClasses {
+    fn from_view(view: &View<'_>) -> StepClasses {
         let first = view.first_alike();
         let mut times = vec![0usize; first.len()];
         first.iter().for_each(|first| times[*first] += 1);
-        Alike { first, times }
+        StepClasses { first, times }
     }
 
     fn different(&self) -> impl Iterator<Item = usize> + '_ {

@@ -30,7 +30,7 @@ pub enum Term {
 
 /// The time of a schedule by terms, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Terms {
+pub struct TimeTerms {
     /// [`Term::Steps`].
     pub steps: Seconds,
     /// [`Term::Messages`].
@@ -45,9 +45,9 @@ pub struct Terms {
     pub reduction: Seconds,
 }
 
-impl Terms {
+impl TimeTerms {
     /// The terms of `cost` by `model`, for a vector of `bytes`.
-    pub fn from_cost(model: &CostModel, cost: &ScheduleCost, bytes: Bytes) -> Terms {
+    pub fn from_cost(model: &CostModel, cost: &ScheduleCost, bytes: Bytes) -> TimeTerms {
         let free = CostModel { step_latency: 0.0, message_latency: 0.0, incast_latency: 0.0, ..*model };
         let hops = free.fixed(cost);
         let messages = CostModel { message_latency: model.message_latency, ..free }.fixed(cost) - hops;
@@ -55,7 +55,7 @@ impl Terms {
         // Where reductions overlap transfers, the reduction counts only as far as it takes longer than the transfer.
         let transfer = CostModel { reduce_cost: 0.0, ..*model }.per_byte(cost);
         let bytes = bytes as f64;
-        Terms {
+        TimeTerms {
             steps: model.fixed(cost) - messages - incast - hops,
             messages,
             incast,
@@ -87,9 +87,9 @@ impl Terms {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The time of the best candidate.
-    pub best: Terms,
+    pub best: TimeTerms,
     /// The time of the rival.
-    pub rival: Terms,
+    pub rival: TimeTerms,
     /// How much longer the rival takes, as a fraction of the best candidate's time ([`Candidate::seconds`]). 0 where the two
     /// differ by rounding only. Negative where the rival is predicted to be faster.
     pub margin: f64,
@@ -107,7 +107,7 @@ impl Comparison {
         rival: &Candidate,
         bytes: Bytes,
     ) -> Comparison {
-        let terms = |candidate: &Candidate| Terms::from_cost(model, &candidate.cost, bytes);
+        let terms = |candidate: &Candidate| TimeTerms::from_cost(model, &candidate.cost, bytes);
         let (winner, other) = (terms(best), terms(rival));
         let behind = other.seconds() - winner.seconds();
         let factor = |((term, a), (_, b)): ((Term, Seconds), (Term, Seconds))| {

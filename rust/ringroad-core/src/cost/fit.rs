@@ -18,7 +18,7 @@ use crate::units::{Bytes, Seconds};
 
 /// A measured time of a schedule.
 #[derive(Debug, Clone, Copy)]
-pub struct Observation<'a> {
+pub struct TimedSchedule<'a> {
     /// The cost of the schedule.
     pub cost: &'a ScheduleCost,
     /// The size of the vector.
@@ -110,7 +110,7 @@ fn free(model: &CostModel) -> CostModel {
 
 /// The model that predicts these observations best. Coefficients on which no observation depends keep their value in
 /// `prior`.
-pub fn fit(prior: &CostModel, observations: &[Observation<'_>]) -> Result<Fit, FitError> {
+pub fn fit(prior: &CostModel, observations: &[TimedSchedule<'_>]) -> Result<Fit, FitError> {
     if observations.is_empty() {
         return Err(FitError::Empty);
     }
@@ -133,7 +133,7 @@ pub fn fit(prior: &CostModel, observations: &[Observation<'_>]) -> Result<Fit, F
             COEFFICIENTS[i].put(model, values[i])
         }
     });
-    let error = |o: &Observation<'_>| (model.seconds(o.cost, o.bytes) / o.seconds - 1.0).abs();
+    let error = |o: &TimedSchedule<'_>| (model.seconds(o.cost, o.bytes) / o.seconds - 1.0).abs();
     let mut errors: Vec<f64> = observations.iter().map(error).collect();
     errors.sort_by(f64::total_cmp);
     let quantile = |share: f64| errors[((errors.len() - 1) as f64 * share).round() as usize];
@@ -162,8 +162,8 @@ fn untouched(coefficient: Coefficient, model: CostModel, prior: &CostModel) -> C
 }
 
 /// How often each coefficient counts in the observed time, divided by that time.
-fn row(free: &CostModel, observation: &Observation<'_>) -> Equation {
-    let Observation { cost, bytes, seconds } = *observation;
+fn row(free: &CostModel, observation: &TimedSchedule<'_>) -> Equation {
+    let TimedSchedule { cost, bytes, seconds } = *observation;
     let without = free.seconds(cost, bytes);
     COEFFICIENTS.map(|coefficient| (coefficient.put(*free, 1.0).seconds(cost, bytes) - without) / seconds)
 }
@@ -311,7 +311,7 @@ mod tests {
         let mut observations = Vec::new();
         for (i, (cost, bytes)) in costs.iter().enumerate() {
             let seconds = TRUE.seconds(cost, *bytes) * disturb(i);
-            observations.push(Observation { cost, bytes: *bytes, seconds });
+            observations.push(TimedSchedule { cost, bytes: *bytes, seconds });
         }
         fit(&CostModel::default(), &observations).unwrap()
     }
@@ -363,7 +363,7 @@ mod tests {
         let observe =
             |(cost, bytes): &(ScheduleCost, Bytes)| 1e-3 / (*bytes as f64 + cost.steps.len() as f64);
         let observations: Vec<_> =
-            costs.iter().map(|c| Observation { cost: &c.0, bytes: c.1, seconds: observe(c) }).collect();
+            costs.iter().map(|c| TimedSchedule { cost: &c.0, bytes: c.1, seconds: observe(c) }).collect();
         let prior = CostModel { reduce_cost: 7.0, ..CostModel::default() };
         let found = fit(&prior, &observations).unwrap().model;
         assert!(found.step_latency >= 0.0 && found.message_latency >= 0.0 && found.hop_latency >= Some(0.0));
@@ -376,7 +376,7 @@ mod tests {
         let prior = CostModel::default();
         assert_eq!(fit(&prior, &[]), Err(FitError::Empty));
         let nothing = ScheduleCost::default();
-        let observe = |seconds| Observation { cost: &nothing, bytes: 8, seconds };
+        let observe = |seconds| TimedSchedule { cost: &nothing, bytes: 8, seconds };
         assert_eq!(fit(&prior, &[observe(1.0)]), Err(FitError::Nothing));
         assert_eq!(fit(&prior, &[observe(0.0)]), Err(FitError::Time(0.0)));
         assert!(fit(&prior, &[observe(f64::NAN)]).is_err());

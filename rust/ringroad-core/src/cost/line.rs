@@ -18,18 +18,18 @@ const SMALLEST: f64 = 1e-200;
 
 /// The seconds that a schedule takes: `fixed + per_byte · bytes`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
+pub(super) struct LinearTime {
     fixed: Seconds,
     per_byte: Seconds,
 }
 
-impl Line {
-    pub(super) fn from_cost(model: &CostModel, cost: &ScheduleCost) -> Line {
-        Line { fixed: rounded(model.fixed(cost)), per_byte: rounded(model.per_byte(cost)) }
+impl LinearTime {
+    pub(super) fn from_cost(model: &CostModel, cost: &ScheduleCost) -> LinearTime {
+        LinearTime { fixed: rounded(model.fixed(cost)), per_byte: rounded(model.per_byte(cost)) }
     }
 
     /// Compares the seconds of two lines for `bytes`.
-    pub(super) fn compare(&self, other: &Line, bytes: Bytes) -> Ordering {
+    pub(super) fn compare(&self, other: &LinearTime, bytes: Bytes) -> Ordering {
         // Both halves of `bytes` are exact floating-point numbers; the whole may not be.
         let halves = [(bytes >> 32 << 32) as f64, (bytes & 0xffff_ffff) as f64];
         let mut difference = ExactSum::default();
@@ -43,13 +43,13 @@ impl Line {
     }
 
     /// Whether this line rises more slowly.
-    fn is_flatter_than(&self, other: &Line) -> bool {
+    fn is_flatter_than(&self, other: &LinearTime) -> bool {
         self.per_byte < other.per_byte
     }
 }
 
 /// Whether `rival` is faster than `best` for `bytes`, or as fast and earlier in the list.
-fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
+fn beats(lines: &[LinearTime], rival: usize, best: usize, bytes: Bytes) -> bool {
     match lines[rival].compare(&lines[best], bytes) {
         Ordering::Less => true,
         Ordering::Equal => rival < best,
@@ -58,7 +58,7 @@ fn beats(lines: &[Line], rival: usize, best: usize, bytes: Bytes) -> bool {
 }
 
 /// The index of the fastest line for `bytes`, among equals the earliest; `None` where there is no line.
-pub(super) fn fastest(lines: &[Line], bytes: Bytes) -> Option<usize> {
+pub(super) fn fastest(lines: &[LinearTime], bytes: Bytes) -> Option<usize> {
     (0..lines.len()).reduce(|best, rival| if beats(lines, rival, best, bytes) { rival } else { best })
 }
 
@@ -66,7 +66,7 @@ pub(super) fn fastest(lines: &[Line], bytes: Bytes) -> Option<usize> {
 /// `from`; `None` where there is none. Only a flatter line can overtake, and it stays ahead afterwards, so that
 /// bisection finds the point.
 pub(super) fn overtakes(
-    lines: &[Line],
+    lines: &[LinearTime],
     rival: usize,
     best: usize,
     from: Bytes,

@@ -12,7 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::candidate::Candidate;
-use super::line::{fastest, overtakes, Line};
+use super::line::{fastest, overtakes, LinearTime};
 use super::model::CostModel;
 use crate::algorithms::Member;
 use crate::units::{Bytes, Seconds};
@@ -39,7 +39,7 @@ fn is_simulated<'a>(candidates: impl IntoIterator<Item = &'a Candidate>) -> bool
 }
 
 /// The place of the best candidate for `bytes`; `None` where there is none.
-fn best(model: &CostModel, candidates: &[&Candidate], lines: &[Line], bytes: Bytes) -> Option<usize> {
+fn best(model: &CostModel, candidates: &[&Candidate], lines: &[LinearTime], bytes: Bytes) -> Option<usize> {
     if !is_simulated(candidates.iter().copied()) {
         return fastest(lines, bytes);
     }
@@ -49,13 +49,13 @@ fn best(model: &CostModel, candidates: &[&Candidate], lines: &[Line], bytes: Byt
     let Some(least) = times.iter().copied().flatten().reduce(f64::min) else { return fastest(lines, bytes) };
     let is_near = |place: &usize| times[*place].is_some_and(|seconds| seconds <= ALIKE * least);
     let near: Vec<usize> = (0..candidates.len()).filter(is_near).collect();
-    let lines: Vec<Line> = near.iter().map(|place| lines[*place]).collect();
+    let lines: Vec<LinearTime> = near.iter().map(|place| lines[*place]).collect();
     fastest(&lines, bytes).map(|place| near[place])
 }
 
 /// All candidates with their times for `bytes`, the best first. The first is the one that [`SwitchTable::pick`] returns.
 pub fn rank<'a>(model: &CostModel, candidates: &'a [Candidate], bytes: Bytes) -> Vec<Ranked<'a>> {
-    let lines: Vec<Line> = candidates.iter().map(|c| Line::from_cost(model, &c.cost)).collect();
+    let lines: Vec<LinearTime> = candidates.iter().map(|c| LinearTime::from_cost(model, &c.cost)).collect();
     let Some(first) = best(model, &candidates.iter().collect::<Vec<_>>(), &lines, bytes) else {
         return Vec::new();
     };
@@ -136,7 +136,7 @@ impl SwitchRange {
 
 /// The fastest algorithm for every number of bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "StoredTable")]
+#[serde(try_from = "StoredSwitchTable")]
 pub struct SwitchTable {
     ranges: Vec<SwitchRange>,
 }
@@ -153,14 +153,15 @@ pub enum TableError {
 }
 
 #[derive(Deserialize)]
-struct StoredTable {
+#[serde(rename = "StoredTable")]
+struct StoredSwitchTable {
     ranges: Vec<SwitchRange>,
 }
 
-impl TryFrom<StoredTable> for SwitchTable {
+impl TryFrom<StoredSwitchTable> for SwitchTable {
     type Error = TableError;
 
-    fn try_from(stored: StoredTable) -> Result<Self, Self::Error> {
+    fn try_from(stored: StoredSwitchTable) -> Result<Self, Self::Error> {
         SwitchTable::new(stored.ranges)
     }
 }
@@ -189,7 +190,8 @@ impl SwitchTable {
         candidates: impl IntoIterator<Item = &'a Candidate>,
     ) -> Result<SwitchTable, TableError> {
         let candidates: Vec<&Candidate> = candidates.into_iter().collect();
-        let lines: Vec<Line> = candidates.iter().map(|c| Line::from_cost(model, &c.cost)).collect();
+        let lines: Vec<LinearTime> =
+            candidates.iter().map(|c| LinearTime::from_cost(model, &c.cost)).collect();
         if is_simulated(candidates.iter().copied()) {
             return SwitchTable::search(model, &candidates, &lines);
         }
@@ -213,7 +215,7 @@ impl SwitchTable {
     fn search(
         model: &CostModel,
         candidates: &[&Candidate],
-        lines: &[Line],
+        lines: &[LinearTime],
     ) -> Result<SwitchTable, TableError> {
         let best = |bytes| best(model, candidates, lines, bytes).ok_or(TableError::Empty);
         let mut ranges = Vec::new();

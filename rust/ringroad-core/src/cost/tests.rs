@@ -364,7 +364,7 @@ fn a_comparison_says_what_would_change_the_choice() {
             assert_close(found.rival.seconds(), other.seconds, "terms");
             assert!((found.margin - (other.ratio - 1.0)).abs() < 1e-9, "{found:?}");
             for (term, factor) in &found.factors {
-                let scaled = |terms: &Terms| -> f64 {
+                let scaled = |terms: &TimeTerms| -> f64 {
                     terms.all().iter().map(|(t, s)| if t == term { s * factor } else { *s }).sum()
                 };
                 let (a, b) = (scaled(&found.best), scaled(&found.rival));

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use super::step::{CostError, StepCost};
 use crate::schedule::{Motion, Orbit, Transfer, View};
-use crate::topology::{Lattice, Route, Routes, Topology, Unreachable, Way};
+use crate::topology::{Lattice, RingWay, Route, Routes, Topology, Unreachable};
 use crate::units::Port;
 
 /// What all links have carried in the steps so far.
@@ -224,9 +224,9 @@ impl Field {
     /// most hops of a message.
     fn add_line(&mut self, dimension: usize, motion: Motion, goal: usize, orbit: &Orbit<'_>) -> usize {
         let size = self.sizes[dimension];
-        let halves = |way: Way| (2 * orbit.chunks() / way.parts()) as u64;
+        let halves = |way: RingWay| (2 * orbit.chunks() / way.parts()) as u64;
         if motion == Motion::Shift {
-            let way = Way::to(goal, size);
+            let way = RingWay::to(goal, size);
             for direction in (0..2).filter(|direction| way.directions[*direction]) {
                 let every = halves(way) * way.hops as u64;
                 self.line(dimension, direction).iter_mut().for_each(|link| *link += every);
@@ -236,7 +236,7 @@ impl Field {
         let mut hops = 0;
         let mut changes = [vec![0i64; size + 1], vec![0i64; size + 1]];
         for position in 0..size {
-            let way = Way::to((motion.apply(size, position, goal) + size - position) % size, size);
+            let way = RingWay::to((motion.apply(size, position, goal) + size - position) % size, size);
             hops = hops.max(way.hops);
             let amount = halves(way) as i64;
             // A message up takes links that start at the position and above, a message down those at the position and

@@ -13,7 +13,7 @@ use super::racks::are_separate;
 use super::ranks::Placed;
 use super::rates::Rate;
 use super::recognise::{recognise, Recognised};
-use super::routes::{routed, Paths};
+use super::routes::{routed, NodePaths};
 use super::wiring::Wiring;
 use crate::topology::{Link, Topology};
 use crate::units::{NodeId, Rank};
@@ -125,7 +125,7 @@ fn with_ways(
     numbers: &[NodeId],
     notes: &mut Vec<String>,
 ) -> Topology {
-    let Some(Paths(mut paths)) = placed.paths(network, host_of) else { return topology };
+    let Some(NodePaths(mut paths)) = placed.paths(network, host_of) else { return topology };
     for (pair, way) in paths.iter_mut().enumerate().filter(|(_, way)| !way.is_empty()) {
         way.iter_mut().for_each(|node| *node = numbers[*node]);
         // Behind NICs the paths of the graph lead from NIC to NIC.
@@ -133,7 +133,7 @@ fn with_ways(
         way.push(pair % host_of.len());
         way.dedup();
     }
-    routed(&topology, &Paths(paths)).unwrap_or_else(|why| {
+    routed(&topology, &NodePaths(paths)).unwrap_or_else(|why| {
         notes.push(format!(
             "all shortest paths are taken to be used alike, since the traced ones make no table: {why}"
         ));

@@ -147,10 +147,10 @@ fn measured(found: &FoundNetwork) -> impl Iterator<Item = ((NodeId, NodeId), f64
     measured.map(|(link, rate)| ((link.source, link.target), rate.bytes_per_second))
 }
 
-type Links = BTreeMap<(NodeId, NodeId), f64>;
+type JoinedRates = BTreeMap<(NodeId, NodeId), f64>;
 
 /// The bandwidth from one node to the next, by these ends.
-fn joined(topology: &Topology) -> Links {
+fn joined(topology: &Topology) -> JoinedRates {
     let mut rates = BTreeMap::new();
     for link in topology.links() {
         *rates.entry((link.source, link.target)).or_insert(0.0) += link.bytes_per_second();
@@ -159,7 +159,7 @@ fn joined(topology: &Topology) -> Links {
 }
 
 /// The same where a link joins two ranks.
-fn between_ranks(topology: &Topology) -> Links {
+fn between_ranks(topology: &Topology) -> JoinedRates {
     let mut rates = joined(topology);
     rates.retain(|(source, target), _| *source.max(target) < topology.ranks());
     rates
@@ -173,10 +173,10 @@ fn hosts(topology: &Topology) -> Option<Vec<Rank>> {
     firsts.iter().enumerate().any(|(rank, first)| rank != *first).then_some(firsts)
 }
 
-fn missing_and_further(wanted: &Links, seen: &Links) -> Vec<WrongLink> {
+fn missing_and_further(wanted: &JoinedRates, seen: &JoinedRates) -> Vec<WrongLink> {
     let ends: BTreeSet<_> = wanted.keys().chain(seen.keys()).copied().collect();
     let link = |ends: (NodeId, NodeId)| {
-        let rate = |links: &Links| links.get(&ends).copied().unwrap_or(0.0);
+        let rate = |links: &JoinedRates| links.get(&ends).copied().unwrap_or(0.0);
         let (named, found) = (rate(wanted), rate(seen));
         (named == 0.0 || found == 0.0).then_some(WrongLink { source: ends.0, target: ends.1, named, found })
     };
@@ -239,7 +239,7 @@ fn spec(named: &Topology, found: &FoundNetwork, wrong: &[WrongLink]) -> Option<S
 
 /// The measured rates, as options of a spec: the usual one, and those that differ from it.
 fn rates(found: &FoundNetwork) -> String {
-    let links: Links = measured(found).collect();
+    let links: JoinedRates = measured(found).collect();
     let Some(usual) = median(links.values().copied()) else { return String::new() };
     let mut text = format!(",bandwidth={}Mbit/s", megabits(usual));
     for ((source, target), rate) in &links {

@@ -14,7 +14,7 @@ pub struct Evidence {
     /// The host of every rank.
     pub host_of: Vec<usize>,
     /// The routes that hosts have traced.
-    pub traces: Vec<Trace>,
+    pub traces: Vec<TracedRoute>,
     /// The experiments, in the order in which they ran.
     pub rounds: Vec<Round>,
     /// Times from one host to another.
@@ -32,7 +32,8 @@ pub struct HostFacts {
 
 /// The way from one host to another, as its nodes have answered.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Trace {
+#[serde(rename = "Trace")]
+pub struct TracedRoute {
     /// The host that asked.
     pub from: usize,
     /// The host that it asked for.

@@ -4,7 +4,7 @@ use super::evidence::Evidence;
 use super::network::Cabling;
 use super::rates::{How, Rate};
 use super::rounding::median;
-use super::routes::Paths;
+use super::routes::NodePaths;
 use crate::topology::{Link, Topology, TopologyError, DEFAULT_BANDWIDTH, MEMORY_CAPACITY, MEMORY_LATENCY};
 use crate::units::Rank;
 
@@ -71,7 +71,7 @@ impl Placed {
 
 impl Placed {
     /// The nodes on the way from each rank to each other one, if it is known for all.
-    pub fn paths(&self, network: &Cabling, host_of: &[usize]) -> Option<Paths> {
+    pub fn paths(&self, network: &Cabling, host_of: &[usize]) -> Option<NodePaths> {
         let ranks = host_of.len();
         let way = |(from, to): (Rank, Rank)| {
             if from == to {
@@ -86,7 +86,7 @@ impl Placed {
             way.dedup();
             Some(way)
         };
-        (0..ranks * ranks).map(|pair| way((pair / ranks, pair % ranks))).collect::<Option<_>>().map(Paths)
+        (0..ranks * ranks).map(|pair| way((pair / ranks, pair % ranks))).collect::<Option<_>>().map(NodePaths)
     }
 }
 

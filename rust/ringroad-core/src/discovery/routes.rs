@@ -7,11 +7,11 @@ use crate::units::{LinkId, NodeId, Rank};
 
 /// The nodes on the way from each rank to each other one, the ends included, by source, then by target; empty from a
 /// rank to itself.
-pub(super) struct Paths(pub Vec<Vec<NodeId>>);
+pub(super) struct NodePaths(pub Vec<Vec<NodeId>>);
 
 /// The topology with these routes. Where they are those of a routing, it has this; otherwise a table. The error says why
 /// it can have none.
-pub(super) fn routed(topology: &Topology, paths: &Paths) -> Result<Topology, String> {
+pub(super) fn routed(topology: &Topology, paths: &NodePaths) -> Result<Topology, String> {
     for routing in Routing::ALL {
         if let Ok(same) = topology.clone().with_routing(routing) {
             if takes(&same, paths) {
@@ -37,7 +37,7 @@ pub(super) fn routed(topology: &Topology, paths: &Paths) -> Result<Topology, Str
 }
 
 /// Whether the topology's own routes are these.
-fn takes(topology: &Topology, paths: &Paths) -> bool {
+fn takes(topology: &Topology, paths: &NodePaths) -> bool {
     let (mut routes, ranks) = (Routes::new(topology), topology.ranks());
     let mut same = |source: Rank, target: Rank| {
         let Ok(route) = routes.route(source, target) else { return false };

@@ -8,7 +8,7 @@ use crate::units::{ChunkId, Rank, Slot};
 
 /// A buffer of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Buffer {
+pub enum ProgramBuffer {
     /// What the caller gives.
     Input,
     /// What the caller gets.
@@ -17,19 +17,19 @@ pub enum Buffer {
     Scratch,
 }
 
-impl Buffer {
+impl ProgramBuffer {
     /// Its name in the formats.
     pub fn letter(self) -> &'static str {
         match self {
-            Buffer::Input => "i",
-            Buffer::Output => "o",
-            Buffer::Scratch => "s",
+            ProgramBuffer::Input => "i",
+            ProgramBuffer::Output => "o",
+            ProgramBuffer::Scratch => "s",
         }
     }
 }
 
 /// A buffer and the chunk in it.
-pub type Location = (Buffer, usize);
+pub type Location = (ProgramBuffer, usize);
 
 /// Chunks whose places follow each other at both ends: the first place at each, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +43,18 @@ pub struct Run {
 }
 
 /// The places of all slots. Collectives are in place, but for the all-to-all.
-pub struct Buffers {
+pub struct SlotPlaces {
     collective: Collective,
     ranks: usize,
     chunks: usize,
     scratch: Vec<HashMap<(Slot, ChunkId), usize>>,
 }
 
-impl Buffers {
+impl SlotPlaces {
     /// The places for a schedule that is written out.
-    pub fn new(schedule: &Schedule) -> Buffers {
+    pub fn new(schedule: &Schedule) -> SlotPlaces {
         let Schedule { collective, ranks, chunks, .. } = *schedule;
-        let mut buffers = Buffers { collective, ranks, chunks, scratch: vec![HashMap::new(); ranks] };
+        let mut buffers = SlotPlaces { collective, ranks, chunks, scratch: vec![HashMap::new(); ranks] };
         let mut used: Vec<BTreeSet<(Slot, ChunkId)>> = vec![BTreeSet::new(); ranks];
         let mut note = |rank: Rank, slot: Slot, set: &ChunkSet| {
             let outside = set.iter().filter(|chunk| buffers.home(rank, *chunk, slot).is_none());
@@ -97,28 +97,29 @@ impl Buffers {
         if slot != 0 {
             return None;
         }
-        let Buffers { collective, ranks, chunks, .. } = *self;
+        let SlotPlaces { collective, ranks, chunks, .. } = *self;
         match collective {
             Collective::Alltoall => {
                 let piece = chunk % (chunks / (ranks * ranks));
                 let at = |block: usize| block * (chunks / (ranks * ranks)) + piece;
-                let output =
-                    collective.output_block(ranks, chunks, rank, chunk).map(|b| (Buffer::Output, at(b)));
+                let output = collective
+                    .output_block(ranks, chunks, rank, chunk)
+                    .map(|b| (ProgramBuffer::Output, at(b)));
                 output.or_else(|| {
-                    collective.input_block(ranks, chunks, rank, chunk).map(|b| (Buffer::Input, at(b)))
+                    collective.input_block(ranks, chunks, rank, chunk).map(|b| (ProgramBuffer::Input, at(b)))
                 })
             }
             Collective::Allgather | Collective::Broadcast { .. } | Collective::Gather { .. } => {
-                Some((Buffer::Output, chunk))
+                Some((ProgramBuffer::Output, chunk))
             }
-            _ => Some((Buffer::Input, chunk)),
+            _ => Some((ProgramBuffer::Input, chunk)),
         }
     }
 
     /// The place of a slot that the schedule uses.
     fn place(&self, rank: Rank, chunk: ChunkId, slot: Slot) -> Location {
         let home = self.home(rank, chunk, slot);
-        home.unwrap_or_else(|| (Buffer::Scratch, self.scratch[rank][&(slot, chunk)]))
+        home.unwrap_or_else(|| (ProgramBuffer::Scratch, self.scratch[rank][&(slot, chunk)]))
     }
 
     /// The blocks that a rank of an all-to-all sends itself, from input to output.
@@ -128,7 +129,7 @@ impl Buffers {
         }
         let count = self.chunks / (self.ranks * self.ranks);
         let first = rank * count;
-        Some(Run { source: (Buffer::Input, first), target: (Buffer::Output, first), count })
+        Some(Run { source: (ProgramBuffer::Input, first), target: (ProgramBuffer::Output, first), count })
     }
 
     /// The places of chunks at two ranks, as few runs as possible of at most `most` chunks.

@@ -39,7 +39,7 @@ pub enum Side {
 pub struct Expression(u32);
 
 /// What a rank ends with.
-struct Outcome {
+struct FinalValue {
     rank: u32,
     chunk: u32,
     expression: u32,
@@ -82,7 +82,7 @@ impl Expressions {
     /// The schedule must be verified.
     pub fn expression_of(&mut self, schedule: &Schedule) -> Option<Expression> {
         let results = self.results(schedule)?;
-        let same = |some: &[Outcome]| {
+        let same = |some: &[FinalValue]| {
             let first = some.first()?.expression;
             some.iter().all(|other| other.expression == first).then_some(first)
         };
@@ -95,7 +95,7 @@ impl Expressions {
     }
 
     /// The expressions of all results, by rank.
-    fn results(&mut self, schedule: &Schedule) -> Option<Vec<Outcome>> {
+    fn results(&mut self, schedule: &Schedule) -> Option<Vec<FinalValue>> {
         let copies = if schedule.symmetry.is_some() { schedule.ranks } else { 1 };
         let sent = schedule.steps.iter().flat_map(|step| &step.sends).map(|send| send.chunks.len());
         let kept = schedule.steps.iter().flat_map(|step| &step.locals).map(|local| local.chunks.len());
@@ -118,7 +118,7 @@ impl Expressions {
         }
         let Some(results) = self.results(schedule) else { return false };
         let mut first = vec![None; schedule.chunks];
-        let mut first_of = |one: &Outcome| *first[one.chunk as usize].get_or_insert(one.expression);
+        let mut first_of = |one: &FinalValue| *first[one.chunk as usize].get_or_insert(one.expression);
         results.iter().all(|one| first_of(one) == one.expression)
     }
 
@@ -142,7 +142,7 @@ impl Expressions {
         *self.sums.entry((left, right)).or_insert(next)
     }
 
-    fn replay(&mut self, schedule: &Schedule) -> Vec<Outcome> {
+    fn replay(&mut self, schedule: &Schedule) -> Vec<FinalValue> {
         let (slots, chunks) = (schedule.slots(), schedule.chunks);
         let place = |rank: Rank, slot: Slot, chunk: ChunkId| (rank * slots + slot) * chunks + chunk;
         let mut held: Vec<u32> =
@@ -169,7 +169,7 @@ impl Expressions {
         let results = (0..schedule.ranks).flat_map(|rank| (0..chunks).map(move |chunk| (rank, chunk)));
         results
             .filter(|(rank, chunk)| collective.output_block(schedule.ranks, chunks, *rank, *chunk).is_some())
-            .map(|(rank, chunk)| Outcome {
+            .map(|(rank, chunk)| FinalValue {
                 rank: rank as u32,
                 chunk: chunk as u32,
                 expression: held[place(rank, 0, chunk)],

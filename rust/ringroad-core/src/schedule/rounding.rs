@@ -30,7 +30,7 @@ impl Rounding {
         if places > MOST_PLACES || moved.checked_mul(copies)? > MOST_MOVED {
             return None;
         }
-        let mut values = Values::default();
+        let mut values = ValueNumbers::default();
         let results = values.replay(&schedule.expand());
         let mut first = vec![None; schedule.chunks];
         let same = |(chunk, value): &(ChunkId, u32)| *first[*chunk].get_or_insert(*value) == *value;
@@ -48,20 +48,20 @@ impl Rounding {
 /// Equal values have the same number: ranks' own values, sums, in which the order of the two terms does not matter, and
 /// rounded values.
 #[derive(Default)]
-struct Values {
+struct ValueNumbers {
     sums: HashMap<(u32, u32), u32>,
     rounded: HashMap<u32, u32>,
-    known: Vec<Known>,
+    known: Vec<ValueFacts>,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct ValueFacts {
     roundings: u32,
     is_rounded: bool,
 }
 
-impl Values {
-    fn add(&mut self, known: Known) -> u32 {
+impl ValueNumbers {
+    fn add(&mut self, known: ValueFacts) -> u32 {
         self.known.push(known);
         self.known.len() as u32 - 1
     }
@@ -72,20 +72,20 @@ impl Values {
             return *sum;
         }
         let of = |value: u32| self.known[value as usize].roundings;
-        let sum = self.add(Known { roundings: of(a).max(of(b)), is_rounded: false });
+        let sum = self.add(ValueFacts { roundings: of(a).max(of(b)), is_rounded: false });
         self.sums.insert(key, sum);
         sum
     }
 
     fn round(&mut self, value: u32) -> u32 {
-        let Known { roundings, is_rounded } = self.known[value as usize];
+        let ValueFacts { roundings, is_rounded } = self.known[value as usize];
         if is_rounded {
             return value;
         }
         if let Some(rounded) = self.rounded.get(&value) {
             return *rounded;
         }
-        let rounded = self.add(Known { roundings: roundings + 1, is_rounded: true });
+        let rounded = self.add(ValueFacts { roundings: roundings + 1, is_rounded: true });
         self.rounded.insert(value, rounded);
         rounded
     }
@@ -95,7 +95,7 @@ impl Values {
         let (slots, chunks, ranks) = (schedule.slots(), schedule.chunks, schedule.ranks);
         let place = |rank: Rank, slot: Slot, chunk: ChunkId| (rank * slots + slot) * chunks + chunk;
         for _ in 0..ranks {
-            self.add(Known { roundings: 0, is_rounded: false });
+            self.add(ValueFacts { roundings: 0, is_rounded: false });
         }
         let mut held: Vec<u32> = (0..ranks * slots * chunks).map(|i| (i / (slots * chunks)) as u32).collect();
         for step in &schedule.steps {

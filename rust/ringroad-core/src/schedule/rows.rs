@@ -263,7 +263,8 @@ impl View<'_> {
         let sends = &self.schedule.steps[step].sends;
         if let Some(chart) = &self.chart {
             // The messages of one rank, of which those that can be one count once. As many arrive.
-            let mut joints: Vec<Joint> = sends.iter().map(|send| joint(&chart.sent_by(0, send))).collect();
+            let mut joints: Vec<MessageKey> =
+                sends.iter().map(|send| joint(&chart.sent_by(0, send))).collect();
             joints.sort_unstable();
             joints.dedup();
             return joints.len();
@@ -337,9 +338,9 @@ fn written_row(step: &Step, rank: Rank) -> Row {
 }
 
 /// Two messages with the same values of these can be one message: source, destination, port, action and slots.
-type Joint = (Rank, Rank, Port, Action, Slot, Slot);
+type MessageKey = (Rank, Rank, Port, Action, Slot, Slot);
 
-fn joint(send: &Send) -> Joint {
+fn joint(send: &Send) -> MessageKey {
     (send.source, send.destination, send.port, send.action, send.from, send.into)
 }
 

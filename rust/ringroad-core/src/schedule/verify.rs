@@ -9,7 +9,7 @@ use super::{Action, ChunkSet, Local, Schedule, Send, Symmetry};
 use crate::units::{ChunkId, Rank, Slot};
 
 /// For one chunk, the set of ranks whose data went into each slot of each rank, as bits.
-struct State {
+struct ChunkState {
     ranks: usize,
     words: usize,
     bits: Vec<u64>,
@@ -19,10 +19,10 @@ struct State {
 
 type Contributions = [u64];
 
-impl State {
-    fn new(ranks: usize, slots: usize, origin: Option<Rank>) -> State {
+impl ChunkState {
+    fn new(ranks: usize, slots: usize, origin: Option<Rank>) -> ChunkState {
         let words = if origin.is_some() { 1 } else { ranks.div_ceil(64) };
-        State { ranks, words, bits: vec![0; ranks * slots * words], origin }
+        ChunkState { ranks, words, bits: vec![0; ranks * slots * words], origin }
     }
 
     fn place(&self, rank: Rank, slot: Slot) -> std::ops::Range<usize> {
@@ -156,7 +156,7 @@ pub enum VerifyError {
 
 /// What a message or a local operation does to one chunk.
 #[derive(Clone, Copy)]
-struct Move {
+struct ChunkMove {
     step: u32,
     /// Whether it is a local operation, which follows after all messages of the step.
     local: bool,
@@ -197,12 +197,12 @@ impl Schedule {
     /// other moves than the one before it.
     fn written_columns(
         &self,
-        mut visit: impl FnMut(ChunkId, &[Move]) -> Result<(), VerifyError>,
+        mut visit: impl FnMut(ChunkId, &[ChunkMove]) -> Result<(), VerifyError>,
     ) -> Result<(), VerifyError> {
         let mut moves = Vec::new();
         // The first chunk of each run, the number of its move, and the end of the run.
         let mut runs: Vec<(u32, u32, u32)> = Vec::new();
-        let mut note = |one: Move, chunks: &ChunkSet| {
+        let mut note = |one: ChunkMove, chunks: &ChunkSet| {
             let number = moves.len() as u32;
             runs.extend(chunks.runs().iter().map(|(start, end)| (*start as u32, number, *end as u32)));
             moves.push(one);
@@ -234,9 +234,9 @@ impl Schedule {
     }
 
     /// For each slice, all moves of its first block.
-    fn representative_columns(&self, symmetry: &Symmetry) -> Vec<Vec<Move>> {
+    fn representative_columns(&self, symmetry: &Symmetry) -> Vec<Vec<ChunkMove>> {
         let chart = Chart::new(symmetry, self.chunks);
-        let mut columns: Vec<Vec<Move>> = vec![Vec::new(); symmetry.slices.len()];
+        let mut columns: Vec<Vec<ChunkMove>> = vec![Vec::new(); symmetry.slices.len()];
         for (index, step) in self.steps.iter().enumerate() {
             for send in &step.sends {
                 let all = chart.carriers(send).into_iter().map(|pair| send_move(index, send, pair));
@@ -250,7 +250,7 @@ impl Schedule {
         columns
     }
 
-    fn replay(&self, chunk: ChunkId, slots: usize, column: &[Move]) -> Result<(), VerifyError> {
+    fn replay(&self, chunk: ChunkId, slots: usize, column: &[ChunkMove]) -> Result<(), VerifyError> {
         let copied = !self.collective.reduces();
         if !copied && self.adds_parts(chunk, slots, column) {
             return Ok(());
@@ -262,7 +262,7 @@ impl Schedule {
             return Err(VerifyError::Malformed(what));
         }
         let origin = copied.then(|| self.collective.origin(self.ranks, self.chunks, chunk));
-        let mut state = State::new(self.ranks, slots, origin);
+        let mut state = ChunkState::new(self.ranks, slots, origin);
         let mut sent = Vec::new();
         for rank in 0..self.ranks {
             if self.collective.input_block(self.ranks, self.chunks, rank, chunk).is_some() {
@@ -290,7 +290,7 @@ impl Schedule {
     /// Replays a chunk of an allreduce, a reduce or a reduce-scatter without sets of contributions. If every addition
     /// joins two whole parts of one division of the ranks, it adds nothing twice, and what has as many contributions as
     /// there are ranks has all. Returns false where an addition is of another kind, or something is wrong.
-    fn adds_parts(&self, chunk: ChunkId, slots: usize, column: &[Move]) -> bool {
+    fn adds_parts(&self, chunk: ChunkId, slots: usize, column: &[ChunkMove]) -> bool {
         const NONE: u32 = u32::MAX;
         let ranks = self.ranks;
         // The part that each slot of each rank holds. Rank `r` alone is part `r`; parts that were joined are gone.
@@ -302,7 +302,7 @@ impl Schedule {
         }
         let mut sizes = vec![1u32; ranks];
         let mut gone = vec![false; ranks];
-        let mut apply = |held: &mut [u32], one: &Move, read: u32| {
+        let mut apply = |held: &mut [u32], one: &ChunkMove, read: u32| {
             let place = &mut held[one.into as usize * ranks + one.destination as usize];
             if read != NONE && one.action == Action::Copy {
                 *place = read;
@@ -318,7 +318,7 @@ impl Schedule {
             *place = sizes.len() as u32 - 1;
             true
         };
-        let at = |held: &[u32], one: &Move| held[one.from as usize * ranks + one.source as usize];
+        let at = |held: &[u32], one: &ChunkMove| held[one.from as usize * ranks + one.source as usize];
         for moves in column.chunk_by(|a, b| a.step == b.step && a.local == b.local) {
             let sent: Vec<u32> = if moves[0].local {
                 Vec::new()
@@ -342,9 +342,9 @@ impl Schedule {
         })
     }
 
-    fn check_end(&self, chunk: ChunkId, state: &State) -> Result<(), VerifyError> {
+    fn check_end(&self, chunk: ChunkId, state: &ChunkState) -> Result<(), VerifyError> {
         let last_step = self.steps.len().saturating_sub(1);
-        let mut all = State { bits: vec![0; state.words], ranks: 1, ..*state };
+        let mut all = ChunkState { bits: vec![0; state.words], ranks: 1, ..*state };
         let mut inserted = 0;
         for rank in 0..self.ranks {
             if self.collective.output_block(self.ranks, self.chunks, rank, chunk).is_none() {
@@ -372,8 +372,8 @@ impl Schedule {
     }
 }
 
-fn send_move(step: usize, send: &Send, (source, destination): (Rank, Rank)) -> Move {
-    Move {
+fn send_move(step: usize, send: &Send, (source, destination): (Rank, Rank)) -> ChunkMove {
+    ChunkMove {
         step: step as u32,
         local: false,
         source: source as u32,
@@ -384,8 +384,8 @@ fn send_move(step: usize, send: &Send, (source, destination): (Rank, Rank)) -> M
     }
 }
 
-fn local_move(step: usize, local: &Local, rank: Rank) -> Move {
-    Move {
+fn local_move(step: usize, local: &Local, rank: Rank) -> ChunkMove {
+    ChunkMove {
         step: step as u32,
         local: true,
         source: rank as u32,
@@ -397,7 +397,7 @@ fn local_move(step: usize, local: &Local, rank: Rank) -> Move {
 }
 
 /// Checks that no message of a step overwrites what another message of the step writes.
-fn check_conflicts(chunk: ChunkId, moves: &[Move]) -> Result<(), VerifyError> {
+fn check_conflicts(chunk: ChunkId, moves: &[ChunkMove]) -> Result<(), VerifyError> {
     let mut written: Vec<(u32, u32, Action)> =
         moves.iter().map(|m| (m.destination, m.into, m.action)).collect();
     written.sort_unstable_by_key(|w| (w.0, w.1));
@@ -412,7 +412,12 @@ fn check_conflicts(chunk: ChunkId, moves: &[Move]) -> Result<(), VerifyError> {
     }
 }
 
-fn apply(state: &mut State, chunk: ChunkId, one: &Move, read: &Contributions) -> Result<(), VerifyError> {
+fn apply(
+    state: &mut ChunkState,
+    chunk: ChunkId,
+    one: &ChunkMove,
+    read: &Contributions,
+) -> Result<(), VerifyError> {
     let (step, source_rank, rank) = (one.step as usize, one.source as usize, one.destination as usize);
     let into = one.into as usize;
     if is_empty(read) {

@@ -8,7 +8,7 @@ use crate::plan::{Command, LocalRanks, LowerOptions, Plan};
 use crate::topology::Topology;
 
 /// The kind, bytes and operands of all operations, in ascending order.
-type Shape = Vec<(u8, usize, usize)>;
+type OperationProfile = Vec<(u8, usize, usize)>;
 
 /// Whether two costs are equal, except for rounding, whatever the coefficients of the model are.
 fn alike(a: &ScheduleCost, b: &ScheduleCost) -> bool {
@@ -34,14 +34,14 @@ fn shape(
     collective: Collective,
     member: &Member,
     all_local: bool,
-) -> Result<Shape, SelectionError> {
+) -> Result<OperationProfile, SelectionError> {
     /// A multiple of all numbers of chunks into which the schedules of a few ranks divide a vector.
     const ELEMENTS: usize = 27_720;
     let schedule = member.build(topology, collective.with_root(0))?;
     let ranks = schedule.ranks;
     let local = LocalRanks { ranks: vec![all_local; ranks].into(), ..LocalRanks::default() };
     let options = LowerOptions { local, ..LowerOptions::default() };
-    let mut shape = Shape::new();
+    let mut shape = OperationProfile::new();
     for rank in [0, ranks - 1] {
         let plan = Plan::lower(&schedule, rank, ELEMENTS, 4, &options)?;
         shape.extend(plan.operations().iter().map(|operation| match operation.command {
@@ -68,7 +68,7 @@ pub fn contestants(
     candidates: impl IntoIterator<Item = Candidate>,
     all_local: bool,
 ) -> Result<Vec<Member>, SelectionError> {
-    let mut found: Vec<(Candidate, Shape)> = Vec::new();
+    let mut found: Vec<(Candidate, OperationProfile)> = Vec::new();
     for candidate in candidates {
         let shape = shape(topology, collective, &candidate.member, all_local)?;
         if !found.iter().any(|(other, s)| *s == shape && alike(&other.cost, &candidate.cost)) {

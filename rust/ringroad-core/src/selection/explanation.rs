@@ -9,7 +9,7 @@ use crate::algorithms::Member;
 use crate::collective::Collective;
 use crate::cost::{
     keep_ascending, rank, Candidate, CandidateCost, Comparison, CostModel, Origin, Ranked, SwitchRange,
-    SwitchTable, TableError, Term, Terms,
+    SwitchTable, TableError, Term, TimeTerms,
 };
 use crate::topology::Topology;
 use crate::units::Bytes;
@@ -38,9 +38,9 @@ pub struct Explanation {
     /// [`Comparison::margin`].
     pub margin: Option<f64>,
     /// [`Comparison::best`].
-    pub terms: Option<Terms>,
+    pub terms: Option<TimeTerms>,
     /// [`Comparison::rival`].
-    pub runner_up_terms: Option<Terms>,
+    pub runner_up_terms: Option<TimeTerms>,
     /// [`Comparison::bytes`].
     pub runner_up_bytes: Option<(Bytes, Option<Bytes>)>,
     /// [`Comparison::factors`].

@@ -10,7 +10,7 @@ use crate::topology::Topology;
 
 /// The order in which an algorithm adds up every element.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Order {
+pub(super) enum AdditionOrder {
     /// The expression for every root, or a single one where there is no root. Expressions of the same root are
     /// comparable.
     Known(Vec<Expression>),
@@ -28,15 +28,15 @@ pub(super) fn orders(
     topology: &Topology,
     collective: Collective,
     members: &[Member],
-) -> Result<BTreeMap<Member, Order>, Unavailable> {
+) -> Result<BTreeMap<Member, AdditionOrder>, Unavailable> {
     let roots = if collective.root().is_some() { topology.ranks() } else { 1 };
-    let mut orders: BTreeMap<Member, Order> =
-        members.iter().map(|member| (*member, Order::Known(Vec::new()))).collect();
+    let mut orders: BTreeMap<Member, AdditionOrder> =
+        members.iter().map(|member| (*member, AdditionOrder::Known(Vec::new()))).collect();
     for root in 0..roots {
         // One root at a time, so that the expressions of all roots need not be kept.
         let mut expressions = Expressions::new(topology.ranks());
         for member in members {
-            let Some(Order::Known(known)) = orders.get_mut(member) else { continue };
+            let Some(AdditionOrder::Known(known)) = orders.get_mut(member) else { continue };
             let collective = collective.with_root(root);
             if member.in_rank_order(collective) {
                 known.push(expressions.in_rank_order());
@@ -50,7 +50,7 @@ pub(super) fn orders(
                 Some(expression) => known.push(expression),
                 // The result at the root has one chunk, and so one expression.
                 None if too_many && schedule.chunks == 1 => {
-                    orders.insert(*member, Order::Own(*member));
+                    orders.insert(*member, AdditionOrder::Own(*member));
                 }
                 None => {
                     orders.remove(member);
@@ -69,9 +69,9 @@ const TYPICAL: std::ops::Range<u32> = 3..28;
 pub(super) fn one_order(
     model: &CostModel,
     candidates: &[Candidate],
-    orders: &BTreeMap<Member, Order>,
+    orders: &BTreeMap<Member, AdditionOrder>,
 ) -> Option<Vec<Candidate>> {
-    let mut families: BTreeMap<&Order, Vec<Candidate>> = BTreeMap::new();
+    let mut families: BTreeMap<&AdditionOrder, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
         if let Some(order) = orders.get(&candidate.member) {
             families.entry(order).or_default().push(candidate.clone());

@@ -6,15 +6,15 @@ use crate::algorithms::{self, given, Member};
 use crate::collective::Collective;
 
 /// Lists of members by the name of a collective.
-type Lists = BTreeMap<&'static str, Vec<Member>>;
+type MemberLists = BTreeMap<&'static str, Vec<Member>>;
 
 /// The algorithms among which the user wants the cheapest to be chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Algorithms {
-    wanted: Lists,
-    excluded: Lists,
+    wanted: MemberLists,
+    excluded: MemberLists,
     /// Given schedules that compete with the catalogue.
-    beside: Lists,
+    beside: MemberLists,
     /// Files of schedules that are wanted, each for a collective if the user has named one.
     files: Vec<(Option<Collective>, String)>,
 }
@@ -29,7 +29,8 @@ impl Algorithms {
     /// of its own. A list that starts with `^` excludes its algorithms, even if another list names them. `file:PATH` names
     /// the file of a schedule, which [`Algorithms::with_files`] adds.
     pub fn parse(text: &str) -> Result<Algorithms, String> {
-        let (mut general, mut own, mut excluded) = (Lists::new(), Lists::new(), Lists::new());
+        let (mut general, mut own, mut excluded) =
+            (MemberLists::new(), MemberLists::new(), MemberLists::new());
         let mut files = Vec::new();
         for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
             let (collective, names) = split_collective(part)?;
@@ -67,7 +68,7 @@ impl Algorithms {
             }
         }
         general.extend(own);
-        Ok(Algorithms { wanted: general, excluded, beside: Lists::new(), files })
+        Ok(Algorithms { wanted: general, excluded, beside: MemberLists::new(), files })
     }
 
     /// The same with the schedules of the files that it names, each of which `read` reads. The error is a message.
@@ -131,7 +132,7 @@ fn split_collective(part: &str) -> Result<(Option<Collective>, &str), String> {
     }
 }
 
-fn add(lists: &mut Lists, collective: Collective, member: Member) {
+fn add(lists: &mut MemberLists, collective: Collective, member: Member) {
     let list = lists.entry(collective.name()).or_default();
     if !list.contains(&member) {
         list.push(member);

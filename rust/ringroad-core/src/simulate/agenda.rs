@@ -30,28 +30,28 @@ pub(super) enum Moment {
     Reduced(Rank),
 }
 
-struct Entry {
+struct AgendaEntry {
     time: Seconds,
     number: u64,
     event: Moment,
 }
 
-impl PartialEq for Entry {
+impl PartialEq for AgendaEntry {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Entry {}
+impl Eq for AgendaEntry {}
 
-impl Ord for Entry {
+impl Ord for AgendaEntry {
     /// The earliest entry is the greatest, as the heap needs.
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
     }
 }
 
-impl PartialOrd for Entry {
+impl PartialOrd for AgendaEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -60,13 +60,13 @@ impl PartialOrd for Entry {
 /// The queue of future events.
 #[derive(Default)]
 pub(super) struct Agenda {
-    heap: BinaryHeap<Entry>,
+    heap: BinaryHeap<AgendaEntry>,
     count: u64,
 }
 
 impl Agenda {
     pub fn enter(&mut self, time: Seconds, event: Moment) {
-        self.heap.push(Entry { time, number: self.count, event });
+        self.heap.push(AgendaEntry { time, number: self.count, event });
         self.count += 1;
     }
 

@@ -21,7 +21,7 @@ pub(super) type FlowId = usize;
 /// The links of a flow, and the fraction of its bytes that each link carries.
 pub(super) type Shares = Arc<[(LinkId, f64)]>;
 
-struct Flow {
+struct FairFlow {
     shares: Shares,
     /// In bytes per second.
     rate: f64,
@@ -32,7 +32,7 @@ struct Flow {
     settled: bool,
 }
 
-struct Channel {
+struct FairLink {
     /// In bytes per second.
     capacity: f64,
     /// The open flows on the link, and, until the next round, ended ones.
@@ -49,8 +49,8 @@ struct Channel {
 
 /// Flows and the links that they share.
 pub(super) struct FairNetwork {
-    links: Vec<Channel>,
-    flows: Vec<Flow>,
+    links: Vec<FairLink>,
+    flows: Vec<FairFlow>,
     /// The numbers of flows that may be reused now.
     free: Vec<FlowId>,
     /// The numbers of flows that may be reused after the next round.
@@ -60,25 +60,25 @@ pub(super) struct FairNetwork {
     round: u64,
     /// The links and flows of the last round, kept to reuse their memory.
     reached: (Vec<LinkId>, Vec<FlowId>),
-    rising: BinaryHeap<Level>,
+    rising: BinaryHeap<Saturation>,
 }
 
 /// The rate at which a link is full. The lowest rate compares as the greatest, and among equals the first link.
 #[derive(PartialEq)]
-struct Level {
+struct Saturation {
     rate: f64,
     link: LinkId,
 }
 
-impl Eq for Level {}
+impl Eq for Saturation {}
 
-impl Ord for Level {
+impl Ord for Saturation {
     fn cmp(&self, other: &Self) -> Ordering {
         other.rate.total_cmp(&self.rate).then(other.link.cmp(&self.link))
     }
 }
 
-impl PartialOrd for Level {
+impl PartialOrd for Saturation {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -87,8 +87,14 @@ impl PartialOrd for Level {
 impl FairNetwork {
     /// A network without flows, whose links have these capacities in bytes per second, which must be positive.
     pub fn new(capacities: impl Iterator<Item = f64>) -> FairNetwork {
-        let link =
-            |capacity| Channel { capacity, flows: Vec::new(), seen: 0, left: 0.0, weight: 0.0, competing: 0 };
+        let link = |capacity| FairLink {
+            capacity,
+            flows: Vec::new(),
+            seen: 0,
+            left: 0.0,
+            weight: 0.0,
+            competing: 0,
+        };
         FairNetwork {
             links: capacities.map(link).collect(),
             flows: Vec::new(),
@@ -103,7 +109,7 @@ impl FairNetwork {
 
     /// Starts a flow over at least one link. Its rate is 0 until [`FairNetwork::settle`].
     pub fn begin(&mut self, shares: Shares) -> FlowId {
-        let flow = Flow { shares, rate: 0.0, open: true, seen: 0, settled: false };
+        let flow = FairFlow { shares, rate: 0.0, open: true, seen: 0, settled: false };
         let id = self.free.pop().unwrap_or(self.flows.len());
         for &(link, _) in flow.shares.iter() {
             self.links[link].flows.push(id);
@@ -156,7 +162,7 @@ impl FairNetwork {
         links.clear();
         flows.clear();
         let FairNetwork { links: channels, flows: all, changed, round, .. } = self;
-        let visit = |channels: &mut Vec<Channel>, links: &mut Vec<LinkId>, link: LinkId| {
+        let visit = |channels: &mut Vec<FairLink>, links: &mut Vec<LinkId>, link: LinkId| {
             if channels[link].seen != *round {
                 channels[link].seen = *round;
                 links.push(link);
@@ -231,10 +237,10 @@ impl FairNetwork {
     }
 }
 
-impl Channel {
+impl FairLink {
     /// The rate at which the link is full, if only flows that are not settled rise further.
-    fn level(&self, link: LinkId) -> Level {
-        Level { rate: (self.left / self.weight).max(0.0), link }
+    fn level(&self, link: LinkId) -> Saturation {
+        Saturation { rate: (self.left / self.weight).max(0.0), link }
     }
 }
 

@@ -42,8 +42,8 @@ use crate::units::{Bytes, LinkId, NodeId, Rank, Seconds};
 
 pub use scenario::{Scenario, ScenarioError};
 
-use record::Record;
-use run::Run;
+use record::SimulationRecord;
+use run::SimulationRun;
 use traffic::Traffic;
 
 /// The default of [`Simulator::eager`], in bytes.
@@ -312,8 +312,9 @@ impl Simulator {
             self.model.bandwidth.unwrap_or(link.bandwidth) * link.capacity * speed
         };
         let traffic = Traffic::new(paths, topology.links().iter().zip(&conditions.speed).map(capacity));
-        let record = Record::new(self.details, schedule, topology.links().len());
-        Ok(Run::new(self, plans, &conditions, Inlets::new(topology), traffic, record).finish(budget)?)
+        let record = SimulationRecord::new(self.details, schedule, topology.links().len());
+        Ok(SimulationRun::new(self, plans, &conditions, Inlets::new(topology), traffic, record)
+            .finish(budget)?)
     }
 
     /// The plans of all ranks, for elements of one byte.

@@ -10,7 +10,7 @@ use crate::topology::{Route, Routes, Topology};
 use crate::units::{LinkId, NodeId, Rank, Seconds};
 
 /// Links that a message takes at the same time.
-pub(super) struct Stage {
+pub(super) struct PathStage {
     /// The links, and the fraction of the message that each link carries.
     pub shares: Shares,
     /// The seconds from when the last byte leaves until it is at the end of the stage.
@@ -18,10 +18,10 @@ pub(super) struct Stage {
 }
 
 /// The stages of a message in order: a single stage with cut-through, one for each hop with store-and-forward.
-pub(super) type Path = Arc<[Stage]>;
+pub(super) type MessagePath = Arc<[PathStage]>;
 
 /// The paths between all pairs that exchange messages. Never iterated over.
-pub(super) type Paths = HashMap<(Rank, Rank), Path>;
+pub(super) type MessagePaths = HashMap<(Rank, Rank), MessagePath>;
 
 /// Finds the paths between `pairs` of `(destination, source)`, which is fastest if they are sorted. An error where a
 /// pair has no path without the failed links.
@@ -31,11 +31,11 @@ pub(super) fn find(
     pairs: &[(Rank, Rank)],
     model: &CostModel,
     forwarding: Forwarding,
-) -> Result<Paths, SimulationError> {
+) -> Result<MessagePaths, SimulationError> {
     let degraded = (!failed.is_empty()).then(|| topology.without_link_ids(failed));
     let mut routes = Routes::new(degraded.as_ref().map_or(topology, |(left, _)| left));
     let number = |link: LinkId| degraded.as_ref().map_or(link, |(_, numbers)| numbers[link]);
-    let mut paths = Paths::new();
+    let mut paths = MessagePaths::new();
     let mut cut_off = Vec::new();
     for &(destination, source) in pairs {
         let Ok(route) = routes.route(source, destination) else {
@@ -45,7 +45,7 @@ pub(super) fn find(
         let shares = route.shares.iter().map(|&(link, share)| (number(link), share)).collect::<Vec<_>>();
         let path = match forwarding {
             Forwarding::CutThrough => {
-                vec![Stage { latency: latency(&route, model), shares: shares.into() }]
+                vec![PathStage { latency: latency(&route, model), shares: shares.into() }]
             }
             Forwarding::StoreAndForward => hops(topology, model, source, &shares),
         };
@@ -71,7 +71,7 @@ fn latency(route: &Route, model: &CostModel) -> Seconds {
 
 /// The stages of a route with store-and-forward: its links by their distance from the source. The links closest to the
 /// source come first in `shares`.
-fn hops(topology: &Topology, model: &CostModel, source: NodeId, shares: &[(LinkId, f64)]) -> Vec<Stage> {
+fn hops(topology: &Topology, model: &CostModel, source: NodeId, shares: &[(LinkId, f64)]) -> Vec<PathStage> {
     let mut distance = HashMap::from([(source, 0)]);
     let mut stages: Vec<(Vec<(LinkId, f64)>, Seconds)> = Vec::new();
     for &(id, share) in shares {
@@ -85,5 +85,5 @@ fn hops(topology: &Topology, model: &CostModel, source: NodeId, shares: &[(LinkI
         links.push((id, share));
         *latency = latency.max(model.hop_latency.unwrap_or(link.latency) + link.extra_latency);
     }
-    stages.into_iter().map(|(links, latency)| Stage { shares: links.into(), latency }).collect()
+    stages.into_iter().map(|(links, latency)| PathStage { shares: links.into(), latency }).collect()
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::traffic::{Message, Side};
+use super::traffic::{StartedOperation, Transmission};
 use crate::schedule::Schedule;
 use crate::trace::{Trace, TraceEvent, TraceKind};
 use crate::units::{LinkId, Rank, Seconds};
 
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct SimulationRecord {
     /// Whether to record events and the loads of each step.
     detailed: bool,
     algorithm: Arc<str>,
@@ -23,22 +23,22 @@ pub(super) struct Record {
     pub finished: Vec<Seconds>,
 }
 
-impl Record {
-    pub fn new(detailed: bool, schedule: &Schedule, links: usize) -> Record {
+impl SimulationRecord {
+    pub fn new(detailed: bool, schedule: &Schedule, links: usize) -> SimulationRecord {
         let steps = schedule.steps.len();
-        Record {
+        SimulationRecord {
             detailed,
             algorithm: schedule.name.as_str().into(),
             step_loads: vec![BTreeMap::new(); if detailed { steps } else { 0 }],
             loads: vec![0.0; links],
             step_ends: vec![0.0; steps],
             finished: vec![0.0; schedule.ranks],
-            ..Record::default()
+            ..SimulationRecord::default()
         }
     }
 
     /// Records that a message starts to take links.
-    pub fn load(&mut self, message: &Message, shares: &[(LinkId, f64)]) {
+    pub fn load(&mut self, message: &Transmission, shares: &[(LinkId, f64)]) {
         for &(link, share) in shares {
             let bytes = share * message.bytes as f64;
             self.loads[link] += bytes;
@@ -54,7 +54,7 @@ impl Record {
         }
     }
 
-    pub fn message(&mut self, kind: TraceKind, message: &Message, side: Side, now: Seconds) {
+    pub fn message(&mut self, kind: TraceKind, message: &Transmission, side: StartedOperation, now: Seconds) {
         if !self.detailed {
             return;
         }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::agenda::{Agenda, MessageId, Moment};
-use super::record::Record;
+use super::record::SimulationRecord;
 use super::scenario::Conditions;
-use super::traffic::{Side, Traffic};
+use super::traffic::{StartedOperation, Traffic};
 use super::{Outcome, Pace, Simulator};
 use crate::cost::{CostModel, Inlets};
 use crate::executor::Executor;
@@ -19,7 +19,7 @@ use crate::units::{Rank, Seconds};
 const BUDGET_CHECK_INTERVAL: u64 = 64;
 
 /// A reduction that waits for the processor or is in progress.
-struct Reduction {
+struct PendingReduction {
     kind: TraceKind,
     operation: u32,
     step: u32,
@@ -29,11 +29,11 @@ struct Reduction {
 }
 
 /// A rank: its executor, and its processor, which starts messages, accepts messages and reduces.
-struct Machine {
+struct SimulatedRank {
     executor: Executor,
     /// Operations that may start but belong to steps that have not started, by step.
     held: BTreeMap<u32, Vec<(u32, PlannedCommand)>>,
-    reductions: VecDeque<Reduction>,
+    reductions: VecDeque<PendingReduction>,
     slowness: f64,
     /// Where transfers and reductions overlap: how long the processor could have reduced during the step's transfer.
     credit: Seconds,
@@ -45,13 +45,13 @@ struct Machine {
     ports: Vec<(Seconds, Rank)>,
 }
 
-pub(super) struct Run<'a> {
+pub(super) struct SimulationRun<'a> {
     simulator: &'a Simulator,
-    machines: Vec<Machine>,
+    machines: Vec<SimulatedRank>,
     inlets: Inlets,
     traffic: Traffic,
     agenda: Agenda,
-    record: Record,
+    record: SimulationRecord,
     late: Vec<Seconds>,
     now: Seconds,
     /// When each core is free, where ranks share cores ([`crate::cost::CostModel::cores`]); else empty.
@@ -66,16 +66,16 @@ pub(super) struct Run<'a> {
     arrivals: Vec<MessageId>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> SimulationRun<'a> {
     pub fn new(
         simulator: &'a Simulator,
         plans: Vec<Arc<Plan>>,
         conditions: &Conditions,
         inlets: Inlets,
         traffic: Traffic,
-        record: Record,
-    ) -> Run<'a> {
-        let machine = |(rank, (plan, slowness)): (Rank, (Arc<Plan>, &f64))| Machine {
+        record: SimulationRecord,
+    ) -> SimulationRun<'a> {
+        let machine = |(rank, (plan, slowness)): (Rank, (Arc<Plan>, &f64))| SimulatedRank {
             executor: Executor::new(plan),
             held: BTreeMap::new(),
             reductions: VecDeque::new(),
@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
             next_take: 0.0,
             ports: vec![(0.0, rank); inlets.ports(rank)],
         };
-        Run {
+        SimulationRun {
             simulator,
             machines: plans.into_iter().zip(&conditions.slowness).enumerate().map(machine).collect(),
             inlets,
@@ -174,7 +174,7 @@ impl<'a> Run<'a> {
     /// Starts an operation. An operation that takes no time completes at once, and then the caller must collect the
     /// operations that may start.
     fn start(&mut self, rank: Rank, number: u32, operation: PlannedCommand) {
-        let side = Side { operation: number, start: self.now };
+        let side = StartedOperation { operation: number, start: self.now };
         match operation.command {
             Command::Send { peer, port, message, source, .. } => {
                 let about = (port, source.bytes, operation.step);
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
                 if seconds > 0.0 {
                     self.reduce(
                         rank,
-                        Reduction {
+                        PendingReduction {
                             kind,
                             operation: number,
                             step: operation.step,
@@ -357,7 +357,7 @@ impl<'a> Run<'a> {
         self.complete(rank, side.operation, step);
     }
 
-    fn reduce(&mut self, rank: Rank, reduction: Reduction) {
+    fn reduce(&mut self, rank: Rank, reduction: PendingReduction) {
         let idle = self.machines[rank].reductions.is_empty();
         let seconds = reduction.seconds;
         self.machines[rank].reductions.push_back(reduction);
@@ -449,7 +449,7 @@ impl<'a> Run<'a> {
 
     /// Starts the next step for all ranks; returns whether there is one.
     fn open_gate(&mut self) -> bool {
-        let first = |machine: &Machine| machine.held.keys().next().copied();
+        let first = |machine: &SimulatedRank| machine.held.keys().next().copied();
         let Some(step) = self.machines.iter().filter_map(first).min() else { return false };
         self.gate = step;
         for rank in 0..self.machines.len() {

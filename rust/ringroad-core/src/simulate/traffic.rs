@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::agenda::{Agenda, MessageId, Moment};
 use super::fair::{FairNetwork, FlowId};
-use super::paths::{Path, Paths, Stage};
+use super::paths::{MessagePath, MessagePaths, PathStage};
 use crate::units::{Port, Rank, Seconds};
 
 /// Changes of flows within this fraction of the current time count as simultaneous, because they differ by rounding
@@ -16,12 +16,12 @@ const TIE: f64 = 1e-12;
 
 /// The operation of one side of a message, and when it started.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Side {
+pub(super) struct StartedOperation {
     pub operation: u32,
     pub start: Seconds,
 }
 
-pub(super) struct Message {
+pub(super) struct Transmission {
     pub source: Rank,
     pub destination: Rank,
     /// The number of the message among those from the source to the destination.
@@ -30,8 +30,8 @@ pub(super) struct Message {
     pub bytes: usize,
     /// The step of the schedule at the sender.
     pub step: u32,
-    pub sender: Option<Side>,
-    pub receiver: Option<Side>,
+    pub sender: Option<StartedOperation>,
+    pub receiver: Option<StartedOperation>,
     /// The stage of its path at which it is.
     stage: usize,
     /// Whether its start-up is over and it waits for its receiver (rendezvous).
@@ -40,12 +40,12 @@ pub(super) struct Message {
 }
 
 #[derive(Default)]
-struct Connection {
+struct PortQueue {
     busy: bool,
     queue: VecDeque<MessageId>,
 }
 
-struct Flow {
+struct FlowProgress {
     message: MessageId,
     /// How many bytes had not left at the time `since`.
     bytes_left: f64,
@@ -55,21 +55,21 @@ struct Flow {
 }
 
 pub(super) struct Traffic {
-    paths: Paths,
+    paths: MessagePaths,
     network: FairNetwork,
-    messages: Vec<Message>,
+    messages: Vec<Transmission>,
     free: Vec<MessageId>,
     /// The messages of which one side has been posted. Never iterated over.
     unmatched: HashMap<(Rank, Rank, u32), MessageId>,
     /// The connections. Never iterated over.
-    connections: HashMap<(Rank, Rank, Port), Connection>,
-    flows: Vec<Flow>,
+    connections: HashMap<(Rank, Rank, Port), PortQueue>,
+    flows: Vec<FlowProgress>,
     /// The time until which changes count as simultaneous with the first one since rates were computed.
     settle_by: Seconds,
 }
 
 impl Traffic {
-    pub fn new(paths: Paths, capacities: impl Iterator<Item = f64>) -> Traffic {
+    pub fn new(paths: MessagePaths, capacities: impl Iterator<Item = f64>) -> Traffic {
         Traffic {
             paths,
             network: FairNetwork::new(capacities),
@@ -82,11 +82,11 @@ impl Traffic {
         }
     }
 
-    pub fn message(&self, id: MessageId) -> &Message {
+    pub fn message(&self, id: MessageId) -> &Transmission {
         &self.messages[id]
     }
 
-    pub fn message_mut(&mut self, id: MessageId) -> &mut Message {
+    pub fn message_mut(&mut self, id: MessageId) -> &mut Transmission {
         &mut self.messages[id]
     }
 
@@ -95,7 +95,7 @@ impl Traffic {
         if let Some(id) = self.unmatched.remove(&(source, destination, number)) {
             return id;
         }
-        let message = Message {
+        let message = Transmission {
             source,
             destination,
             number,
@@ -123,7 +123,7 @@ impl Traffic {
         &mut self,
         (source, destination, number): (Rank, Rank, u32),
         (port, bytes, step): (Port, usize, u32),
-        side: Side,
+        side: StartedOperation,
     ) -> MessageId {
         let id = self.matched(source, destination, number);
         let message = &mut self.messages[id];
@@ -135,7 +135,7 @@ impl Traffic {
     pub fn post_receive(
         &mut self,
         (source, destination, number): (Rank, Rank, u32),
-        side: Side,
+        side: StartedOperation,
     ) -> MessageId {
         let id = self.matched(source, destination, number);
         self.messages[id].receiver = Some(side);
@@ -147,13 +147,13 @@ impl Traffic {
         self.free.push(id);
     }
 
-    fn path(&self, id: MessageId) -> &Path {
+    fn path(&self, id: MessageId) -> &MessagePath {
         let message = &self.messages[id];
         &self.paths[&(message.source, message.destination)]
     }
 
     /// The stage at which a message is: its links, and their latency.
-    pub fn stage(&self, id: MessageId) -> &Stage {
+    pub fn stage(&self, id: MessageId) -> &PathStage {
         &self.path(id)[self.messages[id].stage]
     }
 
@@ -168,7 +168,7 @@ impl Traffic {
 
     /// Lets a message leave its sender, after those before it on its connection. Returns whether it leaves now.
     pub fn depart(&mut self, id: MessageId, now: Seconds, agenda: &mut Agenda) -> bool {
-        let Message { source, destination, port, .. } = self.messages[id];
+        let Transmission { source, destination, port, .. } = self.messages[id];
         let connection = self.connections.entry((source, destination, port)).or_default();
         if connection.busy {
             connection.queue.push_back(id);
@@ -182,7 +182,7 @@ impl Traffic {
     /// Lets the message behind `id` on its connection leave, after `id` has left its sender; returns it, if there is
     /// one.
     pub fn next_behind(&mut self, id: MessageId, now: Seconds, agenda: &mut Agenda) -> Option<MessageId> {
-        let Message { source, destination, port, .. } = self.messages[id];
+        let Transmission { source, destination, port, .. } = self.messages[id];
         let connection = self.connections.get_mut(&(source, destination, port))?;
         let next = connection.queue.pop_front();
         connection.busy = next.is_some();
@@ -203,12 +203,13 @@ impl Traffic {
         }
         self.note_change(now);
         let flow = self.network.begin(shares);
-        let begun = Flow { message: id, bytes_left: self.messages[id].bytes as f64, since: now, changes: 0 };
+        let begun =
+            FlowProgress { message: id, bytes_left: self.messages[id].bytes as f64, since: now, changes: 0 };
         if flow == self.flows.len() {
             self.flows.push(begun);
         } else {
             // Events of the flow that had this number before must not count for the new flow.
-            self.flows[flow] = Flow { changes: self.flows[flow].changes + 1, ..begun };
+            self.flows[flow] = FlowProgress { changes: self.flows[flow].changes + 1, ..begun };
         }
     }
 

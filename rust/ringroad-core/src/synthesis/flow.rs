@@ -10,7 +10,7 @@ pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
 /// A network for repeated searches with different capacities, sources and sinks.
 #[derive(Debug, Clone)]
-pub(crate) struct Flow {
+pub(crate) struct MaxFlow {
     /// The node where each arc ends. Arc `a ^ 1` is the reverse of arc `a`.
     ends: Vec<u32>,
     capacities: Vec<u64>,
@@ -28,10 +28,10 @@ pub(crate) struct Flow {
 
 const FAR: u32 = u32::MAX;
 
-impl Flow {
+impl MaxFlow {
     /// A network of `nodes` nodes without arcs.
-    pub fn new(nodes: usize) -> Flow {
-        Flow {
+    pub fn new(nodes: usize) -> MaxFlow {
+        MaxFlow {
             ends: Vec::new(),
             capacities: Vec::new(),
             room: Vec::new(),
@@ -200,7 +200,7 @@ mod tests {
                     .filter(|(a, b, _)| a != b)
                     .collect();
                 let nodes = nodes as usize;
-                let mut flow = Flow::new(nodes);
+                let mut flow = MaxFlow::new(nodes);
                 for (a, b, capacity) in &arcs {
                     flow.arc(*a, *b, *capacity);
                 }

@@ -14,7 +14,7 @@
 //! have no latency unless a latency is set for all links.
 
 use super::operators::derived_name;
-use super::{Kind, Link, Topology, TopologyError};
+use super::{Link, Topology, TopologyError, TopologyKind};
 use crate::units::NodeId;
 
 impl Topology {
@@ -42,8 +42,8 @@ impl Topology {
             ..*link
         }));
         let kind = match self.kind {
-            Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
-            _ => Kind::Behind(spec),
+            TopologyKind::Graph(_) => TopologyKind::Graph(derived_name(&spec)),
+            _ => TopologyKind::Behind(spec),
         };
         let (dimensions, hosts) = (self.dimensions.clone(), self.hosts.clone());
         let routing = self.routing.on_other_links();

@@ -3,7 +3,7 @@
 
 use super::distance_regular::NAMED;
 use super::expression::{cut, Takes};
-use super::family::{Family, Made};
+use super::family::{Family, TopologyResult};
 use super::operators::PRODUCT;
 use super::text::{number, ratio, FILES};
 use super::without::Cut;
@@ -53,7 +53,7 @@ pub struct Operator {
     pub summary: &'static str,
     pub(super) takes: Takes,
     /// Makes the graph from the operands and the parameters after them; `None` if a parameter has the wrong form.
-    pub(super) make: fn(&[Topology], &[&str]) -> Option<Made>,
+    pub(super) make: fn(&[Topology], &[&str]) -> Option<TopologyResult>,
 }
 
 /// Every operator.

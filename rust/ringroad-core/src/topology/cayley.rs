@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use super::family::{check_size, Family, Form};
+use super::family::{check_size, Family, SpecForm};
 use super::{text, Topology, TopologyError, MAX_RANKS};
 use crate::units::Rank;
 
@@ -24,12 +24,12 @@ pub(super) static CAYLEY: Family = Family {
     example: "cayley:z8*z2^3:5.1,3.0",
     summary: "a group (z8, z8*z2^3, d13, s4, z3xz3) and generators: (x,c)(y,e) = (x + 3^c y, c + e)",
     source: "Cayley: Desiderata and suggestions: the theory of groups: graphical representation, American Journal of Mathematics 1(2), 1878",
-    form: Form::List(|group, generators| Some(read(group, generators))),
+    form: SpecForm::List(|group, generators| Some(read(group, generators))),
 };
 
 /// A finite group with numbered elements, of which 0 is the identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct CayleyGroup {
     factors: Vec<Factor>,
     order: usize,
 }
@@ -130,14 +130,14 @@ fn place(permutation: &[usize]) -> usize {
     (0..permutation.len()).fold(0, |place, at| place * (permutation.len() - at) + smaller(at))
 }
 
-impl Group {
+impl CayleyGroup {
     /// Reads `z8`, `z64*z16^11`, `d13`, `s4`, or a product of these such as `z3xz3`.
-    pub fn parse(text: &str) -> Result<Group, TopologyError> {
+    pub fn parse(text: &str) -> Result<CayleyGroup, TopologyError> {
         let factors = text.split('x').map(|part| factor(text, part)).collect::<Result<Vec<Factor>, _>>()?;
         let order = factors.iter().try_fold(1usize, |order, factor| order.checked_mul(factor.order()));
         let order = order.filter(|order| *order <= MAX_RANKS);
         let order = order.ok_or_else(|| wrong(text, format!("it has more than {MAX_RANKS} elements")))?;
-        Ok(Group { factors, order })
+        Ok(CayleyGroup { factors, order })
     }
 
     /// How many elements the group has.
@@ -165,7 +165,7 @@ impl Group {
         parts.next().is_none().then_some(element)
     }
 
-    /// The element as text, which [`Group::element`] reads.
+    /// The element as text, which [`CayleyGroup::element`] reads.
     pub fn write(&self, element: usize) -> String {
         let mut rest = element;
         let mut parts = Vec::new();
@@ -178,7 +178,7 @@ impl Group {
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for CayleyGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let write = |factor: &Factor| match factor {
             Factor::Cyclic(size) => format!("z{size}"),
@@ -249,7 +249,7 @@ fn semidirect(group: &str, m: usize, k: usize, power: usize) -> Result<Factor, T
 impl Topology {
     /// The Cayley graph of a group: each element has a link to its product with each generator, in the order of the
     /// generators.
-    pub fn cayley(group: &Group, generators: &[usize]) -> Result<Topology, TopologyError> {
+    pub fn cayley(group: &CayleyGroup, generators: &[usize]) -> Result<Topology, TopologyError> {
         let written = || generators.iter().map(|element| group.write(*element)).collect::<Vec<_>>().join(",");
         let spec = || CAYLEY.spec(format!("{group}:{}", written()));
         let refuse = |what: String| Err(TopologyError::Graph { spec: spec(), what });
@@ -271,7 +271,7 @@ impl Topology {
 
 /// Reads the two parts of `cayley:group:generators` after the first colon.
 fn read(group: &str, generators: &str) -> Result<Topology, TopologyError> {
-    let group = Group::parse(group)?;
+    let group = CayleyGroup::parse(group)?;
     let element = |text: &str| {
         let text = text.trim();
         group.element(text).ok_or_else(|| {

@@ -13,7 +13,7 @@
 //!
 //! Links come rank by rank, and port by port within a rank.
 
-use super::family::{check_size, Family, Form};
+use super::family::{check_size, Family, SpecForm};
 use super::{hyperx, text, Link, Topology, TopologyError, MAX_LINKS};
 
 pub(super) static CIRCULANT: Family = Family {
@@ -22,7 +22,7 @@ pub(super) static CIRCULANT: Family = Family {
     summary: "16 ranks, each with cables to the ranks 3 and 4 further up and down",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::List(|n, offsets| Some(Topology::circulant(text::number(n)?, &text::numbers(offsets)?))),
+    form: SpecForm::List(|n, offsets| Some(Topology::circulant(text::number(n)?, &text::numbers(offsets)?))),
 };
 
 pub(super) static DIRECTED_CIRCULANT: Family = Family {
@@ -31,7 +31,7 @@ pub(super) static DIRECTED_CIRCULANT: Family = Family {
     summary: "8 ranks, each with links to the ranks 1 and 3 further up",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::List(|n, offsets| {
+    form: SpecForm::List(|n, offsets| {
         Some(Topology::directed_circulant(text::number(n)?, &text::numbers(offsets)?))
     }),
 };
@@ -42,7 +42,7 @@ pub(super) static COMPLETE: Family = Family {
     summary: "a link to every other rank",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::Number(Topology::complete),
+    form: SpecForm::Number(Topology::complete),
 };
 
 pub(super) static COMPLETE_BIPARTITE: Family = Family {
@@ -51,7 +51,7 @@ pub(super) static COMPLETE_BIPARTITE: Family = Family {
     summary: "two sides of 4 ranks, with all cables across; 3x5 for sides of 3 and 5",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::Parts(|parts| match (parts.len(), &text::sizes(parts.first()?)?[..]) {
+    form: SpecForm::Parts(|parts| match (parts.len(), &text::sizes(parts.first()?)?[..]) {
         (1, [n]) => Some(Topology::complete_bipartite(*n, *n)),
         (1, [a, b]) => Some(Topology::complete_bipartite(*a, *b)),
         _ => None,
@@ -64,7 +64,7 @@ pub(super) static HAMMING: Family = Family {
     summary: "2 dimensions of 3: wired as hyperx:3x3, with a port for every link and no grid",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::Numbers(Topology::hamming),
+    form: SpecForm::Numbers(Topology::hamming),
 };
 
 pub(super) static UNIRING: Family = Family {
@@ -73,7 +73,7 @@ pub(super) static UNIRING: Family = Family {
     summary: "5 ranks in one direction, by 4 parallel links",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::Numbers(Topology::uniring),
+    form: SpecForm::Numbers(Topology::uniring),
 };
 
 pub(super) static BIRING: Family = Family {
@@ -82,7 +82,7 @@ pub(super) static BIRING: Family = Family {
     summary: "5 ranks, 2 links out of each: half up, half down",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::Numbers(Topology::biring),
+    form: SpecForm::Numbers(Topology::biring),
 };
 
 impl Topology {

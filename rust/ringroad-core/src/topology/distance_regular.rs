@@ -11,8 +11,8 @@
 //! Where the graph is made as a Cayley graph, its ports are those of [`Topology::cayley`]; where it is made as a
 //! circulant, those of [`Topology::circulant`]. Elsewhere a rank's ports are in the order of its neighbours' numbers.
 
-use super::family::{Family, Form};
-use super::{geometry, Group, Topology, TopologyError};
+use super::family::{Family, SpecForm};
+use super::{geometry, CayleyGroup, Topology, TopologyError};
 use crate::units::Rank;
 
 pub(super) static ODD_GRAPH: Family = Family {
@@ -21,7 +21,7 @@ pub(super) static ODD_GRAPH: Family = Family {
     summary: "the sets of 3 of 7 things, joined if they are disjoint",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::Number(Topology::odd_graph),
+    form: SpecForm::Number(Topology::odd_graph),
 };
 
 pub(super) static DOUBLED_ODD_GRAPH: Family = Family {
@@ -30,13 +30,13 @@ pub(super) static DOUBLED_ODD_GRAPH: Family = Family {
     summary: "the sets of 3 and of 4 of 7 things, joined if one contains the other",
     source:
         "Zhao et al.: Efficient direct-connect topologies for collective communications (arXiv 2202.03356)",
-    form: Form::Number(Topology::doubled_odd_graph),
+    form: SpecForm::Number(Topology::doubled_odd_graph),
 };
 
-type Make = fn(&str) -> Result<Topology, TopologyError>;
+type GraphFunction = fn(&str) -> Result<Topology, TopologyError>;
 
 /// The names of the graphs, and the functions that make them.
-pub(super) const NAMED: [(&str, Make); 12] = [
+pub(super) const NAMED: [(&str, GraphFunction); 12] = [
     ("octahedron", |_| Topology::circulant(6, &[1, 2])),
     ("k55-minus-matching", |_| Topology::circulant(10, &[1, 3])),
     ("petersen", |_| Topology::odd_graph(3)),
@@ -54,7 +54,7 @@ pub(super) const NAMED: [(&str, Make); 12] = [
 /// The incidence graph of a plane given by a difference set: point x is on line y where y − x is in `set`. It is a
 /// Cayley graph of the dihedral group; points are the elements r^x and lines the elements r^y s.
 fn plane(size: usize, set: &[usize]) -> Result<Topology, TopologyError> {
-    let group = Group::parse(&format!("d{size}"))?;
+    let group = CayleyGroup::parse(&format!("d{size}"))?;
     Topology::cayley(&group, &set.iter().map(|difference| 2 * difference + 1).collect::<Vec<usize>>())
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libm::{cos, sin};
 use serde::Serialize;
 
-use super::{operands, Kind, LinkId, Topology};
+use super::{operands, LinkId, Topology, TopologyKind};
 use crate::units::NodeId;
 
 /// The most nodes that are placed by their distances; others lie on a circle.
@@ -56,14 +56,14 @@ impl Topology {
 
     /// The network of which [`Topology::without_links`] has made this one, if the spec says its links.
     pub fn whole(&self) -> Option<Topology> {
-        let Kind::Without(spec, _) = &self.kind else { return None };
+        let TopologyKind::Without(spec, _) = &self.kind else { return None };
         let (_, of, _) = operands(spec)?;
         Topology::parse(of.first()?).ok().filter(|whole| whole.nodes() == self.nodes())
     }
 
     pub(super) fn is_round(&self) -> bool {
         if self.nodes() > self.ranks() {
-            return matches!(self.kind, Kind::Member { .. });
+            return matches!(self.kind, TopologyKind::Member { .. });
         }
         let ends: BTreeSet<_> = self.links().iter().map(|link| (link.source, link.target)).collect();
         let next = |node: NodeId| (node + 1) % self.ranks();

@@ -6,11 +6,11 @@
 use std::fmt;
 
 use super::measure::Adjacency;
-use super::{text, Kind, Link, Routing, Topology, TopologyError, MAX_LINKS, MAX_RANKS};
+use super::{text, Link, Routing, Topology, TopologyError, TopologyKind, MAX_LINKS, MAX_RANKS};
 use crate::units::{LinkId, NodeId, Port, Rank};
 
 /// A topology, or why there is none.
-pub(super) type Made = Result<Topology, TopologyError>;
+pub(super) type TopologyResult = Result<Topology, TopologyError>;
 
 /// A family of networks. [`Topology::parse`] makes its members from specs such as [`Family::example`].
 pub struct Family {
@@ -23,45 +23,45 @@ pub struct Family {
     /// The paper or the product that introduced the family.
     pub source: &'static str,
     /// The parameters that follow the name, and the constructor that takes them.
-    pub(super) form: Form,
+    pub(super) form: SpecForm,
 }
 
 /// The parameters after the colon of a spec, with the function that makes a topology from them.
 #[derive(Clone, Copy)]
-pub(super) enum Form {
+pub(super) enum SpecForm {
     /// `ring:8`
-    Number(fn(usize) -> Made),
+    Number(fn(usize) -> TopologyResult),
     /// `kautz:4:1`
-    Numbers(fn(usize, usize) -> Made),
+    Numbers(fn(usize, usize) -> TopologyResult),
     /// `torus:4x4x2`
-    Sizes(fn(&[usize]) -> Made),
+    Sizes(fn(&[usize]) -> TopologyResult),
     /// `twisted-torus:8x4`
-    TwoSizes(fn(usize, usize) -> Made),
+    TwoSizes(fn(usize, usize) -> TopologyResult),
     /// `circulant:16:3,4`: the text before the second colon, and the list after it. `None` if one has the wrong form.
-    List(fn(&str, &str) -> Option<Made>),
+    List(fn(&str, &str) -> Option<TopologyResult>),
     /// `hosts:1,2,3`, or another form without a second colon. `None` if it is the wrong one.
-    ListAlone(fn(&str) -> Option<Made>),
+    ListAlone(fn(&str) -> Option<TopologyResult>),
     /// Any other form: the texts between the colons. `None` if one has the wrong form.
-    Parts(fn(&[&str]) -> Option<Made>),
+    Parts(fn(&[&str]) -> Option<TopologyResult>),
 }
 
 /// What all members of a family of grids, switches or hosts have in common besides their links. Other families have none:
 /// their ports are links in turn, and they have no traits.
 #[derive(Clone, Copy)]
-pub(super) struct Layout {
+pub(super) struct FamilyLayout {
     pub family: &'static Family,
-    pub ports: Ports,
+    pub ports: PortRule,
     pub ends: Ends,
     pub traits: Traits,
 }
 
-impl PartialEq for Layout {
-    fn eq(&self, other: &Layout) -> bool {
+impl PartialEq for FamilyLayout {
+    fn eq(&self, other: &FamilyLayout) -> bool {
         self.family == other.family
     }
 }
 
-impl fmt::Debug for Layout {
+impl fmt::Debug for FamilyLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.family.fmt(f)
     }
@@ -69,7 +69,7 @@ impl fmt::Debug for Layout {
 
 /// Which link of a rank a port uses.
 #[derive(Clone, Copy)]
-pub(super) enum Ports {
+pub(super) enum PortRule {
     /// A rank's ports are its links in order.
     InTurn,
     /// Every port uses the rank's only cable, link `2r` of rank `r`.
@@ -118,26 +118,26 @@ impl Family {
 
     /// The member with these parameters, which are what follows the colon; `None` where they have not the form that the
     /// family has.
-    pub(super) fn read(&self, parameters: &str) -> Option<Made> {
+    pub(super) fn read(&self, parameters: &str) -> Option<TopologyResult> {
         let parts: Vec<&str> = parameters.split(':').collect();
         match (self.form, parts.as_slice()) {
-            (Form::Number(make), [n]) => Some(make(text::number(n)?)),
-            (Form::Numbers(make), [a, b]) => Some(make(text::number(a)?, text::number(b)?)),
-            (Form::Sizes(make), [sizes]) => Some(make(&text::sizes(sizes)?)),
-            (Form::TwoSizes(make), [sizes]) => match text::sizes(sizes)?[..] {
+            (SpecForm::Number(make), [n]) => Some(make(text::number(n)?)),
+            (SpecForm::Numbers(make), [a, b]) => Some(make(text::number(a)?, text::number(b)?)),
+            (SpecForm::Sizes(make), [sizes]) => Some(make(&text::sizes(sizes)?)),
+            (SpecForm::TwoSizes(make), [sizes]) => match text::sizes(sizes)?[..] {
                 [a, b] => Some(make(a, b)),
                 _ => None,
             },
-            (Form::List(make), [first, list]) => make(first, list),
-            (Form::ListAlone(make), [list]) => make(list),
-            (Form::Parts(make), parts) => make(parts),
+            (SpecForm::List(make), [first, list]) => make(first, list),
+            (SpecForm::ListAlone(make), [list]) => make(list),
+            (SpecForm::Parts(make), parts) => make(parts),
             _ => None,
         }
     }
 
     /// Whether commas behind its name may be part of a list.
     pub(super) fn has_list(&self) -> bool {
-        matches!(self.form, Form::List(_) | Form::ListAlone(_))
+        matches!(self.form, SpecForm::List(_) | SpecForm::ListAlone(_))
     }
 
     /// The error that there is no member with these parameters; `what` says what must hold.
@@ -169,25 +169,25 @@ impl fmt::Debug for Family {
 
 impl Topology {
     /// A grid of ranks alone.
-    pub(super) fn on_grid(layout: Layout, spec: String, sizes: &[usize], links: Vec<Link>) -> Topology {
+    pub(super) fn on_grid(layout: FamilyLayout, spec: String, sizes: &[usize], links: Vec<Link>) -> Topology {
         let ranks = sizes.iter().product();
         Topology { dimensions: sizes.to_vec(), ..Topology::member(layout, spec, ranks, ranks, links) }
     }
 
     /// A member of a family, without a grid.
     pub(super) fn member(
-        layout: Layout,
+        layout: FamilyLayout,
         spec: String,
         ranks: usize,
         nodes: usize,
         links: Vec<Link>,
     ) -> Topology {
-        let kind = Kind::Member { layout, spec, parameters: Vec::new() };
+        let kind = TopologyKind::Member { layout, spec, parameters: Vec::new() };
         Topology::plain(kind, ranks, nodes, links)
     }
 
     /// Ranks that form no grid.
-    pub(super) fn plain(kind: Kind, ranks: usize, nodes: usize, links: Vec<Link>) -> Topology {
+    pub(super) fn plain(kind: TopologyKind, ranks: usize, nodes: usize, links: Vec<Link>) -> Topology {
         let routing = Routing::default();
         let index = (!links.is_sorted_by_key(|link| link.source))
             .then(|| Adjacency::new(nodes, links.iter().map(|link| link.source)));

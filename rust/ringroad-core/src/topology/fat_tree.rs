@@ -17,7 +17,7 @@
 //! Links come in pairs, up and down: first those of the ranks, then those of the lowest switches, and so on. Switches
 //! are numbered in the same order.
 
-use super::family::{check_size, Ends, Family, Form, Layout, Made, Ports, Traits};
+use super::family::{check_size, Ends, Family, FamilyLayout, PortRule, SpecForm, TopologyResult, Traits};
 use super::{text, Link, Topology, TopologyError};
 
 pub(super) static FAT_TREE: Family = Family {
@@ -25,13 +25,13 @@ pub(super) static FAT_TREE: Family = Family {
     example: "fattree:4x8",
     summary: "4 switches of 8 ranks; append :2 for half the bandwidth up, :1x2 for each level",
     source: "Leiserson: Fat-trees: universal networks for hardware-efficient supercomputing, IEEE Transactions on Computers C-34(10), 1985",
-    form: Form::Parts(read),
+    form: SpecForm::Parts(read),
 };
 
-const LAYOUT: Layout =
-    Layout { family: &FAT_TREE, ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE };
+const LAYOUT: FamilyLayout =
+    FamilyLayout { family: &FAT_TREE, ports: PortRule::Uplink, ends: Ends::First, traits: Traits::NONE };
 
-fn read(parts: &[&str]) -> Option<Made> {
+fn read(parts: &[&str]) -> Option<TopologyResult> {
     let (sizes, ratios) = match parts {
         [sizes] => (sizes, Vec::new()),
         [sizes, ratios] => (sizes, ratios.split('x').map(text::ratio).collect::<Option<Vec<f64>>>()?),

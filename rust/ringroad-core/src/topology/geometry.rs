@@ -15,25 +15,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Topology, TopologyError};
 use crate::units::Rank;
 
-type Point = Vec<usize>;
+type ProjectivePoint = Vec<usize>;
 
 /// The points among the vectors of `length` numbers modulo `q` for which `fits` holds.
-fn points(q: usize, length: u32, fits: impl Fn(&[usize]) -> bool) -> Vec<Point> {
-    let digits = |number: usize| (0..length).rev().map(|d| number / q.pow(d) % q).collect::<Point>();
-    let normal = |point: &Point| point.iter().find(|x| **x != 0) == Some(&1);
+fn points(q: usize, length: u32, fits: impl Fn(&[usize]) -> bool) -> Vec<ProjectivePoint> {
+    let digits =
+        |number: usize| (0..length).rev().map(|d| number / q.pow(d) % q).collect::<ProjectivePoint>();
+    let normal = |point: &ProjectivePoint| point.iter().find(|x| **x != 0) == Some(&1);
     (1..q.pow(length)).map(digits).filter(|point| normal(point) && fits(point)).collect()
 }
 
 /// The multiple of a vector whose first number that is not 0 is 1.
-fn normalized(q: usize, vector: Vec<usize>) -> Point {
+fn normalized(q: usize, vector: Vec<usize>) -> ProjectivePoint {
     let first = vector.iter().find(|x| **x != 0).copied().unwrap_or(1);
     let inverse = (1..q).find(|inverse| inverse * first % q == 1).unwrap_or(1);
     vector.into_iter().map(|x| x * inverse % q).collect()
 }
 
 /// The lines through pairs of points for which `joined` holds, each as the numbers of its points.
-fn lines(q: usize, points: &[Point], joined: impl Fn(&[usize], &[usize]) -> bool) -> BTreeSet<Vec<usize>> {
-    let number: BTreeMap<&Point, usize> = points.iter().enumerate().map(|(at, point)| (point, at)).collect();
+fn lines(
+    q: usize,
+    points: &[ProjectivePoint],
+    joined: impl Fn(&[usize], &[usize]) -> bool,
+) -> BTreeSet<Vec<usize>> {
+    let number: BTreeMap<&ProjectivePoint, usize> =
+        points.iter().enumerate().map(|(at, point)| (point, at)).collect();
     let line = |a: usize, b: usize| {
         let on = |t: usize| points[a].iter().zip(&points[b]).map(|(x, y)| (x + t * y) % q).collect();
         let mut all: Vec<usize> = (1..q).filter_map(|t| number.get(&normalized(q, on(t)))).copied().collect();

@@ -9,7 +9,7 @@
 //! Links are in the order in which they were given.
 
 use super::measure::{reach, Adjacency};
-use super::{text, Kind, Link, Topology, TopologyError, MAX_LINKS, MAX_RANKS};
+use super::{text, Link, Topology, TopologyError, TopologyKind, MAX_LINKS, MAX_RANKS};
 use crate::units::NodeId;
 
 impl Topology {
@@ -22,14 +22,14 @@ impl Topology {
         links: Vec<Link>,
     ) -> Result<Topology, TopologyError> {
         check(name, ranks, nodes, &links)?;
-        Ok(Topology::plain(Kind::Graph(name.to_owned()), ranks, nodes, links))
+        Ok(Topology::plain(TopologyKind::Graph(name.to_owned()), ranks, nodes, links))
     }
 
     /// The graph with a grid that algorithms take for a torus, such as that of a torus of which a cable has failed. Its
     /// links stay as they are. An empty one is none.
     pub fn with_dimensions(self, sizes: &[usize]) -> Result<Topology, TopologyError> {
         let wrong = |what: String| Err(TopologyError::Graph { spec: self.spec(), what });
-        if !matches!(self.kind, Kind::Graph(_)) {
+        if !matches!(self.kind, TopologyKind::Graph(_)) {
             return wrong("its grid is given; choose that of a graph".to_owned());
         }
         if let Some(placed) = self.on_base(|base| base.clone().with_dimensions(sizes)) {

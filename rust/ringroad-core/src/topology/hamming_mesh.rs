@@ -17,8 +17,8 @@
 //! after these. The links of the ranks come first, rank by rank and port by port, then the links of the trees, tree by
 //! tree in the order of the ranks that they lead to.
 
-use super::family::{check_size, Ends, Family, Form, Layout, Made, Ports, Traits};
-use super::{grid, mesh, text, Kind, Link, Topology, TopologyError};
+use super::family::{check_size, Ends, Family, FamilyLayout, PortRule, SpecForm, TopologyResult, Traits};
+use super::{grid, mesh, text, Link, Topology, TopologyError, TopologyKind};
 use crate::units::{NodeId, Rank};
 
 pub(super) static HAMMING_MESH: Family = Family {
@@ -26,19 +26,19 @@ pub(super) static HAMMING_MESH: Family = Family {
     example: "hammingmesh:2x2:4x4",
     summary: "4x4 boards of 2x2 ranks; in each row and column a fat tree joins the boards' ends",
     source: "Hoefler et al.: HammingMesh: a network topology for large-scale deep learning, SC 2022",
-    form: Form::Parts(read),
+    form: SpecForm::Parts(read),
 };
 
-const LAYOUT: Layout = Layout {
+const LAYOUT: FamilyLayout = FamilyLayout {
     family: &HAMMING_MESH,
-    ports: Ports::Neighbour(|mesh, rank, dimension, up| {
+    ports: PortRule::Neighbour(|mesh, rank, dimension, up| {
         Boards::from_mesh(mesh)?.neighbour(rank, dimension, up)
     }),
     ends: Ends::Some(first_board),
     traits: Traits { is_ordered: true, ..Traits::NONE },
 };
 
-fn read(parts: &[&str]) -> Option<Made> {
+fn read(parts: &[&str]) -> Option<TopologyResult> {
     let [board, count] = parts else { return None };
     match (text::sizes(board)?[..].try_into(), text::sizes(count)?[..].try_into()) {
         (Ok(board), Ok(count)) => Some(Topology::hamming_mesh(board, count)),
@@ -54,7 +54,7 @@ impl Topology {
         let spec = || HAMMING_MESH.spec(format!("{}:{}", text::join(&board), text::join(&count)));
         let parameters = [board, count].concat();
         check_size(&parameters, 8, spec)?;
-        let kind = Kind::Member { layout: LAYOUT, spec: spec(), parameters };
+        let kind = TopologyKind::Member { layout: LAYOUT, spec: spec(), parameters };
         let grid = boards.grid();
         let mesh = Topology::plain(kind, grid.iter().product(), boards.nodes(), boards.links());
         Ok(Topology { dimensions: grid.to_vec(), ..mesh })

@@ -12,8 +12,8 @@
 //! switch. Within a host a message takes two hops, between hosts four. `hosts:1,2,3` has hosts of 1, 2 and 3 ranks, which
 //! are numbered host by host; the links are in the same order.
 
-use super::family::{check_size, Ends, Family, Form, Layout, Made, Ports, Traits};
-use super::{link, text, Kind, Link, Topology, TopologyError, DEFAULT_LATENCY};
+use super::family::{check_size, Ends, Family, FamilyLayout, PortRule, SpecForm, TopologyResult, Traits};
+use super::{link, text, Link, Topology, TopologyError, TopologyKind, DEFAULT_LATENCY};
 use crate::units::Seconds;
 
 /// The bandwidth of the link between a rank and its host's memory, relative to the network's: what one core copies,
@@ -28,14 +28,14 @@ pub(super) static HOSTS: Family = Family {
     example: "hosts:2x4",
     summary: "2 hosts of 4 ranks, which share memory and a cable; hosts:1,2,3 has hosts of 1, 2 and 3",
     source: "ours",
-    form: Form::ListAlone(read),
+    form: SpecForm::ListAlone(read),
 };
 
-const LAYOUT: Layout =
-    Layout { family: &HOSTS, ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE };
+const LAYOUT: FamilyLayout =
+    FamilyLayout { family: &HOSTS, ports: PortRule::Uplink, ends: Ends::First, traits: Traits::NONE };
 
 /// `2x4`, or a list of two numbers of ranks or more.
-fn read(text: &str) -> Option<Made> {
+fn read(text: &str) -> Option<TopologyResult> {
     match text::sizes(text).as_deref() {
         Some([hosts, per_host]) => Some(Topology::hosts(*hosts, *per_host)),
         Some(_) => None,
@@ -83,7 +83,7 @@ impl Topology {
         extra_latency: Option<Seconds>,
     ) -> Result<Topology, TopologyError> {
         link::check_relative(capacity.unwrap_or(1.0), extra_latency.unwrap_or(0.0))?;
-        if !matches!(&self.kind, Kind::Member { layout, .. } if *layout.family == HOSTS) {
+        if !matches!(&self.kind, TopologyKind::Member { layout, .. } if *layout.family == HOSTS) {
             return Ok(self);
         }
         let memory = 2 * self.ranks;

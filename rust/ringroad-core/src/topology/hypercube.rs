@@ -16,7 +16,7 @@
 //! reduces the diameter by one (Esfahanian, Ni and Sagan, "The twisted n-cube with application to multiprocessing",
 //! IEEE Transactions on Computers 40(1), 1991).
 
-use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::family::{check_size, Ends, Family, FamilyLayout, PortRule, SpecForm, Traits};
 use super::{Link, Topology, TopologyError, MAX_RANKS};
 use crate::units::{LinkId, Port, Rank};
 
@@ -25,12 +25,12 @@ pub(super) static HYPERCUBE: Family = Family {
     example: "hypercube:4",
     summary: "4 dimensions, 16 ranks",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
-    form: Form::Number(Topology::hypercube),
+    form: SpecForm::Number(Topology::hypercube),
 };
 
-const LAYOUT: Layout = Layout {
+const LAYOUT: FamilyLayout = FamilyLayout {
     family: &HYPERCUBE,
-    ports: Ports::Formula(port_link),
+    ports: PortRule::Formula(port_link),
     ends: Ends::First,
     traits: Traits { is_ordered: true, ..Traits::NONE },
 };
@@ -40,12 +40,12 @@ pub(super) static TWISTED_HYPERCUBE: Family = Family {
     example: "twisted-hypercube:3",
     summary: "a hypercube with two cables exchanged; the diameter is one less",
     source: "Esfahanian, Ni, Sagan: The twisted n-cube with application to multiprocessing, IEEE Transactions on Computers 40(1), 1991",
-    form: Form::Number(Topology::twisted_hypercube),
+    form: SpecForm::Number(Topology::twisted_hypercube),
 };
 
-const TWISTED: Layout = Layout {
+const TWISTED: FamilyLayout = FamilyLayout {
     family: &TWISTED_HYPERCUBE,
-    ports: Ports::Formula(port_link),
+    ports: PortRule::Formula(port_link),
     ends: Ends::Some(corners),
     traits: Traits::NONE,
 };
@@ -62,7 +62,7 @@ impl Topology {
     }
 }
 
-fn cube(layout: Layout, dimensions: usize, twisted: bool) -> Result<Topology, TopologyError> {
+fn cube(layout: FamilyLayout, dimensions: usize, twisted: bool) -> Result<Topology, TopologyError> {
     let family = layout.family;
     let spec = || family.spec(dimensions);
     let (least, what) = match twisted {

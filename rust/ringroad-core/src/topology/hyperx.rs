@@ -12,7 +12,7 @@
 //! its end. So the first link of a dimension is its upper port and the last its lower port. In a dimension of size 2
 //! one link is both.
 
-use super::family::{Ends, Family, Form, Layout, Ports, Traits};
+use super::family::{Ends, Family, FamilyLayout, PortRule, SpecForm, Traits};
 use super::{grid, text, Link, Topology, TopologyError};
 use crate::units::{LinkId, Port, Rank};
 
@@ -21,12 +21,12 @@ pub(super) static HYPERX: Family = Family {
     example: "hyperx:4x4",
     summary: "a link to every rank that differs in one coordinate",
     source: "Ahn et al.: HyperX: topology, routing, and packaging of efficient large-scale networks, SC 2009",
-    form: Form::Sizes(Topology::hyperx),
+    form: SpecForm::Sizes(Topology::hyperx),
 };
 
-const LAYOUT: Layout = Layout {
+const LAYOUT: FamilyLayout = FamilyLayout {
     family: &HYPERX,
-    ports: Ports::Formula(port_link),
+    ports: PortRule::Formula(port_link),
     ends: Ends::First,
     traits: Traits { is_ordered: true, ..Traits::NONE },
 };

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::measure::{breadth_first, Adjacency};
 use super::operators::derived_name;
-use super::{Kind, Link, Topology, TopologyError};
+use super::{Link, Topology, TopologyError, TopologyKind};
 use crate::units::{LinkId, NodeId, Rank};
 
 /// The most steps that the search for paths may take: some tenths of a second.
@@ -42,7 +42,7 @@ impl Topology {
         }
         let links: Vec<Link> = self.links_between(ranks).into_iter().map(|id| self.links[id]).collect();
         let (links, nodes) = renumbered(ranks, links);
-        let kind = Kind::Graph(derived_name(&self.part(ranks)));
+        let kind = TopologyKind::Graph(derived_name(&self.part(ranks)));
         let graph = Topology::plain(kind, ranks.len(), nodes, links);
         let routing = self.routing.on_other_links();
         if let Some(known) = self.relatives(ranks).into_iter().find_map(|known| known.with_links_of(&graph)) {
@@ -52,7 +52,7 @@ impl Topology {
         sorted.sort_unstable();
         if sorted != ranks {
             let known = self.induced(&sorted)?;
-            if !matches!(known.kind, Kind::Graph(_)) {
+            if !matches!(known.kind, TopologyKind::Graph(_)) {
                 let position = |rank: &Rank| sorted.partition_point(|other| other < rank);
                 return known.placed(&ranks.iter().map(position).collect::<Vec<Rank>>());
             }

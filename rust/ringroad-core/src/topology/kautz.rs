@@ -10,7 +10,7 @@
 //! A rank has a port for each digit. A link from a rank to itself is left out, and the ports after it move down by one.
 
 use super::circulant::MOST_DIMENSIONS;
-use super::family::{check_size, Family, Form};
+use super::family::{check_size, Family, SpecForm};
 use super::operators::line_links;
 use super::{Link, Topology, TopologyError, MAX_RANKS};
 
@@ -19,7 +19,7 @@ pub(super) static KAUTZ: Family = Family {
     example: "kautz:4:1",
     summary: "4 links out of each rank; the line graph, once, of the complete graph of 5",
     source: "Kautz: Bounds on directed (d, k) graphs, 1968",
-    form: Form::Numbers(Topology::kautz),
+    form: SpecForm::Numbers(Topology::kautz),
 };
 
 pub(super) static GENERALIZED_KAUTZ: Family = Family {
@@ -27,7 +27,7 @@ pub(super) static GENERALIZED_KAUTZ: Family = Family {
     example: "generalized-kautz:4:1024",
     summary: "4 links out of each rank, for any number of ranks: x to -4x - 1, ... -4x - 4",
     source: "Imase, Itoh: A design for directed graphs with minimum diameter, IEEE Transactions on Computers C-32(8), 1983",
-    form: Form::Numbers(Topology::generalized_kautz),
+    form: SpecForm::Numbers(Topology::generalized_kautz),
 };
 
 pub(super) static DE_BRUIJN: Family = Family {
@@ -35,7 +35,7 @@ pub(super) static DE_BRUIJN: Family = Family {
     example: "de-bruijn:2:4",
     summary: "2^4 ranks: links from x to 2x and 2x + 1, without loops",
     source: "de Bruijn: A combinatorial problem, 1946",
-    form: Form::Numbers(Topology::de_bruijn),
+    form: SpecForm::Numbers(Topology::de_bruijn),
 };
 
 impl Topology {

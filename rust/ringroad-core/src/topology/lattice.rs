@@ -18,20 +18,20 @@ use crate::units::{LinkId, Rank, Seconds};
 
 /// The shorter way around a ring, or both where they are equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct RingWay {
     /// How many hops it has.
     pub hops: usize,
     /// Whether bytes go upwards, and whether bytes go downwards.
     pub directions: [bool; 2],
 }
 
-impl Way {
+impl RingWay {
     /// The way to the position `offset` further up on a ring of `size`, for `offset < size`.
-    pub fn to(offset: usize, size: usize) -> Way {
+    pub fn to(offset: usize, size: usize) -> RingWay {
         let hops = offset.min(size - offset);
         let up = hops > 0 && 2 * offset <= size;
         let down = hops > 0 && 2 * offset >= size;
-        Way { hops, directions: [up, down] }
+        RingWay { hops, directions: [up, down] }
     }
 
     /// Into how many parts the bytes are split: 2 where both directions are equally long, otherwise 1.
@@ -42,7 +42,7 @@ impl Way {
 
 /// The links of a box and what each carries.
 #[derive(Debug)]
-struct Shares {
+struct BoxShares {
     /// The point that each link leaves, by dimension: its hops from the start, after the numbers of all points of the
     /// dimensions before.
     points: Vec<u32>,
@@ -62,9 +62,9 @@ pub(crate) struct Lattice {
     link: Link,
     /// What the links of a box carry, by the number of the offset whose coordinates are the box's hops. Never iterated
     /// over.
-    boxes: HashMap<usize, Arc<Shares>>,
+    boxes: HashMap<usize, Arc<BoxShares>>,
     /// Space for the ways of a message, and for the first links of the points of a box. Kept between calls.
-    ways: Vec<Way>,
+    ways: Vec<RingWay>,
     places: Vec<usize>,
 }
 
@@ -116,10 +116,10 @@ impl Lattice {
     }
 
     /// The way along `dimension` from one rank to another.
-    fn way(&self, source: Rank, destination: Rank, dimension: usize) -> Way {
+    fn way(&self, source: Rank, destination: Rank, dimension: usize) -> RingWay {
         let size = self.sizes[dimension];
         let (from, to) = (self.coordinate(source, dimension), self.coordinate(destination, dimension));
-        Way::to((to + size - from) % size, size)
+        RingWay::to((to + size - from) % size, size)
     }
 
     /// How many hops a shortest path between two ranks has.
@@ -158,7 +158,7 @@ impl Lattice {
         self.ways = ways;
     }
 
-    fn spread_line(&self, source: Rank, dimension: usize, way: Way, amount: f64, loads: &mut [f64]) {
+    fn spread_line(&self, source: Rank, dimension: usize, way: RingWay, amount: f64, loads: &mut [f64]) {
         let at = self.coordinate(source, dimension);
         let start = source - at * self.strides[dimension];
         for direction in (0..2).filter(|direction| way.directions[*direction]) {
@@ -169,7 +169,7 @@ impl Lattice {
         }
     }
 
-    fn spread_box(&mut self, source: Rank, ways: &[Way], amount: f64, loads: &mut [f64]) {
+    fn spread_box(&mut self, source: Rank, ways: &[RingWay], amount: f64, loads: &mut [f64]) {
         let number = ways.iter().zip(&self.strides).map(|(way, stride)| way.hops * stride).sum();
         let shares = || Arc::new(shares(&ways.iter().map(|way| way.hops).collect::<Vec<_>>()));
         let shares = self.boxes.entry(number).or_insert_with(shares).clone();
@@ -200,8 +200,8 @@ impl Lattice {
 }
 
 /// What each link of a box with these `hops` along each dimension carries when all shortest paths carry the same share.
-fn shares(hops: &[usize]) -> Shares {
-    let mut shares = Shares { points: Vec::new(), links: Vec::new() };
+fn shares(hops: &[usize]) -> BoxShares {
+    let mut shares = BoxShares { points: Vec::new(), links: Vec::new() };
     let points: usize = hops.iter().map(|h| h + 1).product();
     let before: Vec<usize> = (0..hops.len()).map(|d| hops[..d].iter().map(|h| h + 1).sum()).collect();
     // Points are numbered like the elements of a C array, so that all points that lead into a point come before it.

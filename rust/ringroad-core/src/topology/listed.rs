@@ -1,12 +1,12 @@
 //! Constructors shared by families and operators without a grid, where the ports of a rank are its links in order.
 
-use super::{graph, Kind, Link, Topology, TopologyError};
+use super::{graph, Link, Topology, TopologyError, TopologyKind};
 use crate::units::{Port, Rank};
 
 impl Topology {
     /// A network without switches that has these links. An error where a rank does not reach another one.
     pub(super) fn listed(spec: String, ranks: usize, links: Vec<Link>) -> Result<Topology, TopologyError> {
-        Topology::plain(Kind::Listed(spec), ranks, ranks, links).if_connected()
+        Topology::plain(TopologyKind::Listed(spec), ranks, ranks, links).if_connected()
     }
 
     /// A network where port `p` of each rank leads to `target(rank, p)`. Ports that would lead to the rank itself are
@@ -39,7 +39,7 @@ impl Topology {
 
     /// The same network under another spec that makes the same links.
     pub(super) fn called(self, spec: impl Into<String>) -> Topology {
-        Topology { kind: Kind::Listed(spec.into()), ..self }
+        Topology { kind: TopologyKind::Listed(spec.into()), ..self }
     }
 
     /// The network itself, or an error where a rank does not reach another one.

@@ -8,7 +8,7 @@
 //!
 //! Links come rank by rank, and port by port within a rank.
 
-use super::family::{Ends, Family, Form, Layout, Ports, Traits};
+use super::family::{Ends, Family, FamilyLayout, PortRule, SpecForm, Traits};
 use super::{grid, text, Topology, TopologyError};
 use crate::units::Rank;
 
@@ -17,12 +17,12 @@ pub(super) static MESH: Family = Family {
     example: "mesh:4x4",
     summary: "a torus without the wrap-around cables",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
-    form: Form::Sizes(Topology::mesh),
+    form: SpecForm::Sizes(Topology::mesh),
 };
 
-const LAYOUT: Layout = Layout {
+const LAYOUT: FamilyLayout = FamilyLayout {
     family: &MESH,
-    ports: Ports::Neighbour(|mesh, rank, dimension, up| neighbour(&mesh.dimensions, rank, dimension, up)),
+    ports: PortRule::Neighbour(|mesh, rank, dimension, up| neighbour(&mesh.dimensions, rank, dimension, up)),
     ends: Ends::First,
     traits: Traits { has_cabled_ports: true, is_irregular: true, is_ordered: true, ..Traits::NONE },
 };

@@ -50,14 +50,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use catalogue::{families, kinds, named_graphs, operators, Operator};
-pub use cayley::Group;
+pub use cayley::CayleyGroup;
 pub use drawing::{Drawing, Point};
 pub use error::TopologyError;
 pub use facts::{moore_steps, GraphFacts, TopologyFacts};
 pub use family::Family;
 pub(crate) use grid::{coordinates, port_towards};
 pub use hosts::{MEMORY_CAPACITY, MEMORY_LATENCY};
-pub(crate) use lattice::{Lattice, Way};
+pub(crate) use lattice::{Lattice, RingWay};
 pub use link::{Link, DEFAULT_BANDWIDTH, DEFAULT_LATENCY};
 pub use measure::{breadth_first, Adjacency};
 pub use parse::{names_a_file, operands};
@@ -67,7 +67,7 @@ pub use routing::{Route, Routes, Unreachable};
 pub use table::{RouteFault, RoutingTable, MAX_HOPS};
 
 use crate::units::{LinkId, NodeId, Port, Rank, Seconds};
-use family::{Ends, Layout, Ports, Traits};
+use family::{Ends, FamilyLayout, PortRule, Traits};
 use placement::Placement;
 use stored::Stored;
 
@@ -78,10 +78,10 @@ pub const MAX_LINKS: usize = 1 << 24;
 
 /// What a network is made as, from which its spec follows and what is known besides its links.
 #[derive(Debug, Clone, PartialEq)]
-enum Kind {
+enum TopologyKind {
     /// A member of a family with a layout of its own.
     Member {
-        layout: Layout,
+        layout: FamilyLayout,
         spec: String,
         /// The family's own: numbers of the spec that neither the grid nor the links tell.
         parameters: Vec<usize>,
@@ -96,19 +96,21 @@ enum Kind {
     Graph(String),
 }
 
-impl Kind {
+impl TopologyKind {
     fn ends(&self) -> Ends {
         match self {
-            Kind::Member { layout, .. } => layout.ends,
+            TopologyKind::Member { layout, .. } => layout.ends,
             _ => Ends::All,
         }
     }
 
     fn traits(&self) -> Traits {
         match self {
-            Kind::Member { layout, .. } => layout.traits,
-            Kind::Without(..) | Kind::Graph(_) => Traits { is_irregular: true, ..Traits::NONE },
-            Kind::Listed(_) | Kind::Behind(_) => Traits::NONE,
+            TopologyKind::Member { layout, .. } => layout.traits,
+            TopologyKind::Without(..) | TopologyKind::Graph(_) => {
+                Traits { is_irregular: true, ..Traits::NONE }
+            }
+            TopologyKind::Listed(_) | TopologyKind::Behind(_) => Traits::NONE,
         }
     }
 }
@@ -118,7 +120,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct Topology {
-    kind: Kind,
+    kind: TopologyKind,
     ranks: usize,
     nodes: usize,
     /// How many ranks each host has; empty where each rank is on its own.
@@ -284,28 +286,30 @@ impl Topology {
             return format!("{}@{}", base.wiring(), text::list(positions));
         }
         match &self.kind {
-            Kind::Member { spec, .. } => spec.clone(),
-            Kind::Listed(spec) | Kind::Behind(spec) | Kind::Without(spec, _) => spec.clone(),
-            Kind::Graph(name) => format!("graph:{name}"),
+            TopologyKind::Member { spec, .. } => spec.clone(),
+            TopologyKind::Listed(spec) | TopologyKind::Behind(spec) | TopologyKind::Without(spec, _) => {
+                spec.clone()
+            }
+            TopologyKind::Graph(name) => format!("graph:{name}"),
         }
     }
 
-    /// See [`Kind::Member`].
+    /// See [`TopologyKind::Member`].
     fn parameters(&self) -> &[usize] {
         match &self.kind {
-            Kind::Member { parameters, .. } => parameters,
+            TopologyKind::Member { parameters, .. } => parameters,
             _ => &[],
         }
     }
 
-    fn ports(&self) -> Ports {
+    fn ports(&self) -> PortRule {
         match &self.kind {
-            Kind::Member { layout, .. } => layout.ports,
-            Kind::Behind(_) => Ports::Uplink,
-            Kind::Graph(_) if !self.dimensions.is_empty() => {
-                Ports::Neighbour(|graph, rank, d, up| torus::neighbour(&graph.dimensions, rank, d, up))
+            TopologyKind::Member { layout, .. } => layout.ports,
+            TopologyKind::Behind(_) => PortRule::Uplink,
+            TopologyKind::Graph(_) if !self.dimensions.is_empty() => {
+                PortRule::Neighbour(|graph, rank, d, up| torus::neighbour(&graph.dimensions, rank, d, up))
             }
-            Kind::Listed(_) | Kind::Without(..) | Kind::Graph(_) => Ports::InTurn,
+            TopologyKind::Listed(_) | TopologyKind::Without(..) | TopologyKind::Graph(_) => PortRule::InTurn,
         }
     }
 
@@ -322,14 +326,16 @@ impl Topology {
         }
         let (sizes, dimension, up) = (&self.dimensions, port / 2, port.is_multiple_of(2));
         match (&self.kind, self.ports()) {
-            (Kind::Without(_, links), _) if !sizes.is_empty() => {
+            (TopologyKind::Without(_, links), _) if !sizes.is_empty() => {
                 (dimension < sizes.len()).then(|| links[2 * sizes.len() * rank + port])?
             }
-            (_, Ports::InTurn) => self.link_in_turn(rank, port),
-            (_, Ports::Uplink) => Some(2 * rank),
-            (_, Ports::Formula(link)) => link(sizes, rank, port),
-            (_, Ports::Neighbour(_)) if dimension >= sizes.len() => None,
-            (_, Ports::Neighbour(neighbour)) => self.link_to(rank, neighbour(self, rank, dimension, up)?, up),
+            (_, PortRule::InTurn) => self.link_in_turn(rank, port),
+            (_, PortRule::Uplink) => Some(2 * rank),
+            (_, PortRule::Formula(link)) => link(sizes, rank, port),
+            (_, PortRule::Neighbour(_)) if dimension >= sizes.len() => None,
+            (_, PortRule::Neighbour(neighbour)) => {
+                self.link_to(rank, neighbour(self, rank, dimension, up)?, up)
+            }
         }
     }
 
@@ -366,7 +372,7 @@ impl Topology {
     /// the link. `None` for links out of switches, and for those that no port of a grid leads to.
     pub fn link_ports(&self) -> Vec<Option<(Rank, Port)>> {
         let mut ports = vec![None; self.links.len()];
-        let in_turn = matches!(self.ports(), Ports::InTurn);
+        let in_turn = matches!(self.ports(), PortRule::InTurn);
         for rank in 0..self.ranks {
             if in_turn && self.dimensions.is_empty() {
                 let own = self.links_out_of(rank).into_iter().enumerate();

@@ -18,7 +18,7 @@
 use super::circulant::MOST_DIMENSIONS;
 use super::family::check_size;
 use super::measure::Adjacency;
-use super::{grid, Kind, Link, Routing, Topology, TopologyError, MAX_LINKS};
+use super::{grid, Link, Routing, Topology, TopologyError, TopologyKind, MAX_LINKS};
 use crate::units::{LinkId, NodeId, Port, Rank};
 
 /// How a product may look.
@@ -187,8 +187,9 @@ impl Topology {
         links: Vec<Link>,
     ) -> Result<Topology, TopologyError> {
         let nodes = ranks + self.nodes - self.ranks;
-        let is_graph = operands.iter().any(|operand| matches!(operand.kind, Kind::Graph(_)));
-        let kind = if is_graph { Kind::Graph(derived_name(&spec)) } else { Kind::Listed(spec) };
+        let is_graph = operands.iter().any(|operand| matches!(operand.kind, TopologyKind::Graph(_)));
+        let kind =
+            if is_graph { TopologyKind::Graph(derived_name(&spec)) } else { TopologyKind::Listed(spec) };
         let (hosts, routing) = (self.hosts.clone(), self.routing.on_other_links());
         Topology { hosts, routing, ..Topology::plain(kind, ranks, nodes, links) }.if_connected()
     }

@@ -10,7 +10,7 @@
 //! that a topology is written as.
 
 use super::expression::{commas, cut};
-use super::family::{Family, Made};
+use super::family::{Family, TopologyResult};
 use super::without::Cut;
 use super::{catalogue, text, Link, Routing, Topology, TopologyError};
 use crate::units::{bandwidth, seconds, NotAQuantity, Rank, Seconds};
@@ -95,7 +95,7 @@ impl SpecOptions {
     }
 
     /// The wiring with the positions.
-    pub fn placed(&self, wiring: Topology) -> Made {
+    pub fn placed(&self, wiring: Topology) -> TopologyResult {
         match &self.positions {
             Some(positions) => wiring.placed(positions),
             None => Ok(wiring),
@@ -103,7 +103,7 @@ impl SpecOptions {
     }
 
     /// The network with the rates.
-    pub fn rated(&self, topology: Topology) -> Made {
+    pub fn rated(&self, topology: Topology) -> TopologyResult {
         let before = topology.links().first().map(Link::bytes_per_second);
         let mut topology = topology.with_links(self.bandwidth, self.latency)?;
         if let (Some(before), Some(&Link { bandwidth, capacity, .. })) = (before, topology.links().first()) {

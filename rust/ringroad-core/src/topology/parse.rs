@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::catalogue::{example, examples, family, names, operator, Operator};
 use super::expression::{arguments, commas, depth, Arguments};
-use super::family::Made;
+use super::family::TopologyResult;
 use super::options::{options, SpecOptions};
 use super::text::FILES;
 use super::{Routing, Topology, TopologyError};
@@ -99,7 +99,7 @@ pub(super) fn graph(spec: &str) -> Result<Option<(String, SpecOptions)>, Topolog
 }
 
 /// `None` where what stands in the parentheses has not the form that the operator has.
-fn apply(operator: &Operator, inner: &str) -> Option<Made> {
+fn apply(operator: &Operator, inner: &str) -> Option<TopologyResult> {
     let Arguments { operands, parameters } = arguments(operator.takes, inner)?;
     match operands.into_iter().map(operand).collect::<Result<Vec<Topology>, _>>() {
         Ok(operands) => (operator.make)(&operands, &parameters),

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use super::family::Made;
+use super::family::TopologyResult;
 use super::{text, Topology, TopologyError};
 use crate::units::{NodeId, Rank};
 
@@ -105,7 +105,7 @@ impl Topology {
 
     /// What `change` makes of the network on which ranks are placed, with the ranks at the same positions; `None` where
     /// they are not placed.
-    pub(super) fn on_base(&self, change: impl FnOnce(&Topology) -> Made) -> Option<Made> {
+    pub(super) fn on_base(&self, change: impl FnOnce(&Topology) -> TopologyResult) -> Option<TopologyResult> {
         let placement = self.placement.as_ref()?;
         Some(change(&placement.base).and_then(|changed| changed.placed(&placement.positions)))
     }

@@ -71,15 +71,15 @@ pub struct Routes<'a> {
     lattice: Option<Lattice>,
     outgoing: Adjacency,
     incoming: Adjacency,
-    search: Search,
+    search: RouteSearch,
     /// The share of the bytes that reaches each node; all 0 between requests.
     flow: Vec<f64>,
-    known: Known,
+    known: KnownRoutes,
 }
 
 /// The routes that have been found.
 #[derive(Debug, Clone)]
-enum Known {
+enum KnownRoutes {
     /// By source and destination, for up to [`MOST_IN_TABLE`] nodes. Empty until the first route is found.
     Table(Vec<Option<Arc<Route>>>),
     /// For more nodes. Never iterated over, because the order of a map differs between machines.
@@ -89,29 +89,29 @@ enum Known {
 /// The most nodes for which found routes are kept in a table.
 const MOST_IN_TABLE: usize = 1 << 11;
 
-impl Known {
+impl KnownRoutes {
     fn get(&self, nodes: usize, source: NodeId, destination: NodeId) -> Option<&Arc<Route>> {
         match self {
-            Known::Table(_) if source.max(destination) >= nodes => None,
-            Known::Table(table) => table.get(source * nodes + destination)?.as_ref(),
-            Known::Map(map) => map.get(&(source, destination)),
+            KnownRoutes::Table(_) if source.max(destination) >= nodes => None,
+            KnownRoutes::Table(table) => table.get(source * nodes + destination)?.as_ref(),
+            KnownRoutes::Map(map) => map.get(&(source, destination)),
         }
     }
 
     fn insert(&mut self, nodes: usize, source: NodeId, destination: NodeId, route: Arc<Route>) {
         match self {
-            Known::Table(table) => {
+            KnownRoutes::Table(table) => {
                 table.resize(nodes * nodes, None);
                 table[source * nodes + destination] = Some(route);
             }
-            Known::Map(map) => drop(map.insert((source, destination), route)),
+            KnownRoutes::Map(map) => drop(map.insert((source, destination), route)),
         }
     }
 }
 
 /// What a search has found about the paths from a node to the destination.
 #[derive(Debug, Clone, Copy)]
-struct Reached {
+struct FoundPaths {
     hops: usize,
     latency: Seconds,
     extra_latency: Seconds,
@@ -122,26 +122,26 @@ struct Reached {
 /// A breadth-first search from the destination, against the direction of the links. The entries of nodes before `done`
 /// in the queue are final, and so are those of nodes that are no farther away than the node at `done`.
 #[derive(Debug, Clone)]
-struct Search {
+struct RouteSearch {
     destination: Option<NodeId>,
-    found: Vec<Option<Reached>>,
+    found: Vec<Option<FoundPaths>>,
     queue: Vec<NodeId>,
     done: usize,
 }
 
-impl Search {
+impl RouteSearch {
     fn restart(&mut self, destination: NodeId) {
         for node in self.queue.drain(..) {
             self.found[node] = None;
         }
         self.destination = Some(destination);
-        self.found[destination] = Some(Reached { hops: 0, latency: 0.0, extra_latency: 0.0, paths: 1.0 });
+        self.found[destination] = Some(FoundPaths { hops: 0, latency: 0.0, extra_latency: 0.0, paths: 1.0 });
         self.queue.push(destination);
         self.done = 0;
     }
 
     /// Resumes the search until the entry of `node` is final, and returns it; `None` where no path leads from `node`.
-    fn reach(&mut self, node: NodeId, topology: &Topology, incoming: &Adjacency) -> Option<Reached> {
+    fn reach(&mut self, node: NodeId, topology: &Topology, incoming: &Adjacency) -> Option<FoundPaths> {
         while let Some(&head) = self.queue.get(self.done) {
             let here = self.found[head]?;
             if self.found[node].is_some_and(|found| found.hops <= here.hops) {
@@ -159,7 +159,7 @@ impl Search {
                     }
                     Some(_) => {}
                     empty => {
-                        *empty = Some(Reached { hops, latency, extra_latency, paths: here.paths });
+                        *empty = Some(FoundPaths { hops, latency, extra_latency, paths: here.paths });
                         self.queue.push(link.source);
                     }
                 }
@@ -179,9 +179,13 @@ impl<'a> Routes<'a> {
             lattice: Lattice::from_topology(topology),
             outgoing: Adjacency::new(nodes, links.iter().map(|l| l.source)),
             incoming: Adjacency::new(nodes, links.iter().map(|l| l.target)),
-            search: Search { destination: None, found: vec![None; nodes], queue: Vec::new(), done: 0 },
+            search: RouteSearch { destination: None, found: vec![None; nodes], queue: Vec::new(), done: 0 },
             flow: vec![0.0; nodes],
-            known: if nodes <= MOST_IN_TABLE { Known::Table(Vec::new()) } else { Known::Map(HashMap::new()) },
+            known: if nodes <= MOST_IN_TABLE {
+                KnownRoutes::Table(Vec::new())
+            } else {
+                KnownRoutes::Map(HashMap::new())
+            },
         }
     }
 
@@ -302,7 +306,7 @@ impl<'a> Routes<'a> {
         if self.search.destination != Some(destination) {
             self.search.restart(destination);
         }
-        let Reached { hops, latency, extra_latency, .. } =
+        let FoundPaths { hops, latency, extra_latency, .. } =
             self.search.reach(source, self.topology, &self.incoming)?;
         if self.topology.routing() == Routing::SinglePath {
             return self.single(source);

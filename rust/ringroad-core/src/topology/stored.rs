@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{parse, Kind, Link, Routing, RoutingTable, Topology, TopologyError};
+use super::{parse, Link, Routing, RoutingTable, Topology, TopologyError, TopologyKind};
 use crate::units::Seconds;
 
 #[derive(Default, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub(super) struct Stored {
 impl From<Topology> for Stored {
     fn from(topology: Topology) -> Self {
         let (spec, routes) = (topology.spec(), topology.table.clone());
-        if let Kind::Graph(_) = topology.kind {
+        if let TopologyKind::Graph(_) = topology.kind {
             return Stored {
                 spec,
                 ranks: Some(topology.ranks),

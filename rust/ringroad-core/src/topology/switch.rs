@@ -7,20 +7,20 @@
 //!                  3
 //! ```
 
-use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::family::{check_size, Ends, Family, FamilyLayout, PortRule, SpecForm, Traits};
 use super::hosts::HOSTS;
-use super::{Kind, Link, Topology, TopologyError};
+use super::{Link, Topology, TopologyError, TopologyKind};
 
 pub(super) static SWITCH: Family = Family {
     name: "switch",
     example: "switch:16",
     summary: "one switch that never blocks",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
-    form: Form::Number(Topology::switch),
+    form: SpecForm::Number(Topology::switch),
 };
 
-const LAYOUT: Layout =
-    Layout { family: &SWITCH, ports: Ports::Uplink, ends: Ends::First, traits: Traits::NONE };
+const LAYOUT: FamilyLayout =
+    FamilyLayout { family: &SWITCH, ports: PortRule::Uplink, ends: Ends::First, traits: Traits::NONE };
 
 impl Topology {
     /// `n` ranks with one cable each to a switch that can forward all of them at full bandwidth.
@@ -32,7 +32,7 @@ impl Topology {
 
     /// Whether it is a single switch with cables to all ranks or hosts.
     pub fn is_one_switch(&self) -> bool {
-        matches!(&self.kind, Kind::Member { layout, .. } if *layout.family == SWITCH || *layout.family == HOSTS)
+        matches!(&self.kind, TopologyKind::Member { layout, .. } if *layout.family == SWITCH || *layout.family == HOSTS)
     }
 }
 

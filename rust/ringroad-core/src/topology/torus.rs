@@ -8,15 +8,15 @@
 //!
 //! Links come rank by rank, and port by port within a rank.
 
-use super::family::{check_size, Ends, Family, Form, Layout, Ports, Traits};
+use super::family::{check_size, Ends, Family, FamilyLayout, PortRule, SpecForm, Traits};
 use super::{grid, text, Topology, TopologyError};
 use crate::units::{LinkId, Port, Rank};
 
 /// Of the members of both families.
-const fn layout(family: &'static Family) -> Layout {
-    Layout {
+const fn layout(family: &'static Family) -> FamilyLayout {
+    FamilyLayout {
         family,
-        ports: Ports::Formula(port_link),
+        ports: PortRule::Formula(port_link),
         ends: Ends::First,
         traits: Traits { is_torus: true, has_cabled_ports: true, is_ordered: true, ..Traits::NONE },
     }
@@ -27,7 +27,7 @@ pub(super) static RING: Family = Family {
     example: "ring:8",
     summary: "a ring",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
-    form: Form::Number(Topology::ring),
+    form: SpecForm::Number(Topology::ring),
 };
 
 pub(super) static TORUS: Family = Family {
@@ -35,7 +35,7 @@ pub(super) static TORUS: Family = Family {
     example: "torus:4x4x2",
     summary: "rings in every dimension",
     source: "Dally, Towles: Principles and practices of interconnection networks, 2004",
-    form: Form::Sizes(Topology::torus),
+    form: SpecForm::Sizes(Topology::torus),
 };
 
 impl Topology {

@@ -12,7 +12,7 @@
 //!
 //! Either dimension may be the long one. Links come rank by rank, and port by port within a rank.
 
-use super::family::{Ends, Family, Form, Layout, Ports, Traits};
+use super::family::{Ends, Family, FamilyLayout, PortRule, SpecForm, Traits};
 use super::{grid, text, Topology, TopologyError};
 use crate::units::Rank;
 
@@ -22,12 +22,12 @@ pub(super) static TWISTED_TORUS: Family = Family {
     summary: "a torus of 2a x a; going around the short dimension shifts by half of the long one",
     source:
         "Camara et al.: Twisted torus topologies for enhanced interconnection networks, TPDS 21(12), 2010",
-    form: Form::TwoSizes(Topology::twisted_torus),
+    form: SpecForm::TwoSizes(Topology::twisted_torus),
 };
 
-const LAYOUT: Layout = Layout {
+const LAYOUT: FamilyLayout = FamilyLayout {
     family: &TWISTED_TORUS,
-    ports: Ports::Formula(|_, rank, port| (port < 4).then_some(4 * rank + port)),
+    ports: PortRule::Formula(|_, rank, port| (port < 4).then_some(4 * rank + port)),
     ends: Ends::First,
     traits: Traits { has_cabled_ports: true, ..Traits::NONE },
 };

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::operators::derived_name;
-use super::{Kind, Link, Topology, TopologyError};
+use super::{Link, Topology, TopologyError, TopologyKind};
 use crate::units::{LinkId, NodeId};
 
 /// Failed links: all links from one node to another, and with `both` also those back.
@@ -75,8 +75,8 @@ impl Topology {
         let failed: Vec<LinkId> = (0..self.links.len()).filter(|id| is_gone(&self.links[*id])).collect();
         let (left, numbers) = self.without_link_ids(&failed);
         let kind = match self.kind {
-            Kind::Graph(_) => Kind::Graph(derived_name(&spec)),
-            _ => Kind::Without(spec, self.ports_left(&numbers)),
+            TopologyKind::Graph(_) => TopologyKind::Graph(derived_name(&spec)),
+            _ => TopologyKind::Without(spec, self.ports_left(&numbers)),
         };
         let (dimensions, hosts) = (self.dimensions.clone(), self.hosts.clone());
         Topology { kind, dimensions, hosts, ..left }.if_connected()
@@ -114,7 +114,8 @@ impl Topology {
         let left: Vec<LinkId> = (0..self.links.len()).filter(|link| !failed.contains(link)).collect();
         let links = left.iter().map(|link| self.links[*link]).collect();
         let routing = self.routing.on_other_links();
-        let graph = Topology::plain(Kind::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
+        let graph =
+            Topology::plain(TopologyKind::Graph("degraded".to_owned()), self.ranks, self.nodes, links);
         (Topology { routing, ..graph }, left)
     }
 }

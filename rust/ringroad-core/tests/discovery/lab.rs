@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ringroad_core::discovery::{
     assemble, experiments, next_experiments, trace_targets, Effort, Evidence, Flow, Flows, FoundNetwork,
-    HostFacts, Latency, Round, Trace, Wiring,
+    HostFacts, Latency, Round, TracedRoute, Wiring,
 };
 use ringroad_core::topology::{Routes, Routing, Topology};
 
@@ -138,13 +138,13 @@ impl Lab {
         (0..self.hosts).map(facts).collect()
     }
 
-    pub fn traces(&mut self) -> Vec<Trace> {
+    pub fn traces(&mut self) -> Vec<TracedRoute> {
         let pairs = (0..self.hosts)
             .flat_map(|from| trace_targets(from, self.hosts).into_iter().map(move |to| (from, to)));
         pairs.collect::<Vec<_>>().into_iter().map(|(from, to)| self.trace(from, to)).collect()
     }
 
-    fn trace(&mut self, from: usize, to: usize) -> Trace {
+    fn trace(&mut self, from: usize, to: usize) -> TracedRoute {
         let way = if self.manners.opaque { vec![from, to] } else { self.paths[&(from, to)].clone() };
         let mut hops = Vec::new();
         for pair in way.windows(2) {
@@ -163,7 +163,7 @@ impl Lab {
             hops.push(answers.then(|| liar.unwrap_or(own)));
         }
         let reached = hops.last().is_some_and(Option::is_some);
-        Trace { from, to, hops, reached }
+        TracedRoute { from, to, hops, reached }
     }
 
     /// What each flow gets if all run at once: all rates rise together until a link is full, whose flows then stay.

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use proptest::prelude::*;
 use ringroad_core::discovery::{
-    assemble, experiments, next_experiments, Effort, Evidence, Flow, HostFacts, How, Latency, Round, Trace,
-    Wiring,
+    assemble, experiments, next_experiments, Effort, Evidence, Flow, HostFacts, How, Latency, Round,
+    TracedRoute, Wiring,
 };
 
 use crate::lab::{Lab, Manners, GOOD};
@@ -91,7 +91,7 @@ fn anything() -> impl Strategy<Value = Evidence> {
         let end = || 0..hosts + 1;
         let hop = prop::option::weighted(0.8, address());
         let trace = (end(), end(), prop::collection::vec(hop, 0..6), any::<bool>())
-            .prop_map(|(from, to, hops, reached)| Trace { from, to, hops, reached });
+            .prop_map(|(from, to, hops, reached)| TracedRoute { from, to, hops, reached });
         let flow = (end(), end(), numbers(), numbers())
             .prop_map(|(from, to, bytes_per_second, spread)| Flow { from, to, bytes_per_second, spread });
         let round = prop::collection::vec(flow, 0..10).prop_map(|flows| Round { flows });

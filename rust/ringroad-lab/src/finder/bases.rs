@@ -2,15 +2,15 @@
 //! graphs.
 
 use super::draw::{draw, Urn};
-use super::evaluate::{cayley, kautz, Cost};
-use super::group::Group;
-use super::table::{Entry, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
+use super::evaluate::{cayley, kautz, GraphCost};
+use super::group::MetacyclicGroup;
+use super::table::{GraphKind, GraphTable, TableEntry, TABLE_DEGREE, TABLE_RANKS};
 
 /// A network that is not made of others.
 #[derive(Debug, Clone)]
-pub(super) struct Base {
+pub(super) struct BaseNetwork {
     pub(super) name: Name,
-    pub(super) cost: Cost,
+    pub(super) cost: GraphCost,
     /// Whether every link has a reverse link.
     pub(super) undirected: bool,
     /// Whether all ranks have as many links as the degree says.
@@ -25,15 +25,15 @@ pub(super) enum Name {
     Drawn(usize, bool),
 }
 
-impl Base {
+impl BaseNetwork {
     /// The base that an entry of the table describes.
-    fn from_entry(entry: &Entry, ranks: usize, degree: usize) -> Base {
+    fn from_entry(entry: &TableEntry, ranks: usize, degree: usize) -> BaseNetwork {
         let name = match entry.kind {
-            Kind::Kautz => Name::Spec(format!("generalized-kautz:{degree}:{ranks}")),
-            kind => Name::Drawn(entry.number, kind == Kind::Undirected),
+            GraphKind::Kautz => Name::Spec(format!("generalized-kautz:{degree}:{ranks}")),
+            kind => Name::Drawn(entry.number, kind == GraphKind::Undirected),
         };
-        let regular = entry.kind != Kind::Kautz || ranks.is_multiple_of(degree + 1);
-        Base { name, cost: entry.cost, undirected: entry.kind == Kind::Undirected, regular }
+        let regular = entry.kind != GraphKind::Kautz || ranks.is_multiple_of(degree + 1);
+        BaseNetwork { name, cost: entry.cost, undirected: entry.kind == GraphKind::Undirected, regular }
     }
 }
 
@@ -72,10 +72,10 @@ pub(super) const DISTANCE_REGULAR: [(&str, usize, usize, usize); 17] = [
 ];
 
 /// The numbers `m`, `k` and `r` of a group, and the generators as pairs.
-type Known = (usize, usize, usize, &'static [(usize, usize)]);
+type KnownGroup = (usize, usize, usize, &'static [(usize, usize)]);
 
 /// Cayley digraphs found by a longer search.
-const FOUND: [Known; 8] = [
+const FOUND: [KnownGroup; 8] = [
     (8, 1, 1, &[(1, 0), (3, 0)]),
     (8, 2, 3, &[(5, 1), (3, 0)]),
     (9, 1, 1, &[(1, 0), (3, 0), (4, 0)]),
@@ -87,20 +87,20 @@ const FOUND: [Known; 8] = [
 ];
 
 /// All bases with this number of ranks and of links out of each rank.
-pub(super) fn bases(table: &Table, ranks: usize, degree: usize) -> Vec<Base> {
+pub(super) fn bases(table: &GraphTable, ranks: usize, degree: usize) -> Vec<BaseNetwork> {
     let mut bases = named(ranks, degree);
     let in_table = ranks <= TABLE_RANKS && degree <= TABLE_DEGREE;
     let entries = if in_table { table.entries(ranks, degree).to_vec() } else { search(ranks, degree) };
-    bases.extend(entries.iter().map(|entry| Base::from_entry(entry, ranks, degree)));
+    bases.extend(entries.iter().map(|entry| BaseNetwork::from_entry(entry, ranks, degree)));
     bases
 }
 
-fn named(ranks: usize, degree: usize) -> Vec<Base> {
+fn named(ranks: usize, degree: usize) -> Vec<BaseNetwork> {
     let mut bases = Vec::new();
-    let mut add = |spec: String, cost: Cost, undirected: bool| {
-        bases.push(Base { name: Name::Spec(spec), cost, undirected, regular: true });
+    let mut add = |spec: String, cost: GraphCost, undirected: bool| {
+        bases.push(BaseNetwork { name: Name::Spec(spec), cost, undirected, regular: true });
     };
-    let optimal = |steps: usize| Cost::optimal(ranks, steps);
+    let optimal = |steps: usize| GraphCost::optimal(ranks, steps);
     if ranks == degree + 1 {
         add(format!("complete:{ranks}"), optimal(1), true);
     }
@@ -122,14 +122,14 @@ fn named(ranks: usize, degree: usize) -> Vec<Base> {
         // The smallest diameter of a circulant with two offsets (Zhao et al., Theorem 22).
         let m = (1..).find(|m| 2 * m * m + 2 * m + 1 >= ranks).unwrap_or(1);
         let generators = [m, ranks - m, m + 1, ranks - m - 1];
-        if let Some(cost) = cayley(&Group::cyclic(ranks), &generators, usize::MAX) {
+        if let Some(cost) = cayley(&MetacyclicGroup::cyclic(ranks), &generators, usize::MAX) {
             add(format!("circulant:{ranks}:{m},{}", m + 1), cost, true);
         }
     }
     for (m, k, r, pairs) in FOUND {
         if m * k == ranks && pairs.len() == degree {
             let generators: Vec<usize> = pairs.iter().map(|(x, c)| x * k + c).collect();
-            let group = Group::new(m, k, r).expect("these are groups");
+            let group = MetacyclicGroup::new(m, k, r).expect("these are groups");
             if let Some(cost) = cayley(&group, &generators, usize::MAX) {
                 add(group.cayley(&generators), cost, false);
             }
@@ -142,19 +142,19 @@ fn named(ranks: usize, degree: usize) -> Vec<Base> {
 const MOST_ROWS: usize = 1 << 26;
 
 /// Searches for the entries that the table would have if it covered this size.
-fn search(ranks: usize, degree: usize) -> Vec<Entry> {
+fn search(ranks: usize, degree: usize) -> Vec<TableEntry> {
     let mut found = Vec::new();
     if degree < 2 || ranks <= degree {
         return found;
     }
-    for (kind, undirected) in [(Kind::Directed, false), (Kind::Undirected, true)] {
+    for (kind, undirected) in [(GraphKind::Directed, false), (GraphKind::Undirected, true)] {
         let drawn = draw(ranks, degree, undirected);
-        found.extend(drawn.into_iter().map(|(number, cost)| Entry { kind, number, cost }));
+        found.extend(drawn.into_iter().map(|(number, cost)| TableEntry { kind, number, cost }));
     }
     let fewest = found.iter().map(|entry| entry.cost.steps).min().unwrap_or(usize::MAX);
     if ranks.saturating_mul(ranks).saturating_mul(degree) <= MOST_ROWS {
         let cost = kautz(ranks, degree, fewest);
-        found.extend(cost.map(|cost| Entry { kind: Kind::Kautz, number: 0, cost }));
+        found.extend(cost.map(|cost| TableEntry { kind: GraphKind::Kautz, number: 0, cost }));
     }
     found
 }

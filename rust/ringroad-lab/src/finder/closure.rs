@@ -16,71 +16,73 @@ use std::rc::Rc;
 
 use ringroad_core::synthesis::Ratio;
 
-use super::bases::{bases, Base, Name};
-use super::evaluate::Cost;
-use super::table::{Entry, Kind, Table};
+use super::bases::{bases, BaseNetwork, Name};
+use super::evaluate::GraphCost;
+use super::table::{GraphKind, GraphTable, TableEntry};
 
 /// A network and its costs.
 #[derive(Debug, Clone)]
-pub(super) struct Point {
+pub(super) struct CostedNetwork {
     pub(super) ranks: usize,
     pub(super) degree: usize,
-    pub(super) cost: Cost,
+    pub(super) cost: GraphCost,
     /// Whether every link has a reverse link.
     pub(super) undirected: bool,
     /// Whether all ranks have as many links as the degree says.
     pub(super) regular: bool,
-    how: How,
+    how: Construction,
 }
 
 /// How a network is made.
 #[derive(Debug, Clone)]
-enum How {
+enum Construction {
     Base(Name),
-    Line(Rc<Point>),
-    Degree(Rc<Point>, usize),
-    Power(Rc<Point>, usize),
-    Product(Rc<Point>, Rc<Point>),
-    Bidirectional(Rc<Point>),
+    Line(Rc<CostedNetwork>),
+    Degree(Rc<CostedNetwork>, usize),
+    Power(Rc<CostedNetwork>, usize),
+    Product(Rc<CostedNetwork>, Rc<CostedNetwork>),
+    Bidirectional(Rc<CostedNetwork>),
 }
 
-impl Point {
+impl CostedNetwork {
     /// The network's spec.
     pub(super) fn spec(&self) -> String {
         match &self.how {
-            How::Base(name) => name.spec(self.ranks, self.degree),
-            How::Line(of) => format!("line({})", of.spec()),
-            How::Degree(of, copies) => format!("degree({}, {copies})", of.spec()),
-            How::Power(of, times) => format!("power({}, {times})", of.spec()),
-            How::Product(left, right) => format!("product({}, {})", left.spec(), right.spec()),
-            How::Bidirectional(of) => format!("bidirectional({})", of.spec()),
+            Construction::Base(name) => name.spec(self.ranks, self.degree),
+            Construction::Line(of) => format!("line({})", of.spec()),
+            Construction::Degree(of, copies) => format!("degree({}, {copies})", of.spec()),
+            Construction::Power(of, times) => format!("power({}, {times})", of.spec()),
+            Construction::Product(left, right) => format!("product({}, {})", left.spec(), right.spec()),
+            Construction::Bidirectional(of) => format!("bidirectional({})", of.spec()),
         }
     }
 
     /// Whether it is the network of this table entry.
-    pub(super) fn is(&self, entry: &Entry) -> bool {
+    pub(super) fn is(&self, entry: &TableEntry) -> bool {
         match &self.how {
-            How::Base(Name::Drawn(number, undirected)) => {
-                entry.kind != Kind::Kautz
-                    && (*number, *undirected) == (entry.number, entry.kind == Kind::Undirected)
+            Construction::Base(Name::Drawn(number, undirected)) => {
+                entry.kind != GraphKind::Kautz
+                    && (*number, *undirected) == (entry.number, entry.kind == GraphKind::Undirected)
             }
-            How::Base(Name::Spec(spec)) => entry.kind == Kind::Kautz && spec.starts_with("generalized-kautz"),
+            Construction::Base(Name::Spec(spec)) => {
+                entry.kind == GraphKind::Kautz && spec.starts_with("generalized-kautz")
+            }
             _ => false,
         }
     }
 
     /// Whether it is made of other networks.
     pub(super) fn is_made(&self) -> bool {
-        !matches!(self.how, How::Base(_))
+        !matches!(self.how, Construction::Base(_))
     }
 
     /// Whether the costs are those of a schedule that is expanded from a smaller network's.
     pub(super) fn is_expanded(&self) -> bool {
-        self.is_made() && !matches!(self.how, How::Product(..))
+        self.is_made() && !matches!(self.how, Construction::Product(..))
     }
 
     /// Whether it is at least as good as the other one in every respect.
-    fn replaces(&self, other: &Point) -> bool {
+    fn replaces(&self, other: &CostedNetwork) -> bool {
         self.cost.is_as_good_as(&other.cost)
             && self.undirected >= other.undirected
             && self.regular >= other.regular
@@ -91,67 +93,81 @@ impl Point {
     }
 }
 
-impl Base {
-    fn point(self, ranks: usize, degree: usize) -> Point {
-        let Base { name, cost, undirected, regular } = self;
-        Point { ranks, degree, cost, undirected, regular, how: How::Base(name) }
+impl BaseNetwork {
+    fn point(self, ranks: usize, degree: usize) -> CostedNetwork {
+        let BaseNetwork { name, cost, undirected, regular } = self;
+        CostedNetwork { ranks, degree, cost, undirected, regular, how: Construction::Base(name) }
     }
 }
 
 /// Changes both bandwidth terms in the same way.
-fn with_terms(cost: &Cost, steps: usize, change: impl Fn(Ratio) -> Ratio) -> Cost {
-    Cost { steps, allgather: change(cost.allgather), reduce_scatter: change(cost.reduce_scatter), ..*cost }
+fn with_terms(cost: &GraphCost, steps: usize, change: impl Fn(Ratio) -> Ratio) -> GraphCost {
+    GraphCost {
+        steps,
+        allgather: change(cost.allgather),
+        reduce_scatter: change(cost.reduce_scatter),
+        ..*cost
+    }
 }
 
-fn line(of: &Rc<Point>) -> Point {
+fn line(of: &Rc<CostedNetwork>) -> CostedNetwork {
     let term = Ratio::new(1u64, of.ranks as u64);
     let cost = with_terms(&of.cost, of.cost.steps + 1, |old| old + term);
-    let (ranks, how) = (of.ranks * of.degree, How::Line(of.clone()));
-    Point { ranks, degree: of.degree, cost, undirected: false, regular: true, how }
+    let (ranks, how) = (of.ranks * of.degree, Construction::Line(of.clone()));
+    CostedNetwork { ranks, degree: of.degree, cost, undirected: false, regular: true, how }
 }
 
-fn degree(of: &Rc<Point>, copies: usize) -> Point {
+fn degree(of: &Rc<CostedNetwork>, copies: usize) -> CostedNetwork {
     let term = Ratio::new(copies as u64 - 1, (copies * of.ranks) as u64);
     // With reverse links, a copy's block returns in the second step, evenly over all links.
     let steps = if of.undirected { of.cost.steps.max(2) } else { of.cost.steps + 1 };
     let cost = with_terms(&of.cost, steps, |old| old + term);
-    let how = How::Degree(of.clone(), copies);
-    Point { ranks: of.ranks * copies, degree: of.degree * copies, cost, how, ..**of }
+    let how = Construction::Degree(of.clone(), copies);
+    CostedNetwork { ranks: of.ranks * copies, degree: of.degree * copies, cost, how, ..**of }
 }
 
-fn power(of: &Rc<Point>, times: u32, ranks: usize) -> Point {
+fn power(of: &Rc<CostedNetwork>, times: u32, ranks: usize) -> CostedNetwork {
     let (n, all) = (of.ranks as u64, ranks as u64);
     let factor = Ratio::new(n, n - 1) * Ratio::new(all - 1, all);
     let cost = with_terms(&of.cost, of.cost.steps * times as usize, |old| old * factor);
-    let how = How::Power(of.clone(), times as usize);
-    Point { ranks, degree: of.degree * times as usize, cost, how, ..**of }
+    let how = Construction::Power(of.clone(), times as usize);
+    CostedNetwork { ranks, degree: of.degree * times as usize, cost, how, ..**of }
 }
 
-fn product(left: &Rc<Point>, right: &Rc<Point>) -> Point {
+fn product(left: &Rc<CostedNetwork>, right: &Rc<CostedNetwork>) -> CostedNetwork {
     let ranks = left.ranks * right.ranks;
-    Point {
+    CostedNetwork {
         ranks,
         degree: left.degree + right.degree,
-        cost: Cost::optimal(ranks, left.cost.steps + right.cost.steps),
+        cost: GraphCost::optimal(ranks, left.cost.steps + right.cost.steps),
         undirected: left.undirected && right.undirected,
         regular: true,
-        how: How::Product(left.clone(), right.clone()),
+        how: Construction::Product(left.clone(), right.clone()),
     }
 }
 
-fn bidirectional(of: &Rc<Point>) -> Point {
-    Point { degree: 2 * of.degree, undirected: true, how: How::Bidirectional(of.clone()), ..**of }
+fn bidirectional(of: &Rc<CostedNetwork>) -> CostedNetwork {
+    CostedNetwork {
+        degree: 2 * of.degree,
+        undirected: true,
+        how: Construction::Bidirectional(of.clone()),
+        ..**of
+    }
 }
 
 /// The best networks of some sizes, for all degrees up to a limit.
 pub(super) struct Closure {
     /// Sizes in ascending order, each with the points of every degree.
-    sizes: Vec<(usize, Vec<Vec<Rc<Point>>>)>,
+    sizes: Vec<(usize, Vec<Vec<Rc<CostedNetwork>>>)>,
 }
 
 impl Closure {
     /// Computes the networks of these sizes, in ascending order, each made of smaller ones.
-    pub(super) fn from_table(table: &Table, sizes: impl Iterator<Item = usize>, degree: usize) -> Closure {
+    pub(super) fn from_table(
+        table: &GraphTable,
+        sizes: impl Iterator<Item = usize>,
+        degree: usize,
+    ) -> Closure {
         let mut closure = Closure { sizes: Vec::new() };
         for ranks in sizes.filter(|ranks| *ranks > 1) {
             closure.sizes.push((ranks, vec![Vec::new(); degree + 1]));
@@ -165,12 +181,12 @@ impl Closure {
     }
 
     /// The points of a size and a degree. None of them replaces another.
-    pub(super) fn points(&self, ranks: usize, degree: usize) -> &[Rc<Point>] {
+    pub(super) fn points(&self, ranks: usize, degree: usize) -> &[Rc<CostedNetwork>] {
         let found = self.sizes.binary_search_by_key(&ranks, |size| size.0);
         found.ok().and_then(|at| self.sizes[at].1.get(degree)).map_or(&[], Vec::as_slice)
     }
 
-    fn best(&self, table: &Table, ranks: usize, out: usize) -> Vec<Rc<Point>> {
+    fn best(&self, table: &GraphTable, ranks: usize, out: usize) -> Vec<Rc<CostedNetwork>> {
         let mut kept = Vec::new();
         for base in bases(table, ranks, out) {
             keep(&mut kept, base.point(ranks, out));
@@ -213,7 +229,7 @@ impl Closure {
     }
 }
 
-fn keep(kept: &mut Vec<Rc<Point>>, point: Point) {
+fn keep(kept: &mut Vec<Rc<CostedNetwork>>, point: CostedNetwork) {
     if !kept.iter().any(|other| other.replaces(&point)) {
         kept.retain(|other| !point.replaces(other));
         kept.push(Rc::new(point));
@@ -221,11 +237,11 @@ fn keep(kept: &mut Vec<Rc<Point>>, point: Point) {
 }
 
 /// The point with the fewest steps among those with the least bandwidth term.
-fn fastest(points: &[Rc<Point>]) -> Option<&Rc<Point>> {
+fn fastest(points: &[Rc<CostedNetwork>]) -> Option<&Rc<CostedNetwork>> {
     points.iter().filter(|point| point.is_optimal() && point.regular).min_by_key(|point| point.cost.steps)
 }
 
-fn fastest_undirected(points: &[Rc<Point>]) -> Option<&Rc<Point>> {
+fn fastest_undirected(points: &[Rc<CostedNetwork>]) -> Option<&Rc<CostedNetwork>> {
     let points = points.iter().filter(|point| point.is_optimal() && point.undirected);
     points.min_by_key(|point| point.cost.steps)
 }

@@ -4,8 +4,8 @@
 use ringroad_core::random::Random;
 use ringroad_core::topology::moore_steps;
 
-use super::evaluate::{cayley, least_bandwidth, Cost};
-use super::group::{products, Group};
+use super::evaluate::{cayley, least_bandwidth, GraphCost};
+use super::group::{products, MetacyclicGroup};
 
 /// The number of graphs that are drawn for an entry: between these two, fewer for larger graphs.
 const DRAWS: usize = 400;
@@ -18,14 +18,14 @@ pub(super) struct Urn {
     degree: usize,
     /// Whether the inverse of every generator is a generator.
     undirected: bool,
-    cyclic: Group,
-    products: Vec<Group>,
+    cyclic: MetacyclicGroup,
+    products: Vec<MetacyclicGroup>,
 }
 
 /// A Cayley graph that was drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Drawn {
-    pub(super) group: Group,
+    pub(super) group: MetacyclicGroup,
     pub(super) generators: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Urn {
         let noncommutative = products.iter().any(|group| !group.is_abelian());
         // Non-commutative groups reach more elements in the same number of steps, so they are preferred.
         let kept = products.into_iter().filter(|group| !(noncommutative && group.is_abelian())).collect();
-        Urn { degree, undirected, cyclic: Group::cyclic(order), products: kept }
+        Urn { degree, undirected, cyclic: MetacyclicGroup::cyclic(order), products: kept }
     }
 
     /// The graph of this number; `None` if the draw fails.
@@ -63,16 +63,16 @@ impl Urn {
 
     /// The best of the first `draws` graphs: those of which no other one is at least as good in steps and bandwidth
     /// terms.
-    pub(super) fn best(&self, draws: usize) -> Vec<(usize, Cost)> {
+    pub(super) fn best(&self, draws: usize) -> Vec<(usize, GraphCost)> {
         let ranks = self.cyclic.order();
         let bound = least_bandwidth(ranks);
         let least = moore_steps(ranks, self.degree, self.undirected);
-        let mut kept: Vec<(usize, Cost)> = Vec::new();
+        let mut kept: Vec<(usize, GraphCost)> = Vec::new();
         let mut most = usize::MAX;
         for number in 0..draws {
             let Some(drawn) = self.draw(number) else { continue };
             let Some(cost) = cayley(&drawn.group, &drawn.generators, most) else { continue };
-            let better = |a: &Cost, b: &Cost| a.steps <= b.steps && a.allreduce() <= b.allreduce();
+            let better = |a: &GraphCost, b: &GraphCost| a.steps <= b.steps && a.allreduce() <= b.allreduce();
             if kept.iter().any(|(_, other)| better(other, &cost)) {
                 continue;
             }
@@ -96,7 +96,7 @@ impl Drawn {
 }
 
 /// The best random Cayley graphs with the numbers of their draws.
-pub(super) fn draw(ranks: usize, degree: usize, undirected: bool) -> Vec<(usize, Cost)> {
+pub(super) fn draw(ranks: usize, degree: usize, undirected: bool) -> Vec<(usize, GraphCost)> {
     // Inverses form pairs, unless an element is its own inverse; groups of odd order have no such element except the
     // neutral one.
     if ranks <= degree || undirected && degree % 2 == 1 && ranks % 2 == 1 {

@@ -4,15 +4,15 @@
 //! path. The step takes as long as the busiest link needs ([`least_time`]). The bandwidth term is `d
 //! / N` times the sum of the steps, in units of the time that a node takes to send the whole vector.
 
-use ringroad_core::synthesis::bfb::share::{least_time, Class, Mask};
+use ringroad_core::synthesis::bfb::share::{least_time, JobClass, Mask};
 use ringroad_core::synthesis::Ratio;
 use ringroad_core::topology::moore_steps;
 
-use super::group::Group;
+use super::group::MetacyclicGroup;
 
 /// The costs of a graph of `ranks` nodes with `degree` links in and out of each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Cost {
+pub struct GraphCost {
     /// The steps of an allgather, which are as many as those of a reduce-scatter: the diameter.
     pub steps: usize,
     /// The bandwidth term of the allgather, in units of vector / bandwidth of a node.
@@ -29,11 +29,11 @@ pub fn least_bandwidth(ranks: usize) -> Ratio {
     Ratio::new(ranks as u64 - 1, ranks as u64)
 }
 
-impl Cost {
+impl GraphCost {
     /// The costs of a graph on which both collectives have the least bandwidth term.
-    pub fn optimal(ranks: usize, steps: usize) -> Cost {
+    pub fn optimal(ranks: usize, steps: usize) -> GraphCost {
         let least = least_bandwidth(ranks);
-        Cost { steps, allgather: least, reduce_scatter: least, even: true }
+        GraphCost { steps, allgather: least, reduce_scatter: least, even: true }
     }
 
     /// Whether both collectives have the least bandwidth term.
@@ -48,7 +48,7 @@ impl Cost {
     }
 
     /// Whether it is no worse than the other one in any respect.
-    pub fn is_as_good_as(&self, other: &Cost) -> bool {
+    pub fn is_as_good_as(&self, other: &GraphCost) -> bool {
         self.steps <= other.steps
             && self.allgather <= other.allgather
             && self.reduce_scatter <= other.reduce_scatter
@@ -58,18 +58,18 @@ impl Cost {
 
 /// The node to which each link of each node leads: `heads[node * degree + port]`.
 #[derive(Debug, Clone)]
-struct Digraph {
+struct RegularDigraph {
     degree: usize,
     heads: Vec<u32>,
 }
 
-impl Digraph {
+impl RegularDigraph {
     fn ranks(&self) -> usize {
         self.heads.len() / self.degree
     }
 
     /// The graph with all links reversed. `None` if some node has more or fewer links in than out.
-    fn transposed(&self) -> Option<Digraph> {
+    fn transposed(&self) -> Option<RegularDigraph> {
         let mut free: Vec<usize> = (0..self.ranks()).map(|node| node * self.degree).collect();
         let mut heads = vec![0; self.heads.len()];
         for (link, head) in self.heads.iter().enumerate() {
@@ -80,12 +80,12 @@ impl Digraph {
             heads[*place] = (link / self.degree) as u32;
             *place += 1;
         }
-        Some(Digraph { degree: self.degree, heads })
+        Some(RegularDigraph { degree: self.degree, heads })
     }
 }
 
 /// The nodes in the order of their distance from the start, with the first links of all shortest paths to each.
-struct Search {
+struct ShortestPaths {
     distance: Vec<u8>,
     first: Vec<u32>,
     /// The last links of all shortest paths to each node, by their numbers at the link's source; only for Cayley
@@ -96,10 +96,10 @@ struct Search {
 
 const UNSEEN: u8 = u8::MAX;
 
-impl Search {
-    fn new(ranks: usize) -> Search {
+impl ShortestPaths {
+    fn new(ranks: usize) -> ShortestPaths {
         let (distance, masks) = (vec![UNSEEN; ranks], vec![0; ranks]);
-        Search { distance, first: masks.clone(), last: masks, order: Vec::with_capacity(ranks) }
+        ShortestPaths { distance, first: masks.clone(), last: masks, order: Vec::with_capacity(ranks) }
     }
 
     /// Searches a graph breadth first, where `next` says to which node a port leads. Returns the steps until all nodes
@@ -151,8 +151,8 @@ impl Search {
             // first.
             masks.sort_unstable_by_key(|mask| (mask.count_ones(), *mask));
             let alike = masks.chunk_by(|a, b| a == b);
-            let class = |alike: &[u32]| Class { links: Mask::from(alike[0]), amount: alike.len() as u64 };
-            least_time(&alike.map(class).collect::<Vec<Class>>(), &capacities)
+            let class = |alike: &[u32]| JobClass { links: Mask::from(alike[0]), amount: alike.len() as u64 };
+            least_time(&alike.map(class).collect::<Vec<JobClass>>(), &capacities)
         };
         self.order[1..].chunk_by(level).map(load).collect()
     }
@@ -164,10 +164,10 @@ fn bandwidth(loads: &[Ratio], ranks: usize, degree: usize) -> Ratio {
 }
 
 /// The costs of a Cayley graph; `None` unless it is connected with a diameter of at most `most`. Takes one search.
-pub(super) fn cayley(group: &Group, generators: &[usize], most: usize) -> Option<Cost> {
+pub(super) fn cayley(group: &MetacyclicGroup, generators: &[usize], most: usize) -> Option<GraphCost> {
     let (ranks, degree) = (group.order(), generators.len());
     let moves: Vec<Vec<u32>> = generators.iter().map(|generator| group.moved_by(*generator)).collect();
-    let mut search = Search::new(ranks);
+    let mut search = ShortestPaths::new(ranks);
     let steps =
         search.run(0, degree, most.min(usize::from(UNSEEN) - 1), |node, port| moves[port][node] as usize)?;
     // The last link on the path from the neutral element to `g` is the last generator of a shortest word for `g`.
@@ -175,11 +175,11 @@ pub(super) fn cayley(group: &Group, generators: &[usize], most: usize) -> Option
     let scattering = if group.is_abelian() { gathering.clone() } else { search.loads(&search.first, degree) };
     let allgather = bandwidth(&gathering, ranks, degree);
     let reduce_scatter = bandwidth(&scattering, ranks, degree);
-    Some(Cost { steps, allgather, reduce_scatter, even: gathering == scattering })
+    Some(GraphCost { steps, allgather, reduce_scatter, even: gathering == scattering })
 }
 
 /// The costs of a generalised Kautz graph; `None` unless it takes fewer steps than `fewest`.
-pub(super) fn kautz(ranks: usize, degree: usize, fewest: usize) -> Option<Cost> {
+pub(super) fn kautz(ranks: usize, degree: usize, fewest: usize) -> Option<GraphCost> {
     // It takes as many steps as the Moore bound, or one more: only the search tells which.
     let worth_a_look =
         degree < ranks && moore_steps(ranks, degree, false).is_some_and(|steps| steps < fewest);
@@ -187,13 +187,13 @@ pub(super) fn kautz(ranks: usize, degree: usize, fewest: usize) -> Option<Cost> 
 }
 
 /// The costs of any graph with equal degrees; `None` unless every node reaches every other in `most` steps.
-fn digraph(graph: &Digraph, most: usize) -> Option<Cost> {
+fn digraph(graph: &RegularDigraph, most: usize) -> Option<GraphCost> {
     let transposed = graph.transposed()?;
     // An allgather brings each node the blocks of the nodes upstream, which are downstream in the transposed graph.
     let gathering = slowest(&transposed, most)?;
     let scattering = slowest(graph, most)?;
     let (ranks, degree) = (graph.ranks(), graph.degree);
-    Some(Cost {
+    Some(GraphCost {
         steps: gathering.len(),
         allgather: bandwidth(&gathering, ranks, degree),
         reduce_scatter: bandwidth(&scattering, ranks, degree),
@@ -203,8 +203,8 @@ fn digraph(graph: &Digraph, most: usize) -> Option<Cost> {
 
 /// For every step, the load of the busiest link over all nodes, for messages that run against the links. `None` if
 /// there are more than `most` steps.
-fn slowest(graph: &Digraph, most: usize) -> Option<Vec<Ratio>> {
-    let mut search = Search::new(graph.ranks());
+fn slowest(graph: &RegularDigraph, most: usize) -> Option<Vec<Ratio>> {
+    let mut search = ShortestPaths::new(graph.ranks());
     let mut slowest: Vec<Ratio> = Vec::new();
     for start in 0..graph.ranks() {
         let next = |node, port| graph.heads[node * graph.degree + port] as usize;
@@ -218,8 +218,8 @@ fn slowest(graph: &Digraph, most: usize) -> Option<Vec<Ratio>> {
 
 /// The generalised Kautz graph: node `x` has links to `-degree x - a` for all `a` from 1 to the degree (Imase and Itoh
 /// 1983).
-fn generalized_kautz(ranks: usize, degree: usize) -> Digraph {
+fn generalized_kautz(ranks: usize, degree: usize) -> RegularDigraph {
     let head = |x: usize, a: usize| ((degree + 1) * ranks - (degree * x % ranks + a)) % ranks;
     let heads = (0..ranks).flat_map(|x| (1..=degree).map(move |a| head(x, a) as u32)).collect();
-    Digraph { degree, heads }
+    RegularDigraph { degree, heads }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 /// Pairs `(x, c)` of `Z_m x Z_k` with `(x, c)(y, e) = (x + r^c y, c + e)`, where `r^k = 1` modulo `m`. The number of a
 /// pair is `x * k + c`. With `k = 1` this is the cyclic group, with `r = 1` a direct product.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Group {
+pub(super) struct MetacyclicGroup {
     m: usize,
     k: usize,
     r: usize,
@@ -13,18 +13,18 @@ pub(super) struct Group {
     powers: Vec<usize>,
 }
 
-impl Group {
+impl MetacyclicGroup {
     /// The group; `None` if `r^k` is not 1.
-    pub(super) fn new(m: usize, k: usize, r: usize) -> Option<Group> {
+    pub(super) fn new(m: usize, k: usize, r: usize) -> Option<MetacyclicGroup> {
         let mut powers = vec![1 % m];
         for _ in 1..k {
             powers.push(powers.last()? * r % m);
         }
-        (powers.last()? * r % m == 1 % m).then_some(Group { m, k, r, powers })
+        (powers.last()? * r % m == 1 % m).then_some(MetacyclicGroup { m, k, r, powers })
     }
 
-    pub(super) fn cyclic(m: usize) -> Group {
-        Group { m, k: 1, r: 1 % m, powers: vec![1 % m] }
+    pub(super) fn cyclic(m: usize) -> MetacyclicGroup {
+        MetacyclicGroup { m, k: 1, r: 1 % m, powers: vec![1 % m] }
     }
 
     pub(super) fn order(&self) -> usize {
@@ -67,7 +67,7 @@ impl Group {
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for MetacyclicGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.k {
             1 => write!(f, "directed-circulant:{}", self.m),
@@ -78,7 +78,7 @@ impl fmt::Display for Group {
 
 /// The groups of an order for all `(m, k, r)` with `k > 1`; for each `m` and `k` the direct product comes first. Values
 /// of `r` that generate the same group are not merged.
-pub(super) fn products(order: usize) -> Vec<Group> {
+pub(super) fn products(order: usize) -> Vec<MetacyclicGroup> {
     let pairs = (2..order).filter(|k| order.is_multiple_of(*k)).map(|k| (order / k, k));
-    pairs.flat_map(|(m, k)| (1..m.max(2)).filter_map(move |r| Group::new(m, k, r))).collect()
+    pairs.flat_map(|(m, k)| (1..m.max(2)).filter_map(move |r| MetacyclicGroup::new(m, k, r))).collect()
 }

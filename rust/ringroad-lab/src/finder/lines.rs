@@ -4,17 +4,17 @@ use ringroad_core::synthesis::Ratio;
 
 use super::closure::Closure;
 use super::draw::draw;
-use super::evaluate::{kautz, Cost};
-use super::table::{read_point, Kind, Table, TABLE_DEGREE, TABLE_RANKS};
+use super::evaluate::{kautz, GraphCost};
+use super::table::{read_point, GraphKind, GraphTable, TABLE_DEGREE, TABLE_RANKS};
 
 /// Searches for bases with `ranks` ranks and returns their lines of the table. Takes up to some seconds.
 pub fn lines(ranks: usize) -> String {
     let mut lines = String::new();
     let degrees = || 2..=TABLE_DEGREE;
-    let drawn: Vec<[Vec<(usize, Cost)>; 2]> =
+    let drawn: Vec<[Vec<(usize, GraphCost)>; 2]> =
         degrees().map(|degree| [false, true].map(|undirected| draw(ranks, degree, undirected))).collect();
     for (index, kind) in ["d", "u"].into_iter().enumerate() {
-        let entry = |found: &[Vec<(usize, Cost)>; 2]| -> String {
+        let entry = |found: &[Vec<(usize, GraphCost)>; 2]| -> String {
             let points = found[index].iter().map(|(number, cost)| format!("{number}:{}", text(ranks, cost)));
             join(points.collect())
         };
@@ -36,11 +36,11 @@ pub fn compressed(table: &str) -> Vec<u8> {
 
 /// The table without the points that are no better than what can be made of the others.
 pub fn pruned(table: &str) -> String {
-    let closure = Closure::from_table(&Table::parse(table, |_| true), 2..=TABLE_RANKS, TABLE_DEGREE);
+    let closure = Closure::from_table(&GraphTable::parse(table, |_| true), 2..=TABLE_RANKS, TABLE_DEGREE);
     let prune = |text: &str| -> Option<String> {
         let mut words = text.split(' ');
         let (ranks, letter) = (words.next()?.parse().ok()?, words.next()?);
-        let kind = Kind::from_letter(letter)?;
+        let kind = GraphKind::from_letter(letter)?;
         let entry = |(word, degree): (&str, usize)| {
             let points = word.split(',').filter(|point| *point != "-");
             let needed = points.filter(|point| {
@@ -72,7 +72,7 @@ fn join(points: Vec<String>) -> String {
     }
 }
 
-fn text(ranks: usize, cost: &Cost) -> String {
+fn text(ranks: usize, cost: &GraphCost) -> String {
     if cost.is_optimal(ranks) {
         return cost.steps.to_string();
     }

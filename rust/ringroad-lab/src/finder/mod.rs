@@ -23,7 +23,7 @@ mod group;
 mod lines;
 mod table;
 
-pub use evaluate::{least_bandwidth, Cost};
+pub use evaluate::{least_bandwidth, GraphCost};
 pub use findings::{Findings, FrontierNetwork, Wanted};
 pub use lines::{compressed, lines, pruned};
 pub use table::{TABLE, TABLE_DEGREE, TABLE_RANKS};
@@ -33,8 +33,8 @@ use ringroad_core::schedule::Schedule;
 use ringroad_core::synthesis::{bfb, expand, Digraph, Ratio};
 use ringroad_core::topology::Topology;
 
-use closure::{Closure, Point};
-use table::Table;
+use closure::{Closure, CostedNetwork};
+use table::GraphTable;
 
 /// The largest number of links out of a rank.
 pub const MOST_DEGREE: usize = 32;
@@ -89,14 +89,14 @@ pub struct Found {
     /// one is made of (`expanded`).
     pub algorithm: &'static str,
     /// The cost.
-    pub cost: Cost,
+    pub cost: GraphCost,
 }
 
 impl Found {
     /// A network with the costs of each schedule that may be the best one there.
-    fn from_point(point: &Point) -> Vec<Found> {
+    fn from_point(point: &CostedNetwork) -> Vec<Found> {
         let algorithm = if point.is_expanded() { EXPANDED } else { BREADTH_FIRST };
-        let Point { ranks, degree, cost, undirected, regular, .. } = *point;
+        let CostedNetwork { ranks, degree, cost, undirected, regular, .. } = *point;
         let known = Found { spec: point.spec(), ranks, degree, undirected, regular, algorithm, cost };
         if !point.is_made() || ranks.saturating_pow(2).saturating_mul(degree) > MOST_EXACT {
             return vec![known];
@@ -104,7 +104,7 @@ impl Found {
         let topology = Topology::parse(&known.spec).expect("it is made of known networks");
         let Ok([gather, scatter]) = bfb::costs(&topology) else { return vec![known] };
         let (allgather, reduce_scatter) = (gather.bandwidth(), scatter.bandwidth());
-        let cost = Cost { steps: gather.loads.len(), allgather, reduce_scatter, ..cost };
+        let cost = GraphCost { steps: gather.loads.len(), allgather, reduce_scatter, ..cost };
         let direct = Found { algorithm: BREADTH_FIRST, cost, ..known.clone() };
         let expanded =
             (point.is_expanded() && !direct.is_as_good_as(&known)).then(|| known.expanded(&topology));
@@ -123,13 +123,13 @@ impl Found {
             |schedule: &Schedule| expand::load(schedule, &network) * Ratio::new(network.degree(), 1u64);
         let (gather, scatter) = (schedule(Collective::Allgather)?, schedule(Collective::ReduceScatter)?);
         let steps = gather.steps.len().max(scatter.steps.len());
-        let cost = Cost { steps, allgather: term(&gather), reduce_scatter: term(&scatter), ..self.cost };
+        let cost = GraphCost { steps, allgather: term(&gather), reduce_scatter: term(&scatter), ..self.cost };
         Some(Found { cost, ..self })
     }
 
     /// Whether it is at least as good as the other one in steps and both bandwidth terms.
     fn is_as_good_as(&self, other: &Found) -> bool {
-        Cost { even: true, ..self.cost }.is_as_good_as(&other.cost)
+        GraphCost { even: true, ..self.cost }.is_as_good_as(&other.cost)
     }
 }
 
@@ -141,7 +141,7 @@ pub fn find(ranks: usize, degree: usize, undirected: bool) -> Result<Vec<Found>,
     }
     // The ranks of a network are a multiple of the ranks of the networks that it is made of.
     let divides = |size: usize| size > 0 && ranks.is_multiple_of(size);
-    let table = Table::read(divides);
+    let table = GraphTable::read(divides);
     let closure = Closure::from_table(&table, (1..=ranks).filter(|size| divides(*size)), degree);
     let points = closure.points(ranks, degree).iter().filter(|point| point.undirected || !undirected);
     let mut kept: Vec<Found> = Vec::new();

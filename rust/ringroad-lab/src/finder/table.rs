@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use ringroad_core::synthesis::Ratio;
 
-use super::evaluate::{least_bandwidth, Cost};
+use super::evaluate::{least_bandwidth, GraphCost};
 
 /// The table as text.
 pub static TABLE: LazyLock<String> = LazyLock::new(|| {
@@ -27,18 +27,18 @@ pub const TABLE_RANKS: usize = 2000;
 pub const TABLE_DEGREE: usize = 16;
 /// The kind of graphs of a line of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum GraphKind {
     Directed,
     Undirected,
     Kautz,
 }
 
-impl Kind {
-    pub(super) fn from_letter(letter: &str) -> Option<Kind> {
+impl GraphKind {
+    pub(super) fn from_letter(letter: &str) -> Option<GraphKind> {
         Some(match letter {
-            "d" => Kind::Directed,
-            "u" => Kind::Undirected,
-            "k" => Kind::Kautz,
+            "d" => GraphKind::Directed,
+            "u" => GraphKind::Undirected,
+            "k" => GraphKind::Kautz,
             _ => return None,
         })
     }
@@ -46,48 +46,48 @@ impl Kind {
 
 /// A point of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) kind: Kind,
+pub(super) struct TableEntry {
+    pub(super) kind: GraphKind,
     /// The number of the draw; 0 for generalised Kautz graphs.
     pub(super) number: usize,
-    pub(super) cost: Cost,
+    pub(super) cost: GraphCost,
 }
 
 /// The parsed table.
-pub(super) struct Table {
+pub(super) struct GraphTable {
     /// Entries by ranks, then by degree.
-    entries: Vec<Vec<Vec<Entry>>>,
+    entries: Vec<Vec<Vec<TableEntry>>>,
 }
 
-impl Table {
+impl GraphTable {
     /// Reads the lines of the table for the numbers of ranks that are `wanted`.
-    pub(super) fn read(wanted: impl Fn(usize) -> bool) -> Table {
-        Table::parse(&TABLE, wanted)
+    pub(super) fn read(wanted: impl Fn(usize) -> bool) -> GraphTable {
+        GraphTable::parse(&TABLE, wanted)
     }
 
-    pub(super) fn parse(text: &str, wanted: impl Fn(usize) -> bool) -> Table {
+    pub(super) fn parse(text: &str, wanted: impl Fn(usize) -> bool) -> GraphTable {
         let mut entries = vec![Vec::new(); TABLE_RANKS + 1];
         for line in text.lines() {
             let (ranks, rest) = line.split_once(' ').unwrap_or_default();
             let ranks: usize = ranks.parse().expect("each line begins with the number of ranks");
             if wanted(ranks) {
-                let row: &mut Vec<Vec<Entry>> = &mut entries[ranks];
+                let row: &mut Vec<Vec<TableEntry>> = &mut entries[ranks];
                 row.resize(TABLE_DEGREE + 1, Vec::new());
                 read_line(ranks, rest, row).expect("the table is well-formed");
             }
         }
-        Table { entries }
+        GraphTable { entries }
     }
 
-    pub(super) fn entries(&self, ranks: usize, degree: usize) -> &[Entry] {
+    pub(super) fn entries(&self, ranks: usize, degree: usize) -> &[TableEntry] {
         self.entries.get(ranks).and_then(|row| row.get(degree)).map_or(&[], Vec::as_slice)
     }
 }
 
 /// Reads a line without its number of ranks into one row for each degree.
-fn read_line(ranks: usize, line: &str, rows: &mut [Vec<Entry>]) -> Option<()> {
+fn read_line(ranks: usize, line: &str, rows: &mut [Vec<TableEntry>]) -> Option<()> {
     let mut words = line.split(' ');
-    let kind = Kind::from_letter(words.next()?)?;
+    let kind = GraphKind::from_letter(words.next()?)?;
     for (row, word) in rows[2..].iter_mut().zip(words) {
         for point in word.split(',').filter(|point| *point != "-") {
             row.push(read_point(ranks, kind, point)?);
@@ -96,9 +96,9 @@ fn read_line(ranks: usize, line: &str, rows: &mut [Vec<Entry>]) -> Option<()> {
     Some(())
 }
 
-pub(super) fn read_point(ranks: usize, kind: Kind, point: &str) -> Option<Entry> {
+pub(super) fn read_point(ranks: usize, kind: GraphKind, point: &str) -> Option<TableEntry> {
     let mut parts = point.split(':');
-    let number = if kind == Kind::Kautz { 0 } else { parts.next()?.parse().ok()? };
+    let number = if kind == GraphKind::Kautz { 0 } else { parts.next()?.parse().ok()? };
     let steps = parts.next()?.parse().ok()?;
     let term = |excess: &str| {
         let (above, below) = excess.split_once('/').unwrap_or((excess, "1"));
@@ -106,15 +106,15 @@ pub(super) fn read_point(ranks: usize, kind: Kind, point: &str) -> Option<Entry>
         Some(least_bandwidth(ranks) + excess * Ratio::new(1u64, ranks as u64))
     };
     let cost = match (parts.next(), parts.next()) {
-        (None, _) => Cost::optimal(ranks, steps),
+        (None, _) => GraphCost::optimal(ranks, steps),
         // The table does not say whether the steps of both collectives are equal. Graphs with reverse links have equal
         // ones.
-        (Some(gather), scatter) => Cost {
+        (Some(gather), scatter) => GraphCost {
             steps,
             allgather: term(gather)?,
             reduce_scatter: term(scatter.unwrap_or(gather))?,
-            even: kind == Kind::Undirected,
+            even: kind == GraphKind::Undirected,
         },
     };
-    Some(Entry { kind, number, cost })
+    Some(TableEntry { kind, number, cost })
 }

@@ -30,9 +30,9 @@ enum Value {
 
 /// A protobuf message: fields in the order of their numbers.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct ProtobufMessage(Vec<u8>);
 
-impl Message {
+impl ProtobufMessage {
     fn varint(&mut self, mut number: u64) {
         while number > 0x7f {
             self.0.push(0x80 | (number & 0x7f) as u8);
@@ -56,7 +56,7 @@ impl Message {
 
     fn numbers(&mut self, field: u64, numbers: &[usize]) -> &mut Self {
         if !numbers.is_empty() {
-            let mut packed = Message::default();
+            let mut packed = ProtobufMessage::default();
             numbers.iter().for_each(|number| packed.varint(*number as u64));
             self.bytes(field, &packed.0);
         }
@@ -64,7 +64,7 @@ impl Message {
     }
 
     fn attribute(&mut self, name: &str, value: Value) -> &mut Self {
-        let mut attribute = Message::default();
+        let mut attribute = ProtobufMessage::default();
         attribute.bytes(1, name.as_bytes());
         match value {
             Value::Int32(number) => attribute.number(7, number),
@@ -89,19 +89,19 @@ pub fn write(
 }
 
 fn file(rank: Rank, plan: &Plan, simulator: &Simulator) -> Vec<u8> {
-    let mut file = Message::default();
-    let mut add = |message: &Message| {
+    let mut file = ProtobufMessage::default();
+    let mut add = |message: &ProtobufMessage| {
         file.varint(message.0.len() as u64);
         file.0.extend(&message.0);
     };
-    add(Message::default().bytes(1, SCHEMA_VERSION.as_bytes()));
+    add(ProtobufMessage::default().bytes(1, SCHEMA_VERSION.as_bytes()));
     for (number, (work, waits)) in operations(plan, simulator.model.reduce_cost).into_iter().enumerate() {
         let (name, kind) = match work {
             GoalStep::Send { peer, tag, .. } => (format!("send_{peer}_{tag}"), SEND),
             GoalStep::Receive { peer, tag, .. } => (format!("receive_{peer}_{tag}"), RECEIVE),
             GoalStep::Reduce { .. } => (format!("reduce_{number}"), COMPUTE),
         };
-        let mut node = Message::default();
+        let mut node = ProtobufMessage::default();
         node.number(1, number as u64).bytes(2, name.as_bytes()).number(3, kind).numbers(5, &waits);
         match work {
             GoalStep::Send { peer, tag, bytes } | GoalStep::Receive { peer, tag, bytes } => {

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ringroad_core::collective::Collective;
-use ringroad_core::interchange::buffers::{Buffer, Buffers, Location, Run};
+use ringroad_core::interchange::buffers::{Location, ProgramBuffer, Run, SlotPlaces};
 use ringroad_core::interchange::InterchangeError;
 use ringroad_core::schedule::{Action, Schedule, Send};
 use ringroad_core::units::{ChunkId, Rank, Slot};
@@ -29,7 +29,7 @@ const MOST_CHANNELS: usize = 16;
 const MOST_CHANNELS_PER_OPERATION: usize = 8;
 
 #[derive(Serialize)]
-struct Plan {
+struct MscclppPlan {
     name: String,
     collective: &'static str,
     protocol: &'static str,
@@ -49,14 +49,14 @@ struct Gpu {
     input_chunks: usize,
     output_chunks: usize,
     scratch_chunks: usize,
-    threadblocks: Vec<Block>,
-    channels: Vec<Channels>,
+    threadblocks: Vec<GpuBlock>,
+    channels: Vec<GpuChannels>,
     remote_buffers: Vec<RemoteBuffer>,
     semaphores: Vec<Semaphore>,
 }
 
 #[derive(Serialize)]
-struct Channels {
+struct GpuChannels {
     channel_type: &'static str,
     connected_to: Vec<Rank>,
 }
@@ -75,7 +75,7 @@ struct Semaphore {
 }
 
 #[derive(Serialize)]
-struct Block {
+struct GpuBlock {
     id: usize,
     ops: Vec<GpuOperation>,
     channels: Vec<BlockChannels>,
@@ -98,9 +98,9 @@ struct BlockBuffers {
 struct GpuOperation {
     name: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    src_buff: Vec<Part>,
+    src_buff: Vec<BufferPart>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    dst_buff: Vec<Part>,
+    dst_buff: Vec<BufferPart>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     channel_ids: Vec<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ struct GpuOperation {
 }
 
 #[derive(Serialize)]
-struct Part {
+struct BufferPart {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     buffer: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ impl GpuOperation {
     }
 
     fn local(action: Action, run: Run) -> GpuOperation {
-        let part = |(buffer, index): Location| Part {
+        let part = |(buffer, index): Location| BufferPart {
             buffer: Some(buffer.letter()),
             buffer_id: None,
             index,
@@ -179,7 +179,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
         other => return Err(inexpressible(format!("there is no collective {}", other.name()))),
     };
     let schedule = schedule.expand();
-    let buffers = Buffers::new(&schedule);
+    let buffers = SlotPlaces::new(&schedule);
     let mut scratch: Vec<usize> = (0..schedule.ranks).map(|rank| buffers.scratch(rank)).collect();
     let turns = turns(&schedule, &buffers, &mut scratch);
     let borders = borders(&turns)?;
@@ -191,7 +191,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
         _ => [vector, vector],
     };
     let gpu = |rank: Rank| -> Result<Gpu, InterchangeError> {
-        let mut writer = Writer::default();
+        let mut writer = GpuResources::default();
         let mut blocks = Vec::new();
         for (id, border) in borders.windows(2).enumerate() {
             let own = turns[border[0]..border[1]].iter().map(|turns| &turns[rank]);
@@ -203,7 +203,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
             output_chunks: output,
             scratch_chunks: scratch[rank],
             threadblocks: blocks,
-            channels: vec![Channels { channel_type: "memory", connected_to: writer.channels }],
+            channels: vec![GpuChannels { channel_type: "memory", connected_to: writer.channels }],
             remote_buffers: writer
                 .remote
                 .iter()
@@ -216,7 +216,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
             semaphores: (0..borders.len() - 2).map(|_| Semaphore { init_value: 0 }).collect(),
         })
     };
-    let plan = Plan {
+    let plan = MscclppPlan {
         name: schedule.name.clone(),
         collective: name,
         protocol: "Simple",
@@ -233,7 +233,7 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
 }
 
 /// What all ranks do: first they tell those who will write to them that they have entered, then the steps follow.
-fn turns(schedule: &Schedule, buffers: &Buffers, scratch: &mut [usize]) -> Vec<Vec<Turn>> {
+fn turns(schedule: &Schedule, buffers: &SlotPlaces, scratch: &mut [usize]) -> Vec<Vec<Turn>> {
     let empty = || (0..schedule.ranks).map(|_| Turn::default()).collect::<Vec<Turn>>();
     let mut turns = vec![empty()];
     for Send { source, destination, .. } in schedule.steps.iter().flat_map(|step| &step.sends) {
@@ -262,7 +262,7 @@ fn turns(schedule: &Schedule, buffers: &Buffers, scratch: &mut [usize]) -> Vec<V
                 if direct {
                     turn[source].puts.push((destination, run));
                 } else {
-                    let staged = (Buffer::Scratch, scratch[destination]);
+                    let staged = (ProgramBuffer::Scratch, scratch[destination]);
                     scratch[destination] += run.count;
                     turn[source].puts.push((destination, Run { target: staged, ..run }));
                     turn[destination].combines.push((send.action, Run { source: staged, ..run }));
@@ -317,26 +317,26 @@ fn borders(turns: &[Vec<Turn>]) -> Result<Vec<usize>, InterchangeError> {
 
 /// The channels and remote buffers of a rank, which its thread blocks share.
 #[derive(Default)]
-struct Writer {
+struct GpuResources {
     /// The peer of each channel; every thread block has channels of its own.
     channels: Vec<Rank>,
-    remote: Vec<(Rank, Buffer)>,
-    ids: HashMap<(Rank, Buffer), usize>,
+    remote: Vec<(Rank, ProgramBuffer)>,
+    ids: HashMap<(Rank, ProgramBuffer), usize>,
 }
 
-impl Writer {
+impl GpuResources {
     fn block<'a>(
         &mut self,
         id: usize,
         turns: impl Iterator<Item = &'a Turn> + Clone,
         is_last: bool,
         rank: Rank,
-    ) -> Result<Block, InterchangeError> {
+    ) -> Result<GpuBlock, InterchangeError> {
         // The numbers of channels and remote buffers within the block.
         let peers: BTreeSet<Rank> =
             turns.clone().flat_map(|turn| turn.signals.union(&turn.waits)).copied().collect();
         let written = turns.clone().flat_map(|turn| &turn.puts).map(|(peer, run)| (*peer, run.target.0));
-        let written: BTreeSet<(Rank, Buffer)> = written.collect();
+        let written: BTreeSet<(Rank, ProgramBuffer)> = written.collect();
         if peers.len().max(written.len()) > MOST_CHANNELS {
             let what = format!(
                 "rank {rank} has {} peers and {} of their buffers within a thread block, of at most {MOST_CHANNELS}",
@@ -350,7 +350,7 @@ impl Writer {
         let channel: BTreeMap<Rank, usize> =
             peers.iter().enumerate().map(|(number, peer)| (*peer, number)).collect();
         let mut remote_ids = Vec::new();
-        let mut buffer: HashMap<(Rank, Buffer), usize> = HashMap::new();
+        let mut buffer: HashMap<(Rank, ProgramBuffer), usize> = HashMap::new();
         for key in written {
             let next = self.remote.len();
             let id = *self.ids.entry(key).or_insert(next);
@@ -372,7 +372,7 @@ impl Writer {
             ops.push(GpuOperation::named("nop"));
             ops.push(GpuOperation { semaphore_ids: vec![id], ..GpuOperation::named("sem_release") });
         }
-        Ok(Block {
+        Ok(GpuBlock {
             id,
             ops,
             channels: vec![BlockChannels {
@@ -392,13 +392,13 @@ fn push_turn(
     ops: &mut Vec<GpuOperation>,
     turn: &Turn,
     channel: &BTreeMap<Rank, usize>,
-    buffer: &HashMap<(Rank, Buffer), usize>,
+    buffer: &HashMap<(Rank, ProgramBuffer), usize>,
 ) {
     for (peer, run) in &turn.puts {
         let ((from, index), (into, remote), size) = (run.source, run.target, run.count);
         ops.push(GpuOperation {
-            src_buff: vec![Part { buffer: Some(from.letter()), buffer_id: None, index, size }],
-            dst_buff: vec![Part {
+            src_buff: vec![BufferPart { buffer: Some(from.letter()), buffer_id: None, index, size }],
+            dst_buff: vec![BufferPart {
                 buffer: None,
                 buffer_id: Some(buffer[&(*peer, into)]),
                 index: remote,

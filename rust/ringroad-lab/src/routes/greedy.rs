@@ -14,7 +14,7 @@ use super::channels::{Labels, ROOTS};
 /// carry the fewest paths so far are taken.
 pub fn shortest(topology: &Topology) -> Result<RoutingTable, TopologyError> {
     RoutingTable::check_size(topology.ranks())?;
-    let links = topology.links().iter().enumerate().map(|(id, link)| Step {
+    let links = topology.links().iter().enumerate().map(|(id, link)| StateStep {
         from: link.source,
         to: link.target,
         link: id,
@@ -49,10 +49,10 @@ fn up_down_from(topology: &Topology, labels: &Labels) -> Result<RoutingTable, To
     let mut steps = Vec::with_capacity(2 * topology.links().len());
     for (id, link) in topology.links().iter().enumerate() {
         if labels.is_up(link) {
-            steps.push(Step { from: link.source, to: link.target, link: id });
+            steps.push(StateStep { from: link.source, to: link.target, link: id });
         } else {
             let to = nodes + link.target;
-            steps.extend([link.source, nodes + link.source].map(|from| Step { from, to, link: id }));
+            steps.extend([link.source, nodes + link.source].map(|from| StateStep { from, to, link: id }));
         }
     }
     Trees::new(topology, 2 * nodes, steps).table(RouteFault::UpDown)
@@ -60,7 +60,7 @@ fn up_down_from(topology: &Topology, labels: &Labels) -> Result<RoutingTable, To
 
 /// A step from one state to another over a link.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct StateStep {
     from: usize,
     to: usize,
     link: LinkId,
@@ -79,7 +79,7 @@ struct Reached {
 /// node `v`.
 struct Trees<'a> {
     topology: &'a Topology,
-    steps: Vec<Step>,
+    steps: Vec<StateStep>,
     outgoing: Adjacency,
     /// How many paths each link carries, times its weight.
     load: Vec<f64>,
@@ -90,7 +90,7 @@ struct Trees<'a> {
 }
 
 impl<'a> Trees<'a> {
-    fn new(topology: &'a Topology, states: usize, steps: Vec<Step>) -> Trees<'a> {
+    fn new(topology: &'a Topology, states: usize, steps: Vec<StateStep>) -> Trees<'a> {
         let links = topology.links();
         let fastest = links.iter().map(|link| link.bytes_per_second()).fold(0.0, f64::max);
         Trees {
@@ -114,7 +114,7 @@ impl<'a> Trees<'a> {
             let missing = || self.topology.bad_route(source, target, missing);
             let mut state = self.end(target).ok_or_else(missing)?;
             while let Some(Reached { step, .. }) = self.reached[state].filter(|reached| reached.hops > 0) {
-                let Step { from, link, .. } = self.steps[step];
+                let StateStep { from, link, .. } = self.steps[step];
                 self.load[link] += self.weight[link];
                 path.push(link as u32);
                 state = from;
@@ -145,7 +145,7 @@ impl<'a> Trees<'a> {
             done += 1;
             let Some(here) = self.reached[state] else { continue };
             for &step in self.outgoing.links_of(state) {
-                let Step { to, link, .. } = self.steps[step];
+                let StateStep { to, link, .. } = self.steps[step];
                 let next = Reached { hops: here.hops + 1, carried: here.carried + self.load[link], step };
                 match &mut self.reached[to] {
                     Some(known) if (known.hops, known.carried) <= (next.hops, next.carried) => {}

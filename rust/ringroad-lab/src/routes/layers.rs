@@ -9,7 +9,7 @@ use ringroad_core::units::LinkId;
 
 /// What a layer knows about a pair of consecutive links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pair {
+enum PairState {
     Unknown,
     Taken,
     /// The pair would close a cycle, now and for ever: a layer never loses pairs.
@@ -18,12 +18,12 @@ enum Pair {
 
 /// The layers that have been made.
 pub(super) struct Layers<'a> {
-    turns: Turns<'a>,
+    turns: TurnNumbers<'a>,
     layers: Vec<Layer>,
 }
 
 /// The numbers of all pairs of consecutive links: the second starts where the first ends.
-struct Turns<'a> {
+struct TurnNumbers<'a> {
     links: &'a [Link],
     outgoing: Adjacency,
     incoming: Adjacency,
@@ -34,7 +34,7 @@ struct Turns<'a> {
 }
 
 struct Layer {
-    pairs: Vec<Pair>,
+    pairs: Vec<PairState>,
     /// The place of each link in an order in which every taken pair leads upwards.
     order: Vec<u32>,
     /// The number of the last search that found each link. `search` is the number of the last search.
@@ -56,7 +56,7 @@ impl<'a> Layers<'a> {
             *sum += outgoing.links_of(link.target).len();
             Some(*sum)
         }));
-        Layers { turns: Turns { links, outgoing, incoming, first, place }, layers: Vec::new() }
+        Layers { turns: TurnNumbers { links, outgoing, incoming, first, place }, layers: Vec::new() }
     }
 
     /// Puts a path into the first layer that it fits, which may be a new one, and returns the layer's number.
@@ -72,27 +72,28 @@ impl<'a> Layers<'a> {
     }
 }
 
-impl Turns<'_> {
+impl TurnNumbers<'_> {
     fn number(&self, from: LinkId, to: LinkId) -> usize {
         self.first[from] + self.place[to]
     }
 }
 
 impl Layer {
-    fn new(turns: &Turns<'_>) -> Layer {
+    fn new(turns: &TurnNumbers<'_>) -> Layer {
         let links = turns.links.len();
-        let pairs = vec![Pair::Unknown; turns.first[links]];
+        let pairs = vec![PairState::Unknown; turns.first[links]];
         Layer { pairs, order: (0..links as u32).collect(), seen: vec![0; links], search: 0 }
     }
 
     /// Takes all pairs of a path, or none of them; returns whether it has taken them.
-    fn take_path(&mut self, turns: &Turns<'_>, path: &[u32]) -> bool {
+    fn take_path(&mut self, turns: &TurnNumbers<'_>, path: &[u32]) -> bool {
         let pairs = || path.windows(2).map(|pair| (pair[0] as LinkId, pair[1] as LinkId));
         let known = |(from, to): (LinkId, LinkId)| self.pairs[turns.number(from, to)];
-        if pairs().any(|pair| known(pair) == Pair::Refused) {
+        if pairs().any(|pair| known(pair) == PairState::Refused) {
             return false;
         }
-        let mut new: Vec<(LinkId, LinkId)> = pairs().filter(|pair| known(*pair) == Pair::Unknown).collect();
+        let mut new: Vec<(LinkId, LinkId)> =
+            pairs().filter(|pair| known(*pair) == PairState::Unknown).collect();
         let mut fails = None;
         for (count, (from, to)) in new.iter().enumerate() {
             if !self.add(turns, *from, *to) {
@@ -102,15 +103,15 @@ impl Layer {
         }
         let Some(count) = fails else { return true };
         let (from, to) = new[count];
-        new.drain(..count).for_each(|(from, to)| self.pairs[turns.number(from, to)] = Pair::Unknown);
+        new.drain(..count).for_each(|(from, to)| self.pairs[turns.number(from, to)] = PairState::Unknown);
         // A pair that closes a cycle only with the other pairs of its path may be taken later.
         let alone = count > 0 && self.add(turns, from, to);
-        self.pairs[turns.number(from, to)] = if alone { Pair::Unknown } else { Pair::Refused };
+        self.pairs[turns.number(from, to)] = if alone { PairState::Unknown } else { PairState::Refused };
         false
     }
 
     /// Takes a pair unless it closes a cycle; returns whether it has taken the pair.
-    fn add(&mut self, turns: &Turns<'_>, from: LinkId, to: LinkId) -> bool {
+    fn add(&mut self, turns: &TurnNumbers<'_>, from: LinkId, to: LinkId) -> bool {
         let (first, last) = (self.order[to], self.order[from]);
         if first < last {
             let after = |link: LinkId| {
@@ -125,7 +126,7 @@ impl Layer {
             let ahead = self.reach(from, None, before, |place| place >= first);
             self.reorder(ahead.unwrap_or_default(), behind);
         }
-        self.pairs[turns.number(from, to)] = Pair::Taken;
+        self.pairs[turns.number(from, to)] = PairState::Taken;
         true
     }
 
@@ -147,7 +148,7 @@ impl Layer {
             done += 1;
             for (other, pair) in next(link) {
                 let open = self.seen[other] != self.search && within(self.order[other]);
-                if !open || self.pairs[pair] != Pair::Taken {
+                if !open || self.pairs[pair] != PairState::Taken {
                     continue;
                 }
                 if Some(other) == stop {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ringroad_core::algorithms::Member;
-use ringroad_core::cost::{fit, rules_of, CostModel, Fit, Measurement, Observation, Rule, ScheduleCost};
+use ringroad_core::cost::{fit, rules_of, CostModel, Fit, Measurement, Rule, ScheduleCost, TimedSchedule};
 use ringroad_core::topology::Routes;
 use ringroad_core::{Collective, Topology};
 use serde::{Deserialize, Serialize};
@@ -164,9 +164,9 @@ impl Profile {
         }
         let observe = |(index, bytes, seconds): (usize, u64, f64)| {
             let (_, _, cost) = &costs[index];
-            Observation { cost, bytes, seconds }
+            TimedSchedule { cost, bytes, seconds }
         };
-        let observations: Vec<Observation<'_>> = rows.into_iter().map(observe).collect();
+        let observations: Vec<TimedSchedule<'_>> = rows.into_iter().map(observe).collect();
         let fit = fit(prior, &observations).map_err(|error| Error::Config(error.to_string()))?;
         let rules = Collective::ALL.into_iter().flat_map(|c| rules_of(c, &measurements)).collect();
         let ringroad = env!("CARGO_PKG_VERSION").to_owned();

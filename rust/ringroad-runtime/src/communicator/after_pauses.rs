@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringroad_core::agreement::{Reply, Request};
+use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
 use super::Communicator;
@@ -119,7 +119,7 @@ impl Followed {
         let Some(handle) = &self.endpoints[other].handle else { return Ok(false) };
         let store = TcpStore::connect(handle, self.secret.as_deref(), Instant::now() + WITHIN)?;
         let group = identity(&self.endpoints);
-        let ask = |number| store.agree(&group, number, self.rank, &Request::Learn, Instant::now());
+        let ask = |number| store.agree(&group, number, self.rank, &ProposerRequest::Learn, Instant::now());
         // The one before may be the second of a shrink, which others may still be in.
         let last = next.checked_sub(1).map_or(Ok(Reply::Absent), ask);
         let counted = match last {
@@ -172,7 +172,7 @@ mod tests {
                 acceptor.join(vote);
                 let ballot = Ballot { number: 1, leader: 0 };
                 let decision = Decision { vote: false, alive };
-                acceptor.answer(1, &Request::Accept(ballot, decision));
+                acceptor.answer(1, &ProposerRequest::Accept(ballot, decision));
                 // Alone, rank 1 takes what it has accepted.
                 Proposer::join(acceptor, 1, 2, vote).mark_dead(acceptor, 0);
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringroad_core::agreement::{Decision, Outcome, Proposer, Reply, Vote, Waiting};
+use ringroad_core::agreement::{AgreementOutcome, Decision, Proposer, Reply, Vote, Waiting};
 use ringroad_core::Rank;
 
 use super::patience::{server, GoOn, Patience, SLICE};
@@ -114,32 +114,32 @@ impl Communicator {
             round.leave(late, vote);
         }
         let outcome = outcome?;
-        if !matches!(outcome, Outcome::Decided(_)) {
+        if !matches!(outcome, AgreementOutcome::Decided(_)) {
             // It lasts, whatever this rank calls.
             self.resign()?;
         }
         match outcome {
-            Outcome::Decided(decision) if decision.is_sound(self.size()) => {
+            AgreementOutcome::Decided(decision) if decision.is_sound(self.size()) => {
                 // The others count on this rank, so that earlier pauses do not matter any more.
                 self.agreements.pauses.store(pauses, Ordering::Relaxed);
                 *self.agreements.left_out.lock() =
                     (0..self.size()).filter(|rank| !decision.alive.contains(rank)).collect();
                 Ok(decision)
             }
-            Outcome::Decided(_) => {
+            AgreementOutcome::Decided(_) => {
                 Err(Error::Store("a rank has sent an invalid list of the remaining ranks".to_owned()))
             }
-            Outcome::LeftOut => Err(Error::Aborted(format!(
+            AgreementOutcome::LeftOut => Err(Error::Aborted(format!(
                 "the other ranks declared {} dead, because it did not answer for {} s, and go on without it",
                 self.endpoints[self.rank],
                 SILENCE.as_secs()
             ))),
-            Outcome::Paused => Err(Error::Aborted(format!(
+            AgreementOutcome::Paused => Err(Error::Aborted(format!(
                 "{} was stopped for seconds, and none of the others is left who could say whether they went on without \
                  it; end this process",
                 self.endpoints[self.rank]
             ))),
-            Outcome::TooFew { alive, quorum } => Err(Error::Aborted(format!(
+            AgreementOutcome::TooFew { alive, quorum } => Err(Error::Aborted(format!(
                 "only {} of {} ranks are left here (ranks {alive:?}), fewer than the quorum of {quorum}; end this \
                  process, since others may go on",
                 alive.len(),
@@ -205,7 +205,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     /// Asks the others until there is an outcome. `pauses` are those that are known.
-    fn run(&mut self, pauses: &mut u64, patience: Patience<'_>) -> Result<Outcome> {
+    fn run(&mut self, pauses: &mut u64, patience: Patience<'_>) -> Result<AgreementOutcome> {
         let (tell, heard) = channel();
         let mut lines: Vec<Option<Line>> = (0..self.of.size()).map(|_| None).collect();
         // When each rank was asked what it has not answered.

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ringroad_core::discovery::{Evidence, Flow, Trace};
+use ringroad_core::discovery::{Evidence, Flow, TracedRoute};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -77,7 +77,7 @@ impl Memory {
 }
 
 /// Whether two traces of a route agree, where both say something.
-fn alike((then, now): (&Trace, &Trace)) -> bool {
+fn alike((then, now): (&TracedRoute, &TracedRoute)) -> bool {
     let hops = then.hops.iter().zip(&now.hops).all(|(a, b)| a.is_none() || b.is_none() || a == b);
     (then.from, then.to, then.hops.len()) == (now.from, now.to, now.hops.len()) && hops
 }
@@ -120,8 +120,8 @@ mod tests {
             hosts: vec![host(1), host(2)],
             host_of: vec![0, 1],
             traces: vec![
-                Trace { from: 0, to: 1, hops: vec![hop(2)], reached: true },
-                Trace { from: 1, to: 0, hops: vec![hop(1)], reached: true },
+                TracedRoute { from: 0, to: 1, hops: vec![hop(2)], reached: true },
+                TracedRoute { from: 1, to: 0, hops: vec![hop(1)], reached: true },
             ],
             rounds: vec![Round { flows: vec![flow(0, 1), flow(1, 0)] }],
             latencies: Vec::new(),

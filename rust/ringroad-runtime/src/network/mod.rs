@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ringroad_core::discovery::{Evidence, HostFacts, Latency, Trace, Wiring};
+use ringroad_core::discovery::{Evidence, HostFacts, Latency, TracedRoute, Wiring};
 use ringroad_core::Rank;
 use serde::{Deserialize, Serialize};
 
@@ -192,8 +192,8 @@ fn check_each<T>(
     values.iter().zip(leaders).try_for_each(check)
 }
 
-fn traces(views: &[Vec<View>]) -> Vec<Trace> {
-    let trace = |from: usize, view: &View| Trace {
+fn traces(views: &[Vec<View>]) -> Vec<TracedRoute> {
+    let trace = |from: usize, view: &View| TracedRoute {
         from,
         to: view.to,
         hops: view.route.clone(),
@@ -207,7 +207,7 @@ fn traces(views: &[Vec<View>]) -> Vec<Trace> {
 }
 
 /// Whether hops are missing in a network some of whose nodes do answer.
-fn are_worth_another_look(traces: &[Trace]) -> bool {
+fn are_worth_another_look(traces: &[TracedRoute]) -> bool {
     let between = || traces.iter().flat_map(|trace| trace.hops.iter().rev().skip(1));
     between().any(Option::is_none) && between().any(Option::is_some)
 }

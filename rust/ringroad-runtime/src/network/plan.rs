@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ringroad_core::discovery::{
-    experiments, next_experiments, Effort, Evidence, Flow, Latency, Round, Trace, Wiring,
+    experiments, next_experiments, Effort, Evidence, Flow, Latency, Round, TracedRoute, Wiring,
 };
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ pub(super) enum Next {
 /// What was measured by an earlier job, as other ranks need it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Recalled {
-    pub traces: Vec<Trace>,
+    pub traces: Vec<TracedRoute>,
     pub rounds: Vec<Round>,
     pub latencies: Vec<Latency>,
 }

@@ -1,9 +1,9 @@
 //! Steps and volumes that several algorithms share.
 
-use super::super::{butterfly, ceil_log, CostLine, Request, Shape};
+use super::super::{butterfly, ceil_log, CostLine, ScheduleRequest, Shape};
 use crate::collective::Collective;
 
-pub(super) fn always(_: &Request<'_>) -> bool {
+pub(super) fn always(_: &ScheduleRequest<'_>) -> bool {
     true
 }
 
@@ -96,13 +96,13 @@ pub(super) fn eliminated(shape: &Shape) -> CostLine {
     then(core, CostLine { steps: 2, sent: 0.5 / (1 << ranks.trailing_zeros()) as f64 })
 }
 
-pub(super) fn butterflies(request: &Request<'_>) -> CostLine {
+pub(super) fn butterflies(request: &ScheduleRequest<'_>) -> CostLine {
     let factors = request.shape.sizes().iter().filter_map(|size| butterfly::factors(*size));
     factors.map(|[twos, threes]| then(vectors(twos, 1), vectors(threes, 2))).fold(vectors(0, 0), then)
 }
 
 /// An exclusive scan first moves the vectors on by one rank.
-pub(super) fn doubled_prefixes(request: &Request<'_>) -> CostLine {
+pub(super) fn doubled_prefixes(request: &ScheduleRequest<'_>) -> CostLine {
     let ranks = request.shape.ranks();
     match request.collective {
         Collective::Exscan if ranks > 1 => vectors(1 + ceil_log(2, ranks - 1), 1),
@@ -110,7 +110,7 @@ pub(super) fn doubled_prefixes(request: &Request<'_>) -> CostLine {
     }
 }
 
-pub(super) fn along_a_chain(request: &Request<'_>) -> CostLine {
+pub(super) fn along_a_chain(request: &ScheduleRequest<'_>) -> CostLine {
     match request.shape.ranks() {
         1 => vectors(0, 0),
         ranks => CostLine { steps: ranks - 2 + request.parameter, sent: 1.0 },
@@ -118,7 +118,7 @@ pub(super) fn along_a_chain(request: &Request<'_>) -> CostLine {
 }
 
 /// The busiest rank has a parent and two children in one tree, and a parent in the other.
-pub(super) fn two_trees(request: &Request<'_>) -> CostLine {
+pub(super) fn two_trees(request: &ScheduleRequest<'_>) -> CostLine {
     let ranks = request.shape.ranks();
     if ranks == 1 {
         return vectors(0, 0);
@@ -127,19 +127,19 @@ pub(super) fn two_trees(request: &Request<'_>) -> CostLine {
     CostLine { steps: 2 * ranks.ilog2() as usize + request.parameter - 1, sent }
 }
 
-pub(super) fn below_root(request: &Request<'_>) -> CostLine {
+pub(super) fn below_root(request: &ScheduleRequest<'_>) -> CostLine {
     match request.shape.ranks() {
         1 => vectors(0, 0),
         ranks => CostLine { steps: (ranks - 1).ilog2() as usize + request.parameter, sent: 1.0 },
     }
 }
 
-pub(super) fn scatter(request: &Request<'_>) -> CostLine {
+pub(super) fn scatter(request: &ScheduleRequest<'_>) -> CostLine {
     all_but_own(ceil_log(2, request.shape.ranks()), request.shape)
 }
 
 /// Binomial: the busiest rank is the root's farthest or second farthest child, which sends its whole subtree.
-pub(super) fn gather(request: &Request<'_>) -> CostLine {
+pub(super) fn gather(request: &ScheduleRequest<'_>) -> CostLine {
     let ranks = request.shape.ranks();
     let steps = ceil_log(2, ranks);
     let blocks = match steps {

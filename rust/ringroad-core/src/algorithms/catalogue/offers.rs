@@ -1,6 +1,6 @@
 //! Constructors of offers for the rows of the catalogue.
 
-use super::super::{Construct, CostLine, Offer, Request, Requirement, Search, SearchCost};
+use super::super::{Construct, CostLine, Offer, Requirement, ScheduleRequest, SearchCost, SearchFunction};
 use crate::collective::Collective;
 use crate::schedule::Schedule;
 
@@ -15,11 +15,16 @@ pub(super) const ALLTOALL: Collective = Collective::Alltoall;
 pub(super) const SCAN: Collective = Collective::Scan;
 pub(super) const EXSCAN: Collective = Collective::Exscan;
 
-pub(super) type Make = fn(&Request<'_>) -> Schedule;
-pub(super) type Parts = fn(&Request<'_>) -> [Schedule; 2];
-pub(super) type Cost = fn(&Request<'_>) -> CostLine;
+pub(super) type ScheduleFunction = fn(&ScheduleRequest<'_>) -> Schedule;
+pub(super) type PartsFunction = fn(&ScheduleRequest<'_>) -> [Schedule; 2];
+pub(super) type CostFunction = fn(&ScheduleRequest<'_>) -> CostLine;
 
-pub(super) const fn offer(collective: Collective, requirement: Requirement, make: Make, cost: Cost) -> Offer {
+pub(super) const fn offer(
+    collective: Collective,
+    requirement: Requirement,
+    make: ScheduleFunction,
+    cost: CostFunction,
+) -> Offer {
     let construct = Construct::Always(make, cost);
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
 }
@@ -28,22 +33,26 @@ pub(super) const fn offer(collective: Collective, requirement: Requirement, make
 pub(super) const fn in_turn(
     collective: Collective,
     requirement: Requirement,
-    parts: Parts,
-    cost: Cost,
+    parts: PartsFunction,
+    cost: CostFunction,
 ) -> Offer {
     let construct = Construct::InTurn(parts, cost);
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
 }
 
 /// An offer whose schedule is found by a search.
-pub(super) const fn found(collective: Collective, requirement: Requirement, search: Search) -> Offer {
+pub(super) const fn found(collective: Collective, requirement: Requirement, search: SearchFunction) -> Offer {
     let construct = Construct::Search(search, None);
     Offer { collective, requirement, only: None, in_rank_order: false, construct }
 }
 
 /// Offers of reduce-scatter, allgather and allreduce whose schedules are found by a search, and their cost without it.
-pub(super) const fn found_phases(requirement: Requirement, search: Search, cost: SearchCost) -> [Offer; 3] {
-    const fn costed(offer: Offer, search: Search, cost: SearchCost) -> Offer {
+pub(super) const fn found_phases(
+    requirement: Requirement,
+    search: SearchFunction,
+    cost: SearchCost,
+) -> [Offer; 3] {
+    const fn costed(offer: Offer, search: SearchFunction, cost: SearchCost) -> Offer {
         Offer { construct: Construct::Search(search, Some(cost)), ..offer }
     }
     [
@@ -64,7 +73,11 @@ pub(super) const fn only(values: fn(usize) -> bool, offer: Offer) -> Offer {
 }
 
 /// Offers of reduce-scatter, allgather and, with twice the cost, allreduce.
-pub(super) const fn phases(requirement: Requirement, construct: Make, costs: [Cost; 2]) -> [Offer; 3] {
+pub(super) const fn phases(
+    requirement: Requirement,
+    construct: ScheduleFunction,
+    costs: [CostFunction; 2],
+) -> [Offer; 3] {
     let [phase, both] = costs;
     [
         offer(ALLREDUCE, requirement, construct, both),

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::nest::{home, radius, widen, Nest};
-use super::torus::{Standing, Torus};
+use super::torus::{CollectiveState, Torus};
 
 /// Up to this size, the search covers all distances that can be the best, if all dimensions are equal. If they are not,
 /// it improves one kind of dimensions after the other, and may miss the best. Distances of larger sizes are made of
@@ -18,7 +18,7 @@ impl Torus {
         if size > SMALL {
             return self.descend(nests, kind, effort);
         }
-        let least_done = |step: &Vec<Standing>| {
+        let least_done = |step: &Vec<CollectiveState>| {
             let done = step.iter().flat_map(|(_, done)| self.kinds.iter().zip(done));
             done.filter(|(of, _)| **of == kind).map(|(_, done)| *done).min()
         };
@@ -27,7 +27,7 @@ impl Torus {
         let (idle, load, _) = self.score(nests);
         let best = if idle == 0 { (load, nests[kind].distances.iter().sum()) } else { (u64::MAX, 0) };
         let mut search =
-            Search { torus: self, kind, firsts, nests: nests.to_vec(), effort, best, found: None };
+            DistanceSearch { torus: self, kind, firsts, nests: nests.to_vec(), effort, best, found: None };
         let load = self.load(nests, search.firsts[levels]..self.steps.len() - 1);
         search.deepen(levels, &home(size), load, 0);
         if let Some(found) = search.found {
@@ -77,7 +77,7 @@ impl Torus {
 ///
 /// Only distances are tried that do not grow towards level 0, except by one at level 0 itself. No others are better for
 /// rings, squares and cubes up to size 44, nor up to size 64 with the fewest levels and up to six more.
-struct Search<'a> {
+struct DistanceSearch<'a> {
     torus: &'a Torus,
     kind: usize,
     /// For every level, the first step before which all collectives have reached it.
@@ -88,7 +88,7 @@ struct Search<'a> {
     found: Option<Nest>,
 }
 
-impl Search<'_> {
+impl DistanceSearch<'_> {
     /// Continues where the distances from `level` on are given, with their set, the load of their steps, and their sum.
     fn deepen(&mut self, level: usize, set: &[u8], load: u64, hops: usize) {
         let (size, kind) = (set.len(), self.kind);
@@ -116,7 +116,7 @@ impl Search<'_> {
             self.effort = self.effort.saturating_sub(size + steps.len() * places.len().pow(2));
             let load = load + self.torus.load(&self.nests, steps);
             // In earlier steps, every block that has been given away by now has moved by at least one hop.
-            let held = |(_, done): &Standing| self.torus.held(&self.nests, done);
+            let held = |(_, done): &CollectiveState| self.torus.held(&self.nests, done);
             let gone =
                 places.len() as u64 * held(&self.torus.steps[0][0]) - places.iter().map(held).sum::<u64>();
             let bound = (load + gone.div_ceil(places.len() as u64), hops + distance + farthest.max(level));

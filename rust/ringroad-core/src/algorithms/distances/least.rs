@@ -22,7 +22,7 @@ pub(super) fn least(sizes: &[usize], levels: &[usize]) -> Vec<Vec<usize>> {
         shapes.iter().map(|shape| different.partition_point(|other| other < shape)).collect();
     // If there are several kinds, the search starts with the distances that each kind has on a ring, on a square, on a
     // cube, ...; with those of the next smaller kind, if the rest is a ring of such rings; and with Trivance's.
-    let mut alike = Alike::default();
+    let mut alike = CubicTori::default();
     let several = different.len() > 1;
     let mut starts: Vec<Vec<Vec<usize>>> = Vec::new();
     let first = if several { 1 } else { sizes.len() };
@@ -62,12 +62,12 @@ pub(super) fn least(sizes: &[usize], levels: &[usize]) -> Vec<Vec<usize>> {
 
 /// The results of one call for tori with equal dimensions, by size, levels and number of dimensions.
 #[derive(Default)]
-struct Alike {
+struct CubicTori {
     plans: BTreeMap<(usize, usize, usize), Vec<usize>>,
     tilings: BTreeMap<(usize, usize, usize), Vec<(u64, usize)>>,
 }
 
-impl Alike {
+impl CubicTori {
     fn least(&mut self, size: usize, levels: usize, dimensions: usize) -> Vec<usize> {
         let key = (size, levels, dimensions);
         if let Some(known) = self.plans.get(&key) {

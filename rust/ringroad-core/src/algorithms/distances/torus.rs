@@ -6,7 +6,7 @@ use super::nest::Nest;
 
 /// The state of a collective before a step: the dimension of the step, and the number of finished levels of each
 /// dimension.
-pub(super) type Standing = (usize, Vec<usize>);
+pub(super) type CollectiveState = (usize, Vec<usize>);
 
 /// What the search minimises, most important first: steps in which no rank sends, load, hops.
 pub(super) type Score = (usize, u64, usize);
@@ -15,13 +15,14 @@ pub(super) type Score = (usize, u64, usize);
 /// before every step and at the end.
 pub(super) struct Torus {
     pub(super) kinds: Vec<usize>,
-    pub(super) steps: Vec<Vec<Standing>>,
+    pub(super) steps: Vec<Vec<CollectiveState>>,
 }
 
 impl Torus {
     pub(super) fn new(kinds: Vec<usize>, nests: &[Nest]) -> Torus {
         let levels: Vec<usize> = kinds.iter().map(|&kind| nests[kind].distances.len()).collect();
-        let mut places: Vec<Standing> = (0..kinds.len()).map(|first| (first, vec![0; kinds.len()])).collect();
+        let mut places: Vec<CollectiveState> =
+            (0..kinds.len()).map(|first| (first, vec![0; kinds.len()])).collect();
         let mut steps = Vec::new();
         for _ in 0..levels.iter().sum() {
             for (dimension, done) in &mut places {

@@ -9,13 +9,13 @@ const WEAK: f64 = 0.01;
 
 /// How often a pair of hosts was fast while others were slow, fast while none was, and slow.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(super) struct PairCounts {
     pub fast: usize,
     pub idle: usize,
     pub slow: usize,
 }
 
-impl Counts {
+impl PairCounts {
     /// How much speaks for one rack, if that is more than what speaks against it.
     fn score(self) -> Option<(f64, f64)> {
         let good = self.fast as f64 + WEAK * self.idle as f64;
@@ -24,13 +24,13 @@ impl Counts {
         fits.then_some((part, good))
     }
 
-    fn plus(self, more: Counts) -> Counts {
-        Counts { fast: self.fast + more.fast, idle: self.idle + more.idle, slow: self.slow + more.slow }
+    fn plus(self, more: PairCounts) -> PairCounts {
+        PairCounts { fast: self.fast + more.fast, idle: self.idle + more.idle, slow: self.slow + more.slow }
     }
 }
 
 /// Merges the two racks whose pairs were fast most often, as long as there are such.
-pub(super) fn merged(hosts: usize, pairs: &BTreeMap<(usize, usize), Counts>) -> Vec<Vec<usize>> {
+pub(super) fn merged(hosts: usize, pairs: &BTreeMap<(usize, usize), PairCounts>) -> Vec<Vec<usize>> {
     let mut racks: Vec<Vec<usize>> = (0..hosts).map(|host| vec![host]).collect();
     // The same counts between racks, which are merged as racks are.
     let mut pairs = pairs.clone();
@@ -40,7 +40,7 @@ pub(super) fn merged(hosts: usize, pairs: &BTreeMap<(usize, usize), Counts>) -> 
         let Some((_, (one, other))) = best else { break };
         let moved = std::mem::take(&mut racks[other]);
         racks[one].extend(moved);
-        let mut merged: BTreeMap<(usize, usize), Counts> = BTreeMap::new();
+        let mut merged: BTreeMap<(usize, usize), PairCounts> = BTreeMap::new();
         let now = |rack: usize| if rack == other { one } else { rack };
         for ((a, b), counts) in pairs {
             let (a, b) = (now(a).min(now(b)), now(a).max(now(b)));

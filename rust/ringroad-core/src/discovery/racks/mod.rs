@@ -10,7 +10,7 @@ mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use merge::{merged, Counts};
+use merge::{merged, PairCounts};
 
 use super::evidence::{Evidence, Round};
 use super::matchings::{pairs, Flows};
@@ -67,7 +67,7 @@ impl Racks {
                 .collect()
         };
         let relative: Vec<_> = rounds.iter().map(relative).collect();
-        let mut pairs: BTreeMap<(usize, usize), Counts> = BTreeMap::new();
+        let mut pairs: BTreeMap<(usize, usize), PairCounts> = BTreeMap::new();
         let mut is_slow = vec![BTreeMap::new(); rounds.len()];
         for (flows, is_slow) in relative.iter().zip(&mut is_slow) {
             let slow = median(flows.iter().filter(|flow| flow.2 < SLOW).map(|flow| flow.1));

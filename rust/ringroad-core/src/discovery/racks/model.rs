@@ -11,7 +11,7 @@ use super::super::matchings::{pairs, Flows};
 use super::{rack_of, Rates};
 
 /// Sums of rates, by rack and direction.
-type Crossing = [Vec<f64>; 2];
+type RackTraffic = [Vec<f64>; 2];
 
 /// From so many hosts on, racks stay as they were merged.
 const MANY: usize = 100;
@@ -43,7 +43,7 @@ pub(super) fn telling(
         return None;
     }
     let rack_of = rack_of(racks, hosts);
-    let model = Model { rounds, limits };
+    let model = RackModel { rounds, limits };
     let now = model.error(&rack_of);
     let mut doubts: Vec<(f64, Vec<usize>)> = Vec::new();
     for host in 0..hosts {
@@ -60,7 +60,7 @@ pub(super) fn telling(
     let difference = |flows: &Flows| -> f64 {
         let rates: Rates = flows.iter().map(|pair| (*pair, (0.0, 0.0))).collect();
         let expected = model.rates(&rates, &rack_of, &here);
-        let off = |(next, crossing): &(&Vec<usize>, Crossing)| {
+        let off = |(next, crossing): &(&Vec<usize>, RackTraffic)| {
             let other = model.rates(&rates, next, crossing);
             let parts = rates.keys().zip(expected.iter().zip(other));
             parts
@@ -82,7 +82,7 @@ pub(super) fn improve(racks: &mut Vec<Vec<usize>>, rounds: &[Rates], limits: &[[
         return;
     }
     let mut rack_of = rack_of(racks, hosts);
-    let model = Model { rounds, limits };
+    let model = RackModel { rounds, limits };
     let mut errors = model.errors(&rack_of);
     // Takes the racks if they explain more.
     let try_racks = |racks: &mut Vec<usize>, next: Vec<usize>, errors: &mut Vec<f64>, gain: f64| {
@@ -150,17 +150,17 @@ fn numbers(rack_of: &[usize]) -> BTreeSet<usize> {
     rack_of.iter().copied().collect()
 }
 
-struct Model<'a> {
+struct RackModel<'a> {
     rounds: &'a [Rates],
     limits: &'a [[f64; 2]],
 }
 
-impl Model<'_> {
+impl RackModel<'_> {
     /// The most that has left each rack, and entered it.
-    fn crossing(&self, rack_of: &[usize]) -> Crossing {
-        let mut most: Crossing = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
+    fn crossing(&self, rack_of: &[usize]) -> RackTraffic {
+        let mut most: RackTraffic = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
         for rates in self.rounds {
-            let mut sums: Crossing = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
+            let mut sums: RackTraffic = [vec![0.0; rack_of.len()], vec![0.0; rack_of.len()]];
             for ((from, to), (rate, _)) in
                 rates.iter().filter(|((from, to), _)| rack_of[*from] != rack_of[*to])
             {
@@ -198,7 +198,7 @@ impl Model<'_> {
     }
 
     /// The fair rates of these flows.
-    fn rates(&self, rates: &Rates, rack_of: &[usize], uplinks: &Crossing) -> Vec<f64> {
+    fn rates(&self, rates: &Rates, rack_of: &[usize], uplinks: &RackTraffic) -> Vec<f64> {
         let hosts = rack_of.len();
         // Hosts out, hosts in, racks out, racks in.
         let mut left: Vec<f64> = self.limits.iter().map(|limit| limit[0]).collect();

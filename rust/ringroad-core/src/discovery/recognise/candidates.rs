@@ -1,7 +1,7 @@
 //! Which networks of the catalogue a graph could be, by numbers of nodes and links: the best for algorithms first.
 
 use super::factors::{grids, join};
-use super::shape::Shape;
+use super::shape::SimpleGraph;
 use crate::topology::named_graphs;
 
 /// The largest graph that has a name of its own.
@@ -10,7 +10,7 @@ const LARGEST_NAMED: usize = 728;
 const LARGEST_CIRCULANT: [usize; 3] = [256, 128, 40];
 
 /// Specs of networks that may be this graph, whose hosts may have memories; the preferred first.
-pub(super) fn specs(shape: &Shape, has_memories: bool) -> Vec<String> {
+pub(super) fn specs(shape: &SimpleGraph, has_memories: bool) -> Vec<String> {
     let mut specs = Vec::new();
     match (shape.nodes() == shape.ranks, shape.is_undirected(), shape.degree()) {
         (true, true, Some(degree)) => regular(shape, degree, &mut specs),
@@ -24,7 +24,7 @@ pub(super) fn specs(shape: &Shape, has_memories: bool) -> Vec<String> {
 }
 
 /// Graphs of ranks that have as many cables each.
-fn regular(shape: &Shape, degree: usize, specs: &mut Vec<String>) {
+fn regular(shape: &SimpleGraph, degree: usize, specs: &mut Vec<String>) {
     let n = shape.ranks;
     let all = grids(n, 2);
     let with = |family: &str, fits: &dyn Fn(&[usize]) -> bool| -> Vec<String> {
@@ -73,7 +73,7 @@ fn named(n: usize) -> Vec<String> {
 }
 
 /// Graphs of ranks that are not alike, with cables.
-fn uneven(shape: &Shape, specs: &mut Vec<String>) {
+fn uneven(shape: &SimpleGraph, specs: &mut Vec<String>) {
     let n = shape.ranks;
     let links = |sizes: &[usize]| sizes.iter().map(|size| 2 * (n - n / size)).sum::<usize>();
     let meshes = grids(n, 2).into_iter().filter(|sizes| links(sizes) == shape.edges());
@@ -87,7 +87,7 @@ fn uneven(shape: &Shape, specs: &mut Vec<String>) {
 }
 
 /// Graphs of ranks that have as many links each, some of them without one back.
-fn directed(shape: &Shape, degree: usize, specs: &mut Vec<String>) {
+fn directed(shape: &SimpleGraph, degree: usize, specs: &mut Vec<String>) {
     let n = shape.ranks;
     if degree == 1 {
         specs.push(format!("uniring:1:{n}"));
@@ -107,7 +107,7 @@ fn directed(shape: &Shape, degree: usize, specs: &mut Vec<String>) {
 }
 
 /// Graphs with a memory for every host, and a switch.
-fn hosts(shape: &Shape, specs: &mut Vec<String>) {
+fn hosts(shape: &SimpleGraph, specs: &mut Vec<String>) {
     let (n, others) = (shape.ranks, shape.nodes() - shape.ranks);
     let hosts = others.saturating_sub(1);
     if hosts > 0 && n.is_multiple_of(hosts) {
@@ -122,7 +122,7 @@ fn hosts(shape: &Shape, specs: &mut Vec<String>) {
 }
 
 /// Graphs with switches.
-fn switched(shape: &Shape, specs: &mut Vec<String>) {
+fn switched(shape: &SimpleGraph, specs: &mut Vec<String>) {
     let (n, others) = (shape.ranks, shape.nodes() - shape.ranks);
     if others == 1 {
         specs.push(format!("switch:{n}"));
@@ -146,7 +146,7 @@ fn switched(shape: &Shape, specs: &mut Vec<String>) {
 }
 
 /// By how much every rank's links lead further, if that is the same for all.
-fn rotated(shape: &Shape) -> Option<Vec<usize>> {
+fn rotated(shape: &SimpleGraph) -> Option<Vec<usize>> {
     let n = shape.ranks;
     let offsets = shape.out.first()?.clone();
     let same = |rank: usize| {

@@ -1,14 +1,14 @@
 //! Networks of the catalogue of which some cables are missing.
 
 use super::factors::{grids, join};
-use super::shape::{Recognised, Shape};
+use super::shape::{Recognised, SimpleGraph};
 use crate::topology::Topology;
 
 /// The most cables that may be missing, and of how many one may.
 const MAX_MISSING_CABLES: [usize; 2] = [2, 20];
 
 /// The torus or hypercube of which this graph is a part, with nearly all cables, if every rank has its own number there.
-pub(super) fn damaged(shape: &Shape) -> Option<Recognised> {
+pub(super) fn damaged(shape: &SimpleGraph) -> Option<Recognised> {
     let n = shape.ranks;
     if shape.nodes() > n || !shape.is_undirected() {
         return None;
@@ -19,7 +19,7 @@ pub(super) fn damaged(shape: &Shape) -> Option<Recognised> {
         .map(|sizes| format!("torus:{}", join(&sizes)));
     let cube = (n.is_power_of_two() && n > 4).then(|| format!("hypercube:{}", n.ilog2()));
     tori.chain(cube).find_map(|spec| {
-        let whole = Shape::from_topology(&Topology::parse(&spec).ok()?);
+        let whole = SimpleGraph::from_topology(&Topology::parse(&spec).ok()?);
         let missing = whole.edges().checked_sub(shape.edges())? / 2;
         let is_part = (0..n).all(|rank| shape.out[rank].iter().all(|to| whole.out[rank].contains(to)));
         if !is_part

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use super::shape::Shape;
+use super::shape::SimpleGraph;
 
 /// How many steps searches may take before they give up.
 #[derive(Debug)]
-pub(super) struct Budget(pub usize);
+pub(super) struct StepBudget(pub usize);
 
-impl Budget {
+impl StepBudget {
     fn take_steps(&mut self, steps: usize) -> Option<()> {
         self.0 = self.0.checked_sub(steps)?;
         Some(())
@@ -26,11 +26,16 @@ type Colours = [Vec<usize>; 2];
 
 /// For each node of `one` the node of `other` that it is, if they are the same graph; `keep` says that every rank must
 /// have its own number there. Where several paths lead to Rome, ranks keep their numbers if they can.
-pub(super) fn find(one: &Shape, other: &Shape, keep: bool, budget: &mut Budget) -> Option<Vec<usize>> {
+pub(super) fn find(
+    one: &SimpleGraph,
+    other: &SimpleGraph,
+    keep: bool,
+    budget: &mut StepBudget,
+) -> Option<Vec<usize>> {
     if one.ranks != other.ranks || one.degrees() != other.degrees() {
         return None;
     }
-    let start = |shape: &Shape| -> Vec<usize> {
+    let start = |shape: &SimpleGraph| -> Vec<usize> {
         let colour = |node| {
             if node >= shape.ranks {
                 shape.ranks
@@ -52,7 +57,11 @@ pub(super) fn find(one: &Shape, other: &Shape, keep: bool, budget: &mut Budget) 
 }
 
 /// A mapping that respects the colours, `Some(None)` where there is none, and `None` where the budget is spent.
-fn search(shapes: [&Shape; 2], colours: Colours, budget: &mut Budget) -> Option<Option<Vec<usize>>> {
+fn search(
+    shapes: [&SimpleGraph; 2],
+    colours: Colours,
+    budget: &mut StepBudget,
+) -> Option<Option<Vec<usize>>> {
     let Some(colours) = refine(shapes, colours, budget)? else { return Some(None) };
     let mut members: [BTreeMap<usize, Vec<usize>>; 2] = Default::default();
     for (members, colours) in members.iter_mut().zip(&colours) {
@@ -77,7 +86,11 @@ fn search(shapes: [&Shape; 2], colours: Colours, budget: &mut Budget) -> Option<
 }
 
 /// Colours nodes by the colours around them until that tells no more of them apart. `Some(None)` where the graphs differ.
-fn refine(shapes: [&Shape; 2], mut colours: Colours, budget: &mut Budget) -> Option<Option<Colours>> {
+fn refine(
+    shapes: [&SimpleGraph; 2],
+    mut colours: Colours,
+    budget: &mut StepBudget,
+) -> Option<Option<Colours>> {
     let mut count = 0;
     loop {
         budget.take_steps(shapes[0].nodes() + 2 * shapes[0].edges())?;

@@ -7,9 +7,9 @@ mod isomorphism;
 mod shape;
 
 use damaged::damaged;
-use isomorphism::{find, Budget};
+use isomorphism::{find, StepBudget};
 pub(super) use shape::Recognised;
-use shape::Shape;
+use shape::SimpleGraph;
 
 use crate::topology::Topology;
 
@@ -19,12 +19,12 @@ const STEPS: [usize; 2] = [500_000, 8_000];
 /// The network of the catalogue that has this wiring, and whether the search for it ended early. If ranks have the right
 /// numbers on one network, this is taken; otherwise the first that is the same but for the numbers. A ring is always one.
 pub(super) fn recognise(graph: &Topology, has_memories: bool) -> (Option<Recognised>, bool) {
-    let shape = Shape::from_topology(graph);
-    let mut budget = Budget(STEPS[0] + STEPS[1] * shape.nodes());
+    let shape = SimpleGraph::from_topology(graph);
+    let mut budget = StepBudget(STEPS[0] + STEPS[1] * shape.nodes());
     let mut bases = Vec::new();
     for spec in candidates::specs(&shape, has_memories) {
         let Ok(base) = Topology::parse(&spec) else { continue };
-        let candidate = Shape::from_topology(&base);
+        let candidate = SimpleGraph::from_topology(&base);
         let similar = candidate.nodes() == shape.nodes() && candidate.edges() == shape.edges();
         if !similar || candidate.degrees() != shape.degrees() {
             continue;

@@ -6,7 +6,7 @@ use crate::topology::Topology;
 
 /// A simple directed graph of ranks and other nodes.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shape {
+pub(super) struct SimpleGraph {
     pub ranks: usize,
     /// The nodes to which each node has a link, ascending.
     pub out: Vec<Vec<usize>>,
@@ -21,8 +21,8 @@ pub(in crate::discovery) struct Recognised {
     pub place: Vec<usize>,
 }
 
-impl Shape {
-    pub fn from_topology(topology: &Topology) -> Shape {
+impl SimpleGraph {
+    pub fn from_topology(topology: &Topology) -> SimpleGraph {
         let mut out = vec![Vec::new(); topology.nodes()];
         let mut into = out.clone();
         for link in topology.links() {
@@ -33,7 +33,7 @@ impl Shape {
             ends.sort_unstable();
             ends.dedup();
         }
-        Shape { ranks: topology.ranks(), out, into }
+        SimpleGraph { ranks: topology.ranks(), out, into }
     }
 
     pub fn nodes(&self) -> usize {

@@ -12,10 +12,10 @@ const MOST_STEPS: usize = 2000;
 const PASSES: usize = 3;
 
 /// The links that consecutive answers show, in both directions.
-type Links = BTreeMap<Stop, BTreeSet<Stop>>;
+type StopLinks = BTreeMap<Stop, BTreeSet<Stop>>;
 
 /// How many paths lead through a gap.
-enum Paths {
+enum GapPaths {
     None,
     One(Vec<Stop>),
     Several,
@@ -49,7 +49,7 @@ pub(super) fn fill(walks: &mut [Walk]) -> usize {
         let mut from = 0;
         while let Some((start, end)) = gap(&walk.stops, from) {
             from = end;
-            if matches!(through(&walk.stops, start, end, &links), Paths::Several) {
+            if matches!(through(&walk.stops, start, end, &links), GapPaths::Several) {
                 walk.stops.truncate(start + 1);
                 walk.reached = false;
                 unclear += 1;
@@ -65,8 +65,8 @@ pub(super) fn fill(walks: &mut [Walk]) -> usize {
     unclear
 }
 
-fn links(walks: &[Walk]) -> Links {
-    let mut links = Links::new();
+fn links(walks: &[Walk]) -> StopLinks {
+    let mut links = StopLinks::new();
     for pair in walks.iter().flat_map(|walk| walk.stops.windows(2)) {
         if let [Some(one), Some(other)] = pair {
             links.entry(*one).or_default().insert(*other);
@@ -84,7 +84,11 @@ fn gap(stops: &[Option<Stop>], from: usize) -> Option<(usize, usize)> {
 }
 
 /// Fills the first gap for which there is one way only.
-fn fill_first(walk: &mut Walk, whole: &BTreeMap<(usize, usize), Vec<Option<Stop>>>, links: &Links) -> bool {
+fn fill_first(
+    walk: &mut Walk,
+    whole: &BTreeMap<(usize, usize), Vec<Option<Stop>>>,
+    links: &StopLinks,
+) -> bool {
     let mut from = 0;
     while let Some((start, end)) = gap(&walk.stops, from) {
         from = end;
@@ -96,7 +100,7 @@ fn fill_first(walk: &mut Walk, whole: &BTreeMap<(usize, usize), Vec<Option<Stop>
                 return true;
             }
         }
-        if let Paths::One(between) = through(&walk.stops, start, end, links) {
+        if let GapPaths::One(between) = through(&walk.stops, start, end, links) {
             walk.stops.splice(start + 1..end, between.into_iter().map(Some));
             return true;
         }
@@ -110,10 +114,10 @@ fn fits(whole: &[Option<Stop>], part: &[Option<Stop>]) -> bool {
 }
 
 /// The paths of the right length over known links from the stop at `start` to that at `end`.
-fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &Links) -> Paths {
-    let (Some(first), Some(last)) = (stops[start], stops[end]) else { return Paths::None };
+fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &StopLinks) -> GapPaths {
+    let (Some(first), Some(last)) = (stops[start], stops[end]) else { return GapPaths::None };
     if end - start - 1 > LONGEST_GAP {
-        return Paths::None;
+        return GapPaths::None;
     }
     let taken: Vec<Stop> = stops.iter().flatten().copied().collect();
     let mut found = Vec::new();
@@ -122,7 +126,7 @@ fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &Links) -> P
     while let Some(way) = open.pop() {
         steps += 1;
         if steps > MOST_STEPS || found.len() > 1 {
-            return Paths::Several;
+            return GapPaths::Several;
         }
         let next = way.last().and_then(|stop| links.get(stop)).into_iter().flatten();
         if way.len() == end - start {
@@ -135,8 +139,8 @@ fn through(stops: &[Option<Stop>], start: usize, end: usize, links: &Links) -> P
         open.extend(fresh.map(|stop| [&way[..], &[*stop]].concat()));
     }
     match found.len() {
-        0 => Paths::None,
-        1 => found.pop().map_or(Paths::None, Paths::One),
-        _ => Paths::Several,
+        0 => GapPaths::None,
+        1 => found.pop().map_or(GapPaths::None, GapPaths::One),
+        _ => GapPaths::Several,
     }
 }

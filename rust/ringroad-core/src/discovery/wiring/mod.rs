@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{HostFacts, Trace};
+use super::evidence::{HostFacts, TracedRoute};
 use aliases::Aliases;
-use numbering::Numbering;
+use numbering::NodeNumbering;
 use walk::{walks, Walk, Walks};
 
 /// What is known of who is wired to whom. Nodes are the hosts, then the routers.
@@ -25,7 +25,7 @@ pub struct Wiring {
     /// The directed edges, by their ends.
     pub edges: Vec<Edge>,
     /// The paths between hosts that are known, by their ends.
-    pub paths: Vec<Path>,
+    pub paths: Vec<HostPath>,
     /// Whether every host lies one hop from every other one, or nothing is known at all.
     opaque: bool,
     /// What is odd or missing, in plain sentences.
@@ -47,7 +47,8 @@ pub struct Edge {
 
 /// The way from one host to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Path {
+#[serde(rename = "Path")]
+pub struct HostPath {
     /// The first host.
     pub from: usize,
     /// The last host.
@@ -58,15 +59,15 @@ pub struct Path {
 
 impl Wiring {
     /// The wiring that these traces show.
-    pub fn from_traces(hosts: &[HostFacts], traces: &[Trace]) -> Wiring {
+    pub fn from_traces(hosts: &[HostFacts], traces: &[TracedRoute]) -> Wiring {
         let Walks { mut walks, shared, loops } = walks(hosts, traces);
         let unclear = gaps::fill(&mut walks);
         let aliases = Aliases::from_walks(hosts, &walks);
-        let numbering = Numbering::from_walks(hosts.len(), &walks, &aliases);
+        let numbering = NodeNumbering::from_walks(hosts.len(), &walks, &aliases);
         let mut wiring =
             Wiring { hosts: hosts.len(), routers: numbering.routers.clone(), ..Wiring::default() };
         let (crossed, contradicted) = wiring.draw(&walks, &numbering);
-        let single = |path: &Path| path.edges.len() == 1;
+        let single = |path: &HostPath| path.edges.len() == 1;
         wiring.opaque = wiring.paths.is_empty() || (hosts.len() > 1 && wiring.paths.iter().all(single));
         let mut note = |count: usize, what: &str| {
             if count > 0 {
@@ -95,7 +96,7 @@ impl Wiring {
     }
 
     /// Draws edges and paths, and returns how many walks visit a node twice, and how many contradict others.
-    fn draw(&mut self, walks: &[Walk], numbering: &Numbering) -> (usize, usize) {
+    fn draw(&mut self, walks: &[Walk], numbering: &NodeNumbering) -> (usize, usize) {
         let mut paths: BTreeMap<(usize, usize), Vec<usize>> =
             walks.iter().map(|walk| ((walk.from, walk.to), numbering.way(walk))).collect();
         let mut cut = |is_cut: &dyn Fn(&[usize], usize) -> bool| {
@@ -133,7 +134,7 @@ impl Wiring {
                 (false, false) => continue,
             };
             let edges: Option<_> = way.windows(2).map(|pair| self.edge(pair[0], pair[1])).collect();
-            self.paths.extend(edges.map(|edges| Path { from, to, edges }));
+            self.paths.extend(edges.map(|edges| HostPath { from, to, edges }));
         }
         (crossed, contradicted)
     }

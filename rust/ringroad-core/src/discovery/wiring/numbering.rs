@@ -7,14 +7,14 @@ use super::aliases::Aliases;
 use super::walk::{Stop, Walk};
 
 /// The number of every node.
-pub(super) struct Numbering {
+pub(super) struct NodeNumbering {
     numbers: BTreeMap<Stop, usize>,
     /// The addresses of every router.
     pub routers: Vec<Vec<IpAddr>>,
 }
 
-impl Numbering {
-    pub fn from_walks(hosts: usize, walks: &[Walk], aliases: &Aliases) -> Numbering {
+impl NodeNumbering {
+    pub fn from_walks(hosts: usize, walks: &[Walk], aliases: &Aliases) -> NodeNumbering {
         let mut addresses: BTreeMap<usize, Vec<IpAddr>> = BTreeMap::new();
         for (stop, node) in aliases.stops().filter(|(stop, _)| !matches!(stop, Stop::Host(_))) {
             let of_node = addresses.entry(node).or_default();
@@ -30,7 +30,7 @@ impl Numbering {
             Stop::Host(host) => (stop, host),
             _ => (stop, number[&node]),
         });
-        Numbering {
+        NodeNumbering {
             numbers: numbers.collect(),
             routers: order.iter().map(|node| addresses[node].clone()).collect(),
         }

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use super::super::evidence::{HostFacts, Trace};
+use super::super::evidence::{HostFacts, TracedRoute};
 
 /// The most hops of a trace that count.
 pub(super) const MOST_HOPS: usize = 64;
@@ -53,7 +53,7 @@ fn owners(hosts: &[HostFacts]) -> BTreeMap<IpAddr, Option<usize>> {
 }
 
 /// Reads the traces. Each pair of hosts counts once: the trace that knows most.
-pub(super) fn walks(hosts: &[HostFacts], traces: &[Trace]) -> Walks {
+pub(super) fn walks(hosts: &[HostFacts], traces: &[TracedRoute]) -> Walks {
     let owners = owners(hosts);
     let mut loops = 0;
     let mut best: BTreeMap<(usize, usize), Walk> = BTreeMap::new();
@@ -74,7 +74,7 @@ pub(super) fn walks(hosts: &[HostFacts], traces: &[Trace]) -> Walks {
 }
 
 /// The walk of a trace, and whether it was cut off where it came to a node again.
-fn walk(trace: &Trace, owners: &BTreeMap<IpAddr, Option<usize>>) -> (Walk, bool) {
+fn walk(trace: &TracedRoute, owners: &BTreeMap<IpAddr, Option<usize>>) -> (Walk, bool) {
     let (from, to) = (trace.from, trace.to);
     let hops = &trace.hops[..trace.hops.len().min(MOST_HOPS)];
     let stop = |address: &IpAddr| match owners.get(&address.to_canonical()) {

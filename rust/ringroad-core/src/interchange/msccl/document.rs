@@ -29,7 +29,7 @@ pub(super) enum Area {
 
 /// What a step of a thread block does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct StepKind {
     pub receives: bool,
     /// Whether it combines two values.
     pub reduces: bool,
@@ -38,21 +38,21 @@ pub(super) struct Kind {
     pub sends: bool,
 }
 
-impl Kind {
-    pub const NOTHING: Kind = Kind { receives: false, reduces: false, stores: false, sends: false };
-    const COPY: Kind = Kind { stores: true, ..Kind::NOTHING };
+impl StepKind {
+    pub const NOTHING: StepKind = StepKind { receives: false, reduces: false, stores: false, sends: false };
+    const COPY: StepKind = StepKind { stores: true, ..StepKind::NOTHING };
 
-    fn named(name: &str) -> Option<Kind> {
-        let kind = |receives, reduces, stores, sends| Some(Kind { receives, reduces, stores, sends });
+    fn named(name: &str) -> Option<StepKind> {
+        let kind = |receives, reduces, stores, sends| Some(StepKind { receives, reduces, stores, sends });
         match name {
-            "nop" => Some(Kind::NOTHING),
+            "nop" => Some(StepKind::NOTHING),
             "s" => kind(false, false, false, true),
             "r" => kind(true, false, true, false),
             "rcs" => kind(true, false, true, true),
             "rrs" => kind(true, true, false, true),
             "rrc" => kind(true, true, true, false),
             "rrcs" => kind(true, true, true, true),
-            "cpy" => Some(Kind::COPY),
+            "cpy" => Some(StepKind::COPY),
             "re" => kind(false, true, true, false),
             _ => None,
         }
@@ -65,7 +65,7 @@ impl Kind {
 
     /// Whether it reads its source.
     pub fn reads_source(self) -> bool {
-        self.reduces || !self.receives && self != Kind::NOTHING
+        self.reduces || !self.receives && self != StepKind::NOTHING
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Instruction {
     pub line: usize,
     /// The index of its thread block.
     pub block: usize,
-    pub kind: Kind,
+    pub kind: StepKind,
     /// The first place that is read, and the first that is written, among all places.
     pub source: usize,
     pub target: usize,
@@ -89,7 +89,7 @@ pub(super) struct Instruction {
 
 /// One `tb` element.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct ThreadBlock {
     pub line: usize,
     pub rank: Rank,
     pub send: Option<Rank>,
@@ -101,7 +101,7 @@ pub(super) struct Block {
 
 /// A `copy` element: places of the input that are copied to the output before anything else.
 #[derive(Debug)]
-pub(super) struct Transfer {
+pub(super) struct CopyElement {
     pub line: usize,
     pub rank: Rank,
     pub source: usize,
@@ -120,10 +120,10 @@ pub(super) struct Program {
     pub chunks: usize,
     /// Where the places of each rank start in the list of all places, and where the last end.
     pub starts: Vec<usize>,
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<ThreadBlock>,
     pub instructions: Vec<Instruction>,
     /// What is copied before everything else.
-    pub transfers: Vec<Transfer>,
+    pub transfers: Vec<CopyElement>,
 }
 
 impl Program {
@@ -205,18 +205,18 @@ impl Program {
 }
 
 /// The attributes of an element.
-struct Attributes {
+struct XmlAttributes {
     element: &'static str,
     line: usize,
     values: HashMap<String, String>,
 }
 
-impl Attributes {
+impl XmlAttributes {
     fn from_tag(
         element: &'static str,
         line: usize,
         start: &BytesStart<'_>,
-    ) -> Result<Attributes, InterchangeError> {
+    ) -> Result<XmlAttributes, InterchangeError> {
         let mut values = HashMap::new();
         for (number, attribute) in start.attributes().enumerate() {
             let attribute = attribute.map_err(|error| InterchangeError::at(line, error.to_string()))?;
@@ -231,7 +231,7 @@ impl Attributes {
             let value = value.map_err(|error| InterchangeError::at(line, error.to_string()))?;
             values.insert(attribute.key.as_ref().to_owned(), value.into_owned());
         }
-        Ok(Attributes { element, line, values })
+        Ok(XmlAttributes { element, line, values })
     }
 
     fn error(&self, what: impl std::fmt::Display) -> InterchangeError {
@@ -303,7 +303,7 @@ impl Lines<'_> {
 }
 
 /// What is read while a file is open.
-struct Reading {
+struct DocumentReader {
     program: Option<Program>,
     /// The open `gpu`: its rank, how many scratch places it has, and its thread blocks by their id.
     gpu: Option<(Rank, usize, HashMap<usize, usize>)>,
@@ -320,7 +320,7 @@ struct Reading {
 pub(super) fn read(text: &str) -> Result<Program, InterchangeError> {
     let mut reader = Reader::from_str(text);
     let mut lines = Lines { text: text.as_bytes(), position: 0, line: 1 };
-    let mut reading = Reading {
+    let mut reading = DocumentReader {
         program: None,
         gpu: None,
         seen: Vec::new(),
@@ -357,30 +357,30 @@ pub(super) fn read(text: &str) -> Result<Program, InterchangeError> {
     }
 }
 
-impl Reading {
+impl DocumentReader {
     fn open(&mut self, tag: &BytesStart<'_>, line: usize, empty: bool) -> Result<(), InterchangeError> {
         let name = tag.name();
         match (name.as_ref(), self.program.is_some() && !self.ended, self.gpu.is_some(), self.in_block) {
             ("algo", false, ..) if !self.ended => {
-                let program = algo(&Attributes::from_tag("algo", line, tag)?)?;
+                let program = algo(&XmlAttributes::from_tag("algo", line, tag)?)?;
                 self.seen = vec![false; program.ranks];
                 self.program = Some(program);
                 self.ended = empty;
             }
             ("gpu", true, false, false) => {
-                self.open_gpu(&Attributes::from_tag("gpu", line, tag)?)?;
+                self.open_gpu(&XmlAttributes::from_tag("gpu", line, tag)?)?;
                 if empty {
                     self.close()?;
                 }
             }
             ("tb", true, true, false) => {
-                self.open_block(&Attributes::from_tag("tb", line, tag)?)?;
+                self.open_block(&XmlAttributes::from_tag("tb", line, tag)?)?;
                 self.in_block = !empty;
             }
             ("copy", true, true, false) if empty => {
-                self.transfer(&Attributes::from_tag("copy", line, tag)?)?
+                self.transfer(&XmlAttributes::from_tag("copy", line, tag)?)?
             }
-            ("step", true, true, true) if empty => self.step(&Attributes::from_tag("step", line, tag)?)?,
+            ("step", true, true, true) if empty => self.step(&XmlAttributes::from_tag("step", line, tag)?)?,
             (other, ..) => {
                 let what = format!(
                     "an element {other} does not belong here (algo has gpu, gpu has tb, tb has <step/>)"
@@ -418,7 +418,7 @@ impl Reading {
         Ok(())
     }
 
-    fn open_gpu(&mut self, gpu: &Attributes) -> Result<(), InterchangeError> {
+    fn open_gpu(&mut self, gpu: &XmlAttributes) -> Result<(), InterchangeError> {
         let program = self.program.as_mut().expect("the caller has an algo");
         let rank = gpu.number("id", program.ranks - 1)?;
         if std::mem::replace(&mut self.seen[rank], true) {
@@ -443,7 +443,7 @@ impl Reading {
         Ok(())
     }
 
-    fn open_block(&mut self, tb: &Attributes) -> Result<(), InterchangeError> {
+    fn open_block(&mut self, tb: &XmlAttributes) -> Result<(), InterchangeError> {
         let program = self.program.as_mut().expect("the caller has an algo");
         let (rank, _, blocks) = self.gpu.as_mut().expect("the caller has a gpu");
         let (rank, id) = (*rank, tb.number("id", MOST_STEPS)?);
@@ -454,7 +454,7 @@ impl Reading {
             _ => tb.number("chan", MOST_CHANNELS)?,
         };
         let range = program.instructions.len()..program.instructions.len();
-        let block = Block { line: tb.line, rank, send, receive, channel, range };
+        let block = ThreadBlock { line: tb.line, rank, send, receive, channel, range };
         if blocks.insert(id, program.blocks.len()).is_some() {
             return Err(tb.error(format!("gpu {rank} has two with id={id}")));
         }
@@ -468,7 +468,7 @@ impl Reading {
         Ok(())
     }
 
-    fn transfer(&mut self, copy: &Attributes) -> Result<(), InterchangeError> {
+    fn transfer(&mut self, copy: &XmlAttributes) -> Result<(), InterchangeError> {
         let program = self.program.as_mut().expect("the caller has an algo");
         let &(rank, ..) = self.gpu.as_ref().expect("the caller has a gpu");
         let [input, output] = program.lengths(rank);
@@ -481,11 +481,11 @@ impl Reading {
         let start = program.starts[rank];
         let source = start + program.place(rank, Area::Input, from);
         let target = start + program.place(rank, Area::Output, into);
-        program.transfers.push(Transfer { line: copy.line, rank, source, target, count });
+        program.transfers.push(CopyElement { line: copy.line, rank, source, target, count });
         Ok(())
     }
 
-    fn step(&mut self, step: &Attributes) -> Result<(), InterchangeError> {
+    fn step(&mut self, step: &XmlAttributes) -> Result<(), InterchangeError> {
         let program = self.program.as_mut().expect("the caller has an algo");
         let (rank, scratch, _) = self.gpu.as_ref().expect("the caller has a gpu");
         let (rank, scratch) = (*rank, *scratch);
@@ -497,12 +497,12 @@ impl Reading {
         }
         let index = program.instructions.len();
         let block = program.blocks.len() - 1;
-        let Block { send, receive, range, .. } = &program.blocks[block];
+        let ThreadBlock { send, receive, range, .. } = &program.blocks[block];
         let (name, number) = (step.text("type")?, step.number("s", MOST_STEPS)?);
         if number != range.len() {
             return Err(step.error(format!("s={number} is step {} of its thread block", range.len())));
         }
-        let kind = Kind::named(name).ok_or_else(|| {
+        let kind = StepKind::named(name).ok_or_else(|| {
             step.error(format!("type={name:?} is not one of s, r, rcs, rrs, rrc, rrcs, cpy, re, nop"))
         })?;
         for (needed, peer, attribute) in [(kind.sends, send, "send"), (kind.receives, receive, "recv")] {
@@ -510,8 +510,8 @@ impl Reading {
                 return Err(step.error(format!("type={name:?} needs a thread block with {attribute}")));
             }
         }
-        let count = if kind == Kind::NOTHING { 0 } else { step.number("cnt", MOST_PIECES)? };
-        if count == 0 && kind != Kind::NOTHING {
+        let count = if kind == StepKind::NOTHING { 0 } else { step.number("cnt", MOST_PIECES)? };
+        if count == 0 && kind != StepKind::NOTHING {
             return Err(step.error(format!("type={name:?} with cnt=0 does nothing")));
         }
         count_pieces(&mut self.pieces, count)?;
@@ -538,8 +538,8 @@ impl Reading {
         let source = place("srcbuf", "srcoff", kind.reads_source())?;
         let target = place("dstbuf", "dstoff", kind.stores)?;
         // In place, input and output may be the same memory: then the copy of one to the other changes nothing.
-        let does_nothing = kind == Kind::COPY && source == target;
-        let (kind, count) = if does_nothing { (Kind::NOTHING, 0) } else { (kind, count) };
+        let does_nothing = kind == StepKind::COPY && source == target;
+        let (kind, count) = if does_nothing { (StepKind::NOTHING, 0) } else { (kind, count) };
         if let (Some(block), Some(other)) = (step.index("depid")?, step.index("deps")?) {
             self.waits.push((index, block, other));
         }
@@ -573,7 +573,7 @@ fn count_pieces(pieces: &mut usize, more: usize) -> Result<(), InterchangeError>
 }
 
 /// Reads the element `algo`.
-fn algo(algo: &Attributes) -> Result<Program, InterchangeError> {
+fn algo(algo: &XmlAttributes) -> Result<Program, InterchangeError> {
     let ranks = algo.number("ngpus", MOST_RANKS)?;
     let name = algo.text("name")?;
     if ranks == 0 {

@@ -8,21 +8,21 @@
 
 use std::collections::HashMap;
 
-use super::document::{Instruction, Kind, Program};
+use super::document::{Instruction, Program, StepKind};
 use crate::interchange::InterchangeError;
 use crate::units::Rank;
 
 /// The steps of a program.
 pub(super) struct Levels {
     /// All messages.
-    pub messages: Vec<Message>,
+    pub messages: Vec<MatchedMessage>,
     /// The instructions that are local operations, with their steps, such that none waits for a later one.
     pub locals: Vec<(usize, usize)>,
 }
 
 /// A message.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Message {
+pub(super) struct MatchedMessage {
     /// The instruction that sends it.
     pub sender: usize,
     /// The instruction that receives it.
@@ -33,7 +33,7 @@ pub(super) struct Message {
 
 /// What an instruction does in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum StepRole {
     Send,
     Receive,
     /// Receives, and then combines values of its own.
@@ -62,12 +62,12 @@ struct Graph<'a> {
     lines: Vec<usize>,
     lowest: Vec<usize>,
     edges: Vec<(u32, u32, u32)>,
-    messages: Vec<Message>,
+    messages: Vec<MatchedMessage>,
 }
 
 /// Finds the steps of a program.
 pub(super) fn levels(program: &Program) -> Result<Levels, InterchangeError> {
-    let communicates = |i: &&Instruction| i.kind != Kind::NOTHING;
+    let communicates = |i: &&Instruction| i.kind != StepKind::NOTHING;
     let stated = program.instructions.iter().filter(communicates).all(|i| i.round.is_some());
     let empty = Nodes { receive: NONE, send: NONE, local: NONE, nop: NONE };
     let mut graph = Graph {
@@ -85,7 +85,7 @@ pub(super) fn levels(program: &Program) -> Result<Levels, InterchangeError> {
 }
 
 /// Finds which instruction receives which message.
-fn pairs(program: &Program) -> Result<Vec<Message>, InterchangeError> {
+fn pairs(program: &Program) -> Result<Vec<MatchedMessage>, InterchangeError> {
     let mut connections: HashMap<(Rank, Rank, usize, bool), usize> = HashMap::new();
     for (index, block) in program.blocks.iter().enumerate() {
         let ends = [(block.send, true), (block.receive, false)];
@@ -132,7 +132,7 @@ fn pairs(program: &Program) -> Result<Vec<Message>, InterchangeError> {
                     );
                     return Err(InterchangeError::at(line, what));
                 }
-                messages.push(Message { sender, receiver, level: 0 });
+                messages.push(MatchedMessage { sender, receiver, level: 0 });
             }
         }
         if let Some(peer) = block.receive {
@@ -159,7 +159,7 @@ impl Graph<'_> {
         let program = self.program;
         let lowest = |i: &Instruction| i.round.map_or(0, |(round, _)| round);
         for number in 0..self.messages.len() {
-            let Message { sender, receiver, .. } = self.messages[number];
+            let MatchedMessage { sender, receiver, .. } = self.messages[number];
             let (sent, received) = (&program.instructions[sender], &program.instructions[receiver]);
             // What receives and sends states the step in which it receives.
             let stated = if sent.kind.receives { 0 } else { lowest(sent) };
@@ -170,7 +170,7 @@ impl Graph<'_> {
         for (index, instruction) in program.instructions.iter().enumerate() {
             if instruction.kind.is_local() {
                 self.nodes[index].local = self.node(instruction.line, lowest(instruction));
-            } else if instruction.kind == Kind::NOTHING {
+            } else if instruction.kind == StepKind::NOTHING {
                 self.nodes[index].nop = self.node(instruction.line, 0);
                 self.node(instruction.line, 0);
                 self.node(instruction.line, 0);
@@ -179,12 +179,12 @@ impl Graph<'_> {
     }
 
     /// How many steps what has the second role must come after what has the first.
-    fn distance(&self, first: Role, second: Role) -> u32 {
+    fn distance(&self, first: StepRole, second: StepRole) -> u32 {
         let apart = match (first, second) {
-            (Role::Send, Role::Send) => !self.stated,
-            (Role::Send, _) => false,
-            (Role::Receive, Role::Receive | Role::Combine) => !self.stated,
-            (_, Role::Local) => false,
+            (StepRole::Send, StepRole::Send) => !self.stated,
+            (StepRole::Send, _) => false,
+            (StepRole::Receive, StepRole::Receive | StepRole::Combine) => !self.stated,
+            (_, StepRole::Local) => false,
             _ => true,
         };
         u32::from(apart)
@@ -212,9 +212,9 @@ impl Graph<'_> {
             let Instruction { kind, source, target, .. } = self.program.instructions[before];
             kind.reduces && kind.stores && source != target
         };
-        let received = if combines { Role::Combine } else { Role::Receive };
+        let received = if combines { StepRole::Combine } else { StepRole::Receive };
         for (entry, role) in entries {
-            for (exit, first) in [(receive, received), (send, Role::Send), (local, Role::Local)] {
+            for (exit, first) in [(receive, received), (send, StepRole::Send), (local, StepRole::Local)] {
                 if exit != NONE {
                     self.edges.push((exit, entry, self.distance(first, role)));
                 }
@@ -226,17 +226,19 @@ impl Graph<'_> {
     }
 
     /// The nodes of an instruction that must come after what it waits for.
-    fn entries(&self, index: usize) -> Vec<(u32, Role)> {
+    fn entries(&self, index: usize) -> Vec<(u32, StepRole)> {
         let Nodes { receive, send, local, nop } = self.nodes[index];
         if nop != NONE {
-            return [Role::Send, Role::Receive, Role::Local].map(|role| (nop + place(role), role)).to_vec();
+            return [StepRole::Send, StepRole::Receive, StepRole::Local]
+                .map(|role| (nop + place(role), role))
+                .to_vec();
         }
         let (node, role) = if receive != NONE {
-            (receive, Role::Receive)
+            (receive, StepRole::Receive)
         } else if send != NONE {
-            (send, Role::Send)
+            (send, StepRole::Send)
         } else {
-            (local, Role::Local)
+            (local, StepRole::Local)
         };
         vec![(node, role)]
     }
@@ -274,7 +276,7 @@ impl Graph<'_> {
                 *other = lowest.max(*other);
             }
         }
-        let message = |message: &Message| Message {
+        let message = |message: &MatchedMessage| MatchedMessage {
             level: levels[self.nodes[message.sender].send as usize],
             ..*message
         };
@@ -323,11 +325,11 @@ impl Graph<'_> {
 }
 
 /// Which of the three nodes of a `nop` belongs to a role.
-fn place(role: Role) -> u32 {
+fn place(role: StepRole) -> u32 {
     match role {
-        Role::Send => 0,
-        Role::Receive | Role::Combine => 1,
-        Role::Local => 2,
+        StepRole::Send => 0,
+        StepRole::Receive | StepRole::Combine => 1,
+        StepRole::Local => 2,
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::document::{Instruction, Program};
-use super::levels::Message;
+use super::levels::MatchedMessage;
 use crate::interchange::InterchangeError;
 
 const NONE: u32 = u32::MAX;
@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 const MOST_LOOKS: usize = 1 << 27;
 
 /// The order of instructions in MSCCL.
-pub(super) struct Order<'a> {
+pub(super) struct InstructionOrder<'a> {
     program: &'a Program,
     /// For each instruction that receives, the one that sends.
     senders: Vec<u32>,
@@ -34,14 +34,17 @@ pub(super) struct Order<'a> {
     known: (u32, u32),
 }
 
-impl<'a> Order<'a> {
+impl<'a> InstructionOrder<'a> {
     /// The order of a program. An error where something waits for itself.
-    pub fn from_program(program: &'a Program, messages: &[Message]) -> Result<Order<'a>, InterchangeError> {
+    pub fn from_program(
+        program: &'a Program,
+        messages: &[MatchedMessage],
+    ) -> Result<InstructionOrder<'a>, InterchangeError> {
         let count = program.instructions.len();
         let mut senders = vec![NONE; count];
         messages.iter().for_each(|message| senders[message.receiver] = message.sender as u32);
         let empty = || vec![NONE; program.places()];
-        let mut order = Order {
+        let mut order = InstructionOrder {
             program,
             senders,
             positions: vec![NONE; count],

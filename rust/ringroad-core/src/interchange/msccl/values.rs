@@ -8,9 +8,9 @@
 
 use std::collections::HashMap;
 
-use super::document::{Area, Instruction, Program, Transfer};
-use super::levels::{Levels, Message};
-use super::order::Order;
+use super::document::{Area, CopyElement, Instruction, Program};
+use super::levels::{Levels, MatchedMessage};
+use super::order::InstructionOrder;
 use crate::interchange::InterchangeError;
 use crate::schedule::{Action, ChunkSet, Local, Schedule, Send, Step};
 use crate::units::{ChunkId, Rank, Slot};
@@ -31,7 +31,7 @@ enum Happening {
 
 /// What happens, and the step of each event.
 struct Timeline {
-    messages: Vec<Message>,
+    messages: Vec<MatchedMessage>,
     events: Vec<(Happening, usize)>,
 }
 
@@ -54,7 +54,7 @@ impl Timeline {
 }
 
 /// Follows the values.
-struct Values<'a> {
+struct ValueTracker<'a> {
     program: &'a Program,
     timeline: &'a Timeline,
     /// For each `rrs`, where the value that it sends is kept: places after those of the program.
@@ -80,9 +80,9 @@ struct Values<'a> {
 pub(super) fn schedule(program: &Program, levels: &Levels) -> Result<Schedule, InterchangeError> {
     let timeline = Timeline::new(program, levels);
     check_order(program, &timeline)?;
-    let mut values = Values::new(program, &timeline);
+    let mut values = ValueTracker::new(program, &timeline);
     values.follow()?;
-    let names = Names::new(&values);
+    let names = SlotNames::new(&values);
     let schedule = Emission { program, timeline: &timeline, values: &values, names }.run();
     schedule.check_indices().map_err(|what| InterchangeError::at(1, what))?;
     Ok(schedule)
@@ -90,7 +90,7 @@ pub(super) fn schedule(program: &Program, levels: &Levels) -> Result<Schedule, I
 
 /// Checks that MSCCL uses every place in the order of the timeline.
 fn check_order(program: &Program, timeline: &Timeline) -> Result<(), InterchangeError> {
-    let mut order = Order::from_program(program, &timeline.messages)?;
+    let mut order = InstructionOrder::from_program(program, &timeline.messages)?;
     for (event, _) in &timeline.events {
         let index = match *event {
             Happening::Leave(number) => timeline.messages[number].sender,
@@ -122,8 +122,8 @@ fn outgoing(program: &Program, kept: &HashMap<usize, usize>, index: usize) -> us
     }
 }
 
-impl<'a> Values<'a> {
-    fn new(program: &'a Program, timeline: &'a Timeline) -> Values<'a> {
+impl<'a> ValueTracker<'a> {
+    fn new(program: &'a Program, timeline: &'a Timeline) -> ValueTracker<'a> {
         let mut places = program.places();
         let mut kept = HashMap::new();
         for (index, instruction) in program.instructions.iter().enumerate() {
@@ -147,7 +147,7 @@ impl<'a> Values<'a> {
                 }
             }
         }
-        Values {
+        ValueTracker {
             program,
             timeline,
             kept,
@@ -236,8 +236,8 @@ impl<'a> Values<'a> {
         ))
     }
 
-    fn transfer(&mut self, transfer: &Transfer) -> Result<(), InterchangeError> {
-        let Transfer { line, source, target, count, .. } = *transfer;
+    fn transfer(&mut self, transfer: &CopyElement) -> Result<(), InterchangeError> {
+        let CopyElement { line, source, target, count, .. } = *transfer;
         for (from, into) in (source..source + count).zip(target..).filter(|(from, into)| from != into) {
             let chunk = self.get(from, line, 0)?;
             self.put(into, chunk, line, 0, Some(from));
@@ -277,7 +277,7 @@ impl<'a> Values<'a> {
 }
 
 /// The slots of places.
-struct Names {
+struct SlotNames {
     /// For each place, the place whose slots it has.
     same: Vec<u32>,
     /// Output places that are slots of their own, with their input places.
@@ -288,8 +288,8 @@ struct Names {
     counts: HashMap<(Rank, u32), usize>,
 }
 
-impl Names {
-    fn new(values: &Values<'_>) -> Names {
+impl SlotNames {
+    fn new(values: &ValueTracker<'_>) -> SlotNames {
         let mut same: Vec<u32> = (0..values.held.len() as u32).collect();
         let mut apart = Vec::new();
         for (output, input) in &values.partners {
@@ -301,13 +301,13 @@ impl Names {
             }
         }
         apart.sort_unstable();
-        let mut names = Names { same, apart, further: HashMap::new(), counts: HashMap::new() };
+        let mut names = SlotNames { same, apart, further: HashMap::new(), counts: HashMap::new() };
         names.keep_in_sources(values);
         names
     }
 
     /// Lets an `rrs` keep its value in its source if nothing reads the source afterwards.
-    fn keep_in_sources(&mut self, values: &Values<'_>) {
+    fn keep_in_sources(&mut self, values: &ValueTracker<'_>) {
         let (program, timeline) = (values.program, values.timeline);
         // When each instruction sends.
         let mut leaves: HashMap<usize, usize> = HashMap::new();
@@ -361,11 +361,11 @@ impl Names {
     }
 
     /// The slot of `chunk` that a place is.
-    fn slot(&mut self, values: &Values<'_>, rank: Rank, chunk: u32, place: usize) -> Slot {
+    fn slot(&mut self, values: &ValueTracker<'_>, rank: Rank, chunk: u32, place: usize) -> Slot {
         let place = self.same[place];
         let is_home = |homes: &[u32]| homes[place as usize] == chunk;
         let apart =
-            |names: &Names| names.apart.binary_search_by_key(&(place as usize), |pair| pair.0).is_ok();
+            |names: &SlotNames| names.apart.binary_search_by_key(&(place as usize), |pair| pair.0).is_ok();
         if is_home(&values.inputs) || is_home(&values.outputs) && !apart(self) {
             return 0;
         }
@@ -382,26 +382,26 @@ impl Names {
 }
 
 /// What two pieces of messages must have in common to be one message.
-type Joint = (Rank, Rank, usize, Action, Slot, Slot, usize);
+type PieceKey = (Rank, Rank, usize, Action, Slot, Slot, usize);
 
 /// Writes the schedule.
 struct Emission<'a> {
     program: &'a Program,
     timeline: &'a Timeline,
-    values: &'a Values<'a>,
-    names: Names,
+    values: &'a ValueTracker<'a>,
+    names: SlotNames,
 }
 
 #[derive(Default)]
 struct Draft {
-    sends: Vec<(Joint, Vec<ChunkId>)>,
-    places: HashMap<Joint, usize>,
+    sends: Vec<(PieceKey, Vec<ChunkId>)>,
+    places: HashMap<PieceKey, usize>,
     /// With their order.
     locals: Vec<(Local, usize, Vec<ChunkId>)>,
 }
 
 impl Draft {
-    fn send(&mut self, joint: Joint, chunk: u32) {
+    fn send(&mut self, joint: PieceKey, chunk: u32) {
         let place = *self.places.entry(joint).or_insert(self.sends.len());
         if place == self.sends.len() {
             self.sends.push((joint, Vec::new()));
@@ -446,7 +446,7 @@ impl Emission<'_> {
         let Program { name, collective, ranks, chunks, .. } = self.program;
         let mut schedule = Schedule::empty(name, *collective, *ranks, *chunks);
         let mut first = Draft::default();
-        for Transfer { rank, source, target, count, .. } in &self.program.transfers {
+        for CopyElement { rank, source, target, count, .. } in &self.program.transfers {
             for (from, into) in (*source..source + count).zip(*target..) {
                 let chunk = self.values.inputs[from];
                 self.combine(&mut first, (*rank, chunk, 0), Action::Copy, from, into);
@@ -500,7 +500,7 @@ impl Emission<'_> {
 
     fn message(&mut self, draft: &mut Draft, number: usize) {
         let (program, values) = (self.program, self.values);
-        let Message { sender, receiver, .. } = self.timeline.messages[number];
+        let MatchedMessage { sender, receiver, .. } = self.timeline.messages[number];
         let (sent, received) = (&program.instructions[sender], &program.instructions[receiver]);
         let (source, destination) = (program.rank_of(sent), program.rank_of(received));
         let port = program.blocks[sent.block].channel;

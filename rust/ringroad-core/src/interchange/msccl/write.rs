@@ -11,7 +11,7 @@ use quick_xml::escape::escape;
 
 use super::document::MOST_CHANNELS;
 use crate::collective::Collective;
-use crate::interchange::buffers::{Buffers, Location, Run};
+use crate::interchange::buffers::{Location, Run, SlotPlaces};
 use crate::interchange::InterchangeError;
 use crate::schedule::{Action, Schedule};
 use crate::units::{Port, Rank};
@@ -20,7 +20,7 @@ use crate::units::{Port, Rank};
 const MOST_COUNT: usize = 71;
 
 /// An instruction.
-struct Instruction {
+struct WrittenInstruction {
     name: &'static str,
     run: Run,
     round: usize,
@@ -34,23 +34,23 @@ struct Instruction {
 }
 
 /// What a thread block sends to and receives from, and its channel; MSCCL's order of thread blocks.
-type Connection = (Option<Rank>, Option<Rank>, Port);
+type BlockConnection = (Option<Rank>, Option<Rank>, Port);
 
 /// The instructions of one rank.
 #[derive(Default)]
-struct Gpu {
-    instructions: Vec<Instruction>,
-    blocks: Vec<(Connection, Vec<usize>)>,
-    numbers: HashMap<Connection, usize>,
+struct RankInstructions {
+    instructions: Vec<WrittenInstruction>,
+    blocks: Vec<(BlockConnection, Vec<usize>)>,
+    numbers: HashMap<BlockConnection, usize>,
     /// For each place, what wrote it last and what has read it since.
     touched: HashMap<Location, (Option<usize>, Vec<usize>)>,
 }
 
-impl Gpu {
+impl RankInstructions {
     /// Adds an instruction that reads and writes these places.
     fn push(
         &mut self,
-        connection: Connection,
+        connection: BlockConnection,
         name: &'static str,
         run: Run,
         (round, order): (usize, usize),
@@ -84,7 +84,8 @@ impl Gpu {
         }
         let position = self.blocks[block].1.len();
         self.blocks[block].1.push(number);
-        let instruction = Instruction { name, run, round, order, block, position, waits, is_awaited: false };
+        let instruction =
+            WrittenInstruction { name, run, round, order, block, position, waits, is_awaited: false };
         self.instructions.push(instruction);
     }
 
@@ -96,7 +97,7 @@ impl Gpu {
             for number in self.blocks[block].1.clone() {
                 let mut latest: BTreeMap<usize, usize> = BTreeMap::new();
                 for other in std::mem::take(&mut self.instructions[number].waits) {
-                    let Instruction { block: theirs, position, .. } = self.instructions[other];
+                    let WrittenInstruction { block: theirs, position, .. } = self.instructions[other];
                     if theirs != block && reached.get(&theirs).is_none_or(|at| position > *at) {
                         let last = latest.entry(theirs).or_insert(position);
                         *last = position.max(*last);
@@ -137,7 +138,7 @@ impl Gpu {
                 format_args!("    <tb id=\"{id}\" send=\"{send}\" recv=\"{receive}\" chan=\"{channel}\">\n"),
             );
             for number in numbers {
-                let Instruction { name, run, round, order, waits, is_awaited, .. } =
+                let WrittenInstruction { name, run, round, order, waits, is_awaited, .. } =
                     &self.instructions[*number];
                 let (first, last) = waits.split_at(waits.len().saturating_sub(1));
                 for (position, other) in first.iter().enumerate() {
@@ -180,8 +181,8 @@ pub fn write(schedule: &Schedule) -> Result<String, InterchangeError> {
         return inexpressible(format!("port {port} would be a channel above {MOST_CHANNELS}"));
     }
     let schedule = schedule.expand();
-    let buffers = Buffers::new(&schedule);
-    let mut gpus: Vec<Gpu> = (0..schedule.ranks).map(|_| Gpu::default()).collect();
+    let buffers = SlotPlaces::new(&schedule);
+    let mut gpus: Vec<RankInstructions> = (0..schedule.ranks).map(|_| RankInstructions::default()).collect();
     for (rank, gpu) in gpus.iter_mut().enumerate() {
         for run in buffers.own(rank).into_iter().flat_map(pieces) {
             gpu.push((None, None, 0), "cpy", run, (0, 0), &[run.source], Some(run.target));

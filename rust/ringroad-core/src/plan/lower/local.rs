@@ -2,11 +2,11 @@
 //! are lowered.
 
 use super::streams::{cut, zip};
-use super::{count, LowerError, Lowering};
+use super::{count, LowerError, RankLowering};
 use crate::plan::{Buffer, Command, Span};
 use crate::schedule::{Action, Row, Send};
 
-impl Lowering<'_> {
+impl RankLowering<'_> {
     /// Whether a local rank may read `span`, which is part of `send`, in place (zero-copy). The receiver of a copy may
     /// read the span until the end of its plan, so nothing may write there any more. The receiver of a reduction reads
     /// within the step. But if the span is overwritten in the same step (`exchanges`), each of two ranks would wait

@@ -60,11 +60,11 @@ impl Plan {
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize / held) {
             return Err(LowerError::TooLarge { elements: counts.block(rank), element_bytes });
         }
-        Lowering::new(schedule, rank, counts, element_bytes, options).run()
+        RankLowering::new(schedule, rank, counts, element_bytes, options).run()
     }
 }
 
-struct Lowering<'a> {
+struct RankLowering<'a> {
     schedule: &'a Schedule,
     layout: Layout,
     rank: Rank,
@@ -106,7 +106,7 @@ struct Lowering<'a> {
 /// The most messages between two ranks that cutting the vector into parts may lead to.
 const PARTS: usize = 2048;
 
-impl<'a> Lowering<'a> {
+impl<'a> RankLowering<'a> {
     fn new(
         schedule: &'a Schedule,
         rank: Rank,
@@ -136,7 +136,7 @@ impl<'a> Lowering<'a> {
         } else {
             bytes.div_ceil(options.part.max(1)).clamp(1, most.max(1))
         };
-        Lowering {
+        RankLowering {
             schedule,
             layout,
             rank,

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Lowering;
+use super::RankLowering;
 use crate::plan::{Buffer, Span};
 use crate::schedule::{Action, Row, Send};
 use crate::units::{ChunkId, Slot};
@@ -10,7 +10,7 @@ use crate::units::{ChunkId, Slot};
 /// Scratch ranges start at multiples of this many bytes, a cache line, from the start of scratch memory.
 pub(super) const ALIGN: usize = 64;
 
-impl Lowering<'_> {
+impl RankLowering<'_> {
     pub(super) fn bytes_of(&self, chunk: ChunkId) -> usize {
         self.layout.chunk_len(chunk) * self.element
     }

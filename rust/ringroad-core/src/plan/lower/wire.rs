@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::streams::cut;
-use super::{count, LowerError, Lowering};
+use super::{count, LowerError, RankLowering};
 use crate::plan::{Buffer, Command, Span};
 use crate::schedule::{Action, ChunkSet, Local, Row, Send};
 use crate::units::{ChunkId, Slot};
@@ -29,9 +29,9 @@ fn moment(step: usize, local: bool) -> usize {
 }
 
 /// A part of a chunk: its encoded bytes, counted from the start of the chunk.
-type Part = (ChunkId, Range<usize>);
+type EncodedPart = (ChunkId, Range<usize>);
 
-impl Lowering<'_> {
+impl RankLowering<'_> {
     /// Finds the places of the encoded chunks, side by side.
     pub(super) fn place_encoded(&mut self, rows: &[Row], wire: Wire) {
         let all = self.slots * self.schedule.chunks;
@@ -70,7 +70,7 @@ impl Lowering<'_> {
         self.encoding.as_mut().expect("there is a wire format")
     }
 
-    /// As [`Lowering::lower_row`], with encoded messages.
+    /// As [`RankLowering::lower_row`], with encoded messages.
     pub(super) fn lower_encoded_row(&mut self, row: &Row) -> Result<(), LowerError> {
         row.sends.iter().try_for_each(|send| self.lower_encoded_send(send))?;
         let windows = self.windows(&row.receives);
@@ -298,7 +298,7 @@ impl Lowering<'_> {
     }
 
     /// The parts of chunks that are in `range` of their encoded bytes, in order.
-    fn parts(&self, chunks: &ChunkSet, range: &Range<usize>) -> Vec<Part> {
+    fn parts(&self, chunks: &ChunkSet, range: &Range<usize>) -> Vec<EncodedPart> {
         let mut parts = Vec::new();
         let mut start = 0;
         for chunk in chunks.iter() {

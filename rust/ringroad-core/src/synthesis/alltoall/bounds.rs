@@ -12,7 +12,7 @@ use super::Demands;
 /// Upper bounds on the fraction of its demand that every pair can get at once, each for one reason, in units of
 /// capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Bounds {
+pub struct FlowBounds {
     /// From distances: each demand takes up capacity on at least as many arcs as its ranks are apart. The bound is `sum
     /// of capacities / sum demand * hops`.
     pub distance: f64,
@@ -42,9 +42,9 @@ pub(super) fn at_least(value: f64, roundings: usize) -> f64 {
 /// Roundings that every value may have besides: of bandwidths, of their units, and of these bounds.
 const SPARE: usize = 16;
 
-impl Bounds {
+impl FlowBounds {
     /// The bounds for a network in which all pairs with a demand reach each other.
-    pub fn of_network(network: &Digraph, demands: &Demands) -> Bounds {
+    pub fn of_network(network: &Digraph, demands: &Demands) -> FlowBounds {
         let ranks = network.ranks();
         let capacities = network.capacities();
         let capacity: f64 = capacities.iter().sum();
@@ -79,7 +79,7 @@ impl Bounds {
         let distance = if taken > 0.0 { capacity / taken } else { f64::INFINITY };
         let safe = |rate: f64| at_least(rate, capacities.len() + 2 * ranks);
         let bisection = bisection(network, demands);
-        Bounds {
+        FlowBounds {
             distance: safe(distance),
             rank: safe(rank),
             bisection: bisection.map(safe),

@@ -33,7 +33,7 @@ pub struct Trip {
 }
 
 /// The paths of one pair, each with the number of chunks that take it.
-struct Pair {
+struct PairPaths {
     source: Rank,
     target: Rank,
     paths: Vec<(usize, Vec<u32>)>,
@@ -85,19 +85,19 @@ pub fn in_chunks(
     Ok((trips, best.0))
 }
 
-fn counts(pairs: &[Pair]) -> Vec<Vec<usize>> {
+fn counts(pairs: &[PairPaths]) -> Vec<Vec<usize>> {
     pairs.iter().map(|pair| pair.paths.iter().map(|(chunks, _)| *chunks).collect()).collect()
 }
 
 /// Distributes chunks by largest remainders. Of equal remainders, paths whose busiest arc carries less come first.
-fn dealt_out(network: &Digraph, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = Vec::new();
+fn dealt_out(network: &Digraph, flow: &Concurrent, pieces: usize) -> Vec<PairPaths> {
+    let mut pairs: Vec<PairPaths> = Vec::new();
     let mut shares: Vec<Vec<f64>> = Vec::new();
     for source in 0..network.ranks() {
         flow.each_path(source, |target, share, arcs| {
             let known = pairs.last().is_some_and(|pair| (pair.source, pair.target) == (source, target));
             if !known {
-                pairs.push(Pair { source, target, paths: Vec::new() });
+                pairs.push(PairPaths { source, target, paths: Vec::new() });
                 shares.push(Vec::new());
             }
             if let (Some(pair), Some(shares)) = (pairs.last_mut(), shares.last_mut()) {
@@ -131,7 +131,7 @@ fn dealt_out(network: &Digraph, flow: &Concurrent, pieces: usize) -> Vec<Pair> {
 }
 
 /// Iterates over all pairs once. An arc's length is `exp(steep * (load - top))` per unit of capacity.
-fn improve(pairs: &mut [Pair], loads: &mut [u64], capacity: &[f64], steep: f64, top: f64) {
+fn improve(pairs: &mut [PairPaths], loads: &mut [u64], capacity: &[f64], steep: f64, top: f64) {
     let length_of = |load: u64, capacity: f64| exp(steep * (load as f64 / capacity - top)) / capacity;
     let mut length: Vec<f64> = loads.iter().zip(capacity).map(|(load, c)| length_of(*load, *c)).collect();
     // The factor by which another chunk increases each arc's length.

@@ -39,7 +39,7 @@ const NOTHING: f32 = 1e-6;
 const SORT_EVERY: usize = 4;
 
 /// Shortest paths from one rank to all nodes.
-struct Tree {
+struct ShortestPathTree {
     distance: Vec<f64>,
     /// The arc by which each node is reached.
     parent: Vec<u32>,
@@ -65,7 +65,7 @@ pub(super) struct Equilibrium<'a> {
     pub rows: Vec<RankPaths>,
     /// For each source, the order in which its search scans the nodes.
     orders: Vec<u32>,
-    tree: Tree,
+    tree: ShortestPathTree,
     /// Scratch space of `moved`: how often the first path uses each arc, minus how often the second one does.
     count: Vec<i32>,
     /// The most hops of a path that is added.
@@ -90,7 +90,7 @@ impl<'a> Equilibrium<'a> {
             let farthest = hops[..ranks].iter().filter(|hops| **hops != u32::MAX).max();
             longest = longest.max(farthest.map_or(0, |hops| *hops as usize));
         }
-        let tree = Tree {
+        let tree = ShortestPathTree {
             distance: vec![0.0; nodes],
             parent: vec![NO_ARC; nodes],
             dirty: vec![false; nodes],
@@ -148,7 +148,7 @@ impl<'a> Equilibrium<'a> {
     pub fn grow(&mut self, source: Rank, lengths: &[f64]) {
         let nodes = self.network.nodes();
         let order = &self.orders[source * nodes..(source + 1) * nodes];
-        let Tree { distance, parent, dirty, place } = &mut self.tree;
+        let ShortestPathTree { distance, parent, dirty, place } = &mut self.tree;
         distance.fill(f64::INFINITY);
         order.iter().enumerate().for_each(|(at, node)| place[*node as usize] = at as u32);
         distance[source] = 0.0;

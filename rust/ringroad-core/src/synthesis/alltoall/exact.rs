@@ -36,7 +36,7 @@ enum Column {
     Path(usize, Vec<u32>),
 }
 
-struct Program<'a, 'b> {
+struct LinearProgram<'a, 'b> {
     search: &'a mut Equilibrium<'b>,
     pairs: Vec<(Rank, Rank)>,
     /// The demand of each pair, and the capacity of each arc times how full the busiest arc was at first.
@@ -89,7 +89,7 @@ pub(super) fn solve(
     (0..arcs).filter(|arc| *arc != top).for_each(|arc| basis[arc] = Column::Spare(arc));
     let rows = basis.len();
     let (inverse, value) = (Vec::new(), Vec::new());
-    let mut program = Program { search, pairs, demands, scaled, rows, basis, inverse, value, top };
+    let mut program = LinearProgram { search, pairs, demands, scaled, rows, basis, inverse, value, top };
     program.run(iteration, gap, go_on)
 }
 
@@ -98,7 +98,7 @@ fn unequal(arc: usize) -> f64 {
     UNEQUAL * (1.0 + (arc * 7919 % 1009) as f64 / 1009.0)
 }
 
-impl Program<'_, '_> {
+impl LinearProgram<'_, '_> {
     fn run(&mut self, first: usize, gap: f64, go_on: &mut dyn FnMut(&Progress) -> bool) -> (usize, Ended) {
         let mut iteration = first;
         let mut invertible = self.invert();

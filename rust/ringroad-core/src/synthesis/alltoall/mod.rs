@@ -18,7 +18,7 @@ mod paths;
 mod steps;
 mod symmetric;
 
-pub use bounds::{of_degree, Bounds};
+pub use bounds::{of_degree, FlowBounds};
 pub use chunks::{in_chunks, in_few_chunks, Trip};
 pub use steps::{held_by_relays, relayed, schedule, Limits, Relayed, MOST_CHUNKS};
 
@@ -27,7 +27,7 @@ use serde::Serialize;
 use super::{Digraph, Unsuitable};
 use crate::units::Rank;
 use equilibrium::Equilibrium;
-use paths::{Paths, RankPaths};
+use paths::{DemandPaths, RankPaths};
 
 /// How much each rank sends to each other one. What a rank has for itself is ignored.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,10 +140,10 @@ pub struct Concurrent {
     /// Why the search has ended.
     pub ended: Ended,
     /// Bounds that need no flow. None of them proves more than `bound`.
-    pub bounds: Bounds,
+    pub bounds: FlowBounds,
     /// The amount that each arc carries.
     pub loads: Vec<f64>,
-    paths: Paths,
+    paths: DemandPaths,
 }
 
 impl Concurrent {
@@ -195,7 +195,7 @@ pub fn concurrent_flow(
             return Err(Unsuitable::Apart { from: source, to });
         }
     }
-    let bounds = Bounds::of_network(network, demands);
+    let bounds = FlowBounds::of_network(network, demands);
     let least = bounds::at_most(1.0 / bounds.least(), 1);
     if let Some(kinds) = kinds {
         return Ok(alike(network, &kinds, bounds, least));
@@ -208,10 +208,10 @@ pub fn concurrent_flow(
     }
     let bound = found.bound;
     let (rows, loads, load) = found.into_ways();
-    Ok(Concurrent { load, bound, iterations, ended, bounds, loads, paths: Paths::All(rows) })
+    Ok(Concurrent { load, bound, iterations, ended, bounds, loads, paths: DemandPaths::All(rows) })
 }
 
-fn alike(network: &Digraph, kinds: &[usize], bounds: Bounds, least: f64) -> Concurrent {
+fn alike(network: &Digraph, kinds: &[usize], bounds: FlowBounds, least: f64) -> Concurrent {
     let found = symmetric::solve(network, kinds);
     let mut of_kind = vec![0.0; network.outgoing(0).len()];
     let by_kind: Vec<Vec<(u32, Rank)>> = (0..network.ranks())
@@ -238,7 +238,7 @@ fn alike(network: &Digraph, kinds: &[usize], bounds: Bounds, least: f64) -> Conc
         ended: Ended::Exact,
         bounds,
         loads: kinds.iter().map(|kind| of_kind[*kind]).collect(),
-        paths: Paths::Alike(row, by_kind),
+        paths: DemandPaths::Alike(row, by_kind),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::units::Rank;
 
 /// One path of a pair's demand.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Path {
+pub(super) struct DemandPath {
     pub target: u32,
     /// Where its arcs begin in the arcs of its row. They end where the next path's arcs begin.
     start: u32,
@@ -17,7 +17,7 @@ pub(super) struct Path {
 /// The paths of what one rank sends, ordered by target.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RankPaths {
-    pub paths: Vec<Path>,
+    pub paths: Vec<DemandPath>,
     arcs: Vec<u32>,
 }
 
@@ -28,7 +28,7 @@ impl RankPaths {
     }
 
     /// A path and its arcs.
-    pub fn path(&self, index: usize) -> (Path, &[u32]) {
+    pub fn path(&self, index: usize) -> (DemandPath, &[u32]) {
         let end = self.paths.get(index + 1).map_or(self.arcs.len(), |next| next.start as usize);
         let path = self.paths[index];
         (path, &self.arcs[path.start as usize..end])
@@ -36,7 +36,7 @@ impl RankPaths {
 
     /// Appends a path. Paths to the same target must be consecutive.
     pub fn push(&mut self, target: Rank, share: f32, arcs: impl Iterator<Item = u32>) {
-        self.paths.push(Path { target: target as u32, start: self.arcs.len() as u32, share });
+        self.paths.push(DemandPath { target: target as u32, start: self.arcs.len() as u32, share });
         self.arcs.extend(arcs);
     }
 
@@ -52,7 +52,7 @@ impl RankPaths {
 
     /// Calls `each` for all paths with the path's share and its arcs. The shares of a target add up to 1: those that are
     /// stored do so except for rounding.
-    pub fn shares(&self, mut each: impl FnMut(Path, f64, &[u32])) {
+    pub fn shares(&self, mut each: impl FnMut(DemandPath, f64, &[u32])) {
         for paths in self.targets() {
             let all: f64 = paths.clone().map(|path| f64::from(self.paths[path].share)).sum();
             for index in paths {
@@ -71,7 +71,7 @@ impl RankPaths {
 
 /// The paths of all demands.
 #[derive(Debug, Clone)]
-pub(super) enum Paths {
+pub(super) enum DemandPaths {
     /// One row for each source.
     All(Vec<RankPaths>),
     /// The row of rank 0, whose paths hold kinds of arcs; and for each rank, the arc of each kind with the rank to
@@ -79,15 +79,15 @@ pub(super) enum Paths {
     Alike(RankPaths, Vec<Vec<(u32, Rank)>>),
 }
 
-impl Paths {
+impl DemandPaths {
     /// Calls `each` for all paths from `source`, target by target, with the target, the share of the demand, and the
     /// arcs.
     pub fn from(&self, source: Rank, mut each: impl FnMut(Rank, f64, &[u32])) {
         match self {
-            Paths::All(rows) => {
+            DemandPaths::All(rows) => {
                 rows[source].shares(|path, share, arcs| each(path.target as Rank, share, arcs));
             }
-            Paths::Alike(row, arcs_of) => {
+            DemandPaths::Alike(row, arcs_of) => {
                 let mut arcs = Vec::new();
                 row.shares(|_, share, kinds| {
                     let mut here = source;

@@ -23,7 +23,7 @@ const MAX_STALLED_ITERATIONS: usize = 3;
 const ENOUGH: f64 = 1.002;
 
 /// How many chunks go over each arc in each step, and how many should.
-struct Timetable {
+struct ArcTimetable {
     /// Of each arc.
     capacity: Vec<f64>,
     steps: usize,
@@ -35,10 +35,10 @@ struct Timetable {
     least: Vec<f64>,
 }
 
-impl Timetable {
+impl ArcTimetable {
     /// Spreads what the busiest arc carries evenly over the steps; where that is no whole number, steps differ by one
     /// chunk.
-    fn new(network: &Digraph, load: f64, steps: usize) -> Timetable {
+    fn new(network: &Digraph, load: f64, steps: usize) -> ArcTimetable {
         let capacity = network.capacities();
         let mut room = Vec::with_capacity(steps * capacity.len());
         for step in 0..steps {
@@ -48,7 +48,7 @@ impl Timetable {
                 room.push((until(step + 1) - until(step)).max(0.5));
             }
         }
-        let mut made = Timetable {
+        let mut made = ArcTimetable {
             capacity,
             steps,
             counts: vec![0; room.len()],
@@ -162,7 +162,7 @@ fn times_in(
     steps: usize,
     budget: Budget<'_>,
 ) -> Result<Times, Spent> {
-    let mut table = Timetable::new(network, load, steps);
+    let mut table = ArcTimetable::new(network, load, steps);
     let mut times: Vec<Vec<u16>> = trips.iter().map(|trip| vec![0; trip.arcs.len()]).collect();
     // Long paths have the least choice, so they come first.
     let mut order: Vec<usize> = (0..trips.len()).collect();

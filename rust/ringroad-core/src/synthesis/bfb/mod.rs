@@ -30,7 +30,7 @@ use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Slice, Step, Symmetry};
 use crate::topology::Topology;
 use crate::units::{Rank, Seconds};
-use share::{assign, least_time, Class, Mask, MOST_LINKS};
+use share::{assign, least_time, JobClass, Mask, MOST_LINKS};
 
 /// The most parts of all blocks together. Each block may have `FEW_PARTS` parts in any case.
 const MOST_PARTS: usize = 1 << 16;
@@ -38,7 +38,7 @@ const FEW_PARTS: usize = 16;
 
 /// The cost of the best breadth-first allgather.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cost {
+pub struct BreadthFirstCost {
     /// For each step, the number of blocks that the busiest link carries per unit of its capacity.
     pub loads: Vec<Ratio>,
     /// The number of blocks of the vector, one for each rank.
@@ -49,7 +49,7 @@ pub struct Cost {
     pub degree: u64,
 }
 
-impl Cost {
+impl BreadthFirstCost {
     /// The load of the busiest link per unit of capacity, summed over the steps, as a fraction of the message.
     pub fn load(&self) -> Ratio {
         self.loads.iter().copied().sum::<Ratio>() * Ratio::new(1u64, self.ranks as u64)
@@ -72,7 +72,7 @@ impl Cost {
 }
 
 /// The costs of a breadth-first allgather and of a reduce-scatter on a topology, without making the schedules.
-pub fn costs(topology: &Topology) -> Result<[Cost; 2], Unsuitable> {
+pub fn costs(topology: &Topology) -> Result<[BreadthFirstCost; 2], Unsuitable> {
     let network = Digraph::from_topology(topology);
     let cost = |network: &Digraph| Flood::from_network(network, Budget::UNLIMITED).map(Flood::cost);
     Ok([cost(&network)?, cost(&network.transposed())?])
@@ -98,13 +98,13 @@ impl BreadthFirst {
             other => return Err(Unsuitable::Collective(other)),
         };
         let steps = phases.iter().map(|cost| cost.loads.len()).sum();
-        Ok(BreadthFirst { steps, bandwidth: phases.iter().map(Cost::bandwidth).sum() })
+        Ok(BreadthFirst { steps, bandwidth: phases.iter().map(BreadthFirstCost::bandwidth).sum() })
     }
 }
 
 /// The size of a breadth-first schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
+pub struct BreadthFirstSize {
     /// The steps of an allgather, or of a reduce-scatter: the graph's diameter over ranks alone.
     pub steps: usize,
     /// Whether all ranks look alike, so that one rank's row stands for all.
@@ -112,14 +112,14 @@ pub struct Reach {
 }
 
 /// The size of the graph's breadth-first schedule, or why the graph has none.
-pub fn reach(topology: &Topology) -> Result<Reach, Unsuitable> {
+pub fn reach(topology: &Topology) -> Result<BreadthFirstSize, Unsuitable> {
     let network = Digraph::from_topology(topology);
     check_degrees(&network)?;
     let symmetric = network.symmetry().is_some();
     let goals = if symmetric { 1 } else { network.ranks() };
     let farthest = |most: u32, goal| reached(goal, &network.hops_to(goal)).map(|hops| most.max(hops));
     let steps = (0..goals).try_fold(0, farthest)? as usize;
-    Ok(Reach { steps, symmetric })
+    Ok(BreadthFirstSize { steps, symmetric })
 }
 
 /// Whether all ranks look alike, or why the graph has no schedule: rank 0 must reach every rank, and every rank must
@@ -193,18 +193,18 @@ struct Flood<'a> {
     /// The slice of the whole vector that describes the symmetry, without its chunks, if all ranks look alike.
     symmetry: Option<Slice>,
     /// What each examined rank receives: all ranks, or rank 0 only.
-    rows: Vec<Arrivals>,
+    rows: Vec<BlockArrivals>,
     /// For each step, the number of blocks that the busiest link carries per unit of its capacity.
     loads: Vec<Ratio>,
 }
 
 /// The blocks that a rank receives, by the step and the set of links by which they may come.
-type Arrivals = BTreeMap<(u32, Mask), Vec<Rank>>;
+type BlockArrivals = BTreeMap<(u32, Mask), Vec<Rank>>;
 /// The blocks of one step that may come by the same links.
 type Jobs<'a> = (&'a (u32, Mask), &'a Vec<Rank>);
 
 /// The parts of a rank's block that an arc carries: `(rank, first part, one past the last)`.
-type Parts = Vec<(Rank, u64, u64)>;
+type BlockParts = Vec<(Rank, u64, u64)>;
 
 impl<'a> Flood<'a> {
     fn from_network(network: &'a Digraph, budget: Budget<'_>) -> Result<Flood<'a>, Unsuitable> {
@@ -255,9 +255,9 @@ impl<'a> Flood<'a> {
         Ok(times)
     }
 
-    fn cost(self) -> Cost {
+    fn cost(self) -> BreadthFirstCost {
         let Flood { network, loads, .. } = self;
-        Cost { loads, ranks: network.ranks(), unit: network.unit(), degree: network.degree() }
+        BreadthFirstCost { loads, ranks: network.ranks(), unit: network.unit(), degree: network.degree() }
     }
 
     /// The number of parts of each block: the fewest that make the steps of this flood and the given `others` as short
@@ -271,8 +271,8 @@ impl<'a> Flood<'a> {
 
     /// For each step, the parts that each busy arc carries, to all ranks or to rank 0 only. Arcs are in the order of
     /// the ranks where they end.
-    fn carried(&self, parts: u64, budget: Budget<'_>) -> Result<Vec<Vec<(usize, Parts)>>, Spent> {
-        let mut steps: Vec<Vec<(usize, Parts)>> = vec![Vec::new(); self.loads.len()];
+    fn carried(&self, parts: u64, budget: Budget<'_>) -> Result<Vec<Vec<(usize, BlockParts)>>, Spent> {
+        let mut steps: Vec<Vec<(usize, BlockParts)>> = vec![Vec::new(); self.loads.len()];
         for (rank, row) in self.rows.iter().enumerate() {
             let (incoming, capacities) = (self.network.incoming(rank), self.capacities(rank));
             for (step, jobs) in self::steps(row) {
@@ -280,7 +280,7 @@ impl<'a> Flood<'a> {
                 let each = self.loads[step].ceil_times(parts) as u64;
                 let room: Vec<u64> = capacities.iter().map(|capacity| capacity * each).collect();
                 let flow = assign(&classes(&jobs, parts), &room).expect("no step is shorter than it must be");
-                let mut carried: Vec<Parts> = vec![Vec::new(); incoming.len()];
+                let mut carried: Vec<BlockParts> = vec![Vec::new(); incoming.len()];
                 for ((_, blocks), flow) in jobs.into_iter().zip(flow) {
                     deal(blocks, parts, flow, &mut carried);
                 }
@@ -346,7 +346,7 @@ impl<'a> Flood<'a> {
 
     /// The message of an arc. With symmetry, one message for each part, because all chunks of a message are in one
     /// slice.
-    fn sends(&self, send: Send, carried: Parts, parts: u64) -> Vec<Send> {
+    fn sends(&self, send: Send, carried: BlockParts, parts: u64) -> Vec<Send> {
         let chunk = |rank: Rank, part: u64| rank * parts as usize + part as usize;
         if self.symmetry.is_none() {
             let runs: Vec<_> =
@@ -368,10 +368,10 @@ fn nothing() -> Send {
 }
 
 /// The row of a rank, from the hops of all ranks to it and to the ranks that it receives from.
-fn row(network: &Digraph, hops: &[Vec<u32>], rank: Rank) -> Arrivals {
+fn row(network: &Digraph, hops: &[Vec<u32>], rank: Rank) -> BlockArrivals {
     let sources = network.incoming(rank).iter().map(|arc| &*hops[network.arcs()[*arc].source]);
     let (sources, own): (Vec<&[u32]>, &[u32]) = (sources.collect(), &hops[rank]);
-    let mut row = Arrivals::new();
+    let mut row = BlockArrivals::new();
     for block in (0..own.len()).filter(|block| *block != rank) {
         let bits = sources.iter().enumerate().filter(|(_, hops)| hops[block] + 1 == own[block]);
         let links = bits.fold(0, |mask, (bit, _)| mask | 1 << bit);
@@ -381,7 +381,7 @@ fn row(network: &Digraph, hops: &[Vec<u32>], rank: Rank) -> Arrivals {
 }
 
 /// The steps of a row in order, each with its jobs.
-fn steps(row: &Arrivals) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
+fn steps(row: &BlockArrivals) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
     let mut jobs = row.iter().peekable();
     std::iter::from_fn(move || {
         let ((step, _), _) = *jobs.peek()?;
@@ -391,15 +391,15 @@ fn steps(row: &Arrivals) -> impl Iterator<Item = (usize, Vec<Jobs<'_>>)> {
 }
 
 /// The classes of the jobs of one step, with each block cut into `parts`.
-fn classes(jobs: &[Jobs<'_>], parts: u64) -> Vec<Class> {
+fn classes(jobs: &[Jobs<'_>], parts: u64) -> Vec<JobClass> {
     let class =
-        |((_, links), blocks): &Jobs<'_>| Class { links: *links, amount: blocks.len() as u64 * parts };
+        |((_, links), blocks): &Jobs<'_>| JobClass { links: *links, amount: blocks.len() as u64 * parts };
     jobs.iter().map(class).collect()
 }
 
 /// Deals the parts of a class's blocks out to the links, as many to each as the flow says. Goes through the links one
 /// by one, so that few blocks are spread over several links.
-fn deal(class: &[Rank], parts: u64, flow: Vec<u64>, carried: &mut [Parts]) {
+fn deal(class: &[Rank], parts: u64, flow: Vec<u64>, carried: &mut [BlockParts]) {
     let (mut block, mut part) = (0, 0);
     for (link, mut room) in flow.into_iter().enumerate() {
         while room > 0 {

@@ -17,7 +17,7 @@ const FEW_LINKS: usize = 8;
 
 /// Jobs that may use the same links.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Class {
+pub struct JobClass {
     /// The links, at least one.
     pub links: Mask,
     /// The amount of work.
@@ -34,7 +34,7 @@ fn capacity(links: Mask, capacities: &[u64]) -> u64 {
 }
 
 /// The least time in which the links can do all classes.
-pub fn least_time(classes: &[Class], capacities: &[u64]) -> Ratio {
+pub fn least_time(classes: &[JobClass], capacities: &[u64]) -> Ratio {
     match classes {
         [] => Ratio::ZERO,
         [only] => Ratio::new(only.amount, capacity(only.links, capacities)),
@@ -44,7 +44,7 @@ pub fn least_time(classes: &[Class], capacities: &[u64]) -> Ratio {
 }
 
 /// Computes the least time from all sets of links.
-fn by_sets(classes: &[Class], capacities: &[u64]) -> Ratio {
+fn by_sets(classes: &[JobClass], capacities: &[u64]) -> Ratio {
     let sets = 1usize << capacities.len();
     let mut within = vec![0u64; sets];
     let mut carried = vec![0u64; sets];
@@ -61,7 +61,7 @@ fn by_sets(classes: &[Class], capacities: &[u64]) -> Ratio {
 
 /// Starts with the set of all links. While no flow fits into the time of the current set, goes on to a set that
 /// prevents it.
-fn by_flows(classes: &[Class], capacities: &[u64]) -> Ratio {
+fn by_flows(classes: &[JobClass], capacities: &[u64]) -> Ratio {
     let ratio = |set: Mask| {
         let within: u64 = classes.iter().filter(|c| c.links & !set == 0).map(|c| c.amount).sum();
         Ratio::new(within, capacity(set, capacities))
@@ -69,8 +69,8 @@ fn by_flows(classes: &[Class], capacities: &[u64]) -> Ratio {
     let mut time = ratio(classes.iter().fold(0, |all, class| all | class.links));
     loop {
         let (numerator, denominator) = (time.numerator() as u64, time.denominator() as u64);
-        let scaled = |class: &Class| Class { amount: class.amount * denominator, ..*class };
-        let classes: Vec<Class> = classes.iter().map(scaled).collect();
+        let scaled = |class: &JobClass| JobClass { amount: class.amount * denominator, ..*class };
+        let classes: Vec<JobClass> = classes.iter().map(scaled).collect();
         let capacities: Vec<u64> = capacities.iter().map(|c| c * numerator).collect();
         match assign(&classes, &capacities) {
             Ok(_) => return time,
@@ -82,7 +82,7 @@ fn by_flows(classes: &[Class], capacities: &[u64]) -> Ratio {
 /// The work that each class gives to each link, as `flow[class][link]`, if the links can do all of it. Otherwise the
 /// error is a set of links that cannot do the work that may use no other links. Classes are assigned in turn; a later
 /// one moves the work of earlier ones only where it must.
-pub fn assign(classes: &[Class], capacities: &[u64]) -> Result<Vec<Vec<u64>>, Mask> {
+pub fn assign(classes: &[JobClass], capacities: &[u64]) -> Result<Vec<Vec<u64>>, Mask> {
     let mut left = capacities.to_vec();
     let mut flow = vec![vec![0; capacities.len()]; classes.len()];
     for (number, class) in classes.iter().enumerate() {
@@ -105,7 +105,7 @@ pub fn assign(classes: &[Class], capacities: &[u64]) -> Result<Vec<Vec<u64>>, Ma
 fn augment(
     class: usize,
     wanted: u64,
-    classes: &[Class],
+    classes: &[JobClass],
     left: &mut [u64],
     flow: &mut [Vec<u64>],
 ) -> Result<u64, Mask> {
@@ -178,16 +178,16 @@ mod tests {
         for _ in 0..2000 {
             let links = 1 + chance(&mut state, 7) as usize;
             let capacities: Vec<u64> = (0..links).map(|_| 1 + chance(&mut state, 4)).collect();
-            let class = |state: &mut u64| Class {
+            let class = |state: &mut u64| JobClass {
                 links: Mask::from(1 + chance(state, (1 << links) - 1)),
                 amount: 1 + chance(state, 9),
             };
-            let classes: Vec<Class> = (0..1 + chance(&mut state, 8)).map(|_| class(&mut state)).collect();
+            let classes: Vec<JobClass> = (0..1 + chance(&mut state, 8)).map(|_| class(&mut state)).collect();
             let time = by_sets(&classes, &capacities);
             assert_eq!(by_flows(&classes, &capacities), time, "{classes:?} {capacities:?}");
             let times = time.denominator() as u64;
-            let scaled: Vec<Class> =
-                classes.iter().map(|c| Class { amount: c.amount * times, ..*c }).collect();
+            let scaled: Vec<JobClass> =
+                classes.iter().map(|c| JobClass { amount: c.amount * times, ..*c }).collect();
             let room: Vec<u64> = capacities.iter().map(|c| c * time.numerator() as u64).collect();
             let flow = assign(&scaled, &room).unwrap();
             for (class, row) in scaled.iter().zip(&flow) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::wiring::Wiring;
+use super::wiring::LinkIndex;
 use super::ExpandError;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send, Step};
@@ -12,7 +12,7 @@ use crate::synthesis::Digraph;
 use crate::units::{ChunkId, Rank};
 
 /// The chunks that each pair of ranks passes on in one step, as runs.
-pub(super) type Hops = BTreeMap<(Rank, Rank), Vec<(ChunkId, ChunkId)>>;
+pub(super) type GatherStep = BTreeMap<(Rank, Rank), Vec<(ChunkId, ChunkId)>>;
 
 /// An allgather of blocks of `parts` parts: part `p` of rank `r`'s block is chunk `r * parts + p`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Gather {
     pub(super) ranks: usize,
     pub(super) parts: usize,
     /// The hops of each step. Runs of chunks may touch.
-    pub(super) steps: Vec<Hops>,
+    pub(super) steps: Vec<GatherStep>,
 }
 
 /// The least common multiple.
@@ -41,7 +41,7 @@ impl Gather {
             return Err(ExpandError::Slots(schedule.name.clone()));
         }
         let hops = |step: &Step| {
-            let mut hops = Hops::new();
+            let mut hops = GatherStep::new();
             for send in &step.sends {
                 let way = (send.source, send.destination);
                 let way = if backwards { (way.1, way.0) } else { way };
@@ -49,7 +49,7 @@ impl Gather {
             }
             hops
         };
-        let mut steps: Vec<Hops> = schedule.expand().steps.iter().map(hops).collect();
+        let mut steps: Vec<GatherStep> = schedule.expand().steps.iter().map(hops).collect();
         if backwards {
             steps.reverse();
         }
@@ -72,7 +72,7 @@ impl Gather {
     }
 
     /// A hop that follows no link; `None` if all follow links.
-    pub(super) fn astray(&self, wiring: &Wiring) -> Option<(Rank, Rank)> {
+    pub(super) fn astray(&self, wiring: &LinkIndex) -> Option<(Rank, Rank)> {
         let ways = self.steps.iter().flat_map(|hops| hops.keys().copied());
         ways.into_iter().find(|(from, to)| wiring.between(*from, *to).is_empty())
     }

@@ -2,8 +2,8 @@
 //!
 //! Below, a hop `(v, C): u -> w in t` passes parts `C` of rank v's block from u on to w in step `t`.
 
-use super::gather::{common, Gather, Hops};
-use super::wiring::Wiring;
+use super::gather::{common, Gather, GatherStep};
+use super::wiring::LinkIndex;
 use super::ExpandError;
 use crate::units::Rank;
 
@@ -18,13 +18,13 @@ fn check(ranks: usize, parts: usize) -> Result<(), ExpandError> {
 
 /// On the line graph, every rank first sends its block to all ranks that follow it. Then each hop `(v, C): u -> w in t`
 /// becomes `(v'v, C): uw -> ww' in t + 1` for all links into v and out of w. Parallel links share the parts.
-pub(super) fn line(base: &Gather, wiring: &Wiring) -> Result<Gather, ExpandError> {
+pub(super) fn line(base: &Gather, wiring: &LinkIndex) -> Result<Gather, ExpandError> {
     let most = (0..wiring.links.len()).map(|link| wiring.beside(link).len()).fold(1, common);
     check(wiring.links.len(), base.parts * most)?;
     let base = base.clone().cut(most);
     let parts = base.parts;
     let whole = |link: usize| (link * parts, (link + 1) * parts);
-    let mut first = Hops::new();
+    let mut first = GatherStep::new();
     for (link, (_, target)) in wiring.links.iter().enumerate() {
         for next in &wiring.out[*target] {
             first.entry((link, *next)).or_default().push(whole(link));
@@ -32,7 +32,7 @@ pub(super) fn line(base: &Gather, wiring: &Wiring) -> Result<Gather, ExpandError
     }
     let mut steps = vec![first];
     for hops in &base.steps {
-        let mut expanded = Hops::new();
+        let mut expanded = GatherStep::new();
         for ((u, w), runs) in hops {
             let side: Vec<usize> = wiring.between(*u, *w);
             for (v, part) in base.blocks(runs) {
@@ -52,15 +52,15 @@ pub(super) fn line(base: &Gather, wiring: &Wiring) -> Result<Gather, ExpandError
 /// With `n` copies of every rank, each hop `(v, C): u -> w in t` becomes `(v_i, C): u_i -> w_j in t` for all copies.
 /// Once all ranks with a link to v have v's block, the other copies of v get it from all of them, an equal share from
 /// each.
-pub(super) fn degree(base: &Gather, wiring: &Wiring, n: usize) -> Result<Gather, ExpandError> {
+pub(super) fn degree(base: &Gather, wiring: &LinkIndex, n: usize) -> Result<Gather, ExpandError> {
     let shares = |links: &Vec<usize>| common(base.parts, n * links.len()) / base.parts;
     let times = wiring.into.iter().map(shares).fold(1, common);
     check(base.ranks * n, base.parts * times)?;
     let base = base.clone().cut(times);
     let parts = base.parts;
-    let mut steps: Vec<Hops> = Vec::new();
+    let mut steps: Vec<GatherStep> = Vec::new();
     for hops in &base.steps {
-        let mut expanded = Hops::new();
+        let mut expanded = GatherStep::new();
         for ((u, w), runs) in hops {
             for (i, j) in pairs(n) {
                 let own = base.blocks(runs).into_iter().map(|(v, part)| (v * n + i) * parts + part);
@@ -70,7 +70,7 @@ pub(super) fn degree(base: &Gather, wiring: &Wiring, n: usize) -> Result<Gather,
         steps.push(expanded);
     }
     let when = returned(&base, wiring);
-    steps.resize(steps.len().max(when + 1), Hops::new());
+    steps.resize(steps.len().max(when + 1), GatherStep::new());
     for (v, into) in wiring.into.iter().enumerate() {
         let share = parts / (n * into.len());
         for (i, j) in pairs(n).filter(|(i, j)| i != j) {
@@ -90,7 +90,7 @@ fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The first step before which all ranks with a link to a rank have that rank's whole block.
-fn returned(base: &Gather, wiring: &Wiring) -> usize {
+fn returned(base: &Gather, wiring: &LinkIndex) -> usize {
     let mut after = 0;
     for (step, hops) in base.steps.iter().enumerate() {
         for ((_, w), runs) in hops {
@@ -110,7 +110,7 @@ pub(super) fn power(base: &Gather, n: usize) -> Result<Gather, ExpandError> {
     let ranks = size.pow(n as u32);
     check(ranks, n * parts)?;
     let stride = |dimension: usize| size.pow((n - 1 - dimension) as u32);
-    let mut steps = vec![Hops::new(); n * base.steps.len()];
+    let mut steps = vec![GatherStep::new(); n * base.steps.len()];
     for (slice, phase) in pairs(n) {
         let along = stride((slice + phase) % n);
         let done: Vec<usize> = (slice..slice + phase).map(|dimension| stride(dimension % n)).collect();
@@ -141,7 +141,7 @@ pub(super) fn power(base: &Gather, n: usize) -> Result<Gather, ExpandError> {
 pub(super) fn bidirectional(base: Gather, against: Gather) -> Result<Gather, ExpandError> {
     let parts = common(base.parts, against.parts);
     check(base.ranks, 2 * parts)?;
-    let mut steps = vec![Hops::new(); base.steps.len().max(against.steps.len())];
+    let mut steps = vec![GatherStep::new(); base.steps.len().max(against.steps.len())];
     let ranks = base.ranks;
     for (half, gather) in [base, against].into_iter().enumerate() {
         let times = parts / gather.parts;

@@ -31,7 +31,7 @@ use crate::schedule::{Schedule, TransformError};
 use crate::topology::{Topology, TopologyError};
 use crate::units::Rank;
 use gather::{common, Gather};
-use wiring::Wiring;
+use wiring::LinkIndex;
 
 /// Why a schedule cannot be expanded.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -133,7 +133,7 @@ impl Expansion {
             return Err(ExpandError::Ranks { name, ranks, topology, available });
         }
         let gather = Gather::from_schedule(schedule)?;
-        let wiring = Wiring::from_topology(base, collective == Collective::ReduceScatter)?;
+        let wiring = LinkIndex::from_topology(base, collective == Collective::ReduceScatter)?;
         if let Some((source_rank, destination)) = gather.astray(&wiring) {
             return Err(ExpandError::NoLink { name, source_rank, destination });
         }

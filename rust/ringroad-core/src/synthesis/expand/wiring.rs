@@ -5,16 +5,16 @@ use crate::topology::Topology;
 use crate::units::{LinkId, Rank};
 
 /// The ends of all links, and the links out of and into each rank.
-pub(super) struct Wiring {
+pub(super) struct LinkIndex {
     pub(super) links: Vec<(Rank, Rank)>,
     pub(super) out: Vec<Vec<LinkId>>,
     pub(super) into: Vec<Vec<LinkId>>,
 }
 
-impl Wiring {
+impl LinkIndex {
     /// The links of a topology, reversed if `transposed`. The error is for switches and for links of different
     /// bandwidth.
-    pub(super) fn from_topology(topology: &Topology, transposed: bool) -> Result<Wiring, ExpandError> {
+    pub(super) fn from_topology(topology: &Topology, transposed: bool) -> Result<LinkIndex, ExpandError> {
         let (ranks, all) = (topology.ranks(), topology.links());
         let speed = |id: LinkId| all[id].bytes_per_second();
         if topology.nodes() > ranks || (1..all.len()).any(|id| speed(id) != speed(0)) {
@@ -30,7 +30,7 @@ impl Wiring {
             out[*source].push(id);
             into[*target].push(id);
         }
-        Ok(Wiring { links, out, into })
+        Ok(LinkIndex { links, out, into })
     }
 
     /// The links from one rank to another.

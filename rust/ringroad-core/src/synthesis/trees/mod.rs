@@ -21,12 +21,12 @@ mod wiring;
 #[cfg(test)]
 mod tests;
 
-use packing::{pack, Arc, Batch};
+use packing::{pack, Batch, SwitchedArc};
 use rate::{least_roots, rate};
-use spanning::{rooms, spanning_trees, Link};
+use spanning::{rooms, spanning_trees, TwoWayLink};
 use splitting::without_switches;
-use timetable::{Course, Edge, Forest, Lane, Tree};
-use wiring::Wiring;
+use timetable::{Forest, Lane, Tree, TreeCourse, TreeEdge};
+use wiring::WireGraph;
 
 use super::ratio::{gcd, Ratio};
 use super::{Budget, Spent};
@@ -48,7 +48,7 @@ pub enum Variant {
 
 /// Why trees cannot be packed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unsuitable {
+pub enum Unpackable {
     /// Trees of this kind do not perform the collective.
     #[error("{variant} trees do not perform {collective}; choose {instead}")]
     Collective {
@@ -85,7 +85,7 @@ pub enum Unsuitable {
 pub struct Packing {
     variant: Variant,
     collective: Collective,
-    wiring: Wiring,
+    wiring: WireGraph,
     forest: Forest,
     /// The least load that such trees can have, if it is known.
     bound: Option<Ratio>,
@@ -115,7 +115,7 @@ impl Variant {
         topology: &Topology,
         collective: Collective,
         budget: Budget<'_>,
-    ) -> Result<Packing, Unsuitable> {
+    ) -> Result<Packing, Unpackable> {
         match self {
             Variant::Equal => Packing::equal(topology, collective, budget),
             Variant::Weighted if collective == Collective::Allreduce => Packing::weighted(topology, budget),
@@ -124,8 +124,8 @@ impl Variant {
         }
     }
 
-    fn unfit(self, collective: Collective, instead: &'static str) -> Unsuitable {
-        Unsuitable::Collective { variant: self.name(), collective, instead }
+    fn unfit(self, collective: Collective, instead: &'static str) -> Unpackable {
+        Unpackable::Collective { variant: self.name(), collective, instead }
     }
 }
 
@@ -136,7 +136,7 @@ impl Packing {
         topology: &Topology,
         collective: Collective,
         budget: Budget<'_>,
-    ) -> Result<Packing, Unsuitable> {
+    ) -> Result<Packing, Unpackable> {
         let variant = Variant::Equal;
         let ranks = topology.ranks();
         let (weights, most) = match collective {
@@ -152,7 +152,7 @@ impl Packing {
             }
         };
         variant.check_size(ranks, most)?;
-        let wiring = Wiring::from_topology(topology);
+        let wiring = WireGraph::from_topology(topology);
         let spreads = !matches!(collective, Collective::ReduceScatter | Collective::Reduce { .. });
         let mut bound = Ratio::ZERO;
         let total = weights.iter().sum();
@@ -189,13 +189,13 @@ impl Packing {
 
     /// Trees for an allreduce, where each rank may root any number of trees, so that ranks with poor links limit the
     /// rate only as far as their links do.
-    pub fn weighted(topology: &Topology, budget: Budget<'_>) -> Result<Packing, Unsuitable> {
+    pub fn weighted(topology: &Topology, budget: Budget<'_>) -> Result<Packing, Unpackable> {
         let variant = Variant::Weighted;
         variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
-        let wiring = Wiring::from_topology(topology);
+        let wiring = WireGraph::from_topology(topology);
         let opposites = wiring.opposites();
         let turned = wiring.transposed();
-        let networks: &[&Wiring] = if opposites.is_some() { &[&wiring] } else { &[&wiring, &turned] };
+        let networks: &[&WireGraph] = if opposites.is_some() { &[&wiring] } else { &[&wiring, &turned] };
         let mut found = weigh(networks, budget)?;
         found.sort_by_key(|weighing| std::cmp::Reverse(Ratio::new(weighing.trees, weighing.scale)));
         for Weighing { capacities, roots, .. } in found {
@@ -215,7 +215,7 @@ impl Packing {
             let bound = least_load(&wiring);
             return Ok(Packing { variant, collective: Collective::Allreduce, wiring, forest, bound });
         }
-        Err(Unsuitable::NoTrees)
+        Err(Unpackable::NoTrees)
     }
 
     /// Undirected trees between ranks whose links lead both ways, for allreduce, broadcast and reduce.
@@ -223,7 +223,7 @@ impl Packing {
         topology: &Topology,
         collective: Collective,
         budget: Budget<'_>,
-    ) -> Result<Packing, Unsuitable> {
+    ) -> Result<Packing, Unpackable> {
         let variant = Variant::Spanning;
         let fits = matches!(
             collective,
@@ -233,18 +233,18 @@ impl Packing {
             return Err(variant.unfit(collective, "allreduce, broadcast or reduce"));
         }
         variant.check_size(topology.ranks(), MOST_RANKS_WEIGHTED)?;
-        let wiring = Wiring::from_topology(topology);
-        let opposites = wiring.opposites().filter(|_| !wiring.has_switches()).ok_or(Unsuitable::OneWay)?;
+        let wiring = WireGraph::from_topology(topology);
+        let opposites = wiring.opposites().filter(|_| !wiring.has_switches()).ok_or(Unpackable::OneWay)?;
         let mut forest = Forest { lanes: wiring.lanes(), ..Forest::default() };
         let links: Vec<usize> = (0..wiring.wires.len()).filter(|wire| *wire < opposites[*wire]).collect();
         let link = |wire: &usize| {
             let wire = &wiring.wires[*wire];
-            Link { ends: [wire.source, wire.target], room: wire.capacity }
+            TwoWayLink { ends: [wire.source, wire.target], room: wire.capacity }
         };
-        let links_between: Vec<Link> = links.iter().map(link).collect();
+        let links_between: Vec<TwoWayLink> = links.iter().map(link).collect();
         let trees = spanning_trees(wiring.ranks, &rooms(wiring.ranks, &links_between), budget)?;
         if trees.is_empty() && wiring.ranks > 1 {
-            return Err(Unsuitable::NoTrees);
+            return Err(Unpackable::NoTrees);
         }
         for tree in trees {
             let tree = match collective.root() {
@@ -254,7 +254,7 @@ impl Packing {
             let lane = |(parent, child, link): (usize, usize, usize), up: bool| {
                 let wire = links[link];
                 let down = wiring.wires[wire].source == parent;
-                Edge { parent, child, lane: if down != up { wire } else { opposites[wire] } }
+                TreeEdge { parent, child, lane: if down != up { wire } else { opposites[wire] } }
             };
             let mut plant = |up| {
                 let edges = tree.edges.iter().map(|edge| lane(*edge, up)).collect();
@@ -263,7 +263,7 @@ impl Packing {
             };
             let up = collective.reduces().then(|| plant(true));
             let down = (!matches!(collective, Collective::Reduce { .. })).then(|| plant(false));
-            forest.courses.push(Course { up, down });
+            forest.courses.push(TreeCourse { up, down });
         }
         let bound = match collective {
             Collective::Allreduce => least_load(&wiring),
@@ -294,7 +294,7 @@ impl Packing {
     /// [`Packing::unit`].
     pub fn load(&self) -> Ratio {
         let loads = self.forest.loads(self.wiring.wires.len());
-        let ratio = |(load, wire): (&u64, &wiring::Wire)| {
+        let ratio = |(load, wire): (&u64, &wiring::WireBundle)| {
             Ratio::new(*load, wire.capacity * self.forest.courses.len().max(1) as u64)
         };
         loads.iter().zip(&self.wiring.wires).map(ratio).max().unwrap_or(Ratio::ZERO)
@@ -312,15 +312,15 @@ impl Packing {
 }
 
 /// In every allreduce, all ranks but one send a vector, and all but one receive one. `None` with switches.
-fn least_load(wiring: &Wiring) -> Option<Ratio> {
+fn least_load(wiring: &WireGraph) -> Option<Ratio> {
     let all: u64 = wiring.wires.iter().map(|wire| wire.capacity).sum();
     (all > 0 && !wiring.has_switches()).then(|| Ratio::new(2 * (wiring.ranks as u64 - 1), all))
 }
 
 impl Variant {
-    fn check_size(self, ranks: usize, most: usize) -> Result<(), Unsuitable> {
+    fn check_size(self, ranks: usize, most: usize) -> Result<(), Unpackable> {
         if ranks > most {
-            return Err(Unsuitable::TooLarge { variant: self.name(), ranks, most });
+            return Err(Unpackable::TooLarge { variant: self.name(), ranks, most });
         }
         Ok(())
     }
@@ -328,7 +328,7 @@ impl Variant {
 
 /// A packing, as trees over arcs between ranks.
 struct ArcTrees {
-    arcs: Vec<Arc>,
+    arcs: Vec<SwitchedArc>,
     batches: Vec<Batch>,
     /// The largest rate at which every part can flow. 0 if it was not computed.
     rate: Ratio,
@@ -337,7 +337,7 @@ struct ArcTrees {
 impl ArcTrees {
     /// Packs `roots` trees from each rank over wires of these capacities; `None` if the search finds none.
     fn over(
-        wiring: &Wiring,
+        wiring: &WireGraph,
         capacities: &[u64],
         roots: &[u64],
         budget: Budget<'_>,
@@ -357,12 +357,12 @@ impl ArcTrees {
 const MOST_EACH: u64 = 16;
 
 /// The best packing with these weights.
-fn optimal(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<ArcTrees, Unsuitable> {
+fn optimal(wiring: &WireGraph, weights: &[u64], budget: Budget<'_>) -> Result<ArcTrees, Unpackable> {
     if wiring.ranks == 1 {
         let (arcs, batches) = (Vec::new(), vec![Batch { count: 1, arcs: Vec::new() }]);
         return Ok(ArcTrees { arcs, batches, rate: Ratio::new(1u64, 1u64) });
     }
-    let rate = rate(wiring, weights, budget)?.ok_or(Unsuitable::NoTrees)?;
+    let rate = rate(wiring, weights, budget)?.ok_or(Unpackable::NoTrees)?;
     let (trees, scale) = (rate.numerator(), rate.denominator());
     let exact = (trees <= u128::from(MOST_EACH)).then_some(trees as u64);
     let coarse = [1, 2, 4, 8, 16].into_iter().filter(|each| exact.is_none_or(|exact| *each < exact));
@@ -380,7 +380,7 @@ fn optimal(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<ArcTr
             }
         }
     }
-    Err(Unsuitable::NoTrees)
+    Err(Unpackable::NoTrees)
 }
 
 /// The number of trees that each rank roots, with the number of trees that each wire may carry.
@@ -396,7 +396,7 @@ struct Weighing {
 const MOST_TREES: u64 = 32;
 
 /// Weighings with increasing rates.
-fn weigh(networks: &[&Wiring], budget: Budget<'_>) -> Result<Vec<Weighing>, Spent> {
+fn weigh(networks: &[&WireGraph], budget: Budget<'_>) -> Result<Vec<Weighing>, Spent> {
     let wiring = networks[0];
     let ranks = wiring.ranks as u64;
     if ranks == 1 {
@@ -428,7 +428,7 @@ fn weigh(networks: &[&Wiring], budget: Budget<'_>) -> Result<Vec<Weighing>, Spen
 /// The largest `scale` of a weighing.
 const MOST_SCALE: u64 = 8;
 
-impl Wiring {
+impl WireGraph {
     /// The ports by which a message leaves `source` if its path begins with the wire `first`. A rank with a single
     /// cable, to a switch, counts as a rank of a ring; then the shorter way around the ring decides the port.
     fn ports(&self, first: usize, source: Rank, target: Rank) -> Vec<Port> {
@@ -444,7 +444,7 @@ impl Wiring {
     /// One lane for each wire. There must be no switches.
     fn lanes(&self) -> Vec<Lane> {
         let wires = self.wires.iter().enumerate();
-        let lane = |(id, wire): (usize, &wiring::Wire)| Lane {
+        let lane = |(id, wire): (usize, &wiring::WireBundle)| Lane {
             source: wire.source,
             target: wire.target,
             wires: vec![id],
@@ -457,7 +457,7 @@ impl Wiring {
 impl Forest {
     /// Adds the trees of a packing. Returns the tree of each part, root by root. For trees that lead up, `turned` gives
     /// the opposite wire of each wire.
-    fn plant(&mut self, wiring: &Wiring, found: &ArcTrees, turned: Option<&[usize]>) -> Vec<usize> {
+    fn plant(&mut self, wiring: &WireGraph, found: &ArcTrees, turned: Option<&[usize]>) -> Vec<usize> {
         let first = self.lanes.len();
         for arc in &found.arcs {
             let wires: Vec<usize> = match turned {
@@ -474,8 +474,8 @@ impl Forest {
         let mut parts = Vec::new();
         for batch in &found.batches {
             let edge = |arc: &usize| {
-                let Arc { source, target, .. } = found.arcs[*arc];
-                Edge { parent: source, child: target, lane: first + *arc }
+                let SwitchedArc { source, target, .. } = found.arcs[*arc];
+                TreeEdge { parent: source, child: target, lane: first + *arc }
             };
             self.trees.push(Tree { edges: batch.arcs.iter().map(edge).collect() });
             parts.extend(std::iter::repeat_n(self.trees.len() - 1, batch.count as usize));
@@ -488,7 +488,7 @@ impl Forest {
     fn pair_up(&mut self, [up, down]: &[Vec<usize>; 2]) {
         let (ups, downs) = (up.len().max(1), down.len().max(1));
         let parts = ups / gcd(ups as u128, downs as u128) as usize * downs;
-        let course = |part: usize| Course {
+        let course = |part: usize| TreeCourse {
             up: up.get(part * ups / parts).copied(),
             down: down.get(part * downs / parts).copied(),
         };
@@ -499,6 +499,6 @@ impl Forest {
 /// Whether undirected trees are possible: links between ranks lead both ways with equal bandwidth, and there are no
 /// switches.
 pub fn undirected(topology: &Topology) -> bool {
-    let wiring = Wiring::from_topology(topology);
+    let wiring = WireGraph::from_topology(topology);
     wiring.opposites().is_some() && !wiring.has_switches()
 }

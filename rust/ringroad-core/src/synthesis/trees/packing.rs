@@ -6,13 +6,13 @@
 //! all ranks that the other batches have reached. If a batch can take an arc with some of its trees only, the others
 //! form a batch of their own.
 
-use crate::synthesis::flow::{Flow, UNLIMITED};
+use crate::synthesis::flow::{MaxFlow, UNLIMITED};
 use crate::synthesis::{Budget, Spent};
 use crate::units::Rank;
 
 /// An arc from one rank to another, possibly through switches.
 #[derive(Debug, Clone)]
-pub(super) struct Arc {
+pub(super) struct SwitchedArc {
     pub source: usize,
     pub target: usize,
     pub capacity: u64,
@@ -43,11 +43,11 @@ struct Growing {
 /// The batches of a packing with `roots` trees from each rank; `None` if there is no such packing.
 pub(super) fn pack(
     ranks: usize,
-    arcs: &[Arc],
+    arcs: &[SwitchedArc],
     roots: &[u64],
     budget: Budget<'_>,
 ) -> Result<Option<Vec<Batch>>, Spent> {
-    let mut packing = Packing::new(ranks, arcs, roots);
+    let mut packing = PackingSearch::new(ranks, arcs, roots);
     let mut done = Vec::new();
     for (root, count) in roots.iter().enumerate().filter(|(_, count)| **count > 0) {
         let mut reached = vec![false; ranks];
@@ -66,21 +66,21 @@ pub(super) fn pack(
     Ok(Some(done))
 }
 
-struct Packing<'a> {
+struct PackingSearch<'a> {
     ranks: usize,
-    arcs: &'a [Arc],
+    arcs: &'a [SwitchedArc],
     outgoing: Vec<Vec<usize>>,
     /// The remaining capacity of every arc, and the ranks that each waiting batch has reached.
-    flow: Flow,
+    flow: MaxFlow,
     /// The number of trees that are still to be grown, without the batch that is growing.
     others: u64,
     /// Batches that were split off and are still to be grown.
     waiting: Vec<Growing>,
 }
 
-impl<'a> Packing<'a> {
-    fn new(ranks: usize, arcs: &'a [Arc], roots: &[u64]) -> Packing<'a> {
-        let mut flow = Flow::new(ranks + 1);
+impl<'a> PackingSearch<'a> {
+    fn new(ranks: usize, arcs: &'a [SwitchedArc], roots: &[u64]) -> PackingSearch<'a> {
+        let mut flow = MaxFlow::new(ranks + 1);
         let mut outgoing = vec![Vec::new(); ranks];
         for (id, arc) in arcs.iter().enumerate() {
             flow.arc(arc.source, arc.target, arc.capacity);
@@ -90,7 +90,7 @@ impl<'a> Packing<'a> {
             flow.arc(ranks, rank, *count);
         }
         let others = roots.iter().sum();
-        Packing { ranks, arcs, outgoing, flow, others, waiting: Vec::new() }
+        PackingSearch { ranks, arcs, outgoing, flow, others, waiting: Vec::new() }
     }
 
     fn root_arc(&self, rank: Rank) -> usize {

@@ -5,13 +5,13 @@
 //! Newton's method finds this minimum: a maximum flow finds a cut that is too small for the current rate, and that cut
 //! gives the next rate.
 
-use super::wiring::Wiring;
-use crate::synthesis::flow::Flow;
+use super::wiring::WireGraph;
+use crate::synthesis::flow::MaxFlow;
 use crate::synthesis::{Budget, Ratio, Spent};
 
 /// The units of each part that can flow to all ranks at once, if rank `r` roots `weights[r]` parts. `None` if some rank
 /// is not reached, or if nothing has to be sent.
-pub(super) fn rate(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Result<Option<Ratio>, Spent> {
+pub(super) fn rate(wiring: &WireGraph, weights: &[u64], budget: Budget<'_>) -> Result<Option<Ratio>, Spent> {
     let total: u64 = weights.iter().sum();
     let mut best: Option<Ratio> = None;
     for (rank, weight) in weights.iter().enumerate() {
@@ -48,15 +48,15 @@ pub(super) fn rate(wiring: &Wiring, weights: &[u64], budget: Budget<'_>) -> Resu
 }
 
 /// The capacity into this side, divided by what is rooted on the other side.
-fn ratio_of_cut(wiring: &Wiring, weights: &[u64], side: &[bool]) -> Ratio {
+fn ratio_of_cut(wiring: &WireGraph, weights: &[u64], side: &[bool]) -> Ratio {
     let into = wiring.wires.iter().filter(|wire| !side[wire.source] && side[wire.target]);
     let behind: u64 = (0..wiring.ranks).filter(|rank| !side[*rank]).map(|rank| weights[rank]).sum();
     Ratio::new(into.map(|wire| wire.capacity).sum::<u64>(), behind)
 }
 
 /// A flow network in which wire `i` is arc `2 * i`, and the number of a source from which each rank gets what it roots.
-pub(super) fn network(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> (Flow, usize) {
-    let mut flow = Flow::new(wiring.nodes + 1);
+pub(super) fn network(wiring: &WireGraph, capacities: &[u64], roots: &[u64]) -> (MaxFlow, usize) {
+    let mut flow = MaxFlow::new(wiring.nodes + 1);
     for (wire, capacity) in wiring.wires.iter().zip(capacities) {
         flow.arc(wire.source, wire.target, *capacity);
     }
@@ -72,14 +72,14 @@ pub(super) fn network(wiring: &Wiring, capacities: &[u64], roots: &[u64]) -> (Fl
 /// The number of roots that a set of ranks needs is an intersecting supermodular function. So each rank in turn may get
 /// the least that the others allow, and the sum is minimal in whatever order (Frank).
 pub(super) fn least_roots(
-    networks: &[&Wiring],
+    networks: &[&WireGraph],
     capacities: &[u64],
     trees: u64,
     budget: Budget<'_>,
 ) -> Result<Option<Vec<u64>>, Spent> {
     let ranks = networks[0].ranks;
     let mut roots = vec![trees; ranks];
-    let mut flows: Vec<(Flow, usize)> =
+    let mut flows: Vec<(MaxFlow, usize)> =
         networks.iter().map(|wiring| network(wiring, capacities, &roots)).collect();
     for (rank, own) in roots.iter_mut().enumerate() {
         budget.check()?;

@@ -15,7 +15,7 @@ use crate::units::Rank;
 
 /// A link between two ranks, in both directions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Link {
+pub(super) struct TwoWayLink {
     pub ends: [Rank; 2],
     /// The number of trees that may use it.
     pub room: u64,
@@ -36,7 +36,7 @@ const STEPS: usize = 40;
 /// As many trees as the search finds such that no link is in more trees than it has room for.
 pub(super) fn spanning_trees(
     ranks: usize,
-    links: &[Link],
+    links: &[TwoWayLink],
     budget: Budget<'_>,
 ) -> Result<Vec<Spanning>, Spent> {
     let all: u64 = links.iter().map(|link| link.room).sum();
@@ -69,14 +69,14 @@ const LOAD: u64 = 32;
 /// more trees than if all links were equal: on a network of fast links with one slow link, room in proportion to the
 /// slowest link would mean thousands of trees. A link that is too slow for a single tree gets no room, unless other
 /// links do not connect all ranks.
-pub(super) fn rooms(ranks: usize, links: &[Link]) -> Vec<Link> {
+pub(super) fn rooms(ranks: usize, links: &[TwoWayLink]) -> Vec<TwoWayLink> {
     let Some(slowest) = links.iter().map(|link| link.room).min() else { return Vec::new() };
     let all: u64 = links.iter().map(|link| link.room).sum();
     // No packing carries more than this: the room between the parts of a partition, divided by the parts less one. The
     // partitions are those that links of at least some speed make.
     let mut most = Ratio::new(all, (ranks as u64 - 1).max(1));
     for level in 0..u64::BITS {
-        let parts = Parts::new(ranks, links.iter().filter(|link| link.room >> level > 0));
+        let parts = Components::new(ranks, links.iter().filter(|link| link.room >> level > 0));
         if parts.count > 1 {
             let between = links.iter().filter(|link| !parts.joins(link)).map(|link| link.room);
             most = most.min(Ratio::new(between.sum::<u64>(), parts.count as u64 - 1));
@@ -88,31 +88,31 @@ pub(super) fn rooms(ranks: usize, links: &[Link]) -> Vec<Link> {
     // What one tree carries.
     let mean = most * Ratio::new(ranks as u64 - 1, LOAD * links.len() as u64);
     let each = mean.max(Ratio::new(slowest, LOAD));
-    let room = |link: &Link| {
+    let room = |link: &TwoWayLink| {
         let trees = most.min(Ratio::new(link.room, 1u64)) * Ratio::new(each.denominator(), each.numerator());
-        Link { room: (trees.numerator() / trees.denominator()) as u64, ..*link }
+        TwoWayLink { room: (trees.numerator() / trees.denominator()) as u64, ..*link }
     };
-    let mut rooms: Vec<Link> = links.iter().map(room).collect();
-    if Parts::new(ranks, rooms.iter().filter(|link| link.room > 0)).count > 1 {
+    let mut rooms: Vec<TwoWayLink> = links.iter().map(room).collect();
+    if Components::new(ranks, rooms.iter().filter(|link| link.room > 0)).count > 1 {
         rooms.iter_mut().for_each(|link| link.room = link.room.max(1));
     }
     rooms
 }
 
 /// The parts into which links divide the ranks.
-struct Parts {
+struct Components {
     of: Vec<usize>,
     count: usize,
 }
 
-impl Parts {
-    fn new<'a>(ranks: usize, links: impl Iterator<Item = &'a Link>) -> Parts {
+impl Components {
+    fn new<'a>(ranks: usize, links: impl Iterator<Item = &'a TwoWayLink>) -> Components {
         let mut at = vec![Vec::new(); ranks];
-        for Link { ends: [a, b], .. } in links {
+        for TwoWayLink { ends: [a, b], .. } in links {
             at[*a].push(*b);
             at[*b].push(*a);
         }
-        let mut parts = Parts { of: vec![usize::MAX; ranks], count: 0 };
+        let mut parts = Components { of: vec![usize::MAX; ranks], count: 0 };
         for start in 0..ranks {
             let mut found = vec![start];
             while let Some(rank) = found.pop() {
@@ -126,7 +126,7 @@ impl Parts {
         parts
     }
 
-    fn joins(&self, link: &Link) -> bool {
+    fn joins(&self, link: &TwoWayLink) -> bool {
         self.of[link.ends[0]] == self.of[link.ends[1]]
     }
 }
@@ -136,7 +136,7 @@ const ROUNDS: usize = 12;
 
 struct Grower<'a> {
     ranks: usize,
-    links: &'a [Link],
+    links: &'a [TwoWayLink],
     at: Vec<Vec<usize>>,
     /// The number of trees that use each link.
     uses: Vec<u64>,
@@ -146,7 +146,7 @@ struct Grower<'a> {
 }
 
 impl<'a> Grower<'a> {
-    fn new(ranks: usize, links: &'a [Link]) -> Grower<'a> {
+    fn new(ranks: usize, links: &'a [TwoWayLink]) -> Grower<'a> {
         let mut at = vec![Vec::new(); ranks];
         for (id, link) in links.iter().enumerate().filter(|(_, link)| link.room > 0) {
             link.ends.iter().for_each(|end| at[*end].push(id));

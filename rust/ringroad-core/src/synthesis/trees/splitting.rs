@@ -8,27 +8,27 @@
 //! An even split is tried first: it connects each rank directly to many others, so that trees are shallow. Only if that
 //! leaves a cut too small, pairs of arcs are split one after the other, each as far as the cuts allow.
 
-use super::packing::Arc;
-use super::wiring::Wiring;
-use crate::synthesis::flow::{Flow, UNLIMITED};
+use super::packing::SwitchedArc;
+use super::wiring::WireGraph;
+use crate::synthesis::flow::{MaxFlow, UNLIMITED};
 use crate::synthesis::{Budget, Spent};
 use crate::units::NodeId;
 
 /// Arcs between ranks alone over which the trees of all `roots` still reach every rank; `None` if the search finds
 /// none.
 pub(super) fn without_switches(
-    wiring: &Wiring,
+    wiring: &WireGraph,
     capacities: &[u64],
     roots: &[u64],
     budget: Budget<'_>,
-) -> Result<Option<Vec<Arc>>, Spent> {
-    let arc = |(id, (wire, capacity)): (usize, (&super::wiring::Wire, &u64))| Arc {
+) -> Result<Option<Vec<SwitchedArc>>, Spent> {
+    let arc = |(id, (wire, capacity)): (usize, (&super::wiring::WireBundle, &u64))| SwitchedArc {
         source: wire.source,
         target: wire.target,
         capacity: *capacity,
         path: vec![id],
     };
-    let mut arcs: Vec<Arc> = wiring.wires.iter().zip(capacities).enumerate().map(arc).collect();
+    let mut arcs: Vec<SwitchedArc> = wiring.wires.iter().zip(capacities).enumerate().map(arc).collect();
     arcs.retain(|arc| arc.capacity > 0);
     if !wiring.has_switches() {
         return Ok(is_feasible(wiring, &arcs, roots, budget)?.then_some(arcs));
@@ -51,7 +51,12 @@ pub(super) fn without_switches(
 }
 
 /// Whether the trees of all roots can reach every rank.
-fn is_feasible(wiring: &Wiring, arcs: &[Arc], roots: &[u64], budget: Budget<'_>) -> Result<bool, Spent> {
+fn is_feasible(
+    wiring: &WireGraph,
+    arcs: &[SwitchedArc],
+    roots: &[u64],
+    budget: Budget<'_>,
+) -> Result<bool, Spent> {
     let (mut flow, source) = network(wiring, arcs, roots);
     let total = roots.iter().sum();
     for rank in 0..wiring.ranks {
@@ -63,8 +68,8 @@ fn is_feasible(wiring: &Wiring, arcs: &[Arc], roots: &[u64], budget: Budget<'_>)
     Ok(true)
 }
 
-fn network(wiring: &Wiring, arcs: &[Arc], roots: &[u64]) -> (Flow, usize) {
-    let mut flow = Flow::new(wiring.nodes + 2);
+fn network(wiring: &WireGraph, arcs: &[SwitchedArc], roots: &[u64]) -> (MaxFlow, usize) {
+    let mut flow = MaxFlow::new(wiring.nodes + 2);
     for arc in arcs {
         flow.arc(arc.source, arc.target, arc.capacity);
     }
@@ -75,7 +80,7 @@ fn network(wiring: &Wiring, arcs: &[Arc], roots: &[u64]) -> (Flow, usize) {
 }
 
 struct Splitter<'a> {
-    wiring: &'a Wiring,
+    wiring: &'a WireGraph,
     roots: &'a [u64],
     hops: &'a [Vec<usize>],
     budget: Budget<'a>,
@@ -84,7 +89,7 @@ struct Splitter<'a> {
 impl Splitter<'_> {
     /// The pairs of an arc to a switch and an arc from it, without those that return to their start. Pairs on shortest
     /// paths come first.
-    fn pairs(&self, arcs: &[Arc], switch: NodeId) -> [Vec<(usize, usize)>; 2] {
+    fn pairs(&self, arcs: &[SwitchedArc], switch: NodeId) -> [Vec<(usize, usize)>; 2] {
         let into: Vec<usize> = (0..arcs.len()).filter(|arc| arcs[*arc].target == switch).collect();
         let from: Vec<usize> = (0..arcs.len()).filter(|arc| arcs[*arc].source == switch).collect();
         let mut pairs = [Vec::new(), Vec::new()];
@@ -103,7 +108,7 @@ impl Splitter<'_> {
     }
 
     /// Gives every pair a share of both its arcs, then whatever is left.
-    fn evenly(&self, arcs: &[Arc], switch: NodeId) -> Vec<Arc> {
+    fn evenly(&self, arcs: &[SwitchedArc], switch: NodeId) -> Vec<SwitchedArc> {
         let mut room: Vec<u64> = arcs.iter().map(|arc| arc.capacity).collect();
         let mut split = Vec::new();
         for pairs in self.pairs(arcs, switch) {
@@ -128,7 +133,7 @@ impl Splitter<'_> {
     }
 
     /// Gives every pair as much as the cuts allow.
-    fn one_by_one(&self, mut arcs: Vec<Arc>, switch: NodeId) -> Result<Vec<Arc>, Spent> {
+    fn one_by_one(&self, mut arcs: Vec<SwitchedArc>, switch: NodeId) -> Result<Vec<SwitchedArc>, Spent> {
         let pairs = self.pairs(&arcs, switch);
         for (first, second) in pairs.into_iter().flatten() {
             let most = arcs[first].capacity.min(arcs[second].capacity);
@@ -143,7 +148,7 @@ impl Splitter<'_> {
 
     /// How much of up to `most` can go past the switch without making a cut too small. Splitting off reduces the cuts
     /// that have the switch on one side, and the source and the target of the arcs on the other.
-    fn spare(&self, arcs: &[Arc], first: usize, second: usize, most: u64) -> Result<u64, Spent> {
+    fn spare(&self, arcs: &[SwitchedArc], first: usize, second: usize, most: u64) -> Result<u64, Spent> {
         let (source, switch, target) = (arcs[first].source, arcs[first].target, arcs[second].target);
         let (ranks, total) = (self.wiring.ranks, self.roots.iter().sum::<u64>());
         let (mut flow, start) = network(self.wiring, arcs, self.roots);
@@ -174,7 +179,12 @@ impl Splitter<'_> {
 }
 
 /// Two arcs in a row. If the second returns to a switch of the first, the loop between is left out.
-fn joined(wiring: &Wiring, first: &Arc, second: &Arc, capacity: u64) -> Option<Arc> {
+fn joined(
+    wiring: &WireGraph,
+    first: &SwitchedArc,
+    second: &SwitchedArc,
+    capacity: u64,
+) -> Option<SwitchedArc> {
     let mut path: Vec<usize> = Vec::with_capacity(first.path.len() + second.path.len());
     for &wire in first.path.iter().chain(&second.path) {
         path.push(wire);
@@ -183,13 +193,13 @@ fn joined(wiring: &Wiring, first: &Arc, second: &Arc, capacity: u64) -> Option<A
             path.truncate(left);
         }
     }
-    (capacity > 0).then_some(Arc { source: first.source, target: second.target, capacity, path })
+    (capacity > 0).then_some(SwitchedArc { source: first.source, target: second.target, capacity, path })
 }
 
 /// The arcs without those of a switch, plus those that were split off. Arcs with the same path are merged.
-fn finish(arcs: &[Arc], switch: NodeId, split: Vec<Arc>) -> Vec<Arc> {
+fn finish(arcs: &[SwitchedArc], switch: NodeId, split: Vec<SwitchedArc>) -> Vec<SwitchedArc> {
     let others = arcs.iter().filter(|arc| arc.source != switch && arc.target != switch).cloned();
-    let mut arcs: Vec<Arc> = others.chain(split).filter(|arc| arc.capacity > 0).collect();
+    let mut arcs: Vec<SwitchedArc> = others.chain(split).filter(|arc| arc.capacity > 0).collect();
     arcs.sort_by(|a, b| (a.source, a.target, &a.path).cmp(&(b.source, b.target, &b.path)));
     arcs.dedup_by(|next, arc| {
         let same = (next.source, next.target, &next.path) == (arc.source, arc.target, &arc.path);

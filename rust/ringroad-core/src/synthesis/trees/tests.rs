@@ -1,9 +1,9 @@
 //! Compares packings with all cuts and partitions of small graphs.
 
-use super::packing::Arc;
+use super::packing::SwitchedArc;
 use super::rate::network;
 use super::*;
-use crate::topology::Link as Cable;
+use crate::topology::Link;
 
 /// A reproducible source of random choices.
 struct Random(u64);
@@ -23,23 +23,23 @@ fn any_graph(ranks: usize, switches: usize, both_ways: bool, random: &mut Random
     let mut links = Vec::new();
     for (a, b) in pairs {
         let capacity = (1 + random.below(3)) as f64;
-        links.push(Cable { capacity, ..Cable::between(a, b) });
+        links.push(Link { capacity, ..Link::between(a, b) });
         if both_ways {
-            links.push(Cable { capacity, ..Cable::between(b, a) });
+            links.push(Link { capacity, ..Link::between(b, a) });
         }
     }
     Topology::from_links("any", ranks, nodes, links).unwrap()
 }
 
 /// The total capacity of the wires into a set of nodes, which is given as bits.
-fn into(wiring: &Wiring, capacities: &[u64], set: usize) -> u64 {
+fn into(wiring: &WireGraph, capacities: &[u64], set: usize) -> u64 {
     let within = |node: usize| set >> node & 1 == 1;
     let wires = wiring.wires.iter().zip(capacities);
     wires.filter(|(w, _)| !within(w.source) && within(w.target)).map(|(_, capacity)| *capacity).sum()
 }
 
 /// The minimum, over all cuts with a rank behind them, of a cut's capacity divided by what is rooted before it.
-fn least_cut(wiring: &Wiring, weights: &[u64]) -> Ratio {
+fn least_cut(wiring: &WireGraph, weights: &[u64]) -> Ratio {
     let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity).collect();
     let sets = (0..1usize << wiring.nodes).filter(|set| set & ((1 << wiring.ranks) - 1) != 0);
     let before =
@@ -49,7 +49,7 @@ fn least_cut(wiring: &Wiring, weights: &[u64]) -> Ratio {
 }
 
 fn check_equal(topology: &Topology) {
-    let wiring = Wiring::from_topology(topology);
+    let wiring = WireGraph::from_topology(topology);
     let ranks = wiring.ranks;
     let all = vec![1; ranks];
     let root = ranks - 1;
@@ -67,7 +67,7 @@ fn check_equal(topology: &Topology) {
         (Collective::Reduce { root }, inverse(least_cut(&turned, &one), 1)),
     ];
     let balanced = (0..wiring.nodes).all(|node| {
-        let sum = |wiring: &Wiring| -> u64 {
+        let sum = |wiring: &WireGraph| -> u64 {
             wiring.wires.iter().filter(|wire| wire.source == node).map(|wire| wire.capacity).sum()
         };
         sum(&wiring) == sum(&turned)
@@ -100,7 +100,8 @@ fn check_schedules(packing: &Packing, topology: &Topology) {
         }
         let mut carried = vec![0u64; packing.wiring.wires.len()];
         for send in schedule.steps.iter().flat_map(|step| &step.sends) {
-            let direct = |wire: &wiring::Wire| (wire.source, wire.target) == (send.source, send.destination);
+            let direct =
+                |wire: &wiring::WireBundle| (wire.source, wire.target) == (send.source, send.destination);
             let wire = packing.wiring.wires.iter().position(direct).expect("ranks send to neighbours");
             assert!(packing.wiring.wires[wire].ports.contains(&send.port));
             let link = topology.port_link(send.source, send.port).map(|link| topology.links()[link].target);
@@ -132,7 +133,7 @@ fn packed_trees_keep_to_what_arcs_carry() {
     let mut random = Random(11);
     for round in 0..40 {
         let topology = any_graph(3 + round % 6, round % 3, true, &mut random);
-        let wiring = Wiring::from_topology(&topology);
+        let wiring = WireGraph::from_topology(&topology);
         let weights: Vec<u64> = (0..wiring.ranks).map(|_| random.below(3) as u64).collect();
         let Some(rate) = rate::rate(&wiring, &weights, Budget::UNLIMITED).unwrap() else { continue };
         assert_eq!(rate, least_cut(&wiring, &weights), "{wiring:?}");
@@ -141,7 +142,7 @@ fn packed_trees_keep_to_what_arcs_carry() {
             wiring.wires.iter().map(|wire| wire.capacity * rate.denominator() as u64).collect();
         let roots: Vec<u64> = weights.iter().map(|weight| weight * each).collect();
         let arcs = without_switches(&wiring, &capacities, &roots, Budget::UNLIMITED).unwrap();
-        let arcs: Vec<Arc> = arcs.expect("nodes are balanced");
+        let arcs: Vec<SwitchedArc> = arcs.expect("nodes are balanced");
         let batches =
             pack(wiring.ranks, &arcs, &roots, Budget::UNLIMITED).unwrap().expect("cuts are large enough");
         let mut taken = vec![0; arcs.len()];
@@ -160,7 +161,7 @@ fn packed_trees_keep_to_what_arcs_carry() {
 }
 
 /// The least number of roots, found by trying all assignments.
-fn fewest_roots(wiring: &Wiring, capacities: &[u64], trees: u64) -> Option<u64> {
+fn fewest_roots(wiring: &WireGraph, capacities: &[u64], trees: u64) -> Option<u64> {
     let ranks = wiring.ranks;
     let every = (0..(trees + 1).pow(ranks as u32)).map(|number| -> Vec<u64> {
         (0..ranks as u32).map(|rank| number / (trees + 1).pow(rank) % (trees + 1)).collect()
@@ -179,7 +180,7 @@ fn roots_are_as_few_as_can_be() {
     let mut random = Random(3);
     for round in 0..30 {
         let topology = any_graph(2 + round % 4, round % 2, round % 3 > 0, &mut random);
-        let wiring = Wiring::from_topology(&topology);
+        let wiring = WireGraph::from_topology(&topology);
         let capacities: Vec<u64> = wiring.wires.iter().map(|wire| wire.capacity).collect();
         for trees in 1..6 {
             let found = least_roots(&[&wiring], &capacities, trees, Budget::UNLIMITED).unwrap();
@@ -271,8 +272,8 @@ fn accelerators_behind_two_switches_each() {
     let mut links = Vec::new();
     for rank in 0..16 {
         for (switch, capacity) in [(16 + rank / 8, 12.0), (18, 1.0)] {
-            links.push(Cable { capacity, ..Cable::between(rank, switch) });
-            links.push(Cable { capacity, ..Cable::between(switch, rank) });
+            links.push(Link { capacity, ..Link::between(rank, switch) });
+            links.push(Link { capacity, ..Link::between(switch, rank) });
         }
     }
     let topology = Topology::from_links("accelerators", 16, 19, links).unwrap();
@@ -313,7 +314,7 @@ fn uneven(half: usize, between: &[(usize, f64)]) -> Topology {
     let rings = (0..2 * half).map(|rank| (rank, rank / half * half + (rank + 1) % half, 1.0));
     let cables = rings.chain(between.iter().map(|(rank, ratio)| (*rank, half + rank, ratio.recip())));
     let both = cables.flat_map(|(a, b, speed)| [(a, b, speed), (b, a, speed)]);
-    let link = |(a, b, capacity)| Cable { capacity, ..Cable::between(a, b) };
+    let link = |(a, b, capacity)| Link { capacity, ..Link::between(a, b) };
     Topology::from_links("uneven", 2 * half, 2 * half, both.map(link).collect()).unwrap()
 }
 
@@ -334,7 +335,7 @@ fn a_slow_link_among_fast_ones_costs_no_time() {
             for variant in Variant::ALL {
                 let packing = match variant.pack(&topology, allreduce, Budget::UNLIMITED) {
                     // Whole trees from few roots are too coarse for a cable that is much slower than all others.
-                    Err(Unsuitable::NoTrees) if variant == Variant::Weighted => continue,
+                    Err(Unpackable::NoTrees) if variant == Variant::Weighted => continue,
                     packing => packing.unwrap(),
                 };
                 let load = packing.load().to_f64() / packing.unit() * topology.links()[0].bytes_per_second();

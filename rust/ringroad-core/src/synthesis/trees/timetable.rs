@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::wiring::Wiring;
+use super::wiring::WireGraph;
 use crate::collective::Collective;
 use crate::schedule::{Action, ChunkSet, Schedule, Send};
 use crate::synthesis::{Budget, Spent};
@@ -27,7 +27,7 @@ pub(super) struct Lane {
 
 /// An edge of a tree and its lane, which leads to the child, or in a tree that leads up, to the parent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Edge {
+pub(super) struct TreeEdge {
     pub parent: Rank,
     pub child: Rank,
     pub lane: usize,
@@ -36,12 +36,12 @@ pub(super) struct Edge {
 /// A tree of all ranks. Each edge comes after the one that leads to its parent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
-    pub edges: Vec<Edge>,
+    pub edges: Vec<TreeEdge>,
 }
 
 /// The route of one part of the vector: it is reduced up a tree, then spread down a tree.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Course {
+pub(super) struct TreeCourse {
     /// The tree that it goes up, if any.
     pub up: Option<usize>,
     /// The tree that it goes down, if any.
@@ -53,7 +53,7 @@ pub(super) struct Course {
 pub(super) struct Forest {
     pub lanes: Vec<Lane>,
     pub trees: Vec<Tree>,
-    pub courses: Vec<Course>,
+    pub courses: Vec<TreeCourse>,
 }
 
 impl Forest {
@@ -73,7 +73,7 @@ impl Forest {
 
     /// The largest number of edges that a part takes one after the other.
     pub fn height(&self) -> usize {
-        let depths: Vec<usize> = self.trees.iter().map(|tree| Shape::from_tree(tree).depth).collect();
+        let depths: Vec<usize> = self.trees.iter().map(|tree| TreeShape::from_tree(tree).depth).collect();
         let of = |tree: Option<usize>| tree.map_or(0, |tree| depths[tree]);
         self.courses.iter().map(|course| of(course.up) + of(course.down)).max().unwrap_or(0)
     }
@@ -82,7 +82,7 @@ impl Forest {
     pub fn schedule(
         &self,
         name: &str,
-        wiring: &Wiring,
+        wiring: &WireGraph,
         collective: Collective,
         parts: usize,
         budget: Budget<'_>,
@@ -95,8 +95,8 @@ impl Forest {
         {
             budget.check()?;
             moves.sort_unstable_by_key(|one| (one.lane, one.up, one.port, one.chunk));
-            let same = |a: &Move, b: &Move| (a.lane, a.up, a.port) == (b.lane, b.up, b.port);
-            let send = |moves: &[Move]| {
+            let same = |a: &LaneMove, b: &LaneMove| (a.lane, a.up, a.port) == (b.lane, b.up, b.port);
+            let send = |moves: &[LaneMove]| {
                 let Lane { source, target, .. } = self.lanes[moves[0].lane as usize];
                 Send {
                     source,
@@ -115,7 +115,7 @@ impl Forest {
 
     /// The number of pieces into which each part is cut, and the number of pieces that each wire may carry in a step.
     /// Wires of all capacities take nearly equally long for their allowance.
-    fn grain(&self, wiring: &Wiring, parts: usize) -> (usize, Vec<u64>) {
+    fn grain(&self, wiring: &WireGraph, parts: usize) -> (usize, Vec<u64>) {
         const FINE: u64 = 8;
         /// The most moves of chunks along edges, if the trees allow it. It takes a second to arrange them.
         const MOST_MOVES: u64 = 1 << 22;
@@ -137,7 +137,7 @@ impl Forest {
 }
 
 /// The properties of a tree that decide when its edges are used.
-struct Shape {
+struct TreeShape {
     /// The edge that leads to each edge's parent; `None` if that is the root.
     before: Vec<Option<u32>>,
     /// The number of edges that follow each edge.
@@ -154,8 +154,8 @@ struct Shape {
     depth: usize,
 }
 
-impl Shape {
-    fn from_tree(tree: &Tree) -> Shape {
+impl TreeShape {
+    fn from_tree(tree: &Tree) -> TreeShape {
         let edges = &tree.edges;
         let ranks = edges.len() + 1;
         let mut to: Vec<Option<u32>> = vec![None; ranks];
@@ -190,13 +190,13 @@ impl Shape {
             }
         }
         let depth = heights.iter().copied().max().unwrap_or(0) as usize;
-        Shape { before, children, starts, after, top, depths, heights, depth }
+        TreeShape { before, children, starts, after, top, depths, heights, depth }
     }
 }
 
 /// A chunk's move along a lane in one step.
 #[derive(Debug, Clone, Copy)]
-struct Move {
+struct LaneMove {
     lane: u32,
     chunk: u32,
     port: u32,
@@ -212,7 +212,7 @@ struct Timetable<'a> {
     /// The number of steps by which a piece follows the previous one.
     distance: usize,
     allowances: Vec<u64>,
-    shapes: Vec<Shape>,
+    shapes: Vec<TreeShape>,
     /// The moves that are ready for each lane.
     ready: Vec<BinaryHeap<Ready>>,
     /// For every chunk that goes up, and every edge of its tree, the number of edges below that it has not used yet.
@@ -237,7 +237,7 @@ impl<'a> Timetable<'a> {
             forest,
             pieces,
             distance,
-            shapes: forest.trees.iter().map(Shape::from_tree).collect(),
+            shapes: forest.trees.iter().map(TreeShape::from_tree).collect(),
             ready: vec![BinaryHeap::new(); forest.lanes.len()],
             pending: Vec::with_capacity(forest.courses.len() * pieces),
             alone: forest.lanes.iter().map(alone).collect(),
@@ -250,7 +250,7 @@ impl<'a> Timetable<'a> {
         Ok(table)
     }
 
-    fn course(&self, chunk: u32) -> Course {
+    fn course(&self, chunk: u32) -> TreeCourse {
         self.forest.courses[chunk as usize / self.pieces]
     }
 
@@ -316,7 +316,7 @@ impl<'a> Timetable<'a> {
         }
     }
 
-    fn run(mut self, budget: Budget<'_>) -> Result<Vec<Vec<Move>>, Spent> {
+    fn run(mut self, budget: Budget<'_>) -> Result<Vec<Vec<LaneMove>>, Spent> {
         let lanes = 0..self.forest.lanes.len();
         let (alone, shared): (Vec<usize>, Vec<usize>) = lanes.partition(|lane| self.alone[*lane]);
         let mut steps = Vec::new();
@@ -327,7 +327,7 @@ impl<'a> Timetable<'a> {
                 let (_, Reverse(chunk), up, Reverse(edge)) = ready;
                 let ports = &self.forest.lanes[lane].ports;
                 let port = ports[chunk as usize % ports.len()] as u32;
-                moves.push(Move { lane: lane as u32, chunk, port, up });
+                moves.push(LaneMove { lane: lane as u32, chunk, port, up });
                 done.push((chunk, edge, up));
             };
             for &lane in &alone {

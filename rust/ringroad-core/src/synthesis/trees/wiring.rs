@@ -8,10 +8,10 @@ use crate::units::{NodeId, Port};
 
 /// Parallel links in one direction.
 #[derive(Debug, Clone)]
-pub(super) struct Wire {
+pub(super) struct WireBundle {
     pub source: NodeId,
     pub target: NodeId,
-    /// Their total bandwidth in units of [`Wiring::unit`].
+    /// Their total bandwidth in units of [`WireGraph::unit`].
     pub capacity: u64,
     /// The ports by which they leave, if they leave a rank.
     pub ports: Vec<Port>,
@@ -19,20 +19,20 @@ pub(super) struct Wire {
 
 /// Nodes, of which the first are ranks, and the wires between them.
 #[derive(Debug, Clone)]
-pub(super) struct Wiring {
+pub(super) struct WireGraph {
     pub ranks: usize,
     pub nodes: usize,
-    pub wires: Vec<Wire>,
+    pub wires: Vec<WireBundle>,
     /// Bytes per second of one unit of capacity.
     pub unit: f64,
 }
 
-impl Wiring {
+impl WireGraph {
     /// The wires of a topology. Parallel links are one wire, with the bandwidth of all that the topology's routing takes:
     /// with single paths only the first.
-    pub fn from_topology(topology: &Topology) -> Wiring {
+    pub fn from_topology(topology: &Topology) -> WireGraph {
         let single = topology.routing().takes_one_path();
-        let mut found: Vec<(Wire, f64)> = Vec::new();
+        let mut found: Vec<(WireBundle, f64)> = Vec::new();
         let mut from: Vec<Vec<usize>> = vec![Vec::new(); topology.nodes()];
         let mut slowest = f64::INFINITY;
         for (port, link) in ports(topology).into_iter().zip(topology.links()) {
@@ -48,27 +48,28 @@ impl Wiring {
                 None => {
                     let (source, target) = (link.source, link.target);
                     from[source].push(found.len());
-                    found.push((Wire { source, target, capacity: 1, ports: vec![port] }, speed));
+                    found.push((WireBundle { source, target, capacity: 1, ports: vec![port] }, speed));
                 }
             }
         }
         let unit = unit(found.iter().map(|(_, speed)| *speed), slowest);
-        let wire = |(wire, speed): (Wire, f64)| Wire { capacity: in_units(speed, unit), ..wire };
+        let wire = |(wire, speed): (WireBundle, f64)| WireBundle { capacity: in_units(speed, unit), ..wire };
         let wires = found.into_iter().map(wire).collect();
         let (ranks, nodes) = (topology.ranks(), topology.nodes());
-        Wiring { ranks, nodes, wires, unit }
+        WireGraph { ranks, nodes, wires, unit }
     }
 
     /// The same wires reversed, with the same numbers.
-    pub fn transposed(&self) -> Wiring {
-        let turned = |wire: &Wire| Wire { source: wire.target, target: wire.source, ..wire.clone() };
-        Wiring { wires: self.wires.iter().map(turned).collect(), ..*self }
+    pub fn transposed(&self) -> WireGraph {
+        let turned =
+            |wire: &WireBundle| WireBundle { source: wire.target, target: wire.source, ..wire.clone() };
+        WireGraph { wires: self.wires.iter().map(turned).collect(), ..*self }
     }
 
     /// For every wire, one that leads back with the same capacity; `None` if some wire has none.
     pub fn opposites(&self) -> Option<Vec<usize>> {
         let from = self.from();
-        let back = |wire: &Wire| {
+        let back = |wire: &WireBundle| {
             let fits = |other: &&usize| {
                 let other = &self.wires[**other];
                 other.target == wire.source && other.capacity == wire.capacity

@@ -130,7 +130,7 @@ proptest! {
                 prop_assert_eq!(serde_json::from_str::<Topology>(&json).unwrap(), graph);
             }
             Err(TopologyError::Graph { .. }) => {
-                let kind = Kind::Graph("g".to_owned());
+                let kind = TopologyKind::Graph("g".to_owned());
                 let graph = Topology::plain(kind, ranks, nodes, links);
                 let mut routes = Routes::new(&graph);
                 prop_assert!(pairs().any(|(a, b)| routes.route(a, b).is_err()));

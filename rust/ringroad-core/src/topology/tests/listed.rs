@@ -1,7 +1,7 @@
 //! Families without a grid: sizes, port colours, and the properties that they are known for.
 
 use super::*;
-use crate::topology::Group;
+use crate::topology::CayleyGroup;
 
 /// Spec, ranks, the fewest and the most links out of a rank, diameter.
 const FAMILIES: &[(&str, usize, (usize, usize), usize)] = &[
@@ -230,7 +230,7 @@ fn distance_regular_graphs() {
 #[test]
 fn groups_multiply() {
     for text in ["z8", "z64*z16^11", "d13", "s4", "z3xz3", "s3xz2xd4", "z7*z3^2xz2", "z1", "s1", "z5*z1^1"] {
-        let group = Group::parse(text).unwrap();
+        let group = CayleyGroup::parse(text).unwrap();
         assert_eq!(group.to_string(), text);
         let some: Vec<usize> = (0..12).map(|i| (i * 7 + i * i) % group.order()).collect();
         for &a in &some {
@@ -243,13 +243,13 @@ fn groups_multiply() {
             }
         }
     }
-    let symmetric = Group::parse("s4").unwrap();
+    let symmetric = CayleyGroup::parse("s4").unwrap();
     assert_eq!([0, 1, 2, 23].map(|place| symmetric.write(place)), ["1234", "1243", "1324", "4321"]);
-    let pair = Group::parse("z64*z16^11").unwrap();
+    let pair = CayleyGroup::parse("z64*z16^11").unwrap();
     let (a, b) = (pair.element("34.1").unwrap(), pair.element("14.14").unwrap());
     assert_eq!((a, pair.write(pair.multiply(a, b))), (34 * 16 + 1, format!("{}.15", (34 + 11 * 14) % 64)));
     // Reflections are their own inverses, and rotations commute.
-    let dihedral = Group::parse("d5").unwrap();
+    let dihedral = CayleyGroup::parse("d5").unwrap();
     let reflection = dihedral.element("3.1").unwrap();
     assert_eq!(dihedral.multiply(reflection, reflection), 0);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringroad_core::agreement::{Reply, Request};
+use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
 use super::wire::{Channel, Key, Kind, Message, Verdict, IDLE_TIMEOUT, LEAST};
@@ -183,7 +183,7 @@ impl TcpStore {
         group: &str,
         number: u64,
         from: Rank,
-        request: &Request,
+        request: &ProposerRequest,
         deadline: Instant,
     ) -> Result<Reply, StoreError> {
         let within = deadline.saturating_duration_since(Instant::now()).min(SLICE);

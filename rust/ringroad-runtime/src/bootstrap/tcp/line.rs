@@ -4,7 +4,7 @@ use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringroad_core::agreement::{Reply, Request};
+use ringroad_core::agreement::{ProposerRequest, Reply};
 use ringroad_core::Rank;
 
 use super::{TcpStore, Unreachable};
@@ -26,7 +26,7 @@ pub enum Question {
     /// To store this value.
     Set { key: String, value: Vec<u8> },
     /// Rank `from` of a group asks this in the agreement of this number.
-    Agree { group: String, number: u64, from: Rank, request: Request },
+    Agree { group: String, number: u64, from: Rank, request: ProposerRequest },
 }
 
 /// What was heard of a process.
@@ -35,7 +35,7 @@ pub enum Heard {
     /// It answers.
     Alive,
     /// Its answer to this request.
-    Reply(Request, Reply),
+    Reply(ProposerRequest, Reply),
     /// Why it has not been reached. It is tried again.
     Unreached(Unreachable),
     /// It has ended. Nothing follows.

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use lru::LruCache;
-use ringroad_core::agreement::{Acceptor, Reply, Request};
+use ringroad_core::agreement::{Acceptor, ProposerRequest, Reply};
 use ringroad_core::Rank;
 
 use crate::os::lock::{Condvar, Mutex};
@@ -85,7 +85,7 @@ impl Rounds {
         group: &str,
         number: u64,
         from: Rank,
-        request: &Request,
+        request: &ProposerRequest,
         deadline: Instant,
     ) -> Reply {
         let mut groups = self.groups.lock();

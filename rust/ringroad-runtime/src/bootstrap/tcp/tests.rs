@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::wire::{Key, Kind, Message};
-use ringroad_core::agreement::{Ballot, Decision, Outcome, Proposer, Reply, Request, Vote};
+use ringroad_core::agreement::{AgreementOutcome, Ballot, Decision, Proposer, ProposerRequest, Reply, Vote};
 
 use super::*;
 use crate::bootstrap::{Handle, Store, StoreError};
@@ -412,31 +412,32 @@ fn agreements_of_another_process() {
     let store = TcpStore::connect(&handle, None, soon()).unwrap();
     let at_once = || Instant::now() + Duration::from_millis(20);
     let ballot = Ballot { number: 1, leader: 0 };
-    let ask = |number, request: &Request| store.agree("group", number, 0, request, at_once()).unwrap();
-    assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Absent, "it has not come");
+    let ask =
+        |number, request: &ProposerRequest| store.agree("group", number, 0, request, at_once()).unwrap();
+    assert_eq!(ask(2, &ProposerRequest::Prepare(ballot)), Reply::Absent, "it has not come");
     let vote = Vote { flag: true, ..Vote::default() };
     server.rounds().with("group", 2, |acceptor| acceptor.join(vote));
-    assert_eq!(ask(2, &Request::Learn), Reply::Undecided(Vec::new()));
-    assert_eq!(ask(2, &Request::Prepare(ballot)), Reply::Promise { vote, accepted: None });
+    assert_eq!(ask(2, &ProposerRequest::Learn), Reply::Undecided(Vec::new()));
+    assert_eq!(ask(2, &ProposerRequest::Prepare(ballot)), Reply::Promise { vote, accepted: None });
     let without = Decision { vote: true, alive: vec![1, 2] };
-    assert_eq!(ask(2, &Request::Accept(ballot, without)), Reply::Accepted { paused: false });
-    assert_eq!(ask(2, &Request::Learn), Reply::LeftOut);
-    assert_eq!(ask(3, &Request::Learn), Reply::Absent, "the next one");
+    assert_eq!(ask(2, &ProposerRequest::Accept(ballot, without)), Reply::Accepted { paused: false });
+    assert_eq!(ask(2, &ProposerRequest::Learn), Reply::LeftOut);
+    assert_eq!(ask(3, &ProposerRequest::Learn), Reply::Absent, "the next one");
     for number in [4, 6, 8] {
         server.rounds().with("group", number, |acceptor| acceptor.join(vote));
     }
-    assert_eq!(ask(2, &Request::Learn), Reply::LeftOut, "it is long over");
+    assert_eq!(ask(2, &ProposerRequest::Learn), Reply::LeftOut, "it is long over");
     // A rank that takes part no more stays out, whatever it calls. It still tells what it has decided.
     server.rounds().with("group", 8, |acceptor| Proposer::join(acceptor, 1, 2, vote).mark_dead(acceptor, 0));
     server.rounds().resign("group");
-    let ask = |number| store.agree("group", number, 0, &Request::Learn, at_once()).unwrap();
+    let ask = |number| store.agree("group", number, 0, &ProposerRequest::Learn, at_once()).unwrap();
     assert!(matches!(ask(8), Reply::Decided(_)));
     assert_eq!((ask(6), ask(10)), (Reply::Resigned, Reply::Resigned));
     let joined = server.rounds().with("group", 10, |acceptor| Proposer::join(acceptor, 1, 2, vote));
-    assert_eq!(joined.outcome(), Some(&Outcome::LeftOut));
+    assert_eq!(joined.outcome(), Some(&AgreementOutcome::LeftOut));
     // Not a question: the server closes the connection, and the next request makes a new one.
     assert!(store.ask(Kind::Agree, "group", b"nonsense", Duration::ZERO).is_err());
-    assert_eq!(store.agree("other", 0, 0, &Request::Learn, at_once()), Ok(Reply::Absent));
+    assert_eq!(store.agree("other", 0, 0, &ProposerRequest::Learn, at_once()), Ok(Reply::Absent));
 }
 
 /// Anyone who reaches a process can ask for its state, and for the processes that run here. Nonsense is no question.
