@@ -16,7 +16,7 @@ use crate::kernels::wire::scalar;
 use crate::kernels::InstructionSet;
 use crate::network::DiscoveryReport;
 use crate::transport::notice::Notice;
-use crate::transport::shared::Offer;
+use crate::transport::shared::MemoryOffer;
 use crate::transport::tcp;
 
 const RANKS: usize = 4;
@@ -86,7 +86,7 @@ fn handle(content: &[u8]) {
 fn endpoints() -> Vec<EndpointInfo> {
     let endpoint = |rank: Rank| {
         let host = if rank < RANKS - 1 { "a" } else { "b" };
-        let memory = Some(Offer { host: host.to_owned(), ..Offer::default() });
+        let memory = Some(MemoryOffer { host: host.to_owned(), ..MemoryOffer::default() });
         let (host, pid_space) = (host.to_owned(), host.to_owned());
         EndpointInfo { rank, ranks: RANKS, host, pid_space, memory, cores: 1, ..EndpointInfo::default() }
     };

@@ -18,7 +18,7 @@ use crate::config::Budget;
 use crate::network;
 use crate::os::lock::Mutex;
 use crate::os::scheduler::Cores;
-use crate::transport::Connection;
+use crate::transport::CountedConnection;
 
 /// How long a rank suspects nothing after the network has changed, and after it has not; the latter doubles each time.
 const REST: Duration = Duration::from_secs(3);
@@ -78,7 +78,7 @@ pub struct NetworkView {
     /// Which ranks were the reason that calls took longer, not the network.
     pub stragglers: Vec<Straggle>,
     /// The connections to other hosts, if they are of our own.
-    pub connections: Vec<Connection>,
+    pub connections: Vec<CountedConnection>,
 }
 
 /// What is known now.

@@ -38,7 +38,7 @@ use crate::os::messages::{say_once, warn_once};
 use crate::os::pauses;
 use crate::os::scheduler::HostLoad;
 use crate::transport::in_process::InProcess;
-use crate::transport::notice::Reason;
+use crate::transport::notice::FailureReason;
 use crate::transport::shared::SharedMemory;
 use crate::transport::{ucx, Opening, Tag, Transport};
 
@@ -353,7 +353,7 @@ impl Communicator {
                         Error::Peer { rank, message } => self
                             .driver
                             .get()?
-                            .with(|engine| engine.fail(error.clone(), Reason::Peer { rank }, message)),
+                            .with(|engine| engine.fail(error.clone(), FailureReason::Peer { rank }, message)),
                         _ => self.abort(&error.to_string())?,
                     }
                     return Err(error);

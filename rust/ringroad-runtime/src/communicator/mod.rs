@@ -57,7 +57,7 @@ use crate::os::lock::Mutex;
 use crate::os::machine::LEND;
 use crate::transport::buffer::{Memory, Region};
 use crate::transport::shared::Pool;
-use crate::transport::{Description, Kind, Tag};
+use crate::transport::{Description, MessageKind, Tag};
 
 /// How long closing the connections may take.
 const CLOSE: Duration = Duration::from_secs(2);
@@ -606,7 +606,7 @@ impl Work {
 /// The tag of the messages of this rank's collective call of this number.
 fn tag(rank: Rank, number: u64, call: &Prepared) -> Tag {
     let sequence = (number % u64::from(Tag::SEQUENCES)) as u32;
-    Tag { source: rank, kind: Kind::Collective, sequence, message: 0, check: call.check(number) }
+    Tag { source: rank, kind: MessageKind::Collective, sequence, message: 0, check: call.check(number) }
 }
 
 /// The seconds that encoding or decoding a byte of a vector takes here, in the most common format: the shortest of a few

@@ -8,7 +8,7 @@ use ringroad_core::{Rank, Topology};
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::{Error, Result};
 use crate::os::routes::{interfaces, NetDevice, Routes};
-use crate::transport::wiring::Wiring;
+use crate::transport::wiring::DeviceWiring;
 
 const WAYS: &str = "ways";
 /// More bytes than a rank has to say.
@@ -64,7 +64,7 @@ fn obstacle(
     leads: impl Fn(&NetDevice, &NetDevice) -> bool,
 ) -> Option<String> {
     let (own, ports) = (&endpoints[rank], endpoints[rank].addresses.len());
-    let wiring = Wiring::new(topology, rank, ports);
+    let wiring = DeviceWiring::new(topology, rank, ports);
     for other in endpoints.iter().filter(|other| other.rank != rank) {
         for port in (0..ports).filter(|port| wiring.joins(*port, other.rank)) {
             let here: Vec<_> = own.devices.iter().filter(|one| one.ports.contains(&port)).collect();

@@ -39,7 +39,7 @@ use crate::error::Error;
 use crate::network::watch::{Prediction, Sign, Watch};
 use crate::os::machine::cache;
 use crate::transport::buffer::Region;
-use crate::transport::notice::{Notice, Reason};
+use crate::transport::notice::{FailureReason, Notice};
 use crate::transport::{
     Arrived, Event, Failure, Lack, LocalMemory, Posted, RequestId, Tag, Transport, TransportError, ABORTED,
     AWHILE, LOOKED_AT,
@@ -365,7 +365,7 @@ impl Engine {
         if let Some(index) = verdicts.iter().position(|verdict| *verdict == Some(true)) {
             let suspect = self.peers.suspects.swap_remove(index);
             let (rank, message) = (suspect.peer, self.describe_loss(&suspect));
-            self.fail(Error::Peer { rank, message: message.clone() }, Reason::Peer { rank }, message);
+            self.fail(Error::Peer { rank, message: message.clone() }, FailureReason::Peer { rank }, message);
         } else {
             let mut verdicts = verdicts.into_iter();
             self.peers.suspects.retain(|_| verdicts.next().flatten().is_some());
@@ -646,7 +646,7 @@ impl Engine {
     fn lack_connection(&mut self, peer: Rank, reason: &str) {
         let own = self.peers.describe(self.peers.rank);
         let message = format!("rank {own} gives up while it was {}: {reason}", self.describe_need(peer));
-        self.fail(Error::Transport(message.clone()), Reason::Abort, message);
+        self.fail(Error::Transport(message.clone()), FailureReason::Abort, message);
     }
 
     /// Gives up for lack of memory.
@@ -656,7 +656,7 @@ impl Engine {
              before more are sent, since they wait in shared memory; or allow the process more memory",
             self.peers.describe(self.peers.rank)
         );
-        self.fail(Error::Memory(message.clone()), Reason::Abort, message);
+        self.fail(Error::Memory(message.clone()), FailureReason::Abort, message);
     }
 
     /// Gives up if a peer of this call has aborted and no notice of it has come: the peer's memory may have been read
@@ -672,7 +672,7 @@ impl Engine {
                 self.peers.describe(self.peers.rank),
                 self.describe_call(task)
             );
-            self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
+            self.fail(Error::Aborted(message.clone()), FailureReason::Abort, message);
         }
     }
 
@@ -691,7 +691,7 @@ impl Engine {
                     self.peers.describe(self.peers.rank),
                     task.call()
                 );
-                self.fail(Error::Aborted(message.clone()), Reason::Abort, message);
+                self.fail(Error::Aborted(message.clone()), FailureReason::Abort, message);
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::os::counted::Counted;
 use crate::os::lock::{Condvar, Mutex, MutexGuard};
 use crate::os::scheduler::HostLoad;
 use crate::os::turns::Turns;
-use crate::transport::notice::Reason;
+use crate::transport::notice::FailureReason;
 use crate::transport::Wait;
 
 const YIELDS: u32 = 100;
@@ -351,7 +351,7 @@ impl Driver {
 
     /// Gives up the communicator on every rank.
     pub fn abort(&self, message: String) {
-        self.with(|engine| engine.fail(Error::Aborted(message.clone()), Reason::Abort, message));
+        self.with(|engine| engine.fail(Error::Aborted(message.clone()), FailureReason::Abort, message));
     }
 
     /// Leaves the communicator during a call: every rank loses this one.

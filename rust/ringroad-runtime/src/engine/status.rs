@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::diagnostics::pending;
 use super::{Engine, Task};
 use crate::calls::call::Prepared;
-use crate::transport::Connection;
+use crate::transport::CountedConnection;
 
 /// Of how many connections a rank says how they stand: of a large job, everything would be too much to read.
 const CONNECTIONS: usize = 64;
@@ -31,7 +31,7 @@ pub(crate) struct Standing {
     lost: Vec<(Rank, String)>,
     transport: String,
     /// The connections to other hosts that had to send most again, then those that sent most.
-    connections: Vec<Connection>,
+    connections: Vec<CountedConnection>,
 }
 
 /// A call that has not ended.

@@ -14,7 +14,7 @@ use crate::calls::function::Function;
 use crate::calls::work::Completion;
 use crate::network::watch::Prediction;
 use crate::transport::buffer::Region;
-use crate::transport::{Kind, Tag};
+use crate::transport::{MessageKind, Tag};
 
 /// A call to be run. Calls repeat, so a task that has ended well is reused for the next call that is prepared the
 /// same way.
@@ -62,7 +62,7 @@ impl Task {
             timeout: Duration::ZERO,
             deadline: None,
             began: None,
-            tag: Tag { source: 0, kind: Kind::Collective, sequence: 0, message: 0, check: 0 },
+            tag: Tag { source: 0, kind: MessageKind::Collective, sequence: 0, message: 0, check: 0 },
             number: 0,
             held: false,
         })

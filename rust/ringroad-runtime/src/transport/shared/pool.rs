@@ -49,7 +49,7 @@ struct Free {
 }
 
 /// A part in use.
-struct Part {
+struct PoolPart {
     pool: Own<Arc<Pool>>,
     range: Range<usize>,
     /// Whether as much may never be needed again: a caller has allocated it, or it is the copy of a message, of which many
@@ -57,7 +57,7 @@ struct Part {
     returns: bool,
 }
 
-impl Drop for Part {
+impl Drop for PoolPart {
     fn drop(&mut self) {
         // A forked child returns nothing, since the lock may stay locked there for ever.
         if let Ok(pool) = self.pool.get() {
@@ -224,7 +224,7 @@ impl Pool {
         free.used += rounded;
         let is_backed = free.missing(&range).is_none();
         drop(free);
-        let part = Part { pool: Own::new(self.clone()), range: range.clone(), returns };
+        let part = PoolPart { pool: Own::new(self.clone()), range: range.clone(), returns };
         let mapping = self.mapping_of(range.start);
         if !is_backed {
             self.back(mapping, &range).map_err(|reason| format!("{bytes} bytes: {reason}"))?;
