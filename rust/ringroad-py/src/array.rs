@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyTuple};
 use pyo3::PyTypeInfo;
-use ringroad_runtime::calls::call::Side;
+use ringroad_runtime::calls::call::MemorySpan;
 use ringroad_runtime::{DType, Memory, Opaque};
 
 use crate::arguments::shown;
@@ -196,13 +196,13 @@ impl<'py> Array<'py> {
 
     /// The array's memory, for one call. `owner` keeps the array alive.
     pub fn memory(&self, owner: Owner) -> Memory {
-        memory(Side { address: self.start, bytes: self.elements * self.dtype.size() }, owner)
+        memory(MemorySpan { address: self.start, bytes: self.elements * self.dtype.size() }, owner)
     }
 }
 
 /// The memory at an address that an adapter passed. `owner` keeps it alive.
-pub fn memory(side: Side, owner: Owner) -> Memory {
-    let Side { address, bytes } = side;
+pub fn memory(side: MemorySpan, owner: Owner) -> Memory {
+    let MemorySpan { address, bytes } = side;
     if bytes == 0 {
         return Memory::nothing();
     }
@@ -243,8 +243,8 @@ fn refuse_masked(array: &Bound<'_, PyUntypedArray>, name: &str) -> PyResult<()> 
 }
 
 /// Returns an error if this many bytes cannot be at this address. The message calls the address `name`.
-pub fn check_address(name: &str, side: Side) -> PyResult<()> {
-    let Side { address, bytes } = side;
+pub fn check_address(name: &str, side: MemorySpan) -> PyResult<()> {
+    let MemorySpan { address, bytes } = side;
     if bytes == 0 || (address > 0 && address.checked_add(bytes).is_some_and(|end| end <= isize::MAX as usize))
     {
         return Ok(());

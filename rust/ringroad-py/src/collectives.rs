@@ -6,8 +6,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::IntoPyObjectExt;
 use ringroad_core::Collective;
-use ringroad_runtime::calls::call::Side;
-use ringroad_runtime::communicator::Given;
+use ringroad_runtime::calls::call::MemorySpan;
+use ringroad_runtime::communicator::CallShape;
 use ringroad_runtime::{CallKey, DType, Function, Memory, Operation, Precision, Request};
 
 use crate::arguments::{argument, shown, Argument};
@@ -30,7 +30,7 @@ pub struct OnArrays {
     pub key: CallKey,
     factor: f64,
     function: Option<Arc<dyn Function>>,
-    sides: [(Side, Owner); 2],
+    sides: [(MemorySpan, Owner); 2],
     result: Option<Py<PyAny>>,
     /// An output that is not C-contiguous.
     landing: Option<Landing>,
@@ -70,8 +70,8 @@ fn counted<'py>(array: Array<'py>, object: &Bound<'py, PyAny>) -> PyResult<Array
 }
 
 /// The sides of a call with memory of its own.
-fn nothing() -> [(Side, Owner); 2] {
-    [(); 2].map(|()| (Side { address: 0, bytes: 0 }, Arc::new(()) as Owner))
+fn nothing() -> [(MemorySpan, Owner); 2] {
+    [(); 2].map(|()| (MemorySpan { address: 0, bytes: 0 }, Arc::new(()) as Owner))
 }
 
 impl PyCommunicator {
@@ -157,7 +157,7 @@ impl PyCommunicator {
                 if let Some(out) = out {
                     given.check(send.dtype, (out.dtype, out.shape())).map_err(raise)?;
                 }
-                let Given { elements, counts, .. } = given;
+                let CallShape { elements, counts, .. } = given;
                 (send.dtype, elements, counts)
             }
             (_, _, Some(out)) => {
@@ -199,7 +199,7 @@ impl PyCommunicator {
         key: &mut CallKey,
         send: Option<Array<'_>>,
         out: Option<Array<'_>>,
-    ) -> PyResult<[(Side, Owner); 2]> {
+    ) -> PyResult<[(MemorySpan, Owner); 2]> {
         let address = |array: &Option<Array<'_>>| array.as_ref().map_or(0, Array::address);
         let addresses = [address(&send), address(&out)];
         let located = key.locate(self.0.rank(), self.0.size(), addresses).map_err(raise)?;
@@ -211,7 +211,7 @@ impl PyCommunicator {
         // Short arrays and overlapping arrays share one owner. A long input has its own, because other ranks may read it
         // after the call.
         let owner: Owner = Arc::new([send.as_ref().map(Array::object), out.as_ref().map(Array::object)]);
-        let lend = |side: Side, array: Option<Array<'_>>, owner: Owner| match array {
+        let lend = |side: MemorySpan, array: Option<Array<'_>>, owner: Owner| match array {
             Some(array) if side.bytes >= APART && !key.in_place => (side, Arc::new(array.object()) as Owner),
             _ => (side, owner),
         };

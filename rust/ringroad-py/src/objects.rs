@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use ringroad_runtime::calls::call::Side;
+use ringroad_runtime::calls::call::MemorySpan;
 use ringroad_runtime::{DType, Memory, Opaque, Operation, Request};
 
 use crate::arguments::{argument, AnyTag, Peer, Source};
@@ -20,7 +20,7 @@ const OBJECT: DType = DType::Opaque(&Opaque { bytes: 1, name: "bytes of an objec
 /// The send of an object.
 fn sending(object: &Bound<'_, PyAny>, Peer(peer): Peer, tag: u32) -> PyResult<Request> {
     let pickle = pickled(object)?;
-    let side = Side { address: pickle.as_bytes().as_ptr() as usize, bytes: pickle.as_bytes().len() };
+    let side = MemorySpan { address: pickle.as_bytes().as_ptr() as usize, bytes: pickle.as_bytes().len() };
     let input = memory(side, Arc::new(pickle.unbind()));
     Ok(Request::new(Operation::Send { peer, tag }, OBJECT, side.bytes, input, Memory::nothing()))
 }

@@ -7,7 +7,7 @@ use ringroad_core::{Rank, Topology};
 
 use crate::bootstrap::{refused, unreadable, EndpointInfo, Rendezvous};
 use crate::error::{Error, Result};
-use crate::os::routes::{interfaces, NetDevice, Routes};
+use crate::os::routes::{interfaces, KernelRoutes, NetDevice};
 use crate::transport::wiring::DeviceWiring;
 
 const WAYS: &str = "ways";
@@ -33,7 +33,7 @@ pub(super) fn check(
     if endpoints.iter().any(|endpoint| endpoint.devices.is_empty()) {
         return Ok(());
     }
-    let routes = Routes::read();
+    let routes = KernelRoutes::read();
     let indices = interfaces();
     let leads = |device: &NetDevice, to: &NetDevice| {
         let index = indices.iter().find(|one| one.name == device.name).map_or(0, |one| one.index);

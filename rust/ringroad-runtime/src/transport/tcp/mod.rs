@@ -65,7 +65,7 @@ use super::{
     Transport, TransportError, Unclaimed, Wait,
 };
 use crate::config::{Secret, MOST_STREAMS};
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 use crate::transport::buffer::Region;
 
 const NAME: &str = "tcp";
@@ -96,7 +96,7 @@ pub struct TcpSettings {
     /// ports are served alike.
     pub ports: Vec<String>,
     /// The first and the last port to listen at.
-    pub range: Ports,
+    pub range: PortRange,
     /// How many bytes a connection takes before it can send them.
     pub send_buffer: Option<usize>,
     /// How many connections carry the messages between two ranks by one device; `None`: as many as suit (`accounts`).

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use super::socket;
 use crate::error::refused;
-use crate::os::ports::Ports;
+use crate::os::ports::PortRange;
 use crate::os::random::secret;
 use crate::transport::ucx;
 
@@ -54,7 +54,7 @@ pub(super) fn device_of(address: IpAddr) -> Option<String> {
 
 impl TcpDevice {
     /// Listens at all addresses of these devices, or, if none is named, at all addresses of the machine.
-    pub fn open(names: &[String], ports: Ports) -> Result<TcpDevice, String> {
+    pub fn open(names: &[String], ports: PortRange) -> Result<TcpDevice, String> {
         let all = addresses();
         let given = names;
         // UCX counts the ports of a device, which others do not have.
