@@ -309,14 +309,14 @@ fn name_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<String> {
 const OPAQUE: &[u8] = b"VSUMmbiufc";
 
 /// Memory that the other ranks of the host can read, or that belongs to a call, with NumPy's array interface.
-#[pyclass(frozen, module = "ringroad._native")]
-struct SharedMemory {
+#[pyclass(name = "SharedMemory", module = "ringroad._native", frozen)]
+struct PySharedMemory {
     memory: Memory,
     writable: bool,
 }
 
 #[pymethods]
-impl SharedMemory {
+impl PySharedMemory {
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);
@@ -330,13 +330,13 @@ impl SharedMemory {
 
 /// A vector of the bytes of this memory.
 pub fn of_bytes(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
-    let memory = Bound::new(py, SharedMemory { memory, writable: true })?;
+    let memory = Bound::new(py, PySharedMemory { memory, writable: true })?;
     Numpy::get(py)?.as_array.bind(py).call1((memory,))
 }
 
 /// What `numpy.asarray` makes a read-only vector of, of the bytes of this memory.
 pub fn operand(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
-    Ok(Bound::new(py, SharedMemory { memory, writable: false })?.into_any())
+    Ok(Bound::new(py, PySharedMemory { memory, writable: false })?.into_any())
 }
 
 /// Makes an array of `shape` and `dtype` in the memory that `allocate` returns for its number of bytes.
